@@ -1,0 +1,78 @@
+// The .mpc file: names and the plan's schema, shared by the compiler's
+// ArtifactWriter and the runtime's reader.
+//
+// A .mpc file is an ELF shared object, so readelf, objdump, perf and gdb work
+// on it. Beside the kernels' text it has three sections:
+//
+//   .mpc.plan    the plan, JSON (UTF-8), schema below
+//   .mpc.data    initial values and constants, raw little-endian bytes; every
+//                entry starts at a multiple of 64 bytes
+//   .mpc.digest  XXH3-64 (8 bytes, little-endian) over the whole file with
+//                these eight bytes taken as zero
+//
+// The runtime reads and checks these from the mapped file, without executing
+// anything, and calls dlopen only on a file that passed.
+//
+// The plan:
+//
+//   { "format": 1, "producer": "mpc 0.1.0",
+//     "model": {"name", "hash", "opset"}, "precision": "bf16-mixed",
+//     "recipe": {"loss": "softmax_cross_entropy", "optimizer": "adamw",
+//                "accumulate": 1, "accumulate_reduction": "mean", ...},
+//     "target": {"triple", "cpu", "features": ["avx512bf16", ...]},
+//     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
+//
+//   STATE     { "name", "role": "parameter|frozen|optimizer_state|statistic|
+//                                loss_scale|counter|accumulator|derived",
+//               "type": "f32", "shape": [..],
+//               "init": {"offset", "bytes"} | {"fill": number} }
+//   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
+//               "buffer"}], "outputs": [{"name", "role": "loss|sample_loss|
+//               prediction|grad_norm|finite|loss_scale|output", "buffer"}],
+//               "buffers": [BUFFER...], "steps": [STEP...] }
+//   BUFFER    { "space": "arena|state|input|constant", "type", "shape",
+//               "offset": byte offset into the arena or .mpc.data, or
+//               "index": which state variable or which input }
+//             Buffers may overlap (views, reuse); order of steps makes it safe.
+//   STEP      one of, buffers given as indices into "buffers", each with
+//             "name": the ONNX node it is reported under
+//     {"op": "launch", "kernel", "args": [..], "extent", "grain"}
+//         mpc_kernel_fn over [0, extent) in slices of grain
+//     {"op": "matmul", "a", "b", "c": buffer | null, "batch", "m", "n", "k",
+//      "trans_a", "trans_b", "lda", "ldb", "ldc", "stride_a", "stride_b",
+//      "stride_c", "alpha", "tile_m", "tile_n",
+//      "epilogue": {"kernel", "args": [..]} | null}
+//         c[b] = alpha * op(a[b]) op(b[b]); row-major, strides in elements, a
+//         stride of 0 repeats the matrix; fp32 accumulation whatever a, b and c
+//         are. Work is sliced in tile_m x tile_n tiles of the result. With an
+//         epilogue, c is null and "args" are the epilogue's args 1..n.
+//     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":
+//      buffer | null, "batch", "groups", "in_channels", "out_channels",
+//      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides": [..],
+//      "dilations": [..], "pads_begin": [..], "pads_end": [..],
+//      "epilogue": as above}
+//         x and y in NHWC (N, spatial.., C), w in OIHW. forward writes y,
+//         input_grad reads y (its gradient) and writes x, weight_grad reads x
+//         and y and writes w. The one that is written is null with an epilogue
+//         (not for weight_grad, which has none). fp32 accumulation.
+//     {"op": "copy", "src", "dst"}
+//     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_ARTIFACTFORMAT_H
+#define MPC_RUNTIME_ARTIFACTFORMAT_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mpc::format {
+
+inline constexpr int64_t kVersion = 1;
+inline constexpr char kPlanSection[] = ".mpc.plan";
+inline constexpr char kDataSection[] = ".mpc.data";
+inline constexpr char kDigestSection[] = ".mpc.digest";
+inline constexpr size_t kDataAlignment = 64;
+
+} // namespace mpc::format
+
+#endif // MPC_RUNTIME_ARTIFACTFORMAT_H

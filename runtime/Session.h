@@ -1,0 +1,68 @@
+// A loaded artifact with its state: binds inputs, runs functions, reads results.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_SESSION_H
+#define MPC_RUNTIME_SESSION_H
+
+#include "runtime/Artifact.h"
+#include "runtime/Device.h"
+#include "runtime/Status.h"
+#include "runtime/Tensor.h"
+
+#include <memory>
+#include <string_view>
+
+namespace mpc::runtime {
+
+struct SessionOptions {
+  std::string device = "cpu"; ///< "cpu" or "cuda"; never falls back
+  int threads = 0;            ///< worker threads; 0 means one per core
+};
+
+/// One trainee: an artifact, its state variables and the memory its functions
+/// work in. Not thread-safe; one session, one caller.
+class Session {
+public:
+  /// Allocates state and arenas, gives every state variable its initial value,
+  /// and runs `derive` where the artifact has it.
+  static StatusOr<std::unique_ptr<Session>>
+  create(std::shared_ptr<const Artifact> artifact, const SessionOptions &);
+  ~Session();
+
+  const Artifact &artifact() const;
+
+  /// Copies `value` into the named input of `function`. Type and shape must be
+  /// those the artifact declares.
+  Status setInput(std::string_view function, std::string_view name,
+                  const Tensor &value);
+  /// The same from caller memory of exactly the input's size, without a Tensor.
+  Status setInput(std::string_view function, std::string_view name,
+                  const void *bytes, size_t size);
+
+  /// Runs a function over the inputs bound and the state.
+  Status run(std::string_view function);
+
+  /// An output of the last run of `function`.
+  StatusOr<Tensor> output(std::string_view function, std::string_view name);
+
+  /// Reads or replaces a state variable. After replacing a parameter call
+  /// `derive()` before the next run.
+  StatusOr<Tensor> state(std::string_view name);
+  Status setState(std::string_view name, const Tensor &value);
+
+  /// Recomputes state of role "derived" from the masters; nothing to do where
+  /// the artifact has no such function.
+  Status derive();
+
+  /// Bytes the session holds: state, largest arena, provider scratch.
+  size_t memoryBytes() const;
+
+private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_SESSION_H

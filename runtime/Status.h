@@ -1,0 +1,65 @@
+// The runtime's one error type. Nothing in the runtime exits, prints or lets an
+// exception pass its C API.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_STATUS_H
+#define MPC_RUNTIME_STATUS_H
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace mpc::runtime {
+
+/// What kind of failure; the values are the exit codes of the command line.
+enum class StatusCode {
+  Ok = 0,
+  Usage = 2,
+  InvalidInput = 3,
+  Unsupported = 4,
+  IO = 5,
+  Device = 6,
+  Numeric = 7,
+  Checkpoint = 8,
+  Internal = 70,
+};
+
+/// Success, or a code with a message that names what failed, what was expected
+/// and what to do.
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  Status(StatusCode code, std::string message)
+      : code(code), text(std::move(message)) {}
+
+  bool ok() const { return code == StatusCode::Ok; }
+  StatusCode getCode() const { return code; }
+  const std::string &message() const { return text; }
+
+private:
+  StatusCode code = StatusCode::Ok;
+  std::string text;
+};
+
+/// A value or the reason there is none.
+template <typename T>
+class [[nodiscard]] StatusOr {
+public:
+  StatusOr(T value) : stored(std::move(value)) {}
+  StatusOr(Status status) : failure(std::move(status)) {}
+
+  bool ok() const { return stored.has_value(); }
+  const Status &status() const { return failure; }
+  T &operator*() { return *stored; }
+  const T &operator*() const { return *stored; }
+  T *operator->() { return &*stored; }
+  const T *operator->() const { return &*stored; }
+
+private:
+  std::optional<T> stored;
+  Status failure;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_STATUS_H

@@ -1,0 +1,59 @@
+// Element types, shapes and host tensors.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TENSOR_H
+#define MPC_RUNTIME_TENSOR_H
+
+#include "runtime/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpc::runtime {
+
+/// Element types of buffers. Names in artifacts are the lower-case enumerators
+/// ("bf16", "i64"); I1 is one byte, 0 or 1.
+enum class DType { F16, BF16, F32, F64, I32, I64, I1, U8 };
+
+/// Bytes of one element.
+int64_t sizeOf(DType type);
+/// The name used in artifacts, metrics and messages.
+std::string_view nameOf(DType type);
+/// The type of that name.
+StatusOr<DType> parseDType(std::string_view name);
+
+using Shape = std::vector<int64_t>;
+
+/// Number of elements (1 for a scalar). Shapes are checked for overflow where
+/// they enter the program.
+int64_t numElements(const Shape &shape);
+/// "32x1x8x8", or "scalar".
+std::string toString(const Shape &shape);
+
+/// A dense row-major tensor in host memory that owns its bytes.
+struct Tensor {
+  DType type = DType::F32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+
+  static Tensor zeros(DType type, Shape shape);
+  int64_t size() const { return numElements(shape); }
+  template <typename T>
+  T *as() {
+    return reinterpret_cast<T *>(bytes.data());
+  }
+  template <typename T>
+  const T *as() const {
+    return reinterpret_cast<const T *>(bytes.data());
+  }
+};
+
+/// `source` converted element by element to `type`, rounding to nearest even.
+/// Float to integer conversion is an error unless every value is integral.
+StatusOr<Tensor> convert(const Tensor &source, DType type);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_TENSOR_H
