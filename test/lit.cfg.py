@@ -1,0 +1,65 @@
+"""lit's configuration: which files are tests, which tools they call, and what
+this machine has."""
+
+import os
+import shutil
+import sys
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "mpc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".onnxtxt", ".test"]
+config.excludes = ["Inputs", "data", "e2e", "numerics", "onnx-node"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.mpc_binary_root, "test")
+
+llvm_config.with_system_environment(["HOME", "TMPDIR", "TEMP"])
+llvm_config.use_default_substitutions()
+
+bin_dir = os.path.join(config.mpc_binary_root, "bin")
+llvm_config.with_environment("PATH", bin_dir, append_path=True)
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.add_tool_substitutions(
+    ["mpc-opt", "mpc", "split-file"], [bin_dir, config.llvm_tools_dir]
+)
+
+# A captured variable ends with its CHECK-LABEL block, and a prefix that no line
+# uses is a mistake.
+config.environment["FILECHECK_OPTS"] = (
+    "--enable-var-scope --allow-unused-prefixes=false"
+)
+# Machine code in expectations is that of one target, whatever runs the test.
+config.environment.pop("MPC_TARGET", None)
+if config.mpc_sanitize == "ON":
+    # MLIR's context outlives main in command-line tools, by design.
+    config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    config.available_features.add("sanitize")
+
+venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
+if not os.path.exists(venv_python):
+    venv_python = sys.executable
+config.substitutions.append(("%python", venv_python))
+config.substitutions.append(
+    ("%data", os.path.join(config.test_source_root, "data"))
+)
+
+
+def cpu_flags():
+    with open("/proc/cpuinfo") as info:
+        for line in info:
+            if line.startswith("flags"):
+                return set(line.split(":", 1)[1].split())
+    return set()
+
+
+flags = cpu_flags()
+if {"amx_tile", "amx_bf16"} <= flags:
+    config.available_features.add("amx")
+if "avx512_bf16" in flags:
+    config.available_features.add("avx512bf16")
+if shutil.which("ptxas"):
+    config.available_features.add("ptxas")
+if os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("cuda")
