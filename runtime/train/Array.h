@@ -1,0 +1,89 @@
+// Arrays as files hold them: more element types than the runtime computes in,
+// read in place from a mapped file where that is possible.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_ARRAY_H
+#define MPC_RUNTIME_TRAIN_ARRAY_H
+
+#include "runtime/Status.h"
+#include "runtime/Tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+enum class ElementType {
+  Bool,
+  U8,
+  I8,
+  U16,
+  I16,
+  U32,
+  I32,
+  U64,
+  I64,
+  F16,
+  BF16,
+  F32,
+  F64
+};
+
+int64_t sizeOf(ElementType type);
+/// "u8", "bf16", "bool": the names of DType where both have the type.
+std::string_view nameOf(ElementType type);
+bool isFloat(ElementType type);
+ElementType toElementType(DType type);
+
+/// A dense, row-major, little-endian array. The bytes belong to `owner` (a
+/// mapping or a buffer) and need not be aligned.
+struct Array {
+  std::string name;
+  ElementType type = ElementType::F32;
+  Shape shape;
+  const std::byte *data = nullptr;
+  std::shared_ptr<const void> owner;
+
+  int64_t size() const { return numElements(shape); }
+  int64_t bytes() const { return size() * sizeOf(type); }
+};
+
+/// An array that owns a copy of the tensor's bytes.
+Array toArray(std::string name, const Tensor &tensor);
+
+/// Why a value of an array cannot be had in another type.
+enum class ConversionFault {
+  NotFinite,   ///< NaN or infinity where only numbers are allowed
+  OutOfRange,  ///< too large for the type
+  NotIntegral, ///< a fraction where an integer is wanted
+  Inexact,     ///< an integer that the floating-point type rounds
+};
+
+struct BadElement {
+  int64_t index = 0; ///< flat
+  ConversionFault fault;
+  std::string value; ///< as text
+};
+
+/// Converts elements [begin, begin + count) of `array` into `out`. Floating
+/// point narrows by rounding to nearest even; all else preserves the value.
+/// Returns the first element for which that is impossible, having written
+/// those before it.
+std::optional<BadElement> convertElements(const Array &array, int64_t begin,
+                                          int64_t count, DType type, void *out);
+
+/// The whole array as a tensor of `type`; InvalidInput names the element that
+/// has no value there. NaN and infinities pass between floating-point types.
+StatusOr<Tensor> toTensor(const Array &array, DType type);
+
+/// The whole array in its own type, if the runtime has that type.
+StatusOr<Tensor> toTensor(const Array &array);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_ARRAY_H

@@ -1,0 +1,35 @@
+// One way in for every file of arrays: .npy, .npz, .safetensors.
+//
+// Files are hostile until proven otherwise: every length is checked against the
+// file before it is used, nothing is allocated from a declared size alone, and
+// a failure names the file, the array and what was expected.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_ARRAYFILE_H
+#define MPC_RUNTIME_TRAIN_ARRAYFILE_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Array.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+struct ReadLimits {
+  /// What the arrays of one compressed archive may take in memory.
+  uint64_t archiveBytes = uint64_t(8) << 30;
+};
+
+/// All arrays of `path`, by the name each has in the file; the array of a .npy
+/// file is named after the file. The format is told by the content.
+StatusOr<std::vector<Array>> readArrays(const std::string &path,
+                                        const ReadLimits &limits = {});
+
+/// Writes `arrays` in the format of the path's extension, .npz, .safetensors,
+/// or .npy for a single array. The file appears whole or not at all.
+Status writeArrays(const std::string &path, const std::vector<Array> &arrays);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_ARRAYFILE_H

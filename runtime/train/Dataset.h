@@ -1,0 +1,85 @@
+// Training data: arrays matched to a model's inputs, checked once, then served
+// in batches.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_DATASET_H
+#define MPC_RUNTIME_TRAIN_DATASET_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Array.h"
+#include "runtime/train/Trainee.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+struct DatasetOptions {
+  std::string targetArray = "target"; ///< --target-array
+  /// Labels are in [0, classes) or equal ignoreIndex, where these are known.
+  std::optional<int64_t> classes;
+  std::optional<int64_t> ignoreIndex;
+};
+
+/// What `info` says of the labels: the class count from the recipe or the
+/// prediction's shape, the ignored index from the recipe.
+DatasetOptions datasetOptionsFor(const TraineeInfo &info);
+
+/// The samples of one or more files, seen through a list of indices. Copies
+/// share the arrays.
+class Dataset {
+public:
+  /// Matches `arrays` to the inputs of role "data" and "label" of `ports`, by
+  /// name, and checks shapes, label range and that every value is finite and
+  /// has a value in the input's type. A label input takes the array of its own
+  /// name, or else the one called `targetArray`. Other arrays are ignored.
+  static StatusOr<Dataset> create(std::vector<Array> arrays,
+                                  const FunctionPorts &ports,
+                                  const DatasetOptions &options = {});
+
+  /// The same from files (`--data`, repeatable): "F" or "NAME=F", the latter
+  /// for a file of one array.
+  static StatusOr<Dataset> open(const std::vector<std::string> &files,
+                                const FunctionPorts &ports,
+                                const DatasetOptions &options = {});
+
+  /// Samples.
+  int64_t size() const { return int64_t(order.size()); }
+  /// Samples of one batch, as the model was compiled.
+  int64_t batchSize() const { return batch; }
+  /// XXH3-64 over names, types, shapes and bytes of the arrays and the choice
+  /// of samples, 16 hexadecimal digits.
+  std::string fingerprint() const;
+
+  /// Holds back `fraction` of the samples, chosen by `seed`; {rest, held back},
+  /// both in file order. Neither part may be empty.
+  StatusOr<std::pair<Dataset, Dataset>> split(double fraction,
+                                              uint64_t seed) const;
+
+  /// Binds the samples at `positions` (batchSize() of them, each below size())
+  /// to the inputs of `function`.
+  Status bind(Trainee &model, std::string_view function,
+              const int64_t *positions) const;
+
+  /// The label array's values of one sample converted to i64, for accuracy;
+  /// InvalidInput where the model has no label input.
+  StatusOr<std::vector<int64_t>> labels(int64_t position) const;
+
+private:
+  struct Column {
+    Port port;
+    Array array;
+    int64_t rowElements = 0;
+  };
+  std::vector<Column> columns;
+  std::vector<int64_t> order;
+  int64_t batch = 0;
+  uint64_t digest = 0;
+};
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_DATASET_H

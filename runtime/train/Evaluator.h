@@ -1,0 +1,32 @@
+// Evaluation over a whole data set, whatever its size modulo the batch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_EVALUATOR_H
+#define MPC_RUNTIME_TRAIN_EVALUATOR_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Dataset.h"
+#include "runtime/train/Trainee.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace mpc::runtime::train {
+
+struct EvalResult {
+  double loss = 0;
+  /// Fraction of labels that are the argmax of the prediction over its class
+  /// axis; only for losses over classes.
+  std::optional<double> accuracy;
+  int64_t samples = 0; ///< counted
+  int64_t leftOut = 0; ///< not counted, where the model has no loss per sample
+};
+
+/// Runs `eval` over all samples of `data` in order. The last batch is filled up
+/// with repeated samples that are not counted. Where the function has no
+/// output of role "sample_loss" the rest that fills no batch is left out.
+StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_EVALUATOR_H

@@ -1,0 +1,76 @@
+// What the training loop needs of a model: its functions' inputs and outputs,
+// its state, and a way to run it.
+//
+// A Session over an artifact is the one real implementation; the interface is
+// here so that the loop, evaluation and checkpoints can be tested with a model
+// whose every bit is known.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_TRAINEE_H
+#define MPC_RUNTIME_TRAIN_TRAINEE_H
+
+#include "runtime/Session.h"
+#include "runtime/Status.h"
+#include "runtime/Tensor.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// An input, an output or a state variable; roles as in ArtifactFormat.h.
+struct Port {
+  std::string name;
+  std::string role;
+  DType type = DType::F32;
+  Shape shape;
+};
+
+struct FunctionPorts {
+  std::vector<Port> inputs;
+  std::vector<Port> outputs;
+
+  /// The first port of that role; null if there is none.
+  const Port *output(std::string_view role) const;
+  const Port *input(std::string_view role) const;
+};
+
+struct TraineeInfo {
+  std::string producer;  ///< compiler and version
+  std::string modelHash; ///< of the ONNX model
+  std::string planHash;  ///< of the artifact
+  std::string precision;
+  std::string target; ///< CPU the code is for
+  std::string recipe; ///< the plan's "recipe" object, JSON text
+  std::string loss;   ///< recipe's "loss"
+  int64_t accumulate = 1;
+  std::map<std::string, FunctionPorts, std::less<>> functions;
+  std::vector<Port> state;
+
+  const FunctionPorts *function(std::string_view name) const;
+};
+
+class Trainee {
+public:
+  virtual ~Trainee() = default;
+  virtual const TraineeInfo &info() const = 0;
+  virtual Status setInput(std::string_view function, std::string_view name,
+                          const void *bytes, size_t size) = 0;
+  virtual Status run(std::string_view function) = 0;
+  virtual StatusOr<Tensor> output(std::string_view function,
+                                  std::string_view name) = 0;
+  virtual StatusOr<Tensor> state(std::string_view name) = 0;
+  virtual Status setState(std::string_view name, const Tensor &value) = 0;
+  virtual Status derive() = 0;
+  virtual size_t memoryBytes() const = 0;
+};
+
+/// The session as a trainee; it must outlive the result.
+StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_TRAINEE_H

@@ -1,0 +1,131 @@
+// The training loop: batches in, steps run, metrics and checkpoints out.
+//
+// The loop decides only what the artifact leaves open: the order of the
+// samples, the learning rate of each step, when to evaluate, to save and to
+// stop. Forward, backward, update and loss scaling are the artifact's
+// functions. Nothing here prints, exits or installs a signal handler: progress
+// goes to a TrainObserver, and the caller raises the stop flag.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_TRAINER_H
+#define MPC_RUNTIME_TRAIN_TRAINER_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Dataset.h"
+#include "runtime/train/Evaluator.h"
+#include "runtime/train/Schedule.h"
+#include "runtime/train/Trainee.h"
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// What happens to the samples that do not fill the last step of an epoch.
+enum class LastBatch {
+  Drop, ///< they are left out (a shuffled epoch leaves out others each time)
+  Keep, ///< the step is filled up with the first samples of the same epoch
+};
+
+/// The flags of `mpc train` that concern the loop, under the flags' names.
+struct TrainOptions {
+  int64_t epochs = 0;   ///< 0: not given; 1 without maxSteps, else no limit
+  int64_t maxSteps = 0; ///< update attempts, skipped ones included; 0: no limit
+  Schedule schedule;    ///< --lr, --lr-scheduler, --warmup-steps
+  uint64_t seed = 0;    ///< shuffling, and the artifact's input "seed"
+  bool shuffle = true;
+  LastBatch lastBatch = LastBatch::Drop;
+
+  std::string metrics;         ///< JSONL file; empty: none
+  std::string checkpointDir;   ///< empty: no checkpoints
+  int64_t checkpointEvery = 0; ///< attempts between two; 0: each epoch's end
+  int64_t keepCheckpoints = 3; ///< how many complete ones stay
+  std::string resume;          ///< "": start anew; "auto": newest valid one in
+                      ///< checkpointDir, if any; else a checkpoint directory
+
+  /// Consecutive steps with a non-finite loss that were not skipped, after
+  /// which training ends with StatusCode::Numeric. 0: never.
+  int64_t maxNonfinite = 10;
+  /// Consecutive skipped steps with the same end: the loss scale has reached
+  /// its floor, or is fixed and too large. 0: never.
+  int64_t maxSkipped = 100;
+
+  std::string version; ///< of mpc, for the metrics' "start" event
+};
+
+/// One update attempt, as the "train" event of the metrics reports it.
+struct StepReport {
+  int64_t step = 0;      ///< update attempts so far, this one included
+  int64_t microStep = 0; ///< batches so far
+  int64_t epoch = 0;     ///< counted from 0
+  int64_t samples = 0;   ///< samples seen so far
+  double loss = 0;       ///< unscaled, before the update; mean over the step
+  double learningRate = 0;
+  std::optional<double> gradNorm;  ///< where the artifact reports it
+  std::optional<double> lossScale; ///< where the recipe has one
+  bool skipped = false;            ///< found-inf: nothing was updated
+  int64_t skippedTotal = 0;
+  double stepMs = 0; ///< wall time of the attempt, input included
+};
+
+/// Before step 0.
+struct StartReport {
+  int64_t samples = 0;
+  int64_t evalSamples = 0;
+  int64_t batchSize = 0;
+  int64_t accumulate = 1;
+  int64_t stepsPerEpoch = 0;
+  int64_t totalSteps = 0; ///< attempts the run is planned to make in the end
+  int64_t firstStep = 0;  ///< attempts already made, on resume
+  size_t memoryBytes = 0; ///< what the session holds
+};
+
+/// Receives progress, in the caller's thread, between steps.
+class TrainObserver {
+public:
+  virtual ~TrainObserver() = default;
+  virtual void started(const StartReport &) {}
+  virtual void stepped(const StepReport &) {}
+  virtual void evaluated(int64_t step, int64_t epoch, const EvalResult &) {}
+  virtual void checkpointed(int64_t step, const std::string &directory) {}
+  /// Something to tell the user that is no error: a checkpoint that could not
+  /// be written, a fallback to an older one, samples left out.
+  virtual void note(std::string_view message) {}
+};
+
+struct TrainResult {
+  int64_t steps = 0; ///< update attempts, those before a resume included
+  int64_t skipped = 0;
+  int64_t epochs = 0; ///< epochs completed
+  int64_t samples = 0;
+  double finalLoss = 0; ///< of the last attempt; NaN if none was made
+  std::optional<EvalResult> evaluation; ///< the last one
+  double medianStepMs = 0;
+  size_t peakMemoryBytes = 0; ///< of the process, resident
+  int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
+  int64_t failedSaves = 0; ///< checkpoints that could not be written
+  std::string failedSave;  ///< why, for the last of them
+};
+
+/// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
+/// epoch and at the end. `stop`, where given, is polled between steps: a value
+/// other than 0 (a signal number) ends the run after a checkpoint.
+///
+/// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
+/// checkpoint directory), and what the artifact's functions return. A
+/// checkpoint that cannot be written does not stop the run; it is noted and
+/// counted in the result.
+StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
+                            const Dataset *evalData,
+                            const TrainOptions &options,
+                            TrainObserver *observer = nullptr,
+                            const std::atomic<int> *stop = nullptr);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_TRAINER_H
