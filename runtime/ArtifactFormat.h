@@ -48,8 +48,8 @@
 //         epilogue, c is null and "args" are the epilogue's args 1..n.
 //     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":
 //      buffer | null, "batch", "groups", "in_channels", "out_channels",
-//      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides": [..],
-//      "dilations": [..], "pads_begin": [..], "pads_end": [..],
+//      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides":
+//      [..], "dilations": [..], "pads_begin": [..], "pads_end": [..],
 //      "epilogue": as above}
 //         x and y in NHWC (N, spatial.., C), w in OIHW. forward writes y,
 //         input_grad reads y (its gradient) and writes x, weight_grad reads x

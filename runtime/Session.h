@@ -1,4 +1,5 @@
-// A loaded artifact with its state: binds inputs, runs functions, reads results.
+// A loaded artifact with its state: binds inputs, runs functions, reads
+// results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_SESSION_H

@@ -6,7 +6,9 @@
 
 #include "runtime/Status.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +25,16 @@ int64_t sizeOf(DType type);
 std::string_view nameOf(DType type);
 /// The type of that name.
 StatusOr<DType> parseDType(std::string_view name);
+bool isFloat(DType type);
 
 using Shape = std::vector<int64_t>;
 
 /// Number of elements (1 for a scalar). Shapes are checked for overflow where
 /// they enter the program.
 int64_t numElements(const Shape &shape);
+/// Bytes of a dense tensor; nothing where an extent is negative or the product
+/// overflows.
+std::optional<int64_t> checkedBytes(DType type, const Shape &shape);
 /// "32x1x8x8", or "scalar".
 std::string toString(const Shape &shape);
 

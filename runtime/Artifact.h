@@ -1,0 +1,58 @@
+// An opened .mpc file: its plan, its data and, once asked for, its kernels.
+//
+// Opening executes nothing of the file. It maps it, checks the digest, and
+// parses and checks the plan; an artifact for another machine can therefore be
+// opened and inspected anywhere.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_ARTIFACT_H
+#define MPC_RUNTIME_ARTIFACT_H
+
+#include "runtime/Plan.h"
+#include "runtime/Status.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace mpc::runtime {
+
+class Artifact {
+public:
+  /// Opens a file. IO where it cannot be read, InvalidInput where it is not a
+  /// whole and consistent artifact.
+  static StatusOr<std::shared_ptr<const Artifact>>
+  open(const std::string &path);
+
+  /// The same from memory; the bytes are copied. `name` is used in messages.
+  static StatusOr<std::shared_ptr<const Artifact>>
+  fromBytes(const void *bytes, size_t size, std::string name = "<memory>");
+
+  ~Artifact();
+  Artifact(const Artifact &) = delete;
+  Artifact &operator=(const Artifact &) = delete;
+
+  /// The path it was opened from, or the name given with the bytes.
+  const std::string &name() const;
+  const Plan &plan() const;
+  /// The plan as it stands in the file, JSON.
+  std::string_view planText() const;
+  /// The data section; aligned to format::kDataAlignment.
+  const std::byte *data() const;
+  size_t dataBytes() const;
+  /// Size of the whole file.
+  size_t fileBytes() const;
+
+  /// The address of a kernel. The first call loads the code into the process,
+  /// so the caller checks first that this machine can run it. Thread-safe.
+  StatusOr<void *> kernel(const std::string &symbol) const;
+
+private:
+  struct Impl;
+  explicit Artifact(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_ARTIFACT_H

@@ -1,0 +1,78 @@
+// What a backend must do, in a handful of functions.
+//
+// Memory addresses are fixed when a function is prepared: state, inputs, arena
+// and constants never move afterwards. A GPU backend owns its stream and
+// orders upload, run and download on it; the first run of an Executable can
+// therefore be captured as a graph and every later run be one replay. Nothing
+// in a plan needs the host between two steps (predicates, loss scale and
+// counters are buffers), so `run` may return before the work is done;
+// `download` and `synchronize` wait for it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_DEVICE_H
+#define MPC_RUNTIME_DEVICE_H
+
+#include "runtime/Artifact.h"
+#include "runtime/Status.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mpc::runtime {
+
+struct DeviceOptions {
+  std::string device = "cpu"; ///< "cpu" or "cuda"
+  int threads = 0;            ///< CPU worker threads; 0 means one per core
+};
+
+/// A function made ready to run over memory that was fixed when it was
+/// prepared.
+class Executable {
+public:
+  virtual ~Executable();
+
+  /// Runs, or enqueues, all steps. Where it fails, state may be half written.
+  virtual Status run() = 0;
+
+  /// Bytes of device memory it holds beside the buffers it was given.
+  virtual size_t scratchBytes() const = 0;
+};
+
+class Device {
+public:
+  virtual ~Device();
+
+  /// Opens the device for an artifact. Device where this machine cannot run the
+  /// artifact, with what is needed and what to do; never another device than
+  /// the one asked for.
+  static StatusOr<std::unique_ptr<Device>> create(const DeviceOptions &options,
+                                                  const Artifact &artifact);
+
+  /// Device memory, zeroed, aligned to at least 64 bytes. Never null.
+  virtual StatusOr<void *> allocate(size_t bytes) = 0;
+  virtual void release(void *memory) = 0;
+
+  /// Makes host memory that never changes and outlives the device readable on
+  /// it: in place where the device can, else by a copy the device owns.
+  virtual StatusOr<const void *> mapConstants(const void *host,
+                                              size_t bytes) = 0;
+
+  /// Copies between host and device, in order with `run`. The host memory may
+  /// be reused when these return.
+  virtual Status upload(void *device, const void *host, size_t bytes) = 0;
+  virtual Status download(void *host, const void *device, size_t bytes) = 0;
+
+  /// Prepares `function`; `buffers[i]` is the address of its i-th buffer.
+  /// Artifact and function outlive the result.
+  virtual StatusOr<std::unique_ptr<Executable>>
+  prepare(const Artifact &artifact, const Function &function,
+          std::vector<void *> buffers) = 0;
+
+  /// Waits for everything enqueued and reports what went wrong in it.
+  virtual Status synchronize() = 0;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_DEVICE_H

@@ -1,0 +1,154 @@
+// The plan of an artifact as plain structs: what ArtifactFormat.h describes as
+// JSON. A Plan that the parser handed out has been checked whole (indices,
+// bounds, shapes, strides), so whoever executes it needs no checks of its own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_PLAN_H
+#define MPC_RUNTIME_PLAN_H
+
+#include "runtime/Tensor.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mpc::runtime {
+
+/// A piece of the artifact's data section.
+struct DataRange {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// A state variable. Its initial value is a range of the data section or, where
+/// there is none, `fill` everywhere.
+struct StateVariable {
+  std::string name;
+  std::string role; ///< "parameter", "optimizer_state", ... (ArtifactFormat.h)
+  DType type = DType::F32;
+  Shape shape;
+  int64_t bytes = 0;
+  std::optional<DataRange> data;
+  double fill = 0;
+};
+
+enum class Space { Arena, State, Input, Constant };
+
+/// A typed view of memory that steps name by its index in Function::buffers.
+struct Buffer {
+  Space space = Space::Arena;
+  DType type = DType::F32;
+  Shape shape;
+  int64_t bytes = 0;
+  int64_t offset = 0; ///< bytes from the start of the arena, the data section,
+                      ///< the state variable or the input
+  size_t index = 0;   ///< which state variable or input
+};
+
+/// A named input or output of a function.
+struct FunctionValue {
+  std::string name;
+  std::string role; ///< ArtifactFormat.h lists them
+  size_t buffer = 0;
+};
+
+struct LaunchStep {
+  std::string kernel;
+  std::vector<size_t> args;
+  int64_t extent = 0, grain = 1;
+};
+
+/// The generated code that consumes a contraction's fp32 tiles.
+struct Epilogue {
+  std::string kernel;
+  std::vector<size_t> args; ///< args 1..n of mpc_epilogue_fn
+};
+
+/// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32.
+struct MatMulStep {
+  size_t a = 0, b = 0;
+  std::optional<size_t> c; ///< absent with an epilogue
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool transA = false, transB = false;
+  int64_t lda = 0, ldb = 0, ldc = 0;             ///< elements
+  int64_t strideA = 0, strideB = 0, strideC = 0; ///< elements; 0 repeats
+  double alpha = 1;
+  int64_t tileM = 0, tileN = 0;
+  std::optional<Epilogue> epilogue;
+};
+
+enum class ConvKind { Forward, InputGrad, WeightGrad };
+
+/// A convolution or one of its gradients: x and y in NHWC, w in OIHW.
+struct ConvStep {
+  ConvKind kind = ConvKind::Forward;
+  std::optional<size_t> x, w, y; ///< the written one is absent with an epilogue
+  int64_t batch = 1, groups = 1, inChannels = 0, outChannels = 0;
+  std::vector<int64_t> inSpatial, outSpatial, kernel;
+  std::vector<int64_t> strides, dilations, padsBegin, padsEnd;
+  std::optional<Epilogue> epilogue;
+};
+
+struct CopyStep {
+  size_t src = 0, dst = 0;
+};
+
+struct Step;
+
+/// Runs `then` where the predicate (a scalar of type i1) is not zero.
+struct IfStep {
+  size_t predicate = 0;
+  std::vector<Step> then;
+};
+
+struct Step {
+  std::string name; ///< the ONNX node this is reported under
+  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, IfStep> op;
+};
+
+/// One function: a flat list of steps over one arena.
+struct Function {
+  std::string name;
+  int64_t arenaBytes = 0;
+  std::vector<FunctionValue> inputs, outputs;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+
+  /// The value of that name, or null.
+  const FunctionValue *findInput(std::string_view name) const;
+  const FunctionValue *findOutput(std::string_view name) const;
+};
+
+struct Target {
+  std::string triple, cpu;
+  std::vector<std::string> features; ///< LLVM's names of what the code needs
+};
+
+struct Plan {
+  std::string producer;
+  std::string modelName, modelHash;
+  int64_t modelOpset = 0;
+  std::string precision;
+  std::string recipe; ///< the recipe as JSON text
+  Target target;
+  std::vector<StateVariable> state;
+  std::map<std::string, Function, std::less<>> functions;
+
+  /// The function or state variable of that name, or null.
+  const Function *findFunction(std::string_view name) const;
+  const StateVariable *findState(std::string_view name) const;
+};
+
+/// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,
+/// and checks all of it. Every failure is InvalidInput and says where.
+StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes);
+
+/// Checks what the structs say against each other: the second half of
+/// parsePlan.
+Status verifyPlan(const Plan &plan, int64_t dataBytes);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_PLAN_H
