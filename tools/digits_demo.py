@@ -1,0 +1,108 @@
+"""Trains the digits model once in each precision and prints one table.
+
+    digits_demo.py MPC FOLDER
+
+Each run is `mpc train`; the numbers are those of its metrics file, peak memory
+is the process's. FOLDER receives trained models, metrics and logs.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+DATA = pathlib.Path(__file__).parent.parent / "test" / "data"
+MODEL = DATA / "models" / "digits-cnn.onnx"
+PRECISIONS = ["32-true", "bf16-mixed", "16-mixed"]
+RECIPE = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
+COLUMNS = [
+    ("precision", "{}"),
+    ("accuracy", "{:.2%}"),
+    ("final loss", "{:.4f}"),
+    ("ms/step", "{:.2f}"),
+    ("peak memory", "{:.0f} MiB"),
+    ("casts", "{}"),
+    ("skipped steps", "{}"),
+]
+
+
+def train(mpc, folder, precision):
+    """Runs `mpc train`; returns its peak memory in MiB and its metrics."""
+    metrics = folder / f"{precision}.jsonl"
+    command = [
+        mpc,
+        "train",
+        MODEL,
+        *RECIPE,
+        *("--precision", precision),
+        *("--data", DATA / "digits" / "digits-train.npz"),
+        *("--val-data", DATA / "digits" / "digits-test.npz"),
+        *("--lr", "0.001"),
+        *("--batch-size", "32"),
+        *("--epochs", "15"),
+        *("--seed", "1"),
+        *("--metrics", metrics),
+        *("--output", folder / f"{precision}.onnx"),
+    ]
+    print("==>", " ".join(str(word) for word in command), flush=True)
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"mpc train failed with exit code {process.returncode}")
+    lines = metrics.read_text().splitlines()
+    return usage.ru_maxrss / 1024, [json.loads(line) for line in lines]
+
+
+def count_casts(mpc, precision):
+    """How many casts the precision stage inserted."""
+    command = [
+        mpc,
+        "explain",
+        MODEL,
+        *RECIPE,
+        *("--precision", precision),
+        *("--batch-size", "32"),
+        "--format=jsonl",
+    ]
+    records = subprocess.run(command, check=True, capture_output=True).stdout
+    return sum(json.loads(r)["casts_in"] for r in records.splitlines())
+
+
+def row(mpc, folder, precision):
+    memory, metrics = train(mpc, folder, precision)
+    steps = [m for m in metrics if m["event"] == "train"]
+    evaluation = [m for m in metrics if m["event"] == "eval"][-1]
+    return [
+        precision,
+        evaluation["eval_accuracy"],
+        steps[-1]["loss"],
+        statistics.median(step["step_ms"] for step in steps),
+        memory,
+        count_casts(mpc, precision),
+        steps[-1]["skipped_total"],
+    ]
+
+
+def main():
+    mpc, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [row(mpc, folder, precision) for precision in PRECISIONS]
+    table = [[name for name, _ in COLUMNS]]
+    for values in rows:
+        table.append(
+            [form.format(v) for (_, form), v in zip(COLUMNS, values)]
+        )
+    widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
+    print("\nHandwritten digits, held-back fifth (359 images):\n")
+    for line in table:
+        cells = [cell.rjust(width) for cell, width in zip(line, widths)]
+        print("  ".join(cells))
+
+
+if __name__ == "__main__":
+    main()
