@@ -50,6 +50,8 @@ public:
 private:
   struct Impl;
   explicit Artifact(std::unique_ptr<Impl>);
+  static StatusOr<std::shared_ptr<const Artifact>>
+      finish(std::unique_ptr<Impl>);
   std::unique_ptr<Impl> impl;
 };
 

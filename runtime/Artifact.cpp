@@ -1,0 +1,214 @@
+// Maps a .mpc file, checks it, and loads its kernels on demand.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Artifact.h"
+#include "runtime/ArtifactFormat.h"
+#include "runtime/ELFFile.h"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mutex>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+namespace mpc::runtime {
+
+/// Owns the descriptor, the mapping and the loaded code.
+struct Artifact::Impl {
+  ~Impl() {
+    if (library)
+      dlclose(library);
+    if (file)
+      munmap(file, fileBytes);
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+
+  Status map();
+  Status readSections();
+  Status checkDigest(const ELFSection &digest) const;
+  Status load();
+
+  const std::byte *bytes() const { return static_cast<std::byte *>(file); }
+  Status ioError(const char *what) const {
+    return Status(StatusCode::IO, "cannot " + std::string(what) + " '" + name +
+                                      "': " + std::strerror(errno));
+  }
+  Status invalid(const std::string &why) const {
+    return Status(StatusCode::InvalidInput, "'" + name + "': " + why);
+  }
+
+  std::string name;
+  int descriptor = -1;
+  void *file = nullptr;
+  size_t fileBytes = 0;
+  std::string_view planText;
+  const std::byte *data = nullptr;
+  size_t dataBytes = 0;
+  Plan plan;
+  std::mutex loading;
+  void *library = nullptr;
+};
+
+Status Artifact::Impl::map() {
+  struct stat info;
+  if (fstat(descriptor, &info) != 0)
+    return ioError("read");
+  if (!S_ISREG(info.st_mode))
+    return invalid("not a regular file");
+  fileBytes = static_cast<size_t>(info.st_size);
+  if (fileBytes == 0)
+    return invalid("not a .mpc artifact: it is empty");
+  void *mapping =
+      mmap(nullptr, fileBytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (mapping == MAP_FAILED)
+    return ioError("map");
+  file = mapping;
+  return Status();
+}
+
+Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
+  if (digest.bytes != sizeof(uint64_t))
+    return invalid("its digest section has the wrong size");
+  uint64_t stored;
+  std::memcpy(&stored, bytes() + digest.offset, sizeof(stored));
+
+  const uint64_t zero = 0;
+  size_t end = digest.offset + sizeof(zero);
+  XXH3_state_t *state = XXH3_createState();
+  if (!state)
+    return Status(StatusCode::Internal, "out of memory");
+  XXH3_64bits_reset(state);
+  XXH3_64bits_update(state, bytes(), digest.offset);
+  XXH3_64bits_update(state, &zero, sizeof(zero));
+  XXH3_64bits_update(state, bytes() + end, fileBytes - end);
+  uint64_t computed = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  if (computed != stored)
+    return invalid("the artifact is corrupted: its digest does not match its "
+                   "contents; compile the model again");
+  return Status();
+}
+
+Status Artifact::Impl::readSections() {
+  StatusOr<std::vector<ELFSection>> sections =
+      readELFSections(bytes(), fileBytes);
+  if (!sections.ok())
+    return invalid(sections.status().message());
+
+  const ELFSection *planSection = nullptr, *dataSection = nullptr,
+                   *digestSection = nullptr;
+  for (const ELFSection &section : *sections) {
+    const ELFSection **slot =
+        section.name == format::kPlanSection     ? &planSection
+        : section.name == format::kDataSection   ? &dataSection
+        : section.name == format::kDigestSection ? &digestSection
+                                                 : nullptr;
+    if (!slot)
+      continue;
+    if (*slot)
+      return invalid("section " + std::string(section.name) +
+                     " is there twice");
+    *slot = &section;
+  }
+  if (!planSection || !digestSection)
+    return invalid("not a .mpc artifact: it is an ELF file without the "
+                   "sections of one");
+  if (Status status = checkDigest(*digestSection); !status.ok())
+    return status;
+
+  planText = std::string_view(
+      reinterpret_cast<const char *>(bytes() + planSection->offset),
+      planSection->bytes);
+  if (dataSection) {
+    if (dataSection->offset % format::kDataAlignment != 0)
+      return invalid("its data section is not aligned");
+    data = bytes() + dataSection->offset;
+    dataBytes = dataSection->bytes;
+  }
+  StatusOr<Plan> parsed = parsePlan(planText, static_cast<int64_t>(dataBytes));
+  if (!parsed.ok())
+    return invalid(parsed.status().message());
+  plan = std::move(*parsed);
+  return Status();
+}
+
+/// Loads what was checked and nothing else: the open descriptor, not the path,
+/// which may name another file by now. The loader knows a library by the name
+/// it was given, so the descriptor stays open, and its number taken, for as
+/// long as the library is loaded.
+Status Artifact::Impl::load() {
+  std::string path =
+      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor);
+  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library)
+    return Status();
+  const char *why = dlerror();
+  return invalid(std::string("cannot load its code: ") +
+                 (why ? why : "unknown error"));
+}
+
+StatusOr<std::shared_ptr<const Artifact>>
+Artifact::open(const std::string &path) {
+  auto impl = std::make_unique<Impl>();
+  impl->name = path;
+  impl->descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (impl->descriptor < 0)
+    return impl->ioError("open");
+  return finish(std::move(impl));
+}
+
+StatusOr<std::shared_ptr<const Artifact>>
+Artifact::fromBytes(const void *bytes, size_t size, std::string name) {
+  auto impl = std::make_unique<Impl>();
+  impl->name = std::move(name);
+  impl->descriptor = memfd_create("mpc-artifact", MFD_CLOEXEC);
+  if (impl->descriptor < 0)
+    return impl->ioError("make memory for");
+  const auto *rest = static_cast<const std::byte *>(bytes);
+  while (size > 0) {
+    ssize_t written = write(impl->descriptor, rest, size);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return impl->ioError("make memory for");
+    rest += written;
+    size -= static_cast<size_t>(written);
+  }
+  return finish(std::move(impl));
+}
+
+StatusOr<std::shared_ptr<const Artifact>>
+Artifact::finish(std::unique_ptr<Impl> impl) {
+  if (Status status = impl->map(); !status.ok())
+    return status;
+  if (Status status = impl->readSections(); !status.ok())
+    return status;
+  return std::shared_ptr<const Artifact>(new Artifact(std::move(impl)));
+}
+
+Artifact::Artifact(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Artifact::~Artifact() = default;
+
+const std::string &Artifact::name() const { return impl->name; }
+const Plan &Artifact::plan() const { return impl->plan; }
+std::string_view Artifact::planText() const { return impl->planText; }
+const std::byte *Artifact::data() const { return impl->data; }
+size_t Artifact::dataBytes() const { return impl->dataBytes; }
+size_t Artifact::fileBytes() const { return impl->fileBytes; }
+
+StatusOr<void *> Artifact::kernel(const std::string &symbol) const {
+  std::lock_guard<std::mutex> lock(impl->loading);
+  if (!impl->library)
+    if (Status status = impl->load(); !status.ok())
+      return status;
+  if (void *address = dlsym(impl->library, symbol.c_str()))
+    return address;
+  return impl->invalid("its code has no kernel '" + symbol + "'");
+}
+
+} // namespace mpc::runtime

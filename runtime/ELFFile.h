@@ -1,0 +1,29 @@
+// Finds sections of an ELF64 file in memory. Every offset and size is checked
+// against the bytes at hand, so a file from anywhere may be given to it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_ELFFILE_H
+#define MPC_RUNTIME_ELFFILE_H
+
+#include "runtime/Status.h"
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace mpc::runtime {
+
+struct ELFSection {
+  std::string_view name; ///< points into the file
+  size_t offset = 0;     ///< bytes from the start of the file
+  size_t bytes = 0;
+};
+
+/// The sections that have bytes in the file. InvalidInput where it is not a
+/// whole little-endian ELF64 shared object for this machine.
+StatusOr<std::vector<ELFSection>> readELFSections(const std::byte *file,
+                                                  size_t size);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_ELFFILE_H

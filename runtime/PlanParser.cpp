@@ -1,0 +1,429 @@
+// Reads a plan's JSON into the structs of Plan.h.
+//
+// A reader walks the document with a path ("functions.step.steps[3].m") and
+// stops at the first thing that is missing, of the wrong kind, or unknown.
+// Fields that this version does not know are errors too: they may change what
+// a step means. Only "model" and "recipe", which describe, are open.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ArtifactFormat.h"
+#include "runtime/Plan.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+namespace mpc::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Deeper nesting of "if" than any model has; bounds recursion.
+constexpr int kMaxIfDepth = 32;
+
+/// One object of the document and where it stands. The first failure is kept
+/// in the state that all readers of a document share; after it every read
+/// gives a default, so callers need not check each.
+class Reader {
+public:
+  Reader(const Json &json, std::string path, Status &failure)
+      : json(json), path(std::move(path)), failure(failure) {}
+
+  bool failed() const { return !failure.ok(); }
+
+  void fail(const std::string &what) {
+    if (!failed())
+      failure = Status(StatusCode::InvalidInput,
+                       "invalid plan: " + path + ": " + what);
+  }
+
+  /// The member, or null JSON and a failure where there is none.
+  const Json &get(const char *key) {
+    static const Json null;
+    if (!json.is_object()) {
+      fail("expected an object");
+      return null;
+    }
+    auto it = json.find(key);
+    if (it == json.end()) {
+      fail(std::string("'") + key + "' is missing");
+      return null;
+    }
+    return *it;
+  }
+
+  bool has(const char *key) const {
+    return json.is_object() && json.contains(key) && !json[key].is_null();
+  }
+
+  std::string string(const char *key) {
+    const Json &value = get(key);
+    if (value.is_string())
+      return value.get<std::string>();
+    fail(std::string("'") + key + "' is not a string");
+    return {};
+  }
+
+  int64_t integer(const char *key) { return toInteger(get(key), key); }
+
+  int64_t integerOr(const char *key, int64_t fallback) {
+    return has(key) ? integer(key) : fallback;
+  }
+
+  double number(const char *key) {
+    const Json &value = get(key);
+    if (value.is_number())
+      return value.get<double>();
+    fail(std::string("'") + key + "' is not a number");
+    return 0;
+  }
+
+  bool boolean(const char *key) {
+    const Json &value = get(key);
+    if (value.is_boolean())
+      return value.get<bool>();
+    fail(std::string("'") + key + "' is not true or false");
+    return false;
+  }
+
+  /// An index; its range is checked by verifyPlan.
+  size_t index(const char *key) { return toIndex(get(key), key); }
+
+  std::optional<size_t> optionalIndex(const char *key) {
+    if (get(key).is_null())
+      return std::nullopt;
+    return index(key);
+  }
+
+  std::vector<int64_t> integers(const char *key) {
+    std::vector<int64_t> values;
+    for (const Json &value : array(key))
+      values.push_back(toInteger(value, key));
+    return values;
+  }
+
+  std::vector<size_t> indices(const char *key) {
+    std::vector<size_t> values;
+    for (const Json &value : array(key))
+      values.push_back(toIndex(value, key));
+    return values;
+  }
+
+  std::vector<std::string> strings(const char *key) {
+    std::vector<std::string> values;
+    for (const Json &value : array(key)) {
+      if (!value.is_string())
+        fail(std::string("'") + key + "' holds something else than strings");
+      else
+        values.push_back(value.get<std::string>());
+    }
+    return values;
+  }
+
+  const Json &array(const char *key) {
+    static const Json empty = Json::array();
+    const Json &value = get(key);
+    if (value.is_array())
+      return value;
+    fail(std::string("'") + key + "' is not a list");
+    return empty;
+  }
+
+  Reader object(const char *key) {
+    return Reader(get(key), path + "." + key, failure);
+  }
+
+  /// Calls `body` with a reader for each element of a list of objects.
+  template <typename Body>
+  void each(const char *key, Body body) {
+    size_t i = 0;
+    for (const Json &value : array(key)) {
+      Reader element(value, path + "." + key + "[" + std::to_string(i) + "]",
+                     failure);
+      if (!failed())
+        body(element);
+      ++i;
+    }
+  }
+
+  /// Fails where the object has a member that is none of `known`.
+  void expectOnly(std::initializer_list<std::string_view> known) {
+    if (!json.is_object())
+      return fail("expected an object");
+    for (const auto &[key, value] : json.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        fail("unknown field '" + key + "'");
+  }
+
+  DType type(const char *key) {
+    StatusOr<DType> type = parseDType(string(key));
+    if (type.ok())
+      return *type;
+    fail(type.status().message());
+    return DType::F32;
+  }
+
+  std::string text() const { return json.dump(); }
+
+  const Json &json;
+  std::string path;
+
+private:
+  int64_t toInteger(const Json &value, const char *key) {
+    // An unsigned value above the range of int64_t would wrap silently.
+    if (value.is_number_integer() &&
+        !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
+      return value.get<int64_t>();
+    fail(std::string("'") + key + "' is not a 64-bit integer");
+    return 0;
+  }
+
+  size_t toIndex(const Json &value, const char *key) {
+    int64_t index = toInteger(value, key);
+    if (index < 0)
+      fail(std::string("'") + key + "' is negative");
+    return static_cast<size_t>(index);
+  }
+
+  Status &failure;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// State and buffers
+//===----------------------------------------------------------------------===//
+
+/// Sets `bytes` from type and shape.
+static void readTypeAndShape(Reader &in, DType &type, Shape &shape,
+                             int64_t &bytes) {
+  type = in.type("type");
+  shape = in.integers("shape");
+  std::optional<int64_t> size = checkedBytes(type, shape);
+  if (!size)
+    in.fail("shape " + toString(shape) + " is negative or too large");
+  bytes = size.value_or(0);
+}
+
+static StateVariable readState(Reader &in) {
+  in.expectOnly({"name", "role", "type", "shape", "init"});
+  StateVariable state;
+  state.name = in.string("name");
+  state.role = in.string("role");
+  readTypeAndShape(in, state.type, state.shape, state.bytes);
+  Reader init = in.object("init");
+  if (init.has("fill")) {
+    init.expectOnly({"fill"});
+    state.fill = init.number("fill");
+  } else {
+    init.expectOnly({"offset", "bytes"});
+    state.data = DataRange{init.integer("offset"), init.integer("bytes")};
+  }
+  return state;
+}
+
+static Buffer readBuffer(Reader &in) {
+  in.expectOnly({"space", "type", "shape", "offset", "index"});
+  Buffer buffer;
+  readTypeAndShape(in, buffer.type, buffer.shape, buffer.bytes);
+  std::string space = in.string("space");
+  if (space == "arena" || space == "constant") {
+    buffer.space = space == "arena" ? Space::Arena : Space::Constant;
+    buffer.offset = in.integer("offset");
+  } else if (space == "state" || space == "input") {
+    buffer.space = space == "state" ? Space::State : Space::Input;
+    buffer.index = in.index("index");
+    buffer.offset = in.integerOr("offset", 0);
+  } else {
+    in.fail("unknown space '" + space + "'");
+  }
+  return buffer;
+}
+
+static FunctionValue readValue(Reader &in) {
+  in.expectOnly({"name", "role", "buffer"});
+  return {in.string("name"), in.string("role"), in.index("buffer")};
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+static std::optional<Epilogue> readEpilogue(Reader &in) {
+  if (in.get("epilogue").is_null())
+    return std::nullopt;
+  Reader epilogue = in.object("epilogue");
+  epilogue.expectOnly({"kernel", "args"});
+  return Epilogue{epilogue.string("kernel"), epilogue.indices("args")};
+}
+
+static LaunchStep readLaunch(Reader &in) {
+  in.expectOnly({"op", "name", "kernel", "args", "extent", "grain"});
+  LaunchStep step;
+  step.kernel = in.string("kernel");
+  step.args = in.indices("args");
+  step.extent = in.integer("extent");
+  step.grain = in.integer("grain");
+  return step;
+}
+
+static MatMulStep readMatMul(Reader &in) {
+  in.expectOnly({"op",       "name",     "a",     "b",      "c",
+                 "batch",    "m",        "n",     "k",      "trans_a",
+                 "trans_b",  "lda",      "ldb",   "ldc",    "stride_a",
+                 "stride_b", "stride_c", "alpha", "tile_m", "tile_n",
+                 "epilogue"});
+  MatMulStep step;
+  step.a = in.index("a");
+  step.b = in.index("b");
+  step.c = in.optionalIndex("c");
+  step.batch = in.integer("batch");
+  step.m = in.integer("m");
+  step.n = in.integer("n");
+  step.k = in.integer("k");
+  step.transA = in.boolean("trans_a");
+  step.transB = in.boolean("trans_b");
+  step.lda = in.integer("lda");
+  step.ldb = in.integer("ldb");
+  step.ldc = in.integer("ldc");
+  step.strideA = in.integer("stride_a");
+  step.strideB = in.integer("stride_b");
+  step.strideC = in.integer("stride_c");
+  step.alpha = in.number("alpha");
+  step.tileM = in.integer("tile_m");
+  step.tileN = in.integer("tile_n");
+  step.epilogue = readEpilogue(in);
+  return step;
+}
+
+static ConvStep readConv(Reader &in) {
+  in.expectOnly({"op", "name", "kind", "x", "w", "y", "batch", "groups",
+                 "in_channels", "out_channels", "in_spatial", "out_spatial",
+                 "kernel", "strides", "dilations", "pads_begin", "pads_end",
+                 "epilogue"});
+  ConvStep step;
+  std::string kind = in.string("kind");
+  if (kind == "forward")
+    step.kind = ConvKind::Forward;
+  else if (kind == "input_grad")
+    step.kind = ConvKind::InputGrad;
+  else if (kind == "weight_grad")
+    step.kind = ConvKind::WeightGrad;
+  else
+    in.fail("unknown kind of convolution '" + kind + "'");
+  step.x = in.optionalIndex("x");
+  step.w = in.optionalIndex("w");
+  step.y = in.optionalIndex("y");
+  step.batch = in.integer("batch");
+  step.groups = in.integer("groups");
+  step.inChannels = in.integer("in_channels");
+  step.outChannels = in.integer("out_channels");
+  step.inSpatial = in.integers("in_spatial");
+  step.outSpatial = in.integers("out_spatial");
+  step.kernel = in.integers("kernel");
+  step.strides = in.integers("strides");
+  step.dilations = in.integers("dilations");
+  step.padsBegin = in.integers("pads_begin");
+  step.padsEnd = in.integers("pads_end");
+  step.epilogue = readEpilogue(in);
+  return step;
+}
+
+static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
+  std::vector<Step> steps;
+  if (depth > kMaxIfDepth) {
+    in.fail("conditions are nested too deeply");
+    return steps;
+  }
+  in.each(key, [&](Reader &step) {
+    std::string op = step.string("op");
+    std::string name = step.string("name");
+    if (op == "launch") {
+      steps.push_back({name, readLaunch(step)});
+    } else if (op == "matmul") {
+      steps.push_back({name, readMatMul(step)});
+    } else if (op == "conv") {
+      steps.push_back({name, readConv(step)});
+    } else if (op == "copy") {
+      step.expectOnly({"op", "name", "src", "dst"});
+      steps.push_back({name, CopyStep{step.index("src"), step.index("dst")}});
+    } else if (op == "if") {
+      step.expectOnly({"op", "name", "predicate", "then"});
+      size_t predicate = step.index("predicate");
+      steps.push_back(
+          {name, IfStep{predicate, readSteps(step, "then", depth + 1)}});
+    } else {
+      step.fail("unknown step '" + op + "'");
+    }
+  });
+  return steps;
+}
+
+static Function readFunction(Reader &in, std::string name) {
+  in.expectOnly({"arena_bytes", "inputs", "outputs", "buffers", "steps"});
+  Function function;
+  function.name = std::move(name);
+  function.arenaBytes = in.integer("arena_bytes");
+  in.each("inputs",
+          [&](Reader &value) { function.inputs.push_back(readValue(value)); });
+  in.each("outputs",
+          [&](Reader &value) { function.outputs.push_back(readValue(value)); });
+  in.each("buffers", [&](Reader &buffer) {
+    function.buffers.push_back(readBuffer(buffer));
+  });
+  function.steps = readSteps(in, "steps", 0);
+  return function;
+}
+
+static Plan readPlan(Reader &in) {
+  Plan plan;
+  int64_t version = in.integer("format");
+  if (!in.failed() && version != format::kVersion) {
+    in.fail("format version " + std::to_string(version) +
+            " is not the one this runtime reads (" +
+            std::to_string(format::kVersion) + "); compile the model again");
+    return plan;
+  }
+  in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
+                 "state", "functions"});
+  plan.producer = in.string("producer");
+  Reader model = in.object("model");
+  plan.modelName = model.string("name");
+  plan.modelHash = model.string("hash");
+  plan.modelOpset = model.integer("opset");
+  plan.precision = in.string("precision");
+  plan.recipe = in.object("recipe").text();
+  Reader target = in.object("target");
+  target.expectOnly({"triple", "cpu", "features"});
+  plan.target = {target.string("triple"), target.string("cpu"),
+                 target.strings("features")};
+  in.each("state",
+          [&](Reader &state) { plan.state.push_back(readState(state)); });
+  Reader functions = in.object("functions");
+  if (!functions.json.is_object())
+    functions.fail("expected an object");
+  if (functions.failed())
+    return plan;
+  for (const auto &[name, value] : functions.json.items()) {
+    Reader function = functions.object(name.c_str());
+    plan.functions.emplace(name, readFunction(function, name));
+  }
+  return plan;
+}
+
+StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    return Status(StatusCode::InvalidInput,
+                  "invalid plan: it is not well-formed JSON");
+  Status failure;
+  Reader reader(json, "plan", failure);
+  Plan plan = readPlan(reader);
+  if (!failure.ok())
+    return failure;
+  if (Status status = verifyPlan(plan, dataBytes); !status.ok())
+    return status;
+  return plan;
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,475 @@
+// Checks a plan's structs against each other: every index in range, every
+// buffer inside its memory, every operand as large as its step reads it. All
+// arithmetic on numbers from the file is checked for overflow.
+//
+// What a kernel does inside the buffers it is given is the compiler's
+// responsibility and cannot be checked here.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ArtifactFormat.h"
+#include "runtime/Plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+namespace mpc::runtime {
+namespace {
+
+constexpr std::array<std::string_view, 8> kStateRoles = {
+    "parameter",  "frozen",  "optimizer_state", "statistic",
+    "loss_scale", "counter", "accumulator",     "derived"};
+constexpr std::array<std::string_view, 3> kInputRoles = {"data", "label",
+                                                         "scalar"};
+constexpr std::array<std::string_view, 7> kOutputRoles = {
+    "loss",   "sample_loss", "prediction", "grad_norm",
+    "finite", "loss_scale",  "output"};
+
+/// Extents of contractions stay below this, so that products of two of them
+/// and an element size fit 64 bits, and the library's 32-bit fields hold them.
+constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+
+/// A number that remembers whether computing it overflowed.
+struct Checked {
+  int64_t value = 0;
+  bool overflowed = false;
+
+  Checked(int64_t value) : value(value) {}
+  Checked operator*(Checked other) const {
+    Checked result = 0;
+    result.overflowed =
+        __builtin_mul_overflow(value, other.value, &result.value) ||
+        overflowed || other.overflowed;
+    return result;
+  }
+  Checked operator+(Checked other) const {
+    Checked result = 0;
+    result.overflowed =
+        __builtin_add_overflow(value, other.value, &result.value) ||
+        overflowed || other.overflowed;
+    return result;
+  }
+  bool operator<=(int64_t limit) const { return !overflowed && value <= limit; }
+  bool operator==(int64_t other) const { return !overflowed && value == other; }
+};
+
+class PlanVerifier {
+public:
+  PlanVerifier(const Plan &plan, int64_t dataBytes)
+      : plan(plan), dataBytes(dataBytes) {}
+
+  Status verify();
+
+private:
+  void fail(const std::string &what) {
+    if (failure.ok())
+      failure = Status(StatusCode::InvalidInput,
+                       "invalid plan: " + where + ": " + what);
+  }
+  /// Fails with `what` unless `condition` holds; gives the condition back.
+  bool expect(bool condition, const char *what) {
+    if (!condition)
+      fail(what);
+    return condition;
+  }
+
+  void verifyState(const StateVariable &state);
+  void verifyFunction(const Function &function);
+  void verifyBuffer(const Buffer &buffer);
+  template <size_t N>
+  void verifyValues(const std::vector<FunctionValue> &values,
+                    const std::array<std::string_view, N> &roles);
+  void verifySteps(const std::vector<Step> &steps);
+
+  void verifyStep(const LaunchStep &step);
+  void verifyStep(const MatMulStep &step);
+  void verifyStep(const ConvStep &step);
+  void verifyStep(const CopyStep &step);
+  void verifyStep(const IfStep &step);
+
+  bool verifyArgs(const std::vector<size_t> &args);
+  bool verifyEpilogue(const std::optional<Epilogue> &epilogue,
+                      const std::optional<size_t> &written);
+  const Buffer *contractionOperand(size_t index);
+  bool verifyWritten(const Buffer &written,
+                     std::initializer_list<const Buffer *> read);
+  void verifyMatrix(const Buffer &buffer, const char *name, int64_t batch,
+                    int64_t rows, int64_t columns, int64_t ld, int64_t stride);
+  bool verifyGeometry(const ConvStep &step);
+
+  const Plan &plan;
+  int64_t dataBytes;
+  const Function *function = nullptr;
+  std::string where = "plan";
+  Status failure;
+};
+
+} // namespace
+
+template <size_t N>
+static bool contains(const std::array<std::string_view, N> &list,
+                     std::string_view value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+static bool isContractionType(DType type) {
+  return type == DType::F32 || type == DType::BF16 || type == DType::F16;
+}
+
+static bool overlap(const Buffer &a, const Buffer &b) {
+  return a.space == b.space && a.index == b.index &&
+         a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+static Checked product(const std::vector<int64_t> &extents) {
+  Checked result = 1;
+  for (int64_t extent : extents)
+    result = result * extent;
+  return result;
+}
+
+static bool allWithin(const std::vector<int64_t> &values, int64_t low,
+                      int64_t high) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t value) {
+    return value >= low && value <= high;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// State, buffers, inputs and outputs
+//===----------------------------------------------------------------------===//
+
+void PlanVerifier::verifyState(const StateVariable &state) {
+  where = "state '" + state.name + "'";
+  if (!contains(kStateRoles, state.role))
+    fail("unknown role '" + state.role + "'");
+  if (!state.data)
+    return;
+  const DataRange &data = *state.data;
+  expect(data.offset >= 0 && data.offset % format::kDataAlignment == 0,
+         "its initial value is not aligned");
+  expect(data.bytes == state.bytes,
+         "its initial value has another size than its type and shape");
+  expect(data.offset <= dataBytes && data.bytes <= dataBytes - data.offset,
+         "its initial value lies outside the data section");
+}
+
+void PlanVerifier::verifyBuffer(const Buffer &buffer) {
+  int64_t limit = 0;
+  switch (buffer.space) {
+  case Space::Arena:
+    limit = function->arenaBytes;
+    break;
+  case Space::Constant:
+    limit = dataBytes;
+    break;
+  case Space::State:
+    if (!expect(buffer.index < plan.state.size(), "no such state variable"))
+      return;
+    limit = plan.state[buffer.index].bytes;
+    break;
+  case Space::Input: {
+    // Inputs were checked before; the buffer an input names has its full size.
+    if (!expect(buffer.index < function->inputs.size(), "no such input"))
+      return;
+    limit = function->buffers[function->inputs[buffer.index].buffer].bytes;
+    break;
+  }
+  }
+  expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
+         "its offset is negative or not aligned to its type");
+  expect(buffer.offset <= limit && buffer.bytes <= limit - buffer.offset,
+         "it reaches outside its memory");
+}
+
+template <size_t N>
+void PlanVerifier::verifyValues(const std::vector<FunctionValue> &values,
+                                const std::array<std::string_view, N> &roles) {
+  std::set<std::string_view> names;
+  for (const FunctionValue &value : values) {
+    if (!names.insert(value.name).second)
+      fail("'" + value.name + "' is there twice");
+    if (!contains(roles, value.role))
+      fail("'" + value.name + "' has the unknown role '" + value.role + "'");
+    if (value.buffer >= function->buffers.size())
+      fail("'" + value.name + "' names a buffer that does not exist");
+  }
+}
+
+void PlanVerifier::verifyFunction(const Function &checked) {
+  function = &checked;
+  std::string prefix = "function '" + checked.name + "'";
+  where = prefix + ", inputs";
+  expect(checked.arenaBytes >= 0, "the arena's size is negative");
+  verifyValues(checked.inputs, kInputRoles);
+  for (size_t i = 0; i < checked.inputs.size() && failure.ok(); ++i) {
+    const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
+    expect(buffer.space == Space::Input && buffer.index == i &&
+               buffer.offset == 0,
+           "an input's buffer is not the memory of that input");
+  }
+  where = prefix + ", outputs";
+  verifyValues(checked.outputs, kOutputRoles);
+  for (size_t i = 0; i < checked.buffers.size() && failure.ok(); ++i) {
+    where = prefix + ", buffer " + std::to_string(i);
+    verifyBuffer(checked.buffers[i]);
+  }
+  if (failure.ok())
+    verifySteps(checked.steps);
+}
+
+Status PlanVerifier::verify() {
+  std::set<std::string_view> names;
+  for (const StateVariable &state : plan.state) {
+    verifyState(state);
+    if (!names.insert(state.name).second)
+      fail("there are two of that name");
+  }
+  for (const auto &[name, checked] : plan.functions)
+    if (failure.ok())
+      verifyFunction(checked);
+  return failure;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
+  for (size_t i = 0; i < steps.size() && failure.ok(); ++i) {
+    where = "function '" + function->name + "', step " + std::to_string(i) +
+            " ('" + steps[i].name + "')";
+    std::visit([&](const auto &step) { verifyStep(step); }, steps[i].op);
+  }
+}
+
+bool PlanVerifier::verifyArgs(const std::vector<size_t> &args) {
+  size_t count = function->buffers.size();
+  return expect(std::all_of(args.begin(), args.end(),
+                            [&](size_t arg) { return arg < count; }),
+                "an argument names a buffer that does not exist");
+}
+
+void PlanVerifier::verifyStep(const LaunchStep &step) {
+  expect(!step.kernel.empty(), "the kernel has no name");
+  expect(step.extent >= 0 && step.grain >= 1,
+         "the extent is negative or the grain is not positive");
+  verifyArgs(step.args);
+}
+
+/// A result goes either to a buffer or through an epilogue.
+bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
+                                  const std::optional<size_t> &written) {
+  if (!expect(epilogue.has_value() != written.has_value(),
+              "it needs either a result buffer or an epilogue"))
+    return false;
+  return !epilogue || (expect(!epilogue->kernel.empty(),
+                              "the epilogue's kernel has no name") &&
+                       verifyArgs(epilogue->args));
+}
+
+const Buffer *PlanVerifier::contractionOperand(size_t index) {
+  if (!expect(index < function->buffers.size(),
+              "an operand names a buffer that does not exist"))
+    return nullptr;
+  const Buffer &buffer = function->buffers[index];
+  if (!isContractionType(buffer.type)) {
+    fail("contractions take f32, bf16 and f16, not " +
+         std::string(nameOf(buffer.type)));
+    return nullptr;
+  }
+  return &buffer;
+}
+
+bool PlanVerifier::verifyWritten(const Buffer &written,
+                                 std::initializer_list<const Buffer *> read) {
+  if (!expect(written.space == Space::Arena || written.space == Space::State,
+              "it writes to a constant or an input"))
+    return false;
+  return expect(std::none_of(read.begin(), read.end(),
+                             [&](const Buffer *buffer) {
+                               return overlap(written, *buffer);
+                             }),
+                "its result overlaps an operand");
+}
+
+/// A matrix of rows x columns with leading dimension `ld`, `batch` times.
+void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
+                                int64_t batch, int64_t rows, int64_t columns,
+                                int64_t ld, int64_t stride) {
+  if (ld < columns || ld > kMaxExtent || stride < 0)
+    return fail(std::string("the strides of '") + name + "' are impossible");
+  Checked last = Checked(batch - 1) * stride + Checked(rows - 1) * ld + columns;
+  if (!(last <= numElements(buffer.shape)))
+    fail(std::string("'") + name +
+         "' is smaller than the step reads it: " + toString(buffer.shape));
+}
+
+void PlanVerifier::verifyStep(const MatMulStep &step) {
+  const Buffer *a = contractionOperand(step.a);
+  const Buffer *b = contractionOperand(step.b);
+  if (!a || !b || !verifyEpilogue(step.epilogue, step.c))
+    return;
+  if (!expect(allWithin(
+                  {step.batch, step.m, step.n, step.k, step.tileM, step.tileN},
+                  1, kMaxExtent),
+              "an extent or tile size is out of range"))
+    return;
+  expect((Checked(step.batch) * step.m * step.n) <= INT64_MAX / 8,
+         "the result is too large");
+  expect(std::isfinite(step.alpha), "alpha is not finite");
+  verifyMatrix(*a, "a", step.batch, step.transA ? step.k : step.m,
+               step.transA ? step.m : step.k, step.lda, step.strideA);
+  verifyMatrix(*b, "b", step.batch, step.transB ? step.n : step.k,
+               step.transB ? step.k : step.n, step.ldb, step.strideB);
+  if (!step.c)
+    return;
+  const Buffer *c = contractionOperand(*step.c);
+  if (!c || !verifyWritten(*c, {a, b}))
+    return;
+  verifyMatrix(*c, "c", step.batch, step.m, step.n, step.ldc, step.strideC);
+  // Results of a batch lie one after the other, or interleaved in columns.
+  bool stacked = Checked(step.m - 1) * step.ldc + step.n <= step.strideC;
+  bool interleaved =
+      step.strideC >= step.n &&
+      Checked(step.batch - 1) * step.strideC + step.n <= step.ldc;
+  expect(step.batch == 1 || stacked || interleaved,
+         "results of the batch overlap");
+}
+
+bool PlanVerifier::verifyGeometry(const ConvStep &step) {
+  size_t rank = step.inSpatial.size();
+  for (const auto *list : {&step.outSpatial, &step.kernel, &step.strides,
+                           &step.dilations, &step.padsBegin, &step.padsEnd})
+    if (!expect(list->size() == rank && rank >= 1 && rank <= 3,
+                "spatial lists differ in length, or are not 1 to 3 long"))
+      return false;
+  for (const auto *list : {&step.inSpatial, &step.outSpatial, &step.kernel,
+                           &step.strides, &step.dilations})
+    if (!expect(allWithin(*list, 1, kMaxExtent), "an extent is out of range"))
+      return false;
+  if (!expect(allWithin(step.padsBegin, 0, kMaxExtent) &&
+                  allWithin(step.padsEnd, 0, kMaxExtent),
+              "padding is out of range") ||
+      !expect(allWithin(
+                  {step.batch, step.groups, step.inChannels, step.outChannels},
+                  1, kMaxExtent) &&
+                  step.inChannels % step.groups == 0 &&
+                  step.outChannels % step.groups == 0,
+              "channels are out of range or not a multiple of the groups"))
+    return false;
+  for (size_t i = 0; i < rank; ++i) {
+    // No overflow: all of these are below 2^31.
+    int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
+    int64_t room =
+        step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i] - window;
+    if (!expect(room >= 0 && room / step.strides[i] + 1 == step.outSpatial[i],
+                "the output's extent is not what input, kernel, strides, "
+                "dilations and padding give"))
+      return false;
+  }
+  return true;
+}
+
+void PlanVerifier::verifyStep(const ConvStep &step) {
+  const std::optional<size_t> &written = step.kind == ConvKind::Forward ? step.y
+                                         : step.kind == ConvKind::InputGrad
+                                             ? step.x
+                                             : step.w;
+  expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
+         "a weight gradient takes no epilogue");
+  if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
+    return;
+  Checked inputs =
+      Checked(step.batch) * step.inChannels * product(step.inSpatial);
+  Checked outputs =
+      Checked(step.batch) * step.outChannels * product(step.outSpatial);
+  Checked weights = Checked(step.outChannels) *
+                    (step.inChannels / step.groups) * product(step.kernel);
+  struct {
+    const std::optional<size_t> &index;
+    Checked elements;
+    const char *name;
+  } operands[] = {
+      {step.x, inputs, "x"}, {step.w, weights, "w"}, {step.y, outputs, "y"}};
+  for (const auto &operand : operands) {
+    if (!operand.index) {
+      if (&operand.index != &written)
+        return fail(std::string("operand '") + operand.name + "' is missing");
+      if (!expect(operand.elements <= INT64_MAX / 8, "the result is too large"))
+        return;
+      continue;
+    }
+    const Buffer *buffer = contractionOperand(*operand.index);
+    if (!buffer)
+      return;
+    if (!(operand.elements == numElements(buffer->shape)))
+      return fail(std::string("operand '") + operand.name +
+                  "' has another size than the convolution: " +
+                  toString(buffer->shape));
+  }
+  if (!written)
+    return;
+  const Buffer &result = function->buffers[*written];
+  for (const auto &operand : operands)
+    if (&operand.index != &written &&
+        !verifyWritten(result, {&function->buffers[*operand.index]}))
+      return;
+}
+
+void PlanVerifier::verifyStep(const CopyStep &step) {
+  size_t count = function->buffers.size();
+  if (!expect(step.src < count && step.dst < count,
+              "it names a buffer that does not exist"))
+    return;
+  const Buffer &src = function->buffers[step.src];
+  const Buffer &dst = function->buffers[step.dst];
+  expect(src.type == dst.type && src.bytes == dst.bytes,
+         "source and destination differ in type or size");
+  verifyWritten(dst, {&src});
+}
+
+void PlanVerifier::verifyStep(const IfStep &step) {
+  if (!expect(step.predicate < function->buffers.size(),
+              "the predicate names a buffer that does not exist"))
+    return;
+  const Buffer &predicate = function->buffers[step.predicate];
+  expect(predicate.type == DType::I1 && numElements(predicate.shape) == 1,
+         "the predicate is not one i1");
+  verifySteps(step.then);
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+Status verifyPlan(const Plan &plan, int64_t dataBytes) {
+  return PlanVerifier(plan, dataBytes).verify();
+}
+
+template <typename Values>
+static auto findNamed(const Values &values, std::string_view name) {
+  auto it = std::find_if(values.begin(), values.end(),
+                         [&](const auto &value) { return value.name == name; });
+  return it == values.end() ? nullptr : &*it;
+}
+
+const FunctionValue *Function::findInput(std::string_view name) const {
+  return findNamed(inputs, name);
+}
+
+const FunctionValue *Function::findOutput(std::string_view name) const {
+  return findNamed(outputs, name);
+}
+
+const Function *Plan::findFunction(std::string_view name) const {
+  auto it = functions.find(name);
+  return it == functions.end() ? nullptr : &it->second;
+}
+
+const StateVariable *Plan::findState(std::string_view name) const {
+  return findNamed(state, name);
+}
+
+} // namespace mpc::runtime

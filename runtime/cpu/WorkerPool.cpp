@@ -1,0 +1,104 @@
+// The pool's threads and the way they meet.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/WorkerPool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <immintrin.h>
+#include <sched.h>
+
+namespace mpc::runtime {
+
+/// Longer than the gap between two steps of a plan, shorter than what another
+/// process on the core would notice.
+static constexpr std::chrono::microseconds kSpinTime{15};
+
+static int usableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+WorkerPool::WorkerPool(int threads) {
+  int count = threads > 0 ? threads : usableCores();
+  workers.reserve(static_cast<size_t>(count - 1));
+  for (int worker = 1; worker < count; ++worker)
+    workers.emplace_back([this, worker] { workerMain(worker); });
+}
+
+WorkerPool::~WorkerPool() {
+  stopping = true;
+  ++loopCount;
+  {
+    std::lock_guard<std::mutex> lock(sleepMutex);
+    wake.notify_all();
+  }
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+void WorkerPool::claimSlices(int worker) {
+  for (;;) {
+    int64_t slice = nextSlice.fetch_add(1, std::memory_order_relaxed);
+    if (slice >= sliceCount)
+      return;
+    task.call(task.context, slice, worker);
+  }
+}
+
+void WorkerPool::run(int64_t slices, Task newTask) {
+  if (slices <= 1 || workers.empty()) {
+    for (int64_t slice = 0; slice < slices; ++slice)
+      newTask.call(newTask.context, slice, 0);
+    return;
+  }
+  task = newTask;
+  sliceCount = slices;
+  nextSlice.store(0, std::memory_order_relaxed);
+  open = true;
+  ++loopCount;
+  if (sleepers > 0) {
+    // A worker between looking at the count and going to sleep holds the lock.
+    std::lock_guard<std::mutex> lock(sleepMutex);
+    wake.notify_all();
+  }
+  claimSlices(0);
+  open = false;
+  while (inside != 0)
+    _mm_pause();
+}
+
+/// Returns when the number of loops started is no longer `seen`.
+void WorkerPool::awaitLoop(uint64_t seen) {
+  auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (loopCount.load(std::memory_order_acquire) != seen)
+        return;
+      _mm_pause();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+
+  std::unique_lock<std::mutex> lock(sleepMutex);
+  ++sleepers;
+  wake.wait(lock, [&] { return loopCount != seen; });
+  --sleepers;
+}
+
+void WorkerPool::workerMain(int worker) {
+  uint64_t seen = 0;
+  for (;;) {
+    awaitLoop(seen);
+    if (stopping)
+      return;
+    seen = loopCount;
+    ++inside;
+    if (open)
+      claimSlices(worker);
+    --inside;
+  }
+}
+
+} // namespace mpc::runtime

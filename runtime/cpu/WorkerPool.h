@@ -1,0 +1,84 @@
+// The CPU device's threads: the caller and N - 1 workers that share the slices
+// of one parallel loop at a time.
+//
+// Slices are handed out by an atomic counter. Which thread runs a slice varies;
+// what a slice computes must not depend on it, and then results have the same
+// bits on any number of threads. A worker that runs out of loops spins for a
+// few microseconds, because the next step of a plan usually follows at once,
+// then sleeps.
+//
+// Floating point runs in IEEE's default mode on every thread: subnormals are
+// neither flushed nor read as zero, so that a result does not depend on what
+// else the process did to the control register.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_WORKERPOOL_H
+#define MPC_RUNTIME_CPU_WORKERPOOL_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace mpc::runtime {
+
+class WorkerPool {
+public:
+  /// `threads` counts the caller; 0 means one per core this process may use.
+  explicit WorkerPool(int threads);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool &) = delete;
+  WorkerPool &operator=(const WorkerPool &) = delete;
+
+  int size() const { return static_cast<int>(workers.size()) + 1; }
+
+  /// Calls body(slice, worker) for every slice in [0, slices), worker being in
+  /// [0, size()), and returns when all are done. `body` does not throw and does
+  /// not call parallelFor. One caller at a time.
+  template <typename Body>
+  void parallelFor(int64_t slices, Body &&body) {
+    run(slices, {&body, [](void *context, int64_t slice, int worker) {
+                   (*static_cast<std::remove_reference_t<Body> *>(context))(
+                       slice, worker);
+                 }});
+  }
+
+private:
+  /// A callable that is not owned.
+  struct Task {
+    void *context = nullptr;
+    void (*call)(void *context, int64_t slice, int worker) = nullptr;
+  };
+
+  void run(int64_t slices, Task task);
+  void workerMain(int worker);
+  void claimSlices(int worker);
+  void awaitLoop(uint64_t seen);
+
+  std::vector<std::thread> workers;
+
+  // The current loop. The caller writes these while no loop is open.
+  Task task;
+  int64_t sliceCount = 0;
+
+  // A worker enters a loop by raising `inside` and then looking at `open`; the
+  // caller leaves it by clearing `open` and then waiting for `inside` to be
+  // zero. So the caller never waits for a worker that has not woken up yet, and
+  // a late one finds the loop closed. Cache lines apart: all threads use them.
+  alignas(64) std::atomic<int64_t> nextSlice{0};
+  alignas(64) std::atomic<int> inside{0};
+  alignas(64) std::atomic<uint64_t> loopCount{0}; ///< loops started so far
+  std::atomic<bool> open{false};
+  std::atomic<bool> stopping{false};
+
+  std::atomic<int> sleepers{0};
+  std::mutex sleepMutex;
+  std::condition_variable wake;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_WORKERPOOL_H
