@@ -1,0 +1,125 @@
+"""What the Python suites share: calling mpc, and small ONNX models.
+
+MPC_BUILD_DIR names the build to test (default: build/ of this tree).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).parent.parent
+DATA = ROOT / "test" / "data"
+DIGITS = DATA / "digits"
+MODELS = DATA / "models"
+BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
+MPC = BUILD / "bin" / "mpc"
+
+# Seconds after which a command counts as hanging.
+TIMEOUT = 300
+
+
+def mpc(*arguments, **options):
+    """Runs mpc; returns the finished process with its text."""
+    return subprocess.run(
+        [MPC, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        **options,
+    )
+
+
+def mpc_ok(*arguments, **options):
+    """The same, and it must succeed."""
+    process = mpc(*arguments, **options)
+    command = " ".join(map(str, arguments))
+    assert (
+        process.returncode == 0
+    ), f"mpc {command}: exit code {process.returncode}\n{process.stderr}"
+    return process
+
+
+def run(model, inputs, folder, *flags):
+    """`mpc run` on named arrays; returns the outputs by name."""
+    folder = pathlib.Path(folder)
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    arguments = []
+    for i, (name, array) in enumerate(inputs.items()):
+        np.save(folder / f"input{i}.npy", np.ascontiguousarray(array))
+        arguments += ["--input", f"{name}=@{folder}/input{i}.npy"]
+    output = folder / "outputs.npz"
+    mpc_ok("run", path, *arguments, "--output", output, *flags)
+    with np.load(output) as arrays:
+        return dict(arrays)
+
+
+def train(model, data, folder, *flags):
+    """`mpc train` in file order; returns the events of its metrics and the
+    trained weights by name.
+
+    `model` is a path or a ModelProto, `data` a path or named arrays.
+    """
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(model, onnx.ModelProto):
+        onnx.save(model, folder / "model.onnx")
+        model = folder / "model.onnx"
+    if isinstance(data, dict):
+        np.savez(folder / "data.npz", **data)
+        data = folder / "data.npz"
+    metrics, output = folder / "metrics.jsonl", folder / "trained.onnx"
+    mpc_ok(
+        *("train", model, "--data", data, "--no-shuffle"),
+        *("--metrics", metrics, "--output", output),
+        *flags,
+    )
+    return read_metrics(metrics), read_weights(output)
+
+
+def read_metrics(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(metrics):
+    """The loss of every optimizer step."""
+    return [float(m["loss"]) for m in metrics if m["event"] == "train"]
+
+
+def read_weights(path):
+    return {
+        init.name: numpy_helper.to_array(init)
+        for init in onnx.load(path).graph.initializer
+    }
+
+
+def make_model(nodes, inputs, outputs, initializers, opset=17):
+    """A ModelProto. `inputs` and `outputs` map names to (dtype, shape),
+    `initializers` names to arrays."""
+
+    def infos(values):
+        return [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+            )
+            for name, (dtype, shape) in values.items()
+        ]
+
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        infos(inputs),
+        infos(outputs),
+        [numpy_helper.from_array(v, k) for k, v in initializers.items()],
+    )
+    return helper.make_model(
+        graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]
+    )
