@@ -1,0 +1,381 @@
+"""One case per behaviour of an operator: its arguments, attributes and float64
+definition. The forward and the gradient tests share them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import dataclasses
+import typing
+import zlib
+
+import numpy as np
+
+import reference
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    op: str
+    # Float arguments are differentiated where `gradient` holds; integer ones
+    # and those in `constant` are initializers that stay as they are.
+    arguments: dict
+    function: typing.Callable
+    attributes: dict = dataclasses.field(default_factory=dict)
+    opset: int = 17
+    # Terms of the longest sum an element is made of.
+    terms: int = 1
+    # Operands may be rounded to the low precision: a contraction.
+    contraction: bool = False
+    gradient: bool = True
+    constant: tuple = ()
+
+
+CASES = []
+
+
+def add(name, op, arguments, function, **options):
+    CASES.append(Case(name, op, arguments, function, **options))
+
+
+def normal(*shape):
+    """Values of both signs; the seed is the shape, so cases are independent."""
+    seed = zlib.crc32(repr(shape).encode())
+    return np.random.RandomState(seed).standard_normal(shape)
+
+
+def apart(*shape):
+    """Like `normal`, but values differ by at least 0.01 and none is close to
+    zero: maxima and signs do not change within a finite difference."""
+    count = int(np.prod(shape))
+    seed = zlib.crc32(repr(shape).encode())
+    order = np.random.RandomState(seed).permutation(count)
+    return ((order - count / 2 + 0.25) * 0.02).reshape(shape)
+
+
+def positive(*shape):
+    return np.abs(normal(*shape)) + 0.5
+
+
+def int64(*values):
+    return np.array(values, np.int64)
+
+
+# Elementwise, with and without broadcasting.
+BINARY = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+}
+SHAPES = {
+    "same": ((3, 5), (3, 5)),
+    "row": ((4, 3, 5), (5,)),
+    "column": ((4, 3, 5), (4, 1, 1)),
+    "both": ((4, 1, 5), (3, 1)),
+    "scalar": ((7,), ()),
+}
+for op, function in BINARY.items():
+    for shape_name, (left, right) in SHAPES.items():
+        right_values = positive(*right) if op == "Div" else normal(*right)
+        add(
+            f"{op.lower()}_{shape_name}",
+            op,
+            {"a": normal(*left), "b": np.asarray(right_values)},
+            function,
+        )
+
+UNARY = {
+    "Neg": np.negative,
+    "Relu": lambda x: np.maximum(x, 0),
+    "Sigmoid": reference.sigmoid,
+    "Tanh": np.tanh,
+    "Identity": lambda x: x,
+}
+for op, function in UNARY.items():
+    add(op.lower(), op, {"x": apart(5, 37)}, function)
+
+add(
+    "clip_both",
+    "Clip",
+    {"x": apart(6, 7), "low": np.array(-0.15), "high": np.array(0.205)},
+    lambda x, low, high: np.clip(x, low, high),
+    constant=("low", "high"),
+)
+add("clip_none", "Clip", {"x": apart(6, 7)}, lambda x: x)
+
+# Contractions.
+add(
+    "matmul_2d",
+    "MatMul",
+    {"a": normal(7, 33), "b": normal(33, 5)},
+    np.matmul,
+    terms=33,
+    contraction=True,
+)
+add(
+    "matmul_batched",
+    "MatMul",
+    {"a": normal(2, 3, 4, 9), "b": normal(2, 3, 9, 5)},
+    np.matmul,
+    terms=9,
+    contraction=True,
+)
+add(
+    "matmul_broadcast_batch",
+    "MatMul",
+    {"a": normal(2, 3, 4, 9), "b": normal(9, 5)},
+    np.matmul,
+    terms=9,
+    contraction=True,
+)
+add(
+    "matmul_vector",
+    "MatMul",
+    {"a": normal(4, 9), "b": normal(9)},
+    np.matmul,
+    terms=9,
+    contraction=True,
+)
+for trans_a, trans_b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+    add(
+        f"gemm_{'nt'[trans_a]}{'nt'[trans_b]}",
+        "Gemm",
+        {
+            "a": normal(12, 6) if trans_a else normal(6, 12),
+            "b": normal(5, 12) if trans_b else normal(12, 5),
+            "c": normal(5),
+        },
+        reference.gemm,
+        attributes={"transA": trans_a, "transB": trans_b},
+        terms=13,
+        contraction=True,
+    )
+for c_name, c_shape in (
+    ("scalar", ()),
+    ("column", (6, 1)),
+    ("matrix", (6, 5)),
+    ("absent", None),
+):
+    arguments = {"a": normal(6, 12), "b": normal(12, 5)}
+    if c_shape is not None:
+        arguments["c"] = np.asarray(normal(*c_shape))
+    add(
+        f"gemm_c_{c_name}",
+        "Gemm",
+        arguments,
+        reference.gemm,
+        attributes={"alpha": 0.5, "beta": 2.0},
+        terms=13,
+        contraction=True,
+    )
+
+
+def add_conv(name, x, w, bias=True, **attributes):
+    arguments = {"x": normal(*x), "w": normal(*w)}
+    if bias:
+        arguments["b"] = normal(w[0])
+    attributes["kernel_shape"] = list(w[2:])
+
+    def function(x, w, b=None, kernel_shape=None, **rest):
+        return reference.conv(x, w, b, **rest)
+
+    add(
+        f"conv_{name}",
+        "Conv",
+        arguments,
+        function,
+        attributes=attributes,
+        terms=int(np.prod(w[1:])) + 1,
+        contraction=True,
+    )
+
+
+add_conv("plain", (2, 3, 6, 7), (4, 3, 3, 3))
+add_conv("no_bias", (2, 3, 6, 7), (4, 3, 3, 3), bias=False, pads=[1] * 4)
+add_conv("pointwise", (2, 5, 4, 4), (3, 5, 1, 1))
+add_conv("strided", (2, 3, 8, 9), (4, 3, 3, 3), strides=[2, 2], pads=[1] * 4)
+add_conv("untiled", (1, 2, 8, 8), (3, 2, 3, 3), strides=[3, 3])
+add_conv("asymmetric", (1, 2, 5, 6), (3, 2, 2, 3), pads=[1, 0, 2, 1])
+add_conv("dilated", (1, 2, 9, 9), (3, 2, 3, 3), dilations=[2, 3])
+add_conv("grouped", (2, 4, 6, 6), (6, 2, 3, 3), group=2, pads=[1] * 4)
+add_conv("depthwise", (2, 4, 6, 6), (4, 1, 3, 3), group=4, pads=[1] * 4)
+add_conv("1d", (2, 3, 11), (4, 3, 5), strides=[2], pads=[2, 2])
+add_conv("3d", (1, 2, 4, 5, 4), (3, 2, 2, 3, 2), pads=[0, 1, 0, 1, 1, 0])
+
+# Pooling.
+for name, attributes in (
+    ("plain", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ("overlapping", {"kernel_shape": [3, 3], "strides": [1, 2]}),
+    (
+        "padded",
+        {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]},
+    ),
+    (
+        "ceil",
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+    ),
+):
+    add(
+        f"max_pool_{name}",
+        "MaxPool",
+        {"x": apart(2, 3, 6, 8)},
+        reference.max_pool,
+        attributes=attributes,
+    )
+    if name != "ceil":
+        for include in (0, 1):
+            add(
+                f"average_pool_{name}_{'with' if include else 'without'}_pad",
+                "AveragePool",
+                {"x": normal(2, 3, 6, 8)},
+                reference.average_pool,
+                attributes={**attributes, "count_include_pad": include},
+                terms=9,
+            )
+add(
+    "max_pool_dilated",
+    "MaxPool",
+    {"x": apart(1, 2, 7, 7)},
+    reference.max_pool,
+    attributes={"kernel_shape": [2, 3], "dilations": [3, 2]},
+)
+add(
+    "global_average_pool",
+    "GlobalAveragePool",
+    {"x": normal(2, 3, 5, 7)},
+    lambda x: x.mean((2, 3), keepdims=True),
+    terms=35,
+)
+
+# Shape.
+add(
+    "flatten",
+    "Flatten",
+    {"x": normal(2, 3, 4, 5)},
+    lambda x, axis: x.reshape(6, 20),
+    attributes={"axis": 2},
+)
+add(
+    "reshape",
+    "Reshape",
+    {"x": normal(4, 6), "shape": int64(0, 2, -1)},
+    lambda x, shape: x.reshape(4, 2, 3),
+)
+add(
+    "transpose",
+    "Transpose",
+    {"x": normal(2, 3, 4, 5)},
+    lambda x, perm: x.transpose(perm),
+    attributes={"perm": [2, 0, 3, 1]},
+)
+add(
+    "squeeze",
+    "Squeeze",
+    {"x": normal(2, 1, 3, 1), "axes": int64(1, -1)},
+    lambda x, axes: x.reshape(2, 3),
+)
+add(
+    "unsqueeze",
+    "Unsqueeze",
+    {"x": normal(2, 3), "axes": int64(0, -1)},
+    lambda x, axes: x.reshape(1, 2, 3, 1),
+)
+add(
+    "concat",
+    "Concat",
+    {"a": normal(2, 3, 4), "b": normal(2, 1, 4), "c": normal(2, 2, 4)},
+    lambda a, b, c, axis: np.concatenate([a, b, c], axis),
+    attributes={"axis": 1},
+)
+
+# Reductions.
+for op, function in (("ReduceSum", np.sum), ("ReduceMean", np.mean)):
+    opset = 13 if op == "ReduceSum" else 18
+    for name, axes, keep in (
+        ("all", (0, 1, 2), 0),
+        ("rows", (2,), 1),
+        ("columns", (0,), 0),
+        ("outer_and_inner", (0, -1), 1),
+    ):
+        add(
+            f"{op[6:].lower()}_{name}",
+            op,
+            {"x": normal(6, 5, 70), "axes": int64(*axes)},
+            lambda x, axes, keepdims, f=function: f(
+                x, tuple(axes), keepdims=bool(keepdims)
+            ),
+            attributes={"keepdims": keep},
+            opset=opset,
+            terms=6 * 5 * 70,
+        )
+
+# Softmax and losses.
+for axis in (-1, 1, 0):
+    add(
+        f"softmax_axis_{axis}",
+        "Softmax",
+        {"x": normal(3, 11, 4)},
+        reference.softmax,
+        attributes={"axis": axis},
+        terms=11,
+    )
+    add(
+        f"log_softmax_axis_{axis}",
+        "LogSoftmax",
+        {"x": normal(3, 11, 4)},
+        reference.log_softmax,
+        attributes={"axis": axis},
+        terms=11,
+    )
+LABELS = np.array([3, 0, 2, 2, 4, 1], np.int64)
+LABELS_2D = np.arange(12, dtype=np.int64).reshape(3, 4) % 5
+for op, function in (
+    ("SoftmaxCrossEntropyLoss", reference.softmax_cross_entropy),
+    ("NegativeLogLikelihoodLoss", reference.nll_loss),
+):
+    short = "sce" if op.startswith("Softmax") else "nll"
+    for reduction in ("mean", "sum", "none"):
+        add(
+            f"{short}_{reduction}",
+            op,
+            {"scores": normal(6, 5), "labels": LABELS},
+            function,
+            attributes={"reduction": reduction},
+            terms=30,
+        )
+    add(
+        f"{short}_weighted_ignoring",
+        op,
+        {"scores": normal(6, 5), "labels": LABELS, "weight": positive(5)},
+        function,
+        attributes={"reduction": "mean", "ignore_index": 2},
+        terms=30,
+        constant=("weight",),
+    )
+    add(
+        f"{short}_spatial",
+        op,
+        {"scores": normal(3, 5, 4), "labels": LABELS_2D},
+        function,
+        attributes={"reduction": "mean"},
+        terms=60,
+    )
+
+# Normalisation with the running statistics; the gradient tests have the
+# training form.
+add(
+    "batch_norm",
+    "BatchNormalization",
+    {
+        "x": normal(4, 3, 5, 5),
+        "scale": positive(3),
+        "bias": normal(3),
+        "mean": normal(3),
+        "var": positive(3),
+    },
+    reference.batch_norm,
+    attributes={"epsilon": 1e-3},
+    terms=4,
+    gradient=False,
+)

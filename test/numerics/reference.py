@@ -1,0 +1,189 @@
+"""Plain NumPy definitions of the operators, in float64.
+
+Written for clearness: loops over output positions, no blocking. Names and
+arguments are ONNX's.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import itertools
+
+import numpy as np
+
+
+def gemm(a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
+    y = alpha * (a.T if transA else a) @ (b.T if transB else b)
+    return y if c is None else y + beta * c
+
+
+def output_size(size, kernel, stride, dilation, pads, ceil_mode):
+    room = size + pads[0] + pads[1] - (dilation * (kernel - 1) + 1)
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    # A window must start inside the image or its leading padding.
+    if ceil_mode and (count - 1) * stride >= size + pads[0]:
+        count -= 1
+    return count
+
+
+def windows(x, kernel, strides, dilations, pads, ceil_mode=0):
+    """For every output position, the indices its window has along each axis,
+    counted in the unpadded image (they may lie outside)."""
+    spatial = x.shape[2:]
+    rank = len(spatial)
+    sizes = [
+        output_size(
+            spatial[i],
+            kernel[i],
+            strides[i],
+            dilations[i],
+            (pads[i], pads[i + rank]),
+            ceil_mode,
+        )
+        for i in range(rank)
+    ]
+    for position in np.ndindex(*sizes):
+        axes = [
+            position[i] * strides[i]
+            - pads[i]
+            + np.arange(kernel[i]) * dilations[i]
+            for i in range(rank)
+        ]
+        yield position, axes, sizes
+
+
+def gather_window(x, axes, fill):
+    """The window's values, N x C x kernel, with `fill` outside the image."""
+    shape = x.shape[:2] + tuple(len(a) for a in axes)
+    values = np.full(shape, fill, x.dtype)
+    inside = [
+        [(k, i) for k, i in enumerate(axis) if 0 <= i < size]
+        for axis, size in zip(axes, x.shape[2:])
+    ]
+    for pairs in itertools.product(*inside):
+        to = tuple(k for k, _ in pairs)
+        at = tuple(i for _, i in pairs)
+        values[(slice(None), slice(None)) + to] = x[
+            (slice(None), slice(None)) + at
+        ]
+    return values
+
+
+def defaults(x, kernel, strides, dilations, pads):
+    rank = x.ndim - 2
+    return (
+        kernel,
+        strides or [1] * rank,
+        dilations or [1] * rank,
+        pads or [0] * (2 * rank),
+    )
+
+
+def conv(x, w, b=None, strides=None, dilations=None, pads=None, group=1):
+    kernel, strides, dilations, pads = defaults(
+        x, w.shape[2:], strides, dilations, pads
+    )
+    filters, per_group = w.shape[0] // group, x.shape[1] // group
+    y = None
+    for at, axes, sizes in windows(x, kernel, strides, dilations, pads):
+        if y is None:
+            y = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+        values = gather_window(x, axes, 0.0)
+        for g in range(group):
+            part = values[:, g * per_group : (g + 1) * per_group]
+            rows = slice(g * filters, (g + 1) * filters)
+            y[(slice(None), rows) + at] = part.reshape(len(x), -1) @ w[
+                rows
+            ].reshape(filters, -1).T.astype(x.dtype)
+    if b is not None:
+        y = y + b.reshape(1, -1, *[1] * (x.ndim - 2))
+    return y
+
+
+def max_pool(
+    x, kernel_shape, strides=None, dilations=None, pads=None, ceil_mode=0
+):
+    kernel, strides, dilations, pads = defaults(
+        x, kernel_shape, strides, dilations, pads
+    )
+    y = None
+    for at, axes, sizes in windows(
+        x, kernel, strides, dilations, pads, ceil_mode
+    ):
+        if y is None:
+            y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+        values = gather_window(x, axes, -np.inf)
+        y[(slice(None), slice(None)) + at] = values.max(
+            axis=tuple(range(2, x.ndim))
+        )
+    return y
+
+
+def average_pool(
+    x, kernel_shape, strides=None, pads=None, ceil_mode=0, count_include_pad=0
+):
+    kernel, strides, dilations, pads = defaults(
+        x, kernel_shape, strides, None, pads
+    )
+    rank = x.ndim - 2
+    y = None
+    for at, axes, sizes in windows(
+        x, kernel, strides, dilations, pads, ceil_mode
+    ):
+        if y is None:
+            y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+        count = 1
+        for i, axis in enumerate(axes):
+            low, high = 0, x.shape[2 + i]
+            if count_include_pad:
+                low, high = -pads[i], high + pads[i + rank]
+            count *= np.count_nonzero((axis >= low) & (axis < high))
+        values = gather_window(x, axes, 0.0)
+        y[(slice(None), slice(None)) + at] = (
+            values.sum(axis=tuple(range(2, x.ndim))) / count
+        )
+    return y
+
+
+def batch_norm(x, scale, bias, mean, var, epsilon=1e-5):
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    normal = (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + epsilon)
+    return normal * scale.reshape(shape) + bias.reshape(shape)
+
+
+def batch_norm_training(x, scale, bias, epsilon=1e-5):
+    axes = (0,) + tuple(range(2, x.ndim))
+    return batch_norm(x, scale, bias, x.mean(axes), x.var(axes), epsilon)
+
+
+def log_softmax(x, axis=-1):
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+def softmax(x, axis=-1):
+    return np.exp(log_softmax(x, axis))
+
+
+def nll_loss(
+    log_prob, labels, weight=None, reduction="mean", ignore_index=None
+):
+    classes = log_prob.shape[1]
+    weight = np.ones(classes) if weight is None else weight
+    kept = np.ones(labels.shape, bool)
+    if ignore_index is not None:
+        kept = labels != ignore_index
+    safe = np.where(kept, labels, 0)
+    chosen = np.take_along_axis(log_prob, safe[:, None], axis=1)[:, 0]
+    factors = np.where(kept, weight[safe], 0.0)
+    loss = -chosen * factors
+    if reduction == "none":
+        return loss
+    return loss.sum() / (factors.sum() if reduction == "mean" else 1.0)
+
+
+def softmax_cross_entropy(scores, labels, weight=None, **attributes):
+    return nll_loss(log_softmax(scores, 1), labels, weight, **attributes)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
