@@ -1,0 +1,23 @@
+// The amp dialect: precision itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_AMP_AMP_H
+#define MPC_COMPILER_DIALECT_AMP_AMP_H
+
+#include "compiler/Interfaces/RegionOpInterface.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "compiler/Dialect/AMP/AMPDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/AMP/AMPOps.h.inc"
+
+#endif // MPC_COMPILER_DIALECT_AMP_AMP_H

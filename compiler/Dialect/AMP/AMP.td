@@ -1,0 +1,39 @@
+// The amp dialect: precision itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_AMP_AMP_TD
+#define MPC_COMPILER_DIALECT_AMP_AMP_TD
+
+include "compiler/Interfaces/RegionOpInterface.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def AMP_Dialect : Dialect {
+  let name = "amp";
+  let cppNamespace = "::mpc::amp";
+  let summary = "precision: casts, loss scaling, finiteness, master copies";
+  let description = [{
+    What the Precision stage adds to a training graph. A cast is an observable
+    rounding; loss-scale state is tensors on the device, so nothing here needs
+    the host.
+  }];
+}
+
+def AMP_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def AMP_Scalar : StaticShapeTensorOf<[F32, F64]>;
+def AMP_Counter : StaticShapeTensorOf<[I32, I64]>;
+def AMP_Flag : StaticShapeTensorOf<[I1]>;
+
+class AMP_Op<string mnemonic, string role, list<Trait> traits = []>
+    : Op<AMP_Dialect, mnemonic, !listconcat(traits,
+          [Pure, DeclareOpInterfaceMethods<RegionOpInterface>])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::}] # role # [{;
+    }
+  }];
+}
+
+#endif // MPC_COMPILER_DIALECT_AMP_AMP_TD

@@ -1,0 +1,47 @@
+// Registration of the amp dialect, verifiers and folders of its ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/AMP.h"
+
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace mpc::amp;
+
+#include "compiler/Dialect/AMP/AMPDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/AMP/AMPOps.cpp.inc"
+
+void AMPDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/AMP/AMPOps.cpp.inc"
+      >();
+}
+
+// A cast to the type it comes from is nothing. Pairs of casts are not folded
+// here: the inner one rounds, and that is observable.
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? getInput() : Value();
+}
+
+LogicalResult UpdateScaleOp::verify() {
+  if (getGrowthFactor().convertToDouble() < 1.0)
+    return emitOpError("expected growth_factor of at least 1, found ")
+           << getGrowthFactor().convertToDouble();
+  double backoff = getBackoffFactor().convertToDouble();
+  if (backoff <= 0.0 || backoff >= 1.0)
+    return emitOpError("expected backoff_factor between 0 and 1, found ")
+           << backoff;
+  if (getGrowthInterval() < 1)
+    return emitOpError("expected growth_interval of at least 1, found ")
+           << getGrowthInterval();
+  if (getHysteresis() < 1)
+    return emitOpError("expected hysteresis of at least 1, found ")
+           << getHysteresis();
+  double minScale = getMinScale().convertToDouble();
+  if (minScale <= 0.0 || minScale > getMaxScale().convertToDouble())
+    return emitOpError("expected 0 < min_scale <= max_scale");
+  return success();
+}

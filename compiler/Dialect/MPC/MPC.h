@@ -1,0 +1,53 @@
+// The mpc dialect: the training graph.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
+#define MPC_COMPILER_DIALECT_MPC_MPC_H
+
+#include "compiler/Interfaces/RegionOpInterface.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mpc {
+
+/// Whether `actual` result types fit `inferred` ones: equal shapes; element
+/// types equal, or both float, since the type a result is stored in is the
+/// Precision stage's decision.
+bool areCompatibleTypes(mlir::TypeRange inferred, mlir::TypeRange actual);
+
+/// The shape two operands broadcast to by NumPy's rules, or failure.
+mlir::FailureOr<llvm::SmallVector<int64_t>>
+broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
+
+/// Names of the attributes functions carry on arguments and results; see the
+/// dialect's description.
+inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
+inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
+inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
+inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
+inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
+inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
+
+/// The name of the ONNX node an op comes from ("conv1", "conv1#dx"), from its
+/// location; empty where it has none.
+llvm::StringRef getNodeName(mlir::Operation *op);
+
+} // namespace mpc
+
+#include "compiler/Dialect/MPC/MPCDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/MPC/MPCOps.h.inc"
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPC_H

@@ -1,0 +1,120 @@
+// The mpc dialect: its types, traits and the base classes of its ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPC_TD
+#define MPC_COMPILER_DIALECT_MPC_MPC_TD
+
+include "compiler/Interfaces/RegionOpInterface.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def MPC_Dialect : Dialect {
+  let name = "mpc";
+  let cppNamespace = "::mpc";
+  let summary = "training graphs: forward, gradient and optimizer ops";
+  let description = [{
+    Value-semantic ops on ranked tensors of static shape, at the level users
+    think in: that is the level at which precision is decided and libraries are
+    called. Names and attributes are ONNX's where ONNX has the op, PyTorch's
+    otherwise.
+
+    A module holds `mpc.variable`s (the state) and a few pure functions over
+    them: `@step`, `@accumulate`, `@update`, `@eval`, `@derive`, `@forward`.
+
+    | on a function argument | meaning |
+    |---|---|
+    | `mpc.state = @w` | the value of variable `@w` |
+    | `mpc.input = "x"` | an input, by its ONNX name |
+    | `mpc.role = "data"` | `data`, `label` or `scalar`, beside `mpc.input` |
+
+    | on a function result | meaning |
+    |---|---|
+    | `mpc.updates = @w` | the new value of variable `@w` |
+    | `mpc.output = "loss"` | an output, by name |
+    | `mpc.role = "loss"` | `loss`, `sample_loss`, `prediction`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
+
+    Every op is located (`NameLoc`) at the id of the ONNX node it comes from;
+    ops of the backward pass at `node#dx`, `node#dw`, ... The discardable
+    attribute `mpc.phase` of an op is `"forward"`, `"loss"`, `"backward"` or
+    `"optimizer"` (absent: forward).
+
+    **Element types.** The element type of a result may differ from what the
+    operands suggest: elementwise ops, reductions and contractions read their
+    operands in the types they have, compute in f32 (f64 where any operand or
+    result is f64), and round once, to nearest even, to the result's type.
+  }];
+  let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+def MPC_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def MPC_IntTensor : StaticShapeTensorOf<[I32, I64]>;
+def MPC_BoolTensor : StaticShapeTensorOf<[I1]>;
+def MPC_Tensor
+    : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, UI<8>, I<8>, I32, I64]>;
+// A scalar (rank 0 or one element) float: loss, scale, learning rate.
+def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+
+//===----------------------------------------------------------------------===//
+// Base classes
+//===----------------------------------------------------------------------===//
+
+class MPC_Op<string mnemonic, list<Trait> traits = []>
+    : Op<MPC_Dialect, mnemonic, traits>;
+
+// A pure op whose result shapes follow from operands and attributes. Inference
+// is also the verifier: shapes must agree, float element types are free.
+class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
+    : MPC_Op<mnemonic, !listconcat(traits, [Pure, InferTensorTypeAdaptor,
+          DeclareOpInterfaceMethods<RegionOpInterface>])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                        ::mlir::TypeRange actual) {
+      return ::mpc::areCompatibleTypes(inferred, actual);
+    }
+  }];
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::}] # role # [{;
+    }
+  }];
+}
+
+// A pure op whose result shape is given, not inferred (reshape, the gradients
+// that restore a shape); it has a verifier of its own.
+class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
+    : MPC_Op<mnemonic, !listconcat(traits, [Pure,
+          DeclareOpInterfaceMethods<RegionOpInterface>])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::}] # role # [{;
+    }
+  }];
+}
+
+// One float operand, one result of its shape.
+class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
+    : MPC_TensorOp<mnemonic, "Elementwise", traits> {
+  let arguments = (ins MPC_FloatTensor:$input);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+// Two float operands broadcast together.
+class MPC_BinaryOp<string mnemonic, list<Trait> traits = []>
+    : MPC_TensorOp<mnemonic, "Elementwise", traits> {
+  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPC_TD

@@ -1,0 +1,11 @@
+// Every op of the mpc dialect, for one run of TableGen.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD
+
+include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Dialect/MPC/MPCGradOps.td"
+include "compiler/Dialect/MPC/MPCOptimizerOps.td"
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD

@@ -1,0 +1,267 @@
+// Gradient ops of the mpc dialect, in the order of their forward ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD
+
+include "compiler/Dialect/MPC/MPCOps.td"
+
+//===----------------------------------------------------------------------===//
+// Differentiation itself
+//===----------------------------------------------------------------------===//
+
+def MPC_GradientOp : MPC_Op<"gradient", [Pure]> {
+  let summary = "derivatives of a value with respect to values it depends on";
+  let description = [{
+    Stands for the backward pass until `mpc-expand-gradients` builds it: result i
+    is dY/dXi, through all ops between them. Y need not be a scalar: the gradient
+    is that of the sum of its elements. An X that Y does not depend on has a
+    gradient of zeros. (ONNX's `Gradient` of ai.onnx.preview.training.)
+
+    ```mlir
+    %dw, %db = mpc.gradient %loss wrt %w, %b
+        : tensor<f32>, (tensor<10x64xf32>, tensor<10xf32>)
+       -> (tensor<10x64xf32>, tensor<10xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$y, Variadic<MPC_FloatTensor>:$xs);
+  let results = (outs Variadic<MPC_FloatTensor>:$gradients);
+  let assemblyFormat = [{
+    $y `wrt` $xs attr-dict `:` type($y) `,` `(` type($xs) `)` `->` `(` type($gradients) `)`
+  }];
+  let hasVerifier = 1;
+}
+
+def MPC_GradientSeedOp : MPC_Op<"gradient_seed", [Pure,
+    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+  let summary = "where a backward pass starts: ones";
+  let description = [{
+    dY/dY. An op and not a constant, so that the Precision stage finds where the
+    loss scale enters, whatever has been folded since.
+
+    ```mlir
+    %one = mpc.gradient_seed : tensor<f32>
+    ```
+  }];
+  let results = (outs MPC_FloatTensor:$output);
+  let assemblyFormat = "attr-dict `:` type($output)";
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Constant;
+    }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise: d_output first, then what the forward op saved
+//===----------------------------------------------------------------------===//
+
+class MPC_ElementwiseGradOp<string mnemonic, string formula, string saved>
+    : MPC_TensorOp<mnemonic, "Elementwise"> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # ", where " # saved # [{.
+
+    ```mlir
+    %dx = mpc.}] # mnemonic # [{ %dy, %saved : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$saved);
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+def MPC_ReluGradOp : MPC_ElementwiseGradOp<"relu_grad", "dy where saved > 0, else 0",
+    "saved is relu's input or output (both have the same sign)">;
+def MPC_SigmoidGradOp : MPC_ElementwiseGradOp<"sigmoid_grad", "dy * y * (1 - y)",
+    "saved is sigmoid's output y">;
+def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
+    "saved is tanh's output y">;
+
+def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise"> {
+  let summary = "elementwise dy where min <= x <= max, else 0";
+  let description = [{
+    ```mlir
+    %dx = mpc.clip_grad %dy, %x {min = 0.0 : f64, max = 6.0 : f64}
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       OptionalAttr<F64Attr>:$min, OptionalAttr<F64Attr>:$max);
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+class MPC_SoftmaxLikeGradOp<string mnemonic, string formula> : MPC_TensorOp<mnemonic, "Composite"> {
+  let summary = formula;
+  let description = "Computes " # formula # [{ with sums along `axis`; y is the forward op's output.
+
+    ```mlir
+    %dx = mpc.}] # mnemonic # [{ %dy, %y {axis = 1 : i64}
+        : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$output, I64Attr:$axis);
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+def MPC_SoftmaxGradOp : MPC_SoftmaxLikeGradOp<"softmax_grad", "y * (dy - sum(dy * y))">;
+def MPC_LogSoftmaxGradOp : MPC_SoftmaxLikeGradOp<"log_softmax_grad", "dy - exp(y) * sum(dy)">;
+
+//===----------------------------------------------------------------------===//
+// Convolution
+//===----------------------------------------------------------------------===//
+
+def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction"> {
+  let summary = "gradient of conv with respect to its input";
+  let description = [{
+    Attributes are the forward op's; the result's shape is the input's.
+
+    ```mlir
+    %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<32x16x8x8xf32>, tensor<16x4x3x3xf32>) -> tensor<32x4x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$weight), MPC_ConvAttrs);
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction"> {
+  let summary = "gradient of conv with respect to its weight";
+  let description = [{
+    Attributes are the forward op's; the result's shape is the weight's.
+
+    ```mlir
+    %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<32x4x8x8xf32>, tensor<32x16x8x8xf32>) -> tensor<16x4x3x3xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input, MPC_FloatTensor:$d_output), MPC_ConvAttrs);
+  let results = (outs MPC_FloatTensor:$d_weight);
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and pooling
+//===----------------------------------------------------------------------===//
+
+def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite"> {
+  let summary = "gradient of batch_norm";
+  let description = [{
+    d_scale = sum(dy * xhat), d_bias = sum(dy),
+    d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat)), with
+    xhat = (x - mean) * inv_std and all sums over a channel, in f32.
+
+    ```mlir
+    %dx, %dscale, %dbias = mpc.batch_norm_grad %dy, %x, %scale, %mean, %inv_std
+        : (tensor<32x16x8x8xf32>, tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       MPC_FloatTensor:$scale, MPC_FloatTensor:$mean,
+                       MPC_FloatTensor:$inv_std,
+                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+  let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale,
+                      MPC_FloatTensor:$d_bias);
+}
+
+def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window"> {
+  let summary = "adds every output gradient to the position of its maximum";
+  let description = [{
+    `indices` is the forward op's second result. Where windows overlap the sums
+    are formed in a fixed order.
+
+    ```mlir
+    %dx = mpc.max_pool_grad %dy, %i {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+        : (tensor<32x16x4x4xf32>, tensor<32x16x4x4xi32>) -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$d_output, MPC_IntTensor:$indices), MPC_PoolAttrs,
+                       (ins DenseI64ArrayAttr:$dilations));
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
+  let summary = "spreads every output gradient over its window";
+  let description = [{
+    ```mlir
+    %dx = mpc.average_pool_grad %dy {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>}
+        : (tensor<32x16x4x4xf32>) -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$d_output), MPC_PoolAttrs,
+                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+def MPC_GlobalAveragePoolGradOp : MPC_ShapedOp<"global_average_pool_grad", "Composite"> {
+  let summary = "spreads the gradient of a mean over all spatial positions";
+  let description = [{
+    ```mlir
+    %dx = mpc.global_average_pool_grad %dy : (tensor<32x64x1x1xf32>) -> tensor<32x64x4x4xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output,
+                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+  let results = (outs MPC_FloatTensor:$d_input);
+}
+
+//===----------------------------------------------------------------------===//
+// Losses
+//===----------------------------------------------------------------------===//
+
+def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"> {
+  let summary = "elementwise dy * (sigmoid(x) - t)";
+  let description = [{
+    ```mlir
+    %dx = mpc.bce_with_logits_grad %dy, %x, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$logits,
+                       MPC_FloatTensor:$targets);
+  let results = (outs MPC_FloatTensor:$d_logits);
+}
+
+def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss_grad", "Composite"> {
+  let summary = "gradient of softmax_cross_entropy_loss with respect to the scores";
+  let description = [{
+    (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator, and
+    0 where the label is ignored. The denominator is that of the forward op's
+    reduction.
+
+    ```mlir
+    %dx = mpc.softmax_cross_entropy_loss_grad %dloss, %log_prob, %labels {reduction = "mean"}
+        : (tensor<f32>, tensor<32x10xf32>, tensor<32xi64>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_loss, MPC_FloatTensor:$log_prob,
+                       MPC_IntTensor:$labels, Optional<MPC_FloatTensor>:$weights,
+                       DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
+                       OptionalAttr<I64Attr>:$ignore_index);
+  let results = (outs MPC_FloatTensor:$d_scores);
+}
+
+def MPC_NLLLossGradOp : MPC_ShapedOp<"nll_loss_grad", "Composite"> {
+  let summary = "gradient of nll_loss with respect to the log-probabilities";
+  let description = [{
+    -one_hot(labels) * d_loss * weight[label] / denominator.
+
+    ```mlir
+    %dx = mpc.nll_loss_grad %dloss, %labels {reduction = "mean"}
+        : (tensor<f32>, tensor<32xi64>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_loss, MPC_IntTensor:$labels,
+                       Optional<MPC_FloatTensor>:$weights,
+                       DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
+                       OptionalAttr<I64Attr>:$ignore_index);
+  let results = (outs MPC_FloatTensor:$d_log_prob);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD

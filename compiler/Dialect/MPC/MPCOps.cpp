@@ -1,0 +1,124 @@
+// Verifiers of mpc ops whose shapes are not inferred.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/MPC/MPCOps.cpp.inc"
+
+LogicalResult VariableOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError("expected a tensor type of static shape, found ")
+           << getType();
+  bool known =
+      llvm::StringSwitch<bool>(getRole())
+          .Cases({"parameter", "frozen", "statistic", "optimizer_state",
+                  "accumulator", "loss_scale", "counter", "derived"},
+                 true)
+          .Default(false);
+  if (!known)
+    return emitOpError("unknown role \"") << getRole() << "\"";
+  if (getInit() && getFill())
+    return emitOpError("expected init or fill, found both");
+  if (getInit() && getInit()->getShapedType() != type)
+    return emitOpError("expected init of type ")
+           << type << ", found " << getInit()->getShapedType();
+  return success();
+}
+
+LogicalResult CastOp::verify() {
+  if (getInput().getType().getShape() != getType().getShape())
+    return emitOpError("expected equal shapes");
+  return success();
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto input = getInput().getType(), output = getType();
+  if (input.getElementType() != output.getElementType())
+    return emitOpError("expected equal element types");
+  if (input.getNumElements() != output.getNumElements())
+    return emitOpError("expected ")
+           << input.getNumElements() << " elements, found "
+           << output.getNumElements();
+  return success();
+}
+
+// `small` broadcasts to `large`, or the op says so.
+static LogicalResult verifyBroadcastsTo(Operation *op, RankedTensorType small,
+                                        RankedTensorType large) {
+  auto shape = broadcastShapes(small.getShape(), large.getShape());
+  if (failed(shape) || ArrayRef<int64_t>(*shape) != large.getShape())
+    return op->emitOpError("shape [")
+           << small.getShape() << "] does not broadcast to ["
+           << large.getShape() << "]";
+  return success();
+}
+
+LogicalResult ExpandOp::verify() {
+  return verifyBroadcastsTo(*this, getInput().getType(), getType());
+}
+
+LogicalResult SumToSizeOp::verify() {
+  return verifyBroadcastsTo(*this, getType(), getInput().getType());
+}
+
+LogicalResult RegionOp::verify() {
+  bool known = llvm::StringSwitch<bool>(getKind())
+                   .Cases({"pointwise", "row_reduce", "column_reduce",
+                           "contraction", "window", "movement"},
+                          true)
+                   .Default(false);
+  if (!known)
+    return emitOpError("unknown kind \"") << getKind() << "\"";
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("expected one block argument per input, of its type");
+  if (block.getTerminator()->getOperandTypes() != getResultTypes())
+    return emitOpError("expected the yielded types to be the result types");
+  return success();
+}
+
+LogicalResult AdamOp::verify() {
+  if (!llvm::is_contained({"l2", "decoupled", "decoupled_after", "post"},
+                          getDecayMode()))
+    return emitOpError("unknown decay_mode \"") << getDecayMode() << "\"";
+  if (!llvm::is_contained({"torch", "step_size", "none"}, getBiasCorrection()))
+    return emitOpError("unknown bias_correction \"")
+           << getBiasCorrection() << "\"";
+  return success();
+}
+
+// Every value of `results` has the shape of its counterpart in `operands`.
+static LogicalResult verifyShapesMatch(Operation *op, TypeRange operands,
+                                       TypeRange results) {
+  if (operands.size() != results.size())
+    return op->emitOpError("expected ")
+           << operands.size() << " results, found " << results.size();
+  for (auto [operand, result] : llvm::zip(operands, results))
+    if (cast<RankedTensorType>(operand).getShape() !=
+        cast<RankedTensorType>(result).getShape())
+      return op->emitOpError("expected a result of the shape of ")
+             << operand << ", found " << result;
+  return success();
+}
+
+LogicalResult GradientOp::verify() {
+  return verifyShapesMatch(*this, getXs().getTypes(),
+                           getGradients().getTypes());
+}
+
+LogicalResult ClipGradNormOp::verify() {
+  if (getMaxNorm() && getMaxNorm()->convertToDouble() <= 0.0)
+    return emitOpError("expected max_norm above 0, found ")
+           << getMaxNorm()->convertToDouble();
+  if (cast<RankedTensorType>(getNorm().getType()).getRank() != 0)
+    return emitOpError("expected a scalar norm");
+  return verifyShapesMatch(*this, getGrads().getTypes(),
+                           getClipped().getTypes());
+}

@@ -1,0 +1,589 @@
+// Forward ops of the mpc dialect, state and regions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCOPS_TD
+
+include "compiler/Dialect/MPC/MPC.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// State and constants
+//===----------------------------------------------------------------------===//
+
+def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
+  let summary = "a state variable of the module";
+  let description = [{
+    Declares one piece of state: its type at the boundary (ONNX's layout, master
+    precision), what it is for, and its initial value. `role` is one of
+    `parameter` (trained), `frozen` (a parameter that is not), `statistic`
+    (BatchNormalization running values), `optimizer_state`, `accumulator`,
+    `loss_scale`, `counter`, and `derived` (recomputed by `@derive` from other
+    state, never saved). Without `init` the variable starts at `fill`, zero by
+    default.
+
+    ```mlir
+    mpc.variable @fc1.weight : tensor<10x64xf32> role "parameter"
+        init dense_resource<fc1.weight>
+    mpc.variable @mpc.step : tensor<i64> role "counter"
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, StrAttr:$role,
+                       OptionalAttr<ElementsAttr>:$init,
+                       OptionalAttr<F64Attr>:$fill,
+                       OptionalAttr<StrAttr>:$sym_visibility);
+  let assemblyFormat = [{
+    $sym_name `:` $type `role` $role (`init` $init^)? (`fill` $fill^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() {
+      return ::mlir::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "output"]>,
+    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+  let summary = "a constant tensor";
+  let description = [{
+    ```mlir
+    %0 = mpc.constant dense<1.0> : tensor<f32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs MPC_Tensor:$output);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Constant;
+    }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+class MPC_DescribedUnaryOp<string mnemonic, string formula> : MPC_UnaryOp<mnemonic> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{ for every element.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+def MPC_NegOp : MPC_DescribedUnaryOp<"neg", "-x">;
+def MPC_AbsOp : MPC_DescribedUnaryOp<"abs", "|x|">;
+def MPC_SignOp : MPC_DescribedUnaryOp<"sign", "sign(x), 0 at 0">;
+def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">;
+def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">;
+def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">;
+def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">;
+def MPC_SqrtOp : MPC_DescribedUnaryOp<"sqrt", "sqrt(x)">;
+def MPC_ReciprocalOp : MPC_DescribedUnaryOp<"reciprocal", "1 / x">;
+
+def MPC_ClipOp : MPC_UnaryOp<"clip"> {
+  let summary = "elementwise min(max(x, min), max)";
+  let description = [{
+    An absent bound does not bound.
+
+    ```mlir
+    %y = mpc.clip %x {min = 0.0 : f64, max = 6.0 : f64}
+        : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, OptionalAttr<F64Attr>:$min,
+                       OptionalAttr<F64Attr>:$max);
+}
+
+class MPC_DescribedBinaryOp<string mnemonic, string formula, list<Trait> traits = []>
+    : MPC_BinaryOp<mnemonic, traits> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
+
+    ```mlir
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+def MPC_AddOp : MPC_DescribedBinaryOp<"add", "a + b", [Commutative]>;
+def MPC_SubOp : MPC_DescribedBinaryOp<"sub", "a - b">;
+def MPC_MulOp : MPC_DescribedBinaryOp<"mul", "a * b", [Commutative]>;
+def MPC_DivOp : MPC_DescribedBinaryOp<"div", "a / b">;
+def MPC_PowOp : MPC_DescribedBinaryOp<"pow", "a to the power of b">;
+def MPC_MaximumOp : MPC_DescribedBinaryOp<"maximum", "max(a, b)", [Commutative]>;
+def MPC_MinimumOp : MPC_DescribedBinaryOp<"minimum", "min(a, b)", [Commutative]>;
+
+def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
+  let summary = "elementwise binary cross entropy of logits x and targets t";
+  let description = [{
+    Computes max(x, 0) - x * t + log1p(exp(-|x|)), which neither overflows nor
+    loses digits, without a reduction. `lhs` is x, `rhs` is t.
+
+    ```mlir
+    %l = mpc.bce_with_logits %x, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+}
+
+def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
+  let summary = "ONNX Cast: a conversion the model asks for";
+  let description = [{
+    Part of the model's meaning, unlike `amp.cast`: never removed where it loses
+    values. Float to integer truncates; to bool tests for non-zero.
+
+    ```mlir
+    %y = mpc.cast %x : (tensor<8xi64>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise"> {
+  let summary = "training-mode dropout with a counter-based mask";
+  let description = [{
+    Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
+    otherwise. The choice is a function of (`seed`, `micro_step`, `id`, i) alone:
+    Philox-4x32-10 with the key made of `seed`, the counter of (i / 4, `id`,
+    `micro_step`), lane i % 4, and "keep" where the lane's 24 upper bits, as a
+    fraction, are not below `ratio`. No mask is stored: the gradient is the same
+    op with the same `id` on the incoming gradient. `id` is fixed at import, and
+    no pass changes it.
+
+    ```mlir
+    %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
+        : (tensor<32x100xf32>, tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_IntTensor:$seed,
+                       MPC_IntTensor:$micro_step, F64Attr:$ratio, I64Attr:$id);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
+  let summary = "elementwise on_true where condition, else on_false";
+  let description = [{
+    ```mlir
+    %y = mpc.select %ok, %new, %old
+        : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_BoolTensor:$condition, MPC_FloatTensor:$on_true,
+                       MPC_FloatTensor:$on_false);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise"> {
+  let summary = "1 where the index along an axis equals the label, 0 elsewhere";
+  let description = [{
+    Inserts an axis of `depth` at `axis`. A label outside [0, depth), such as an
+    ignored one, gives zeros.
+
+    ```mlir
+    %y = mpc.one_hot %labels {axis = 1 : i64, depth = 10 : i64}
+        : (tensor<32xi64>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$labels, I64Attr:$axis, I64Attr:$depth);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+def MPC_ReshapeOp : MPC_ShapedOp<"reshape", "View"> {
+  let summary = "the same elements in row-major order under another shape";
+  let description = [{
+    Reshape, Flatten, Squeeze and Unsqueeze of ONNX with their shapes resolved.
+
+    ```mlir
+    %y = mpc.reshape %x : (tensor<32x16x2x2xf32>) -> tensor<32x64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement"> {
+  let summary = "permutes the axes";
+  let description = [{
+    Axis i of the result is axis `perm[i]` of the input.
+
+    ```mlir
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>}
+        : (tensor<32x16x8x8xf32>) -> tensor<32x8x8x16xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input, DenseI64ArrayAttr:$perm);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
+  let summary = "broadcasts to a larger shape by NumPy's rules";
+  let description = [{
+    ```mlir
+    %y = mpc.expand %x : (tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
+  let summary = "joins tensors along an axis";
+  let description = [{
+    ```mlir
+    %y = mpc.concat %a, %b {axis = 1 : i64}
+        : (tensor<4x2xf32>, tensor<4x3xf32>) -> tensor<4x5xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<MPC_Tensor>:$inputs, I64Attr:$axis);
+  let results = (outs MPC_Tensor:$output);
+}
+
+def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
+  let summary = "a contiguous box of a tensor";
+  let description = [{
+    Elements [offsets[d], offsets[d] + sizes[d]) of every axis.
+
+    ```mlir
+    %y = mpc.slice %x {offsets = array<i64: 0, 2>, sizes = array<i64: 4, 3>}
+        : (tensor<4x5xf32>) -> tensor<4x3xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input, DenseI64ArrayAttr:$offsets,
+                       DenseI64ArrayAttr:$sizes);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduction"> {
+  let summary = what # " over axes";
+  let description = "The " # what # [{ over `axes` (sorted, non-negative), accumulated in f32 (f64
+    in f64) in an order fixed by the shape. With `keepdims` the reduced axes
+    stay with size 1.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x {axes = array<i64: 0>, keepdims = false}
+        : (tensor<32x10xf32>) -> tensor<10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, DenseI64ArrayAttr:$axes,
+                       DefaultValuedAttr<BoolAttr, "false">:$keepdims);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_ReduceSumOp : MPC_ReduceOp<"reduce_sum", "sum">;
+def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean">;
+def MPC_ReduceMaxOp : MPC_ReduceOp<"reduce_max", "maximum">;
+
+def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction"> {
+  let summary = "the gradient of broadcasting: sums to a smaller shape";
+  let description = [{
+    Sums over the axes along which the result's shape would be broadcast to the
+    input's. Emitted by differentiation; unlike a ReduceSum of the user's it
+    carries no numerical risk, so the precision policy treats it apart.
+
+    ```mlir
+    %db = mpc.sum_to_size %dy : (tensor<32x10xf32>) -> tensor<10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input);
+  let results = (outs MPC_FloatTensor:$output);
+  let hasFolder = 1;
+}
+
+class MPC_SoftmaxLikeOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Composite"> {
+  let summary = what # " along an axis";
+  let description = [{
+    Opset 13 semantics: along `axis` alone (older models are rewritten at
+    import). The maximum is subtracted first.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x {axis = 1 : i64} : (tensor<32x10xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, I64Attr:$axis);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_SoftmaxOp : MPC_SoftmaxLikeOp<"softmax", "softmax">;
+def MPC_LogSoftmaxOp : MPC_SoftmaxLikeOp<"log_softmax", "logarithm of softmax">;
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction"> {
+  let summary = "matrix product, batched over leading axes";
+  let description = [{
+    NumPy's matmul on operands of rank two or more, with the last two axes of an
+    operand exchanged first where `transA` / `transB` say so, times `alpha`. The
+    products are summed in f32 (f64 in f64) whatever the operand types are.
+
+    ```mlir
+    %y = mpc.matmul %x, %w {transB = true}
+        : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs,
+                       DefaultValuedAttr<BoolAttr, "false">:$transA,
+                       DefaultValuedAttr<BoolAttr, "false">:$transB,
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction"> {
+  let summary = "alpha * op(A) op(B) + beta * C on matrices";
+  let description = [{
+    ONNX Gemm. C, where present, broadcasts to the result.
+
+    ```mlir
+    %y = mpc.gemm %x, %w, %b {transB = true}
+        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$a, MPC_FloatTensor:$b,
+                       Optional<MPC_FloatTensor>:$c,
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha,
+                       DefaultValuedAttr<F64Attr, "1.0">:$beta,
+                       DefaultValuedAttr<BoolAttr, "false">:$transA,
+                       DefaultValuedAttr<BoolAttr, "false">:$transB);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+// Attributes of the convolution family. `layout` says where activations keep
+// their channels: "NCHW" (also for one or three spatial axes) or "NHWC".
+// Weights are always (out, in / group, spatial...).
+defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                            DenseI64ArrayAttr:$dilations,
+                            DefaultValuedAttr<I64Attr, "1">:$group,
+                            DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+
+def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction"> {
+  let summary = "convolution over one to three spatial axes";
+  let description = [{
+    ONNX Conv with its paddings resolved: `pads` holds the begin of every spatial
+    axis, then the end.
+
+    ```mlir
+    %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<32x1x8x8xf32>, tensor<16x1x3x3xf32>, tensor<16xf32>) -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input, MPC_FloatTensor:$weight,
+                            Optional<MPC_FloatTensor>:$bias), MPC_ConvAttrs);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and pooling
+//===----------------------------------------------------------------------===//
+
+def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
+  let summary = "BatchNormalization in training mode";
+  let description = [{
+    Normalises every channel by the mean and the population variance of the
+    batch, in f32. `mean` and `inv_std` are the batch's, for the gradient;
+    `new_running_*` = running * momentum + batch * (1 - momentum).
+
+    ```mlir
+    %y, %mean, %inv_std, %rm, %rv = mpc.batch_norm %x, %scale, %bias, %running_mean, %running_var
+        {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
+        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       MPC_FloatTensor:$bias, MPC_FloatTensor:$running_mean,
+                       MPC_FloatTensor:$running_var, F64Attr:$epsilon,
+                       F64Attr:$momentum,
+                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$mean,
+                      MPC_FloatTensor:$inv_std,
+                      MPC_FloatTensor:$new_running_mean,
+                      MPC_FloatTensor:$new_running_var);
+}
+
+def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite"> {
+  let summary = "BatchNormalization with given statistics";
+  let description = [{
+    (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
+
+    ```mlir
+    %y = mpc.batch_norm_inference %x, %scale, %bias, %mean, %var {epsilon = 1.0e-5 : f64}
+        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       MPC_FloatTensor:$bias, MPC_FloatTensor:$mean,
+                       MPC_FloatTensor:$var, F64Attr:$epsilon,
+                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                            DenseI64ArrayAttr:$pads,
+                            DefaultValuedAttr<BoolAttr, "false">:$ceil_mode,
+                            DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+
+def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
+  let summary = "maximum of sliding windows";
+  let description = [{
+    `indices` holds, per output element, the row-major position of the maximum
+    (the first one, NaN counts as maximum) within the spatial plane of the input:
+    what the gradient needs, independent of layout. It is not ONNX's Indices.
+
+    ```mlir
+    %y, %i = mpc.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+        : (tensor<32x16x8x8xf32>) -> (tensor<32x16x4x4xf32>, tensor<32x16x4x4xi32>)
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), MPC_PoolAttrs,
+                       (ins DenseI64ArrayAttr:$dilations));
+  let results = (outs MPC_FloatTensor:$output, MPC_IntTensor:$indices);
+}
+
+def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
+  let summary = "mean of sliding windows";
+  let description = [{
+    ```mlir
+    %y = mpc.average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>}
+        : (tensor<32x16x8x8xf32>) -> tensor<32x16x4x4xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), MPC_PoolAttrs,
+                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
+  let summary = "mean over all spatial axes, which stay with size 1";
+  let description = [{
+    ```mlir
+    %y = mpc.global_average_pool %x : (tensor<32x64x4x4xf32>) -> tensor<32x64x1x1xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input,
+                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+//===----------------------------------------------------------------------===//
+// Losses
+//===----------------------------------------------------------------------===//
+
+class MPC_LabelLossOp<string mnemonic> : MPC_TensorOp<mnemonic, "Composite"> {
+  dag labelArguments = (ins MPC_IntTensor:$labels,
+                            Optional<MPC_FloatTensor>:$weights,
+                            DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
+                            OptionalAttr<I64Attr>:$ignore_index);
+}
+
+def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"> {
+  let summary = "cross entropy of softmax over axis 1, against class labels";
+  let description = [{
+    ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), class
+    weights (C) optional. `reduction` is `mean`, `sum` or `none`; the mean
+    divides by the sum of the weights of the labels that count. Labels equal to
+    `ignore_index` count nowhere.
+
+    ```mlir
+    %loss, %log_prob = mpc.softmax_cross_entropy_loss %scores, %labels {reduction = "mean"}
+        : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$scores), labelArguments);
+  let results = (outs MPC_FloatTensor:$loss, MPC_FloatTensor:$log_prob);
+}
+
+def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss"> {
+  let summary = "ONNX NegativeLogLikelihoodLoss: log-probabilities against class labels";
+  let description = [{
+    As `mpc.softmax_cross_entropy_loss`, on log-probabilities.
+
+    ```mlir
+    %loss = mpc.nll_loss %log_prob, %labels {reduction = "mean"}
+        : (tensor<32x10xf32>, tensor<32xi64>) -> tensor<f32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$log_prob), labelArguments);
+  let results = (outs MPC_FloatTensor:$loss);
+}
+
+//===----------------------------------------------------------------------===//
+// Regions: kernels-to-be
+//===----------------------------------------------------------------------===//
+
+def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
+    SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
+  let summary = "ops that become one kernel";
+  let description = [{
+    What one kernel computes, formed by the Fusion stage: block arguments are the
+    tensors it loads, yielded values those it stores; everything between lives in
+    registers, in f32. `kind` names the loop nest:
+
+    | kind | iteration space | may hold |
+    |---|---|---|
+    | `pointwise` | the results' shape | elementwise ops |
+    | `row_reduce` | the hero's input shape, reduced over trailing axes | elementwise ops before and after, several reductions over the same axes |
+    | `column_reduce` | the heroes' input shape, reduced over leading axes | elementwise ops before the reductions |
+    | `contraction` | the contraction's result | one contraction, elementwise ops after it |
+    | `window` | the result | one pooling op |
+    | `movement` | the result | one transpose, concat or slice |
+
+    ```mlir
+    %y = mpc.region "pointwise" (%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+    ^bb0(%0: tensor<4x8xf32>, %1: tensor<8xf32>):
+      %2 = mpc.add %0, %1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+      %3 = mpc.relu %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      mpc.yield %3 : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body
+  }];
+  let hasVerifier = 1;
+}
+
+def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, HasParent<"RegionOp">]> {
+  let summary = "the results of a region";
+  let description = [{
+    ```mlir
+    mpc.yield %y : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let builders = [OpBuilder<(ins), [{ (void)$_state; }]>];
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCOPS_TD

@@ -1,0 +1,147 @@
+// Optimizer steps on parameters and their state.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
+
+include "compiler/Dialect/MPC/MPCOps.td"
+
+// All are elementwise: p is the parameter, g its (unscaled, clipped) gradient.
+// Scalars (`lr`, `step`, `apply`) have rank 0. Where `apply` is given and false
+// every result is the operand it replaces.
+
+def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
+  let summary = "adds one to a counter, unless apply is false";
+  let description = [{
+    ```mlir
+    %next = mpc.increment %step, %finite : (tensor<i64>, tensor<i1>) -> tensor<i64>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$counter, Optional<MPC_BoolTensor>:$apply);
+  let results = (outs MPC_IntTensor:$output);
+}
+
+def MPC_SGDOp : MPC_TensorOp<"sgd", "Elementwise"> {
+  let summary = "p - lr * (g + weight_decay * p)";
+  let description = [{
+    ```mlir
+    %p1 = mpc.sgd %p, %g, %lr {weight_decay = 0.0 : f64}
+        : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$param, MPC_FloatTensor:$grad,
+                       MPC_FloatScalar:$lr, Optional<MPC_BoolTensor>:$apply,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_decay);
+  let results = (outs MPC_FloatTensor:$new_param);
+}
+
+def MPC_MomentumOp : MPC_TensorOp<"momentum", "Elementwise"> {
+  let summary = "SGD with momentum, plain or Nesterov";
+  let description = [{
+    g' = g + weight_decay * p; v' = momentum * v + b * g', with b = `beta` when
+    step > 0, else 1; p' = p - lr * v', or with `nesterov`
+    p' = p - lr * (g' + momentum * v'). `step` counts the updates before this
+    one. PyTorch's dampening is 1 - beta.
+
+    ```mlir
+    %p1, %v1 = mpc.momentum %p, %g, %v, %lr, %step {momentum = 0.9 : f64}
+        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>)
+       -> (tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$param, MPC_FloatTensor:$grad,
+                       MPC_FloatTensor:$velocity, MPC_FloatScalar:$lr,
+                       MPC_IntTensor:$step, Optional<MPC_BoolTensor>:$apply,
+                       F64Attr:$momentum, DefaultValuedAttr<F64Attr, "1.0">:$beta,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_decay,
+                       DefaultValuedAttr<BoolAttr, "false">:$nesterov);
+  let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_velocity);
+}
+
+def MPC_AdamOp : MPC_TensorOp<"adam", "Elementwise"> {
+  let summary = "Adam and AdamW";
+  let description = [{
+    With `step` = t, the number of this update counted from 1:
+    m' = beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g * g;
+
+    | `bias_correction` | p' = p - |
+    |---|---|
+    | `torch` | lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon) |
+    | `step_size` | lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m' / (sqrt(v') + epsilon) (without the correction at t = 0) |
+    | `none` | lr * m' / (sqrt(v') + epsilon) |
+
+    | `decay_mode` | weight decay w |
+    |---|---|
+    | `l2` | g is replaced by g + w * p first (Adam of PyTorch and of ONNX) |
+    | `decoupled` | p is replaced by p * (1 - lr * w) first (AdamW of PyTorch) |
+    | `decoupled_after` | p' is replaced by p' * (1 - lr * w) (AdamW of Hugging Face) |
+    | `post` | p' is replaced by p' * (1 - w) (`norm_coefficient_post` of ONNX) |
+
+    ```mlir
+    %p1, %m1, %v1 = mpc.adam %p, %g, %m, %v, %lr, %t {beta1 = 0.9 : f64,
+        beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64,
+        decay_mode = "decoupled", bias_correction = "torch"}
+        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>)
+       -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$param, MPC_FloatTensor:$grad,
+                       MPC_FloatTensor:$m, MPC_FloatTensor:$v, MPC_FloatScalar:$lr,
+                       MPC_IntTensor:$step, Optional<MPC_BoolTensor>:$apply,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_decay,
+                       DefaultValuedAttr<StrAttr, "\"l2\"">:$decay_mode,
+                       DefaultValuedAttr<StrAttr, "\"torch\"">:$bias_correction);
+  let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_m,
+                      MPC_FloatTensor:$new_v);
+  let hasVerifier = 1;
+}
+
+def MPC_AdagradOp : MPC_TensorOp<"adagrad", "Elementwise"> {
+  let summary = "Adagrad";
+  let description = [{
+    g' = g + weight_decay * p; h' = h + g' * g';
+    p' = p - lr / (1 + step * lr_decay) * g' / (sqrt(h') + epsilon). `step`
+    counts the updates before this one.
+
+    ```mlir
+    %p1, %h1 = mpc.adagrad %p, %g, %h, %lr, %step {epsilon = 1.0e-10 : f64}
+        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>)
+       -> (tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$param, MPC_FloatTensor:$grad,
+                       MPC_FloatTensor:$h, MPC_FloatScalar:$lr,
+                       MPC_IntTensor:$step, Optional<MPC_BoolTensor>:$apply,
+                       F64Attr:$epsilon,
+                       DefaultValuedAttr<F64Attr, "0.0">:$lr_decay,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_decay);
+  let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_h);
+}
+
+def MPC_ClipGradNormOp : MPC_Op<"clip_grad_norm", [Pure,
+    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+  let summary = "scales all gradients so that their common norm is bounded";
+  let description = [{
+    `norm` is the L2 norm over all elements of all gradients, in f32. Every
+    gradient is multiplied by min(1, max_norm / (norm + 1e-6)), PyTorch's
+    formula; without `max_norm` the gradients pass unchanged and only the norm is
+    computed.
+
+    ```mlir
+    %g0, %g1, %norm = mpc.clip_grad_norm %a, %b {max_norm = 1.0 : f64}
+        : (tensor<8xf32>, tensor<4x8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>, tensor<f32>)
+    ```
+  }];
+  let arguments = (ins Variadic<MPC_FloatTensor>:$grads, OptionalAttr<F64Attr>:$max_norm);
+  let results = (outs Variadic<MPC_FloatTensor>:$clipped, MPC_FloatTensor:$norm);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Composite;
+    }
+  }];
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD

@@ -1,0 +1,744 @@
+// Result shapes of mpc ops from their operands and attributes. Inference is
+// where shapes and attributes are checked: the verifier repeats it, and the
+// importer runs it before it builds an op, so that a bad model is a diagnostic.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Helpers
+//===----------------------------------------------------------------------===//
+
+using Shape = SmallVector<int64_t>;
+using Components = SmallVectorImpl<ShapedTypeComponents>;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+static bool isScalar(Value value) { return shapeOf(value).empty(); }
+
+static LogicalResult infer(Components &results, ArrayRef<int64_t> shape,
+                           Type element) {
+  results.emplace_back(shape, element);
+  return success();
+}
+
+FailureOr<Shape> mpc::broadcastShapes(ArrayRef<int64_t> lhs,
+                                      ArrayRef<int64_t> rhs) {
+  Shape result(std::max(lhs.size(), rhs.size()));
+  for (size_t i = 0; i < result.size(); ++i) {
+    int64_t a = i < lhs.size() ? lhs[lhs.size() - 1 - i] : 1;
+    int64_t b = i < rhs.size() ? rhs[rhs.size() - 1 - i] : 1;
+    if (a != b && a != 1 && b != 1)
+      return failure();
+    result[result.size() - 1 - i] = a == 1 ? b : a;
+  }
+  return result;
+}
+
+bool mpc::areCompatibleTypes(TypeRange inferred, TypeRange actual) {
+  return inferred.size() == actual.size() &&
+         llvm::all_of(llvm::zip(inferred, actual), [](auto pair) {
+           auto [l, r] = pair;
+           auto lhs = cast<RankedTensorType>(l), rhs = cast<RankedTensorType>(r);
+           Type a = lhs.getElementType(), b = rhs.getElementType();
+           return lhs.getShape() == rhs.getShape() &&
+                  (a == b || (isa<FloatType>(a) && isa<FloatType>(b)));
+         });
+}
+
+// Broadcasts the shapes of all values, or says which one does not fit.
+static LogicalResult inferBroadcast(std::optional<Location> loc,
+                                    ValueRange values, Type element,
+                                    Components &results) {
+  Shape shape;
+  for (Value value : values) {
+    FailureOr<Shape> next = broadcastShapes(shape, shapeOf(value));
+    if (failed(next))
+      return emitOptionalError(loc, "shapes [", ArrayRef<int64_t>(shape),
+                               "] and [", shapeOf(value),
+                               "] do not broadcast together");
+    shape = *next;
+  }
+  return infer(results, shape, element);
+}
+
+// Every value has exactly the shape of the first.
+static LogicalResult verifySameShape(std::optional<Location> loc,
+                                     ValueRange values) {
+  for (Value value : values.drop_front())
+    if (shapeOf(value) != shapeOf(values.front()))
+      return emitOptionalError(loc, "expected shape [", shapeOf(values.front()),
+                               "], found [", shapeOf(value), "]");
+  return success();
+}
+
+static LogicalResult verifyAxis(std::optional<Location> loc, int64_t axis,
+                                int64_t rank) {
+  if (axis < 0 || axis >= rank)
+    return emitOptionalError(loc, "axis ", axis, " is not in [0, ", rank, ")");
+  return success();
+}
+
+// Per-channel vectors have one element per channel.
+static LogicalResult verifyChannels(std::optional<Location> loc, Value input,
+                                    StringRef layout, ValueRange vectors) {
+  ArrayRef<int64_t> shape = shapeOf(input);
+  if (layout != "NCHW" && layout != "NHWC")
+    return emitOptionalError(loc, "expected layout NCHW or NHWC, found ",
+                             layout);
+  if (shape.size() < 2)
+    return emitOptionalError(loc, "expected rank of at least 2, found ",
+                             shape.size());
+  int64_t channels = layout == "NHWC" ? shape.back() : shape[1];
+  for (Value vector : vectors)
+    if (shapeOf(vector) != ArrayRef<int64_t>(channels))
+      return emitOptionalError(loc, "expected a vector of ", channels,
+                               " elements, one per channel, found [",
+                               shapeOf(vector), "]");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+#define INFER(OpTy)                                                            \
+  LogicalResult OpTy::inferReturnTypeComponents(                               \
+      MLIRContext *context, std::optional<Location> loc,                       \
+      OpTy::Adaptor adaptor, Components &results)
+
+#define INFER_UNARY(OpTy)                                                      \
+  INFER(OpTy) {                                                                \
+    return infer(results, shapeOf(adaptor.getInput()),                         \
+                 elementOf(adaptor.getInput()));                               \
+  }
+INFER_UNARY(NegOp)
+INFER_UNARY(AbsOp)
+INFER_UNARY(SignOp)
+INFER_UNARY(ReluOp)
+INFER_UNARY(SigmoidOp)
+INFER_UNARY(TanhOp)
+INFER_UNARY(ExpOp)
+INFER_UNARY(LogOp)
+INFER_UNARY(SqrtOp)
+INFER_UNARY(ReciprocalOp)
+INFER_UNARY(ClipOp)
+
+#define INFER_BINARY(OpTy)                                                     \
+  INFER(OpTy) {                                                                \
+    return inferBroadcast(loc, adaptor.getOperands(),                          \
+                          elementOf(adaptor.getLhs()), results);               \
+  }
+INFER_BINARY(AddOp)
+INFER_BINARY(SubOp)
+INFER_BINARY(MulOp)
+INFER_BINARY(DivOp)
+INFER_BINARY(PowOp)
+INFER_BINARY(MaximumOp)
+INFER_BINARY(MinimumOp)
+INFER_BINARY(BCEWithLogitsOp)
+
+INFER(SelectOp) {
+  return inferBroadcast(loc, adaptor.getOperands(),
+                        elementOf(adaptor.getOnTrue()), results);
+}
+
+INFER(DropoutOp) {
+  double ratio = adaptor.getRatio().convertToDouble();
+  if (!(ratio >= 0.0 && ratio < 1.0))
+    return emitOptionalError(loc, "expected ratio in [0, 1), found ", ratio);
+  if (!isScalar(adaptor.getSeed()) || !isScalar(adaptor.getMicroStep()))
+    return emitOptionalError(loc, "expected scalar seed and micro_step");
+  return infer(results, shapeOf(adaptor.getInput()),
+               elementOf(adaptor.getInput()));
+}
+
+INFER(OneHotOp) {
+  Shape shape(shapeOf(adaptor.getLabels()));
+  int64_t axis = adaptor.getAxis();
+  if (failed(verifyAxis(loc, axis, shape.size() + 1)))
+    return failure();
+  if (adaptor.getDepth() < 1)
+    return emitOptionalError(loc, "expected depth of at least 1, found ",
+                             adaptor.getDepth());
+  shape.insert(shape.begin() + axis, adaptor.getDepth());
+  return infer(results, shape, Float32Type::get(context));
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+INFER(TransposeOp) {
+  ArrayRef<int64_t> input = shapeOf(adaptor.getInput());
+  ArrayRef<int64_t> perm = adaptor.getPerm();
+  Shape sorted(perm), shape;
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, input.size())))
+    return emitOptionalError(loc, "perm [", perm,
+                             "] is not a permutation of the ", input.size(),
+                             " axes");
+  for (int64_t axis : perm)
+    shape.push_back(input[axis]);
+  return infer(results, shape, elementOf(adaptor.getInput()));
+}
+
+INFER(ConcatOp) {
+  ValueRange inputs = adaptor.getInputs();
+  if (inputs.empty())
+    return emitOptionalError(loc, "expected at least one input");
+  Shape shape(shapeOf(inputs.front()));
+  int64_t axis = adaptor.getAxis();
+  if (failed(verifyAxis(loc, axis, shape.size())))
+    return failure();
+  shape[axis] = 0;
+  for (Value input : inputs) {
+    ArrayRef<int64_t> other = shapeOf(input);
+    bool fits = other.size() == shape.size() &&
+                llvm::all_of(llvm::seq<int64_t>(0, shape.size()),
+                             [&](int64_t d) {
+                               return d == axis || other[d] == shape[d];
+                             });
+    if (!fits)
+      return emitOptionalError(loc, "input of shape [", other,
+                               "] does not join [", shapeOf(inputs.front()),
+                               "] along axis ", axis);
+    shape[axis] += other[axis];
+  }
+  return infer(results, shape, elementOf(inputs.front()));
+}
+
+INFER(SliceOp) {
+  ArrayRef<int64_t> shape = shapeOf(adaptor.getInput());
+  ArrayRef<int64_t> offsets = adaptor.getOffsets(), sizes = adaptor.getSizes();
+  if (offsets.size() != shape.size() || sizes.size() != shape.size())
+    return emitOptionalError(loc, "expected ", shape.size(),
+                             " offsets and sizes, one per axis");
+  for (auto [extent, offset, size] : llvm::zip(shape, offsets, sizes))
+    if (offset < 0 || size < 0 || size > extent || offset > extent - size)
+      return emitOptionalError(loc, "elements [", offset, ", ", offset + size,
+                               ") are outside an axis of size ", extent);
+  return infer(results, sizes, elementOf(adaptor.getInput()));
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+static LogicalResult inferReduction(std::optional<Location> loc, Value input,
+                                    ArrayRef<int64_t> axes, bool keepdims,
+                                    Components &results) {
+  ArrayRef<int64_t> shape = shapeOf(input);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    if (failed(verifyAxis(loc, axis, shape.size())))
+      return failure();
+    if (i > 0 && axes[i - 1] >= axis)
+      return emitOptionalError(loc, "expected sorted, distinct axes");
+  }
+  Shape reduced;
+  for (auto [axis, extent] : llvm::enumerate(shape)) {
+    if (!llvm::is_contained(axes, static_cast<int64_t>(axis)))
+      reduced.push_back(extent);
+    else if (keepdims)
+      reduced.push_back(1);
+  }
+  return infer(results, reduced, elementOf(input));
+}
+
+#define INFER_REDUCTION(OpTy)                                                  \
+  INFER(OpTy) {                                                                \
+    return inferReduction(loc, adaptor.getInput(), adaptor.getAxes(),          \
+                          adaptor.getKeepdims(), results);                     \
+  }
+INFER_REDUCTION(ReduceSumOp)
+INFER_REDUCTION(ReduceMeanOp)
+INFER_REDUCTION(ReduceMaxOp)
+
+static LogicalResult inferAlongAxis(std::optional<Location> loc, Value input,
+                                    int64_t axis, Components &results) {
+  if (failed(verifyAxis(loc, axis, shapeOf(input).size())))
+    return failure();
+  return infer(results, shapeOf(input), elementOf(input));
+}
+
+INFER(SoftmaxOp) {
+  return inferAlongAxis(loc, adaptor.getInput(), adaptor.getAxis(), results);
+}
+INFER(LogSoftmaxOp) {
+  return inferAlongAxis(loc, adaptor.getInput(), adaptor.getAxis(), results);
+}
+INFER(SoftmaxGradOp) {
+  if (failed(verifySameShape(loc, adaptor.getOperands())))
+    return failure();
+  return inferAlongAxis(loc, adaptor.getDOutput(), adaptor.getAxis(), results);
+}
+INFER(LogSoftmaxGradOp) {
+  if (failed(verifySameShape(loc, adaptor.getOperands())))
+    return failure();
+  return inferAlongAxis(loc, adaptor.getDOutput(), adaptor.getAxis(), results);
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+// The last two extents, exchanged where `transposed`.
+static std::pair<int64_t, int64_t> matrixOf(ArrayRef<int64_t> shape,
+                                            bool transposed) {
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  return transposed ? std::make_pair(columns, rows)
+                    : std::make_pair(rows, columns);
+}
+
+INFER(MatMulOp) {
+  ArrayRef<int64_t> lhs = shapeOf(adaptor.getLhs());
+  ArrayRef<int64_t> rhs = shapeOf(adaptor.getRhs());
+  if (lhs.size() < 2 || rhs.size() < 2)
+    return emitOptionalError(loc, "expected operands of rank 2 or more");
+  auto [m, k] = matrixOf(lhs, adaptor.getTransA());
+  auto [otherK, n] = matrixOf(rhs, adaptor.getTransB());
+  if (k != otherK)
+    return emitOptionalError(loc, "inner dimensions ", k, " and ", otherK,
+                             " differ");
+  FailureOr<Shape> shape = broadcastShapes(lhs.drop_back(2), rhs.drop_back(2));
+  if (failed(shape))
+    return emitOptionalError(loc, "batch dimensions of [", lhs, "] and [", rhs,
+                             "] do not broadcast together");
+  shape->append({m, n});
+  return infer(results, *shape, elementOf(adaptor.getLhs()));
+}
+
+INFER(GemmOp) {
+  ArrayRef<int64_t> a = shapeOf(adaptor.getA()), b = shapeOf(adaptor.getB());
+  if (a.size() != 2 || b.size() != 2)
+    return emitOptionalError(loc, "expected matrices, found [", a, "] and [", b,
+                             "]");
+  auto [m, k] = matrixOf(a, adaptor.getTransA());
+  auto [otherK, n] = matrixOf(b, adaptor.getTransB());
+  if (k != otherK)
+    return emitOptionalError(loc, "inner dimensions ", k, " and ", otherK,
+                             " differ");
+  Shape shape = {m, n};
+  if (Value c = adaptor.getC()) {
+    FailureOr<Shape> both = broadcastShapes(shapeOf(c), shape);
+    if (failed(both) || *both != shape)
+      return emitOptionalError(loc, "C of shape [", shapeOf(c),
+                               "] does not broadcast to [",
+                               ArrayRef<int64_t>(shape), "]");
+  }
+  return infer(results, shape, elementOf(adaptor.getA()));
+}
+
+namespace {
+/// A tensor of activations seen as batch, channels and spatial extents.
+struct Activation {
+  int64_t batch, channels;
+  Shape spatial;
+
+  static FailureOr<Activation> get(std::optional<Location> loc, Value value,
+                                   StringRef layout) {
+    if (failed(verifyChannels(loc, value, layout, {})))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(value);
+    if (shape.size() < 3 || shape.size() > 5) {
+      (void)emitOptionalError(loc, "expected one to three spatial axes, found ",
+                              shape.size() - 2);
+      return failure();
+    }
+    if (layout == "NHWC")
+      return Activation{shape.front(), shape.back(),
+                        Shape(shape.drop_front().drop_back())};
+    return Activation{shape[0], shape[1], Shape(shape.drop_front(2))};
+  }
+
+  Shape shape(StringRef layout) const {
+    Shape result = {batch};
+    if (layout == "NCHW")
+      result.push_back(channels);
+    result.append(spatial);
+    if (layout == "NHWC")
+      result.push_back(channels);
+    return result;
+  }
+};
+
+/// Window attributes shared by convolution and pooling.
+struct Window {
+  ArrayRef<int64_t> kernel, strides, pads, dilations;
+  bool ceilMode = false;
+};
+} // namespace
+
+// The number of positions a window takes along every spatial axis.
+static FailureOr<Shape> slideWindow(std::optional<Location> loc,
+                                    ArrayRef<int64_t> spatial, Window w) {
+  size_t rank = spatial.size();
+  if (w.kernel.size() != rank || w.strides.size() != rank ||
+      w.dilations.size() != rank || w.pads.size() != 2 * rank) {
+    (void)emitOptionalError(loc, "expected ", rank, " kernel sizes, strides "
+                            "and dilations and ", 2 * rank, " pads");
+    return failure();
+  }
+  Shape out;
+  for (size_t d = 0; d < rank; ++d) {
+    if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilations[d] < 1 ||
+        w.pads[d] < 0 || w.pads[rank + d] < 0) {
+      (void)emitOptionalError(loc, "expected kernel sizes, strides and "
+                              "dilations of at least 1 and pads of at least 0");
+      return failure();
+    }
+    int64_t extent = (w.kernel[d] - 1) * w.dilations[d] + 1;
+    int64_t room = spatial[d] + w.pads[d] + w.pads[rank + d] - extent;
+    if (room < 0) {
+      (void)emitOptionalError(loc, "a window of ", extent,
+                              " does not fit a padded axis of ", room + extent);
+      return failure();
+    }
+    int64_t count = room / w.strides[d] + 1;
+    // A window more for the rest, unless it would start in the end padding.
+    if (w.ceilMode && room % w.strides[d] != 0 &&
+        count * w.strides[d] < spatial[d] + w.pads[d])
+      ++count;
+    out.push_back(count);
+  }
+  return out;
+}
+
+// The output of a convolution whose input, weight and attributes are given.
+template <typename AdaptorT>
+static FailureOr<Activation> inferConv(std::optional<Location> loc,
+                                       const Activation &input,
+                                       ArrayRef<int64_t> weight,
+                                       AdaptorT attributes) {
+  int64_t group = attributes.getGroup();
+  if (weight.size() != input.spatial.size() + 2) {
+    (void)emitOptionalError(loc, "expected a weight of rank ",
+                            input.spatial.size() + 2, ", found [", weight, "]");
+    return failure();
+  }
+  if (group < 1 || input.channels % group != 0 || weight[0] % group != 0 ||
+      weight[1] != input.channels / group) {
+    (void)emitOptionalError(loc, "a weight of shape [", weight, "] in ", group,
+                            " groups does not fit ", input.channels,
+                            " input channels");
+    return failure();
+  }
+  FailureOr<Shape> spatial = slideWindow(
+      loc, input.spatial,
+      {weight.drop_front(2), attributes.getStrides(), attributes.getPads(),
+       attributes.getDilations()});
+  if (failed(spatial))
+    return failure();
+  return Activation{input.batch, weight[0], *spatial};
+}
+
+INFER(ConvOp) {
+  StringRef layout = adaptor.getLayout();
+  auto input = Activation::get(loc, adaptor.getInput(), layout);
+  if (failed(input))
+    return failure();
+  auto output =
+      inferConv(loc, *input, shapeOf(adaptor.getWeight()), adaptor);
+  if (failed(output))
+    return failure();
+  if (Value bias = adaptor.getBias())
+    if (shapeOf(bias) != ArrayRef<int64_t>(output->channels))
+      return emitOptionalError(loc, "expected a bias of ", output->channels,
+                               " elements, found [", shapeOf(bias), "]");
+  return infer(results, output->shape(layout), elementOf(adaptor.getInput()));
+}
+
+// Checks a convolution gradient by repeating the forward op's inference.
+template <typename OpTy>
+static LogicalResult verifyConvGrad(OpTy op, Value input, Value weight,
+                                    Value dOutput) {
+  auto in = Activation::get(op.getLoc(), input, op.getLayout());
+  if (failed(in))
+    return failure();
+  auto out = inferConv(op.getLoc(), *in, shapeOf(weight), op);
+  if (failed(out))
+    return failure();
+  Shape expected = out->shape(op.getLayout());
+  if (shapeOf(dOutput) != ArrayRef<int64_t>(expected))
+    return op.emitOpError("expected d_output of shape [")
+           << ArrayRef<int64_t>(expected) << "], found [" << shapeOf(dOutput)
+           << "]";
+  return success();
+}
+
+LogicalResult ConvInputGradOp::verify() {
+  return verifyConvGrad(*this, getDInput(), getWeight(), getDOutput());
+}
+
+LogicalResult ConvWeightGradOp::verify() {
+  return verifyConvGrad(*this, getInput(), getDWeight(), getDOutput());
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation and pooling
+//===----------------------------------------------------------------------===//
+
+INFER(BatchNormOp) {
+  ValueRange vectors = adaptor.getOperands().drop_front();
+  if (failed(
+          verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(), vectors)))
+    return failure();
+  (void)infer(results, shapeOf(adaptor.getInput()),
+              elementOf(adaptor.getInput()));
+  for (int i = 0; i < 4; ++i)
+    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
+  return success();
+}
+
+INFER(BatchNormInferenceOp) {
+  if (failed(verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(),
+                            adaptor.getOperands().drop_front())))
+    return failure();
+  return infer(results, shapeOf(adaptor.getInput()),
+               elementOf(adaptor.getInput()));
+}
+
+INFER(BatchNormGradOp) {
+  ValueRange vectors = adaptor.getOperands().drop_front(2);
+  if (failed(verifySameShape(loc, adaptor.getOperands().take_front(2))) ||
+      failed(
+          verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(), vectors)))
+    return failure();
+  (void)infer(results, shapeOf(adaptor.getInput()),
+              elementOf(adaptor.getDOutput()));
+  for (int i = 0; i < 2; ++i)
+    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
+  return success();
+}
+
+INFER(MaxPoolOp) {
+  StringRef layout = adaptor.getLayout();
+  auto input = Activation::get(loc, adaptor.getInput(), layout);
+  if (failed(input))
+    return failure();
+  auto spatial =
+      slideWindow(loc, input->spatial,
+                  {adaptor.getKernel(), adaptor.getStrides(), adaptor.getPads(),
+                   adaptor.getDilations(), adaptor.getCeilMode()});
+  if (failed(spatial))
+    return failure();
+  Shape shape =
+      Activation{input->batch, input->channels, *spatial}.shape(layout);
+  (void)infer(results, shape, elementOf(adaptor.getInput()));
+  return infer(results, shape, IntegerType::get(context, 32));
+}
+
+INFER(AveragePoolOp) {
+  StringRef layout = adaptor.getLayout();
+  auto input = Activation::get(loc, adaptor.getInput(), layout);
+  if (failed(input))
+    return failure();
+  Shape ones(input->spatial.size(), 1);
+  auto spatial =
+      slideWindow(loc, input->spatial,
+                  {adaptor.getKernel(), adaptor.getStrides(), adaptor.getPads(),
+                   ones, adaptor.getCeilMode()});
+  if (failed(spatial))
+    return failure();
+  Activation output{input->batch, input->channels, *spatial};
+  return infer(results, output.shape(layout), elementOf(adaptor.getInput()));
+}
+
+// Checks a pooling gradient by repeating the forward op's inference.
+template <typename OpTy>
+static LogicalResult verifyPoolGrad(OpTy op, ArrayRef<int64_t> dilations) {
+  auto in = Activation::get(op.getLoc(), op.getDInput(), op.getLayout());
+  if (failed(in))
+    return failure();
+  auto spatial = slideWindow(op.getLoc(), in->spatial,
+                             {op.getKernel(), op.getStrides(), op.getPads(),
+                              dilations, op.getCeilMode()});
+  if (failed(spatial))
+    return failure();
+  Shape expected =
+      Activation{in->batch, in->channels, *spatial}.shape(op.getLayout());
+  if (shapeOf(op.getDOutput()) != ArrayRef<int64_t>(expected))
+    return op.emitOpError("expected d_output of shape [")
+           << ArrayRef<int64_t>(expected) << "], found ["
+           << shapeOf(op.getDOutput()) << "]";
+  return success();
+}
+
+LogicalResult MaxPoolGradOp::verify() {
+  if (shapeOf(getIndices()) != shapeOf(getDOutput()))
+    return emitOpError("expected indices of the shape of d_output");
+  return verifyPoolGrad(*this, getDilations());
+}
+
+LogicalResult AveragePoolGradOp::verify() {
+  return verifyPoolGrad(*this, Shape(getKernel().size(), 1));
+}
+
+INFER(GlobalAveragePoolOp) {
+  auto input = Activation::get(loc, adaptor.getInput(), adaptor.getLayout());
+  if (failed(input))
+    return failure();
+  llvm::fill(input->spatial, 1);
+  return infer(results, input->shape(adaptor.getLayout()),
+               elementOf(adaptor.getInput()));
+}
+
+LogicalResult GlobalAveragePoolGradOp::verify() {
+  auto in = Activation::get(getLoc(), getDInput(), getLayout());
+  if (failed(in))
+    return failure();
+  llvm::fill(in->spatial, 1);
+  Shape expected = in->shape(getLayout());
+  if (shapeOf(getDOutput()) != ArrayRef<int64_t>(expected))
+    return emitOpError("expected d_output of shape [")
+           << ArrayRef<int64_t>(expected) << "], found ["
+           << shapeOf(getDOutput()) << "]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Losses
+//===----------------------------------------------------------------------===//
+
+// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
+template <typename AdaptorT>
+static LogicalResult verifyLabels(std::optional<Location> loc,
+                                  ArrayRef<int64_t> scores, AdaptorT adaptor) {
+  if (scores.size() < 2)
+    return emitOptionalError(loc, "expected scores of shape (N, C, ...), "
+                             "found [", scores, "]");
+  Shape expected(scores);
+  expected.erase(expected.begin() + 1);
+  if (shapeOf(adaptor.getLabels()) != ArrayRef<int64_t>(expected))
+    return emitOptionalError(loc, "expected labels of shape [",
+                             ArrayRef<int64_t>(expected), "], found [",
+                             shapeOf(adaptor.getLabels()), "]");
+  if (Value weights = adaptor.getWeights())
+    if (shapeOf(weights) != ArrayRef<int64_t>(scores[1]))
+      return emitOptionalError(loc, "expected ", scores[1],
+                               " class weights, found [", shapeOf(weights),
+                               "]");
+  StringRef reduction = adaptor.getReduction();
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    return emitOptionalError(
+        loc, "expected reduction mean, sum or none, found ", reduction);
+  return success();
+}
+
+// The shape of a loss under `reduction`.
+static Shape lossShape(StringRef reduction, Value labels) {
+  return reduction == "none" ? Shape(shapeOf(labels)) : Shape();
+}
+
+INFER(SoftmaxCrossEntropyLossOp) {
+  ArrayRef<int64_t> scores = shapeOf(adaptor.getScores());
+  if (failed(verifyLabels(loc, scores, adaptor)))
+    return failure();
+  Type element = elementOf(adaptor.getScores());
+  (void)infer(results, lossShape(adaptor.getReduction(), adaptor.getLabels()),
+              element);
+  return infer(results, scores, element);
+}
+
+INFER(NLLLossOp) {
+  if (failed(verifyLabels(loc, shapeOf(adaptor.getLogProb()), adaptor)))
+    return failure();
+  return infer(results,
+               lossShape(adaptor.getReduction(), adaptor.getLabels()),
+               elementOf(adaptor.getLogProb()));
+}
+
+INFER(SoftmaxCrossEntropyLossGradOp) {
+  ArrayRef<int64_t> scores = shapeOf(adaptor.getLogProb());
+  if (failed(verifyLabels(loc, scores, adaptor)))
+    return failure();
+  Shape expected = lossShape(adaptor.getReduction(), adaptor.getLabels());
+  if (shapeOf(adaptor.getDLoss()) != ArrayRef<int64_t>(expected))
+    return emitOptionalError(loc, "expected d_loss of shape [",
+                             ArrayRef<int64_t>(expected), "], found [",
+                             shapeOf(adaptor.getDLoss()), "]");
+  return infer(results, scores, elementOf(adaptor.getLogProb()));
+}
+
+LogicalResult NLLLossGradOp::verify() {
+  if (failed(verifyLabels(getLoc(), shapeOf(getDLogProb()), *this)))
+    return failure();
+  Shape expected = lossShape(getReduction(), getLabels());
+  if (shapeOf(getDLoss()) != ArrayRef<int64_t>(expected))
+    return emitOpError("expected d_loss of shape [")
+           << ArrayRef<int64_t>(expected) << "], found ["
+           << shapeOf(getDLoss()) << "]";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of elementwise ops, optimizers
+//===----------------------------------------------------------------------===//
+
+#define INFER_SAME_SHAPE(OpTy)                                                 \
+  INFER(OpTy) {                                                                \
+    ValueRange operands = adaptor.getOperands();                               \
+    if (failed(verifySameShape(loc, operands)))                                \
+      return failure();                                                        \
+    return infer(results, shapeOf(operands.front()),                           \
+                 elementOf(operands.front()));                                 \
+  }
+INFER_SAME_SHAPE(ReluGradOp)
+INFER_SAME_SHAPE(SigmoidGradOp)
+INFER_SAME_SHAPE(TanhGradOp)
+INFER_SAME_SHAPE(ClipGradOp)
+
+INFER(BCEWithLogitsGradOp) {
+  return inferBroadcast(loc, adaptor.getOperands(),
+                        elementOf(adaptor.getDOutput()), results);
+}
+
+// The first `count` operands, all of the parameter's shape, are replaced by the
+// results; the operands after the gradient and the state are scalars.
+static LogicalResult inferUpdate(std::optional<Location> loc,
+                                 ValueRange tensors, ValueRange scalars,
+                                 Components &results) {
+  if (failed(verifySameShape(loc, tensors)))
+    return failure();
+  for (Value scalar : scalars)
+    if (scalar && !isScalar(scalar))
+      return emitOptionalError(loc, "expected a scalar, found [",
+                               shapeOf(scalar), "]");
+  // All tensors but the gradient (operand 1) have a new value.
+  for (auto [index, tensor] : llvm::enumerate(tensors))
+    if (index != 1)
+      (void)infer(results, shapeOf(tensor), elementOf(tensor));
+  return success();
+}
+
+INFER(IncrementOp) {
+  return infer(results, shapeOf(adaptor.getCounter()),
+               elementOf(adaptor.getCounter()));
+}
+INFER(SGDOp) {
+  return inferUpdate(loc, adaptor.getOperands().take_front(2),
+                     adaptor.getOperands().drop_front(2), results);
+}
+INFER(MomentumOp) {
+  return inferUpdate(loc, adaptor.getOperands().take_front(3),
+                     adaptor.getOperands().drop_front(3), results);
+}
+INFER(AdamOp) {
+  return inferUpdate(loc, adaptor.getOperands().take_front(4),
+                     adaptor.getOperands().drop_front(4), results);
+}
+INFER(AdagradOp) {
+  return inferUpdate(loc, adaptor.getOperands().take_front(3),
+                     adaptor.getOperands().drop_front(3), results);
+}

@@ -1,0 +1,62 @@
+// Every stage and every pass in order, one straight list.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Pipeline.h"
+
+#include "passes/Codegen/Passes.h"
+#include "passes/Differentiation/Passes.h"
+#include "passes/Fusion/Passes.h"
+#include "passes/Planning/Passes.h"
+#include "passes/Precision/Passes.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mpc;
+
+llvm::ArrayRef<StageInfo> mpc::getStages() {
+  static constexpr StageInfo stages[] = {
+      {Stage::Import, "import", "mpc ops, types as in the model"},
+      {Stage::Differentiate, "differentiate", "forward, backward and update"},
+      {Stage::Precision, "precision", "mixed types, casts, loss scaling"},
+      {Stage::Fusion, "fusion", "kernels-to-be, each one region"},
+      {Stage::Plan, "plan", "the flat step, and one function per kernel"},
+      {Stage::Codegen, "codegen", "kernels in the LLVM dialect"},
+  };
+  return stages;
+}
+
+static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
+}
+
+static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision) {
+}
+
+static void addFusion(OpPassManager &pm) {}
+
+static void addPlanning(OpPassManager &pm) {}
+
+static void addCodegen(OpPassManager &pm, llvm::StringRef target) {}
+
+void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
+                        Stage last) {
+  if (last >= Stage::Differentiate)
+    addDifferentiation(pm, options.recipe);
+  if (last >= Stage::Precision)
+    addPrecision(pm, options.precision);
+  if (last >= Stage::Fusion)
+    addFusion(pm);
+  if (last >= Stage::Plan)
+    addPlanning(pm);
+  if (last >= Stage::Codegen)
+    addCodegen(pm, options.target);
+}
+
+void mpc::registerAllPasses() {
+  registerTransformsPasses();
+  registerDifferentiationPasses();
+  registerPrecisionPasses();
+  registerFusionPasses();
+  registerPlanningPasses();
+  registerCodegenPasses();
+}

@@ -1,0 +1,73 @@
+// Every stage and every pass in order. The one place that knows the order.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PIPELINE_H
+#define MPC_PASSES_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mpc {
+
+/// The stages of the path from a model to an artifact, by the names that
+/// folders, `--emit=` values and test folders carry.
+enum class Stage { Import, Differentiate, Precision, Fusion, Plan, Codegen };
+
+/// The `--emit=` value of a stage, in path order, with a sentence for help.
+struct StageInfo {
+  Stage stage;
+  llvm::StringLiteral name;
+  llvm::StringLiteral summary;
+};
+llvm::ArrayRef<StageInfo> getStages();
+
+/// What to train a forward model with; `loss` empty leaves it a forward model.
+struct RecipeOptions {
+  /// softmax_cross_entropy, mse, l1, bce_with_logits or output:NAME, each but
+  /// the last with an optional @OUTPUT.
+  std::string loss;
+  /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
+  std::string optimizer = "sgd";
+  std::string targetArray = "target";
+  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999;
+  /// Absent: the optimizer's default in PyTorch.
+  std::optional<double> epsilon, weightDecay;
+  int64_t accumulateGradBatches = 1;
+  /// mean or sum; empty: mean for forward models, sum for ORT artifacts.
+  std::string accumulateReduction;
+  std::optional<double> gradientClipVal;
+  bool asExported = false;
+  std::vector<std::string> train, freeze;
+};
+
+/// How precision is decided.
+struct PrecisionOptions {
+  /// 32-true, 16-mixed, bf16-mixed or 64-true.
+  std::string mode = "32-true";
+  std::string policyFile;
+  std::vector<std::string> keepFp32, forceLow;
+  /// dynamic, none or a number; empty: dynamic for 16-mixed, none otherwise.
+  std::string lossScale;
+};
+
+struct PipelineOptions {
+  RecipeOptions recipe;
+  PrecisionOptions precision;
+  /// native, x86-64, x86-64-v3, x86-64-v4, zen5 or sapphirerapids.
+  std::string target = "native";
+};
+
+/// Adds the passes of every stage up to and including `last`. The module given
+/// to them is what frontends produce.
+void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
+                   Stage last = Stage::Codegen);
+
+/// Registers all passes of all stages by name, for mpc-opt.
+void registerAllPasses();
+
+} // namespace mpc
+
+#endif // MPC_PASSES_PIPELINE_H

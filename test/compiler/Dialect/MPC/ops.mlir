@@ -1,0 +1,36 @@
+// RUN: mpc-opt %s | mpc-opt | FileCheck %s
+
+// CHECK: mpc.variable @fc.weight : tensor<10x64xf32> role "parameter" init dense<1.0
+mpc.variable @fc.weight : tensor<10x64xf32> role "parameter" init dense<1.0> : tensor<10x64xf32>
+// CHECK: mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 6.5536{{0*}}e+04
+mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 65536.0
+
+// CHECK-LABEL: func @step
+// CHECK-SAME: {mpc.state = @fc.weight}
+func.func @step(%x: tensor<32x64xf32> {mpc.input = "x", mpc.role = "data"},
+                %t: tensor<32xi64> {mpc.input = "target", mpc.role = "label"},
+                %w: tensor<10x64xf32> {mpc.state = @fc.weight},
+                %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = "scalar"})
+    -> (tensor<10x64xf32> {mpc.updates = @fc.weight}, tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+  // CHECK: mpc.gemm %{{.*}}, %{{.*}} {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+  %y = mpc.gemm %x, %w {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+  %loss, %lp = mpc.softmax_cross_entropy_loss %y, %t : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %dy = mpc.softmax_cross_entropy_loss_grad %one, %lp, %t : (tensor<f32>, tensor<32x10xf32>, tensor<32xi64>) -> tensor<32x10xf32>
+  %dw = mpc.gemm %dy, %x {transA = true} : (tensor<32x10xf32>, tensor<32x64xf32>) -> tensor<10x64xf32>
+  // CHECK: mpc.sgd
+  %w1 = mpc.sgd %w, %dw, %lr : (tensor<10x64xf32>, tensor<10x64xf32>, tensor<f32>) -> tensor<10x64xf32>
+  return %w1, %loss : tensor<10x64xf32>, tensor<f32>
+}
+
+// CHECK-LABEL: func @region
+func.func @region(%x: tensor<4x8xf32>, %b: tensor<8xbf16>) -> tensor<4x8xbf16> {
+  // CHECK: mpc.region "pointwise"(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16>
+  %y = mpc.region "pointwise" (%x, %b) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16> {
+  ^bb0(%0: tensor<4x8xf32>, %1: tensor<8xbf16>):
+    %2 = mpc.add %0, %1 : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xf32>
+    %3 = amp.cast %2 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+    mpc.yield %3 : tensor<4x8xbf16>
+  }
+  return %y : tensor<4x8xbf16>
+}
