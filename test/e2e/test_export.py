@@ -1,0 +1,66 @@
+"""The trained file is the input model with new weights, and runs elsewhere.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import mpctest
+
+
+@pytest.fixture(scope="module", params=["digits-cnn", "resnet", "mlp"])
+def trained(request, tmp_path_factory):
+    """(input model's path, trained model's path, last evaluation)"""
+    folder = tmp_path_factory.mktemp("export")
+    model = mpctest.MODELS / f"{request.param}.onnx"
+    output, metrics = folder / "trained.onnx", folder / "metrics.jsonl"
+    mpctest.mpc_ok(
+        *("train", model, "--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--val-data", mpctest.DIGITS / "digits-test.npz"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--batch-size", "32", "--epochs", "4", "--seed", "3"),
+        *("--precision", "bf16-mixed"),
+        *("--output", output, "--metrics", metrics),
+    )
+    events = mpctest.read_metrics(metrics)
+    return model, output, [e for e in events if e["event"] == "eval"][-1]
+
+
+def without_weights(path):
+    model = onnx.load(path)
+    for initializer in model.graph.initializer:
+        shape, dtype = initializer.dims, initializer.data_type
+        name = initializer.name
+        initializer.Clear()
+        initializer.name, initializer.data_type = name, dtype
+        initializer.dims.extend(shape)
+    return model
+
+
+def test_passes_the_checker(trained):
+    onnx.checker.check_model(onnx.load(trained[1]), full_check=True)
+
+
+def test_differs_from_the_input_in_weights_only(trained):
+    assert without_weights(trained[1]) == without_weights(trained[0])
+    before = mpctest.read_weights(trained[0])
+    after = mpctest.read_weights(trained[1])
+    for name, values in before.items():
+        changed = np.any(after[name] != values)
+        assert changed == (name != "pixel_max"), name
+        assert np.isfinite(after[name]).all()
+
+
+def test_runs_in_onnxruntime_with_the_same_accuracy(trained):
+    digits = np.load(mpctest.DIGITS / "digits-test.npz")
+    session = onnxruntime.InferenceSession(trained[1])
+    (logits,) = session.run(None, {"image": digits["image"].astype(np.float32)})
+    right = np.count_nonzero(logits.argmax(1) == digits["target"])
+    evaluation = trained[2]
+    # mpc evaluated in bfloat16: an image may fall on the other side.
+    mpc_right = evaluation["eval_accuracy"] * len(logits)
+    assert abs(right - mpc_right) <= 2
+    assert right / len(logits) > 0.9

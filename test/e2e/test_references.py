@@ -1,0 +1,123 @@
+"""Losses step by step against other implementations.
+
+The bounds are the project's promises. Those against float32 implementations
+cover the different order of their sums, grown over the steps; those against
+float64 only the last digits of 64-true.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import mpctest
+
+REFERENCES = pathlib.Path(__file__).parent / "references"
+ORT = mpctest.DATA / "ort-lenet"
+TRAINING_INFO = mpctest.DATA / "training-info"
+
+
+def relative_errors(actual, expected):
+    actual, expected = np.array(actual), np.array(expected)
+    assert actual.shape == expected.shape
+    return np.abs(actual - expected) / np.abs(expected)
+
+
+def check_losses(actual, expected, bound):
+    errors = relative_errors(actual, expected)
+    step = int(errors.argmax())
+    assert errors[step] <= bound, (
+        f"loss of step {step} is {actual[step]!r}, reference"
+        f" {expected[step]!r}: {errors[step]:.2e} apart, allowed {bound:.0e}"
+    )
+
+
+def train_digits(name, precision, folder):
+    """The losses of mpc on a case of make_torch_references.py, and the case."""
+    case = json.loads((REFERENCES / f"{name}.json").read_text())
+    metrics, _ = mpctest.train(
+        mpctest.MODELS / f"{case['model']}.onnx",
+        mpctest.DIGITS / "digits-train.npz",
+        folder,
+        *("--loss", "softmax_cross_entropy"),
+        *("--optimizer", case["optimizer"], "--lr", case["lr"]),
+        *("--batch-size", case["batch_size"], "--max-steps", case["steps"]),
+        *("--precision", precision),
+    )
+    return mpctest.losses(metrics), case
+
+
+@pytest.mark.parametrize("name", ["mlp-sgd", "cnn-sgd", "resnet-sgd"])
+def test_sgd_in_32_true_matches_pytorch(name, tmp_path):
+    losses, case = train_digits(name, "32-true", tmp_path)
+    check_losses(losses, case["loss_float32"], 1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp-sgd", "cnn-sgd", "resnet-sgd", "mlp-adamw"]
+)
+def test_64_true_matches_float64(name, tmp_path):
+    losses, case = train_digits(name, "64-true", tmp_path)
+    check_losses(losses, case["loss_float64"], 1e-10)
+
+
+def test_adamw_in_32_true_is_as_close_to_float64_as_pytorch(tmp_path):
+    """Within three times PyTorch's own distance over 50 steps. AdamW divides
+    by the gradient's size, which enlarges every rounding, so the distance, not
+    the digits, is what is compared."""
+    losses, case = train_digits("mlp-adamw", "32-true", tmp_path)
+    pytorch = relative_errors(case["loss_float32"], case["loss_float64"])
+    ours = relative_errors(losses, case["loss_float64"])
+    assert ours.max() <= 3 * pytorch.max()
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_ort_artifacts_match_onnxruntime(accumulate, tmp_path):
+    reference = json.loads((ORT / "losses.json").read_text())
+    digits = np.load(mpctest.DIGITS / "digits-train.npz")
+    image = digits["image"].repeat(4, axis=2).repeat(4, axis=3)
+    data = {
+        "image": image.astype(np.float32),
+        "labels": digits["target"].astype(np.int64),
+    }
+    np.savez(tmp_path / "data.npz", **data)
+    metrics_file = tmp_path / "metrics.jsonl"
+    mpctest.mpc_ok(
+        *("train", ORT, "--weights", ORT / "parameters.npz"),
+        *("--data", tmp_path / "data.npz", "--no-shuffle"),
+        *("--lr", reference["lr"], "--batch-size", reference["batch_size"]),
+        *("--accumulate-grad-batches", accumulate),
+        *("--max-steps", reference["steps"], "--precision", "32-true"),
+        *("--export-model", mpctest.MODELS / "lenet.onnx"),
+        *("--output", tmp_path / "trained.onnx", "--metrics", metrics_file),
+    )
+    micro_losses = np.array(reference["losses"][str(accumulate)])
+    expected = micro_losses.reshape(-1, accumulate).mean(axis=1)
+    losses = mpctest.losses(mpctest.read_metrics(metrics_file))
+    check_losses(losses, expected, 2e-5)
+    trained = mpctest.read_weights(tmp_path / "trained.onnx")
+    initial = mpctest.read_weights(mpctest.MODELS / "lenet.onnx")
+    assert trained.keys() == initial.keys()
+    assert np.any(trained["fc3.weight"] != initial["fc3.weight"])
+
+
+@pytest.mark.parametrize("name", ["adam", "momentum", "nesterov", "adagrad"])
+@pytest.mark.parametrize(
+    "precision, bound", [("64-true", 1e-10), ("32-true", 1e-5)]
+)
+def test_training_info_matches_the_specification(
+    name, precision, bound, tmp_path
+):
+    reference = json.loads((TRAINING_INFO / "losses.json").read_text())
+    digits = np.load(mpctest.DIGITS / "digits-train.npz")
+    metrics, _ = mpctest.train(
+        TRAINING_INFO / f"{name}.onnx",
+        {"image": digits["image"], "labels": digits["target"].astype("i8")},
+        tmp_path,
+        *("--batch-size", reference["batch_size"]),
+        *("--max-steps", reference["steps"], "--precision", precision),
+    )
+    check_losses(mpctest.losses(metrics), reference["losses"][name], bound)
