@@ -22,7 +22,7 @@ bin_dir = os.path.join(config.mpc_binary_root, "bin")
 llvm_config.with_environment("PATH", bin_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["mpc-opt", "mpc", "split-file"], [bin_dir, config.llvm_tools_dir]
+    ["mpc-opt", "mpc", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
 )
 
 # A captured variable ends with its CHECK-LABEL block, and a prefix that no line
@@ -41,6 +41,8 @@ venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
 if not os.path.exists(venv_python):
     venv_python = sys.executable
 config.substitutions.append(("%python", venv_python))
+config.substitutions.append(("%root", config.mpc_source_root))
+config.substitutions.append(("%mlir_include", config.mlir_include_dir))
 config.substitutions.append(
     ("%data", os.path.join(config.test_source_root, "data"))
 )

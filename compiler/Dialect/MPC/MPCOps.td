@@ -25,7 +25,7 @@ def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
 
     ```mlir
     mpc.variable @fc1.weight : tensor<10x64xf32> role "parameter"
-        init dense_resource<fc1.weight>
+        init dense<0.0> : tensor<10x64xf32>
     mpc.variable @mpc.step : tensor<i64> role "counter"
     ```
   }];

@@ -1,0 +1,192 @@
+// RUN: mpc-opt %s -split-input-file -verify-diagnostics
+
+func.func @shapes_that_do_not_broadcast(%a: tensor<4x8xf32>, %b: tensor<3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{shapes [4, 8] and [3] do not broadcast together}}
+  %0 = "mpc.add"(%a, %b) : (tensor<4x8xf32>, tensor<3xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @result_shape_that_is_not_inferred(%a: tensor<4x8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{'mpc.relu' op inferred type(s) 'tensor<4x8xf32>' are incompatible with return type(s) of operation 'tensor<4x9xf32>'}}
+  %0 = "mpc.relu"(%a) : (tensor<4x8xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_shape(%a: tensor<?x8xf32>) {
+  // expected-error@+1 {{must be statically shaped tensor}}
+  %0 = "mpc.relu"(%a) : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @inner_dimensions_differ(%a: tensor<4x8xf32>, %b: tensor<7x5xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{inner dimensions 8 and 7 differ}}
+  %0 = "mpc.matmul"(%a, %b) : (tensor<4x8xf32>, tensor<7x5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_addend_that_does_not_broadcast(%a: tensor<4x8xf32>, %b: tensor<8x5xf32>, %c: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{C of shape [4] does not broadcast to [4, 5]}}
+  %0 = "mpc.gemm"(%a, %b, %c) : (tensor<4x8xf32>, tensor<8x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @stride_of_zero(%x: tensor<1x1x8x8xf32>, %w: tensor<1x1x3x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected kernel sizes, strides and dilations of at least 1 and pads of at least 0}}
+  %0 = "mpc.conv"(%x, %w) {strides = array<i64: 0, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x1x8x8xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x6x6xf32>
+  return
+}
+
+// -----
+
+func.func @groups_that_do_not_divide(%x: tensor<1x3x8x8xf32>, %w: tensor<4x1x3x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{a weight of shape [4, 1, 3, 3] in 2 groups does not fit 3 input channels}}
+  %0 = "mpc.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 2 : i64} : (tensor<1x3x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
+  return
+}
+
+// -----
+
+func.func @window_larger_than_input(%x: tensor<1x1x2x2xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{a window of 3 does not fit a padded axis of 2}}
+  %0 = "mpc.average_pool"(%x) {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>} : (tensor<1x1x2x2xf32>) -> tensor<1x1x1x1xf32>
+  return
+}
+
+// -----
+
+func.func @gradient_of_another_convolution(%dy: tensor<1x4x5x6xf32>, %w: tensor<4x1x3x3xf32>) {
+  // expected-error@+1 {{expected d_output of shape [1, 4, 6, 6], found [1, 4, 5, 6]}}
+  %0 = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x5x6xf32>, tensor<4x1x3x3xf32>) -> tensor<1x1x8x8xf32>
+  return
+}
+
+// -----
+
+func.func @labels_of_the_wrong_shape(%s: tensor<32x10xf32>, %t: tensor<31xi64>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected labels of shape [32], found [31]}}
+  %0, %1 = "mpc.softmax_cross_entropy_loss"(%s, %t) : (tensor<32x10xf32>, tensor<31xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+  return
+}
+
+// -----
+
+func.func @permutation_with_a_repeated_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{perm [0, 0] is not a permutation of the 2 axes}}
+  %0 = "mpc.transpose"(%x) {perm = array<i64: 0, 0>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @slice_past_the_end(%x: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{elements [2, 5) are outside an axis of size 4}}
+  %0 = "mpc.slice"(%x) {offsets = array<i64: 2>, sizes = array<i64: 3>} : (tensor<4xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_that_loses_elements(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{expected 32 elements, found 31}}
+  %0 = mpc.reshape %x : (tensor<4x8xf32>) -> tensor<31xf32>
+  return
+}
+
+// -----
+
+func.func @unsorted_axes(%x: tensor<4x8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected sorted, distinct axes}}
+  %0 = "mpc.reduce_sum"(%x) {axes = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @dropout_of_everything(%x: tensor<4xf32>, %s: tensor<i64>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected ratio in [0, 1)}}
+  %0 = "mpc.dropout"(%x, %s, %s) {ratio = 1.0 : f64, id = 0 : i64} : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @channel_vectors_of_the_wrong_size(%x: tensor<2x3x4x4xf32>, %c: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected a vector of 3 elements, one per channel, found [4]}}
+  %0 = "mpc.batch_norm_inference"(%x, %c, %c, %c, %c) {epsilon = 1.0e-5 : f64} : (tensor<2x3x4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x3x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_decay_mode(%p: tensor<8xf32>, %lr: tensor<f32>, %t: tensor<i64>) {
+  // expected-error@+1 {{unknown decay_mode "cosine"}}
+  %0, %1, %2 = mpc.adam %p, %p, %p, %p, %lr, %t {beta1 = 0.9 : f64, beta2 = 0.99 : f64, epsilon = 1.0e-8 : f64, decay_mode = "cosine"} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+// expected-error@+1 {{unknown role "weight"}}
+mpc.variable @w : tensor<8xf32> role "weight"
+
+// -----
+
+// expected-error@+1 {{expected init or fill, found both}}
+mpc.variable @w : tensor<8xf32> role "parameter" init dense<0.0> : tensor<8xf32> fill 0.0
+
+// -----
+
+mpc.variable @w : tensor<8xf32> role "parameter"
+// expected-error@+1 {{expected type 'tensor<8xf32>' of variable @w, found 'tensor<9xf32>'}}
+func.func @state_of_another_type(%w: tensor<9xf32> {mpc.state = @w}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{no mpc.variable @w}}
+func.func @state_that_does_not_exist(%w: tensor<9xf32> {mpc.state = @w}) {
+  return
+}
+
+// -----
+
+func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
+  // expected-error@+1 {{unknown kind "vertical"}}
+  %0 = mpc.region "vertical"(%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    mpc.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected mpc.phase to be "forward", "loss", "backward" or "optimizer"}}
+  %0 = mpc.relu %x {mpc.phase = "sideways"} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
