@@ -22,7 +22,7 @@ bin_dir = os.path.join(config.mpc_binary_root, "bin")
 llvm_config.with_environment("PATH", bin_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["mpc-opt", "mpc", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
+    ["mpc-opt", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
 )
 
 # A captured variable ends with its CHECK-LABEL block, and a prefix that no line
