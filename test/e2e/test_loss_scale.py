@@ -86,8 +86,8 @@ def test_bf16_needs_no_scaling(tmp_path):
 
 
 def test_overflow_skips_the_update_and_halves_the_scale(tmp_path):
-    """Gradients of about 4e4 overflow float16 at 2^16 and some scales below."""
-    steps, _ = fit(regression(3e3), tmp_path, "dynamic", steps=300)
+    """Gradients of about 4 overflow float16 at 2^16 and some scales below."""
+    steps, _ = fit(regression(30), tmp_path, "dynamic", steps=300)
     skipped = [step["skipped"] for step in steps]
     assert skipped[0] and not all(skipped)
     for step, following in zip(steps, steps[1:]):
