@@ -1,0 +1,47 @@
+// The exit code a diagnostic asks for. A pass that rejects a user's model or
+// option says which of the documented codes that is; a diagnostic without one
+// is a failure of mpc's own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_SUPPORT_EXITCODE_H
+#define MPC_COMPILER_SUPPORT_EXITCODE_H
+
+#include "mlir/IR/Diagnostics.h"
+
+namespace mpc {
+
+/// The documented exit codes of the command line.
+enum class ExitCode {
+  Done = 0,
+  FoundProblems = 1,
+  Usage = 2,
+  InvalidInput = 3,
+  Unsupported = 4,
+  IO = 5,
+  Device = 6,
+  Numeric = 7,
+  Checkpoint = 8,
+  Internal = 70,
+};
+
+/// Marks a diagnostic before it is reported:
+///   return withExitCode(op.emitError(), ExitCode::Unsupported) << "...";
+inline mlir::InFlightDiagnostic withExitCode(mlir::InFlightDiagnostic diagnostic,
+                                             ExitCode code) {
+  if (mlir::Diagnostic *underlying = diagnostic.getUnderlyingDiagnostic())
+    underlying->getMetadata().emplace_back(static_cast<int64_t>(code));
+  return diagnostic;
+}
+
+/// The code a diagnostic was marked with; Internal without one.
+inline ExitCode getExitCode(const mlir::Diagnostic &diagnostic) {
+  for (const mlir::DiagnosticArgument &argument : diagnostic.getMetadata())
+    if (argument.getKind() ==
+        mlir::DiagnosticArgument::DiagnosticArgumentKind::Integer)
+      return static_cast<ExitCode>(argument.getAsInteger());
+  return ExitCode::Internal;
+}
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_SUPPORT_EXITCODE_H
