@@ -34,7 +34,7 @@ inline mlir::InFlightDiagnostic withExitCode(mlir::InFlightDiagnostic diagnostic
 }
 
 /// The code a diagnostic was marked with; Internal without one.
-inline ExitCode getExitCode(const mlir::Diagnostic &diagnostic) {
+inline ExitCode getExitCode(mlir::Diagnostic &diagnostic) {
   for (const mlir::DiagnosticArgument &argument : diagnostic.getMetadata())
     if (argument.getKind() ==
         mlir::DiagnosticArgument::DiagnosticArgumentKind::Integer)
