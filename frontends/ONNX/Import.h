@@ -1,0 +1,80 @@
+// ONNX in: a file, checked, becomes a module of mpc ops.
+//
+// Nothing of a file is used before it was checked; a bad file is a list of
+// located findings with an exit code, never a crash. The three kinds of models
+// become:
+//
+// | model | functions |
+// |---|---|
+// | forward | @forward(inputs, state) -> (outputs, new statistics) |
+// | ONNX Runtime training artifacts | @accumulate, @update, @eval |
+// | with training_info | @step with mpc.gradient, @eval |
+//
+// State becomes mpc.variables, named as in the model.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_IMPORT_H
+#define MPC_FRONTENDS_ONNX_IMPORT_H
+
+#include "frontends/ONNX/Error.h"
+#include "frontends/ONNX/HostTensor.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mpc::onnx_frontend {
+
+struct ImportOptions {
+  /// Shapes of inputs, by name: `--shape x=32x3x224x224`. A name that is no
+  /// input's but a symbolic dimension's binds that: `--shape N=32`.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Binds the dynamic first dimension of every input: `--batch-size`.
+  std::optional<int64_t> batchSize;
+  /// BatchNormalization and Dropout of a forward model in training mode. Set
+  /// where a loss is given, unless `--as-exported`.
+  bool trainingMode = false;
+  /// Values of parameters that are graph inputs, by name: `--weights`. They
+  /// also replace the values of initializers of the same name.
+  TensorMap weights;
+  /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for
+  /// a directory its optimizer_model.onnx by default.
+  std::string optimizerModel;
+  /// The evaluation graph; the eval_model.onnx beside the training graph by
+  /// default.
+  std::string evalModel;
+};
+
+/// Imports the file or the directory of training artifacts at `path`. The mpc
+/// and func dialects must be loaded into `context` or be loadable.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importModel(llvm::StringRef path, const ImportOptions &options,
+            mlir::MLIRContext *context);
+
+/// The initializers of an ONNX file by name, for `--weights F.onnx`.
+llvm::Expected<TensorMap> readWeights(llvm::StringRef path,
+                                      mlir::MLIRContext *context);
+
+/// What a model is and needs, without importing it: for `mpc inspect`.
+struct ModelSummary {
+  std::string producer;
+  int64_t irVersion = 0;
+  /// Domain ("" is ONNX's own) and version.
+  std::vector<std::pair<std::string, int64_t>> opsets;
+  /// "x: f32[N,1,28,28]".
+  std::vector<std::string> inputs, outputs;
+  /// Ops by name with their count; domain first where it is not ONNX's own.
+  std::map<std::string, int64_t> ops;
+  int64_t initializers = 0;
+  int64_t parameters = 0; ///< elements of float initializers
+  bool hasTrainingInfo = false;
+};
+llvm::Expected<ModelSummary> summarizeModel(llvm::StringRef path,
+                                            mlir::MLIRContext *context);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_IMPORT_H
