@@ -1,0 +1,115 @@
+// The table of targets, and detection of the one at hand.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/TargetInfo.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace mpc;
+
+// Each level adds to the one before it. Only what generated code profits from
+// is listed, so that an artifact does not ask for more than it uses.
+static constexpr llvm::StringLiteral baseline[] = {"cmov", "cx8", "fxsr",
+                                                   "mmx",  "sse", "sse2"};
+static constexpr llvm::StringLiteral levelV3[] = {
+    "avx",  "avx2",   "bmi",    "bmi2",  "crc32",  "cx16",
+    "f16c", "fma",    "lzcnt",  "movbe", "popcnt", "sahf",
+    "sse3", "sse4.1", "sse4.2", "ssse3", "xsave"};
+static constexpr llvm::StringLiteral levelV4[] = {
+    "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"};
+static constexpr llvm::StringLiteral bf16Servers[] = {
+    "avx512bf16",  "avx512bitalg", "avx512ifma",      "avx512vbmi",
+    "avx512vbmi2", "avx512vnni",   "avx512vpopcntdq", "gfni"};
+static constexpr llvm::StringLiteral sapphireRapids[] = {"avx512fp16"};
+
+static constexpr llvm::ArrayRef<llvm::StringLiteral> levels[] = {
+    baseline, levelV3, levelV4, bf16Servers, sapphireRapids};
+
+namespace {
+struct KnownTarget {
+  llvm::StringLiteral name;
+  llvm::StringLiteral tuneCPU;
+  /// How many of `levels` it has.
+  unsigned levelCount;
+  bool amx;
+};
+} // namespace
+
+static constexpr KnownTarget knownTargets[] = {
+    {"x86-64", "x86-64", 1, false},
+    {"x86-64-v3", "haswell", 2, false},
+    {"x86-64-v4", "skylake-avx512", 3, false},
+    {"zen5", "znver5", 4, false},
+    {"sapphirerapids", "sapphirerapids", 5, true},
+};
+
+llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
+  static constexpr llvm::StringLiteral names[] = {
+      "native", "x86-64", "x86-64-v3", "x86-64-v4", "zen5", "sapphirerapids"};
+  return names;
+}
+
+llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
+  TargetInfo target;
+  target.name = name.str();
+  if (name == "native") {
+    llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+    target.tuneCPU = llvm::sys::getHostCPUName().str();
+    target.amx = host.lookup("amx-bf16");
+    for (llvm::ArrayRef<llvm::StringLiteral> level : levels)
+      for (llvm::StringRef feature : level)
+        if (host.lookup(feature))
+          target.features.push_back(feature.str());
+  } else {
+    const KnownTarget *known = llvm::find_if(
+        knownTargets, [&](const KnownTarget &t) { return t.name == name; });
+    if (known == std::end(knownTargets))
+      return llvm::createStringError("unknown target '%s', expected one of %s",
+                                     name.str().c_str(),
+                                     llvm::join(getNames(), ", ").c_str());
+    target.tuneCPU = known->tuneCPU.str();
+    target.amx = known->amx;
+    for (llvm::ArrayRef<llvm::StringLiteral> level :
+         llvm::ArrayRef(levels).take_front(known->levelCount))
+      for (llvm::StringRef feature : level)
+        target.features.push_back(feature.str());
+  }
+  llvm::sort(target.features);
+  return target;
+}
+
+bool TargetInfo::hasFeature(llvm::StringRef feature) const {
+  return llvm::is_contained(features, feature);
+}
+
+std::string TargetInfo::getFeatureString() const {
+  std::string text;
+  for (const std::string &feature : features)
+    text += (text.empty() ? "+" : ",+") + feature;
+  return text;
+}
+
+unsigned TargetInfo::getVectorBits() const {
+  if (hasFeature("avx512f"))
+    return 512;
+  return hasFeature("avx2") ? 256 : 128;
+}
+
+bool TargetInfo::hasNativeBF16Conversion() const {
+  return hasFeature("avx512bf16");
+}
+
+bool TargetInfo::hasNativeF16Conversion() const { return hasFeature("f16c"); }
+
+bool TargetInfo::hasNativeFMA() const { return hasFeature("fma"); }
+
+bool TargetInfo::hasNativeContraction(Type elementType) const {
+  if (elementType.isF32() || elementType.isF64())
+    return true;
+  return elementType.isBF16() && (amx || hasFeature("avx512bf16"));
+}
