@@ -6,4 +6,13 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PrintPartition : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
+  let summary = "say how the work of every kernel is divided";
+  let description = [{
+    Emits one remark per kernel function: extent, grain and inner of
+    `compiler/Analysis/KernelPartition.h`. Changes nothing; for tests and for
+    reading a plan. See test/compiler/Analysis/kernel-partition.mlir.
+  }];
+}
+
 #endif // MPC_PASSES_PLANNING_PASSES_TD

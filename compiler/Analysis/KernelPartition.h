@@ -1,0 +1,91 @@
+// How the work of a kernel is divided, from its shapes alone.
+//
+// Planning writes extent and grain into a launch step, Codegen writes the loops
+// of [begin, end): both ask here, so they agree. Nothing depends on the number
+// of threads, so the same slice does the same work on any machine.
+//
+// A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
+//
+// | kind | body | extent: one index is |
+// |---|---|---|
+// | `pointwise` | elementwise ops | `inner` elements of the results' shape |
+// | `row_reduce` | reductions over the trailing axes of one shape (keepdims),
+// elementwise ops before and after | a row: `inner` elements, all reduced | |
+// `column_reduce` | reductions over a group of adjacent axes (keepdims),
+// elementwise ops before | a result element | | `contraction` | a matmul or
+// convolution, then elementwise ops | a row of `inner` elements of its result
+// as a matrix | | `window` | a pooling op | `inner` elements of the first
+// result, its last axis | | `movement` | a transpose, concat or slice | `inner`
+// elements of the result, its last axis | | `epilogue` | elementwise ops on
+// argument 0, an fp32 tile | (called per tile, no extent) |
+//
+// Arguments and then results are whole buffers, row-major and contiguous, in
+// the tensor types given. A `pointwise` or `epilogue` result may be the very
+// buffer of an argument of its type; otherwise results overlap nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_ANALYSIS_KERNELPARTITION_H
+#define MPC_COMPILER_ANALYSIS_KERNELPARTITION_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+
+namespace mpc {
+
+inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
+
+enum class KernelKind {
+  Pointwise,
+  RowReduce,
+  ColumnReduce,
+  Contraction,
+  Window,
+  Movement,
+  Epilogue,
+};
+
+/// The word for a kind in `mpc.kernel` and `mpc.region`, and back.
+llvm::StringRef stringifyKernelKind(KernelKind kind);
+std::optional<KernelKind> symbolizeKernelKind(llvm::StringRef name);
+
+/// The kind of a function, or nothing where it is no kernel.
+std::optional<KernelKind> getKernelKind(mlir::func::FuncOp function);
+
+/// The indices [0, extent) of a kernel's parallel axis, in slices of `grain`.
+struct KernelPartition {
+  int64_t extent = 0;
+  int64_t grain = 1;
+  /// How many adjacent elements one index stands for. In a pointwise kernel
+  /// every operand is, over them, either dense or one value.
+  int64_t inner = 1;
+};
+
+/// The partition of `kernel`, which is of any kind but epilogue.
+KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
+
+/// A reduction over adjacent axes seen as (outer, reduced, inner): the result
+/// has outer * inner elements.
+struct ReductionSpace {
+  int64_t outer = 1, reduced = 1, inner = 1;
+};
+
+/// The space of a reduction of `shape` over `axes`; nothing where the axes,
+/// those of size 1 aside, are not adjacent.
+std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
+                                                llvm::ArrayRef<int64_t> axes);
+
+/// The axes an op of role Reduction reduces, or nothing for any other op.
+std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
+
+/// A contraction's result as a matrix and the number of products in each of its
+/// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
+/// convolution, and output channels of a weight gradient.
+struct ContractionSpace {
+  int64_t rows = 1, columns = 1, depth = 1;
+};
+ContractionSpace getContractionSpace(mlir::Operation *contraction);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_ANALYSIS_KERNELPARTITION_H

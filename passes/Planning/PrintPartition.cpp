@@ -1,0 +1,31 @@
+// Says how the work of every kernel is divided, as remarks.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Analysis/KernelPartition.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_PRINTPARTITION
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct PrintPartitionPass
+    : public mpc::impl::PrintPartitionBase<PrintPartitionPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      std::optional<KernelKind> kind = getKernelKind(function);
+      if (!kind || *kind == KernelKind::Epilogue)
+        continue;
+      KernelPartition partition = getKernelPartition(function);
+      function.emitRemark("extent ")
+          << partition.extent << ", grain " << partition.grain << ", inner "
+          << partition.inner;
+    }
+  }
+};
+} // namespace
