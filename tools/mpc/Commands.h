@@ -1,0 +1,20 @@
+// The subcommands of mpc. Each adds itself, its flags and what it runs to the
+// program, and stores the exit code when it ran.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_COMMANDS_H
+#define MPC_TOOLS_MPC_COMMANDS_H
+
+#include "compiler/Support/ExitCode.h"
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace mpc::tools {
+
+void addCompileCommand(CLI::App &program, ExitCode &exitCode);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_COMMANDS_H

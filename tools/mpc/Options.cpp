@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/Options.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+static void addModelOptions(CLI::App &command, ModelOptions &options) {
+  command
+      .add_option("model", options.model,
+                  "ONNX model, or a directory of ONNX Runtime training "
+                  "artifacts")
+      ->required()
+      ->type_name("MODEL");
+  command
+      .add_option("--shape", options.shapes,
+                  "shape of an input, such as x=32x3x224x224 (repeatable)")
+      ->type_name("NAME=SHAPE");
+  command
+      .add_option("--batch-size", options.batchSize,
+                  "size of the first dimension of inputs where the model "
+                  "leaves it open")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--weights", options.weights,
+                  "values by name for parameters that are graph inputs: npz, "
+                  "safetensors or ONNX (repeatable)")
+      ->type_name("FILE");
+  command
+      .add_option("--optimizer-model", options.optimizerModel,
+                  "optimizer graph that goes with a training graph")
+      ->type_name("FILE");
+}
+
+static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
+  command.add_option("--optimizer", recipe.optimizer, "update rule")
+      ->check(CLI::IsMember(
+          {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "lamb"}))
+      ->capture_default_str();
+  command.add_option("--momentum", recipe.momentum)->capture_default_str();
+  command.add_option("--beta1", recipe.beta1)->capture_default_str();
+  command.add_option("--beta2", recipe.beta2)->capture_default_str();
+  command.add_option("--eps", recipe.epsilon,
+                     "default: the optimizer's in PyTorch");
+  command.add_option("--weight-decay", recipe.weightDecay,
+                     "default: the optimizer's in PyTorch");
+  command.add_option("--gradient-clip-val", recipe.gradientClipVal,
+                     "largest L2 norm of all gradients together");
+}
+
+static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
+  command
+      .add_option("--loss", recipe.loss,
+                  "softmax_cross_entropy, mse, l1, bce_with_logits or "
+                  "output:NAME; @OUTPUT picks the output")
+      ->type_name("LOSS");
+  command
+      .add_option("--target-array", recipe.targetArray,
+                  "name of the labels in the data")
+      ->capture_default_str();
+  addOptimizerOptions(command, recipe);
+  command
+      .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
+                  "batches per optimizer step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--accumulate-reduction", recipe.accumulateReduction,
+                  "default: mean for forward models, sum for ONNX Runtime "
+                  "artifacts")
+      ->check(CLI::IsMember({"mean", "sum"}));
+  command
+      .add_option("--train", recipe.train,
+                  "train only parameters whose name matches (repeatable)")
+      ->type_name("REGEX");
+  command
+      .add_option("--freeze", recipe.freeze,
+                  "do not train parameters whose name matches (repeatable)")
+      ->type_name("REGEX");
+  command.add_flag("--as-exported", recipe.asExported,
+                   "leave BatchNormalization and Dropout in the mode they were "
+                   "exported in");
+}
+
+static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
+  command.add_option("--precision", options.mode, "precision mode")
+      ->check(CLI::IsMember({"32-true", "16-mixed", "bf16-mixed", "64-true"}))
+      ->capture_default_str();
+  command.add_option("--policy", options.policyFile, "precision rules, JSON")
+      ->type_name("FILE");
+  command
+      .add_option("--keep-fp32", options.keepFp32,
+                  "nodes that stay fp32 (repeatable)")
+      ->type_name("REGEX");
+  command
+      .add_option("--force-low", options.forceLow,
+                  "nodes that go low whatever the policy says (repeatable)")
+      ->type_name("REGEX");
+  command
+      .add_option("--loss-scale", options.lossScale,
+                  "dynamic, none or a number; default: dynamic for 16-mixed, "
+                  "none otherwise")
+      ->type_name("SCALE");
+}
+
+void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
+  addModelOptions(command, options.model);
+  addRecipeOptions(command, options.pipeline.recipe);
+  addPrecisionOptions(command, options.pipeline.precision);
+  command.add_option("--target", options.pipeline.target, "CPU to compile for")
+      ->check(CLI::IsMember({"native", "x86-64", "x86-64-v3", "x86-64-v4",
+                             "zen5", "sapphirerapids"}))
+      ->capture_default_str();
+}
+
+//===----------------------------------------------------------------------===//
+// Configuration
+//===----------------------------------------------------------------------===//
+
+// MPC_LOSS_SCALE for --loss-scale.
+static std::string environmentName(const std::string &flag) {
+  std::string name = "MPC_";
+  for (char c : flag)
+    name += c == '-' ? '_' : llvm::toUpper(c);
+  return name;
+}
+
+namespace {
+/// The TOML reader, less what the environment sets: CLI11 on its own would let
+/// the file win.
+class BelowEnvironment : public CLI::ConfigTOML {
+public:
+  std::vector<CLI::ConfigItem> from_config(std::istream &input) const override {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    items.erase(std::remove_if(items.begin(), items.end(),
+                               [](const CLI::ConfigItem &item) {
+                                 return std::getenv(
+                                     environmentName(item.name).c_str());
+                               }),
+                items.end());
+    return items;
+  }
+};
+} // namespace
+
+void mpc::tools::addConfiguration(CLI::App &program) {
+  for (CLI::App *command : program.get_subcommands({}))
+    for (CLI::Option *option : command->get_options())
+      if (!option->get_lnames().empty() && option->get_lnames()[0] != "help")
+        option->envname(environmentName(option->get_lnames()[0]));
+  program.set_config("--config", "",
+                     "flags from a TOML file, one section per "
+                     "subcommand");
+  program.config_formatter(std::make_shared<BelowEnvironment>());
+  program.allow_config_extras(CLI::config_extras_mode::error);
+}
+
+// The long flag of `command` nearest to `word`, empty where none is near.
+static std::string nearestFlag(const CLI::App &command, llvm::StringRef word) {
+  std::string best;
+  unsigned bestDistance = 3;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames()) {
+      unsigned distance = word.edit_distance(name, true, bestDistance);
+      if (distance < bestDistance) {
+        bestDistance = distance;
+        best = name;
+      }
+    }
+  return best;
+}
+
+std::string mpc::tools::describe(const CLI::App &program,
+                                 const CLI::Error &error) {
+  std::string message = error.what();
+  for (const CLI::App *command : program.get_subcommands()) {
+    for (const std::string &extra : command->remaining()) {
+      llvm::StringRef word(extra);
+      if (!word.consume_front("--"))
+        continue;
+      std::string flag = nearestFlag(*command, word.split('=').first);
+      if (!flag.empty())
+        message += "; did you mean --" + flag + "?";
+    }
+  }
+  return message;
+}

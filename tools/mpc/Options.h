@@ -1,0 +1,48 @@
+// Every command-line flag that several subcommands share, and how flags, the
+// environment and the configuration file combine.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_OPTIONS_H
+#define MPC_TOOLS_MPC_OPTIONS_H
+
+#include "passes/Pipeline.h"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Error;
+} // namespace CLI
+
+namespace mpc::tools {
+
+/// Which model, and what binds its shapes and weights.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> shapes; ///< NAME=32x3x224x224
+  int64_t batchSize = 0;
+  std::vector<std::string> weights;
+  std::string optimizerModel;
+};
+
+/// All that determines what a model compiles to.
+struct CompileOptions {
+  ModelOptions model;
+  PipelineOptions pipeline;
+};
+
+/// Adds the MODEL argument and the flags of CompileOptions.
+void addCompileOptions(CLI::App &command, CompileOptions &options);
+
+/// Makes flags win over the environment (`MPC_*`), and that over `--config F`.
+/// Call after all subcommands have been added.
+void addConfiguration(CLI::App &program);
+
+/// The message for a command line that CLI11 rejected, with the nearest flag
+/// where one was misspelt.
+std::string describe(const CLI::App &program, const CLI::Error &error);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_OPTIONS_H
