@@ -22,15 +22,28 @@ PARTS = {"mpc.yield": "mpc.region"}
 
 def wrap(example):
     """The example inside a function that takes its free values."""
-    defined = set(re.findall(r"%\w+", " ".join(
-        line.split(" = ")[0] for line in example.splitlines() if " = " in line
-    )))
+    defined = set(
+        re.findall(
+            r"%\w+",
+            " ".join(
+                line.split(" = ")[0]
+                for line in example.splitlines()
+                if " = " in line
+            ),
+        )
+    )
     defined |= set(re.findall(r"(%\w+): tensor", example))
     statement = example.split("{\n^bb")[0]
-    used = [v for v in re.findall(r"%\w+", statement.split(" = ", 1)[-1])
-            if v not in defined]
-    signature = statement.rsplit(" : ", 1)[1] if " : (" not in statement else (
-        statement[statement.rindex(" : (") + 3:].split("->")[0])
+    used = [
+        v
+        for v in re.findall(r"%\w+", statement.split(" = ", 1)[-1])
+        if v not in defined
+    ]
+    signature = (
+        statement.rsplit(" : ", 1)[1]
+        if " : (" not in statement
+        else (statement[statement.rindex(" : (") + 3 :].split("->")[0])
+    )
     types = TENSOR.findall(signature)[: len(used)]
     if len(types) != len(used):
         sys.exit(f"cannot tell the operand types of:\n{example}")
@@ -43,7 +56,7 @@ def main():
     ops = list(OP.finditer(text))
     modules, missing = [], []
     for op, following in zip(ops, ops[1:] + [None]):
-        section = text[op.end(): following.start() if following else None]
+        section = text[op.end() : following.start() if following else None]
         name = op.group(1)
         examples = FENCE.findall(section)
         if not examples:
