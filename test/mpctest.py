@@ -1,6 +1,7 @@
 """What the Python suites share: calling mpc, and small ONNX models.
 
-MPC_BUILD_DIR names the build to test (default: build/ of this tree).
+MPC_BUILD_DIR names the build to test (default: build/ of this tree),
+MPC_TEST_TARGET the --target to compile for (default: this machine).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,6 +21,10 @@ DIGITS = DATA / "digits"
 MODELS = DATA / "models"
 BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
 MPC = BUILD / "bin" / "mpc"
+
+TARGET = []
+if "MPC_TEST_TARGET" in os.environ:
+    TARGET = ["--target", os.environ["MPC_TEST_TARGET"]]
 
 # Seconds after which a command counts as hanging.
 TIMEOUT = 300
@@ -57,7 +62,7 @@ def run(model, inputs, folder, *flags):
         np.save(folder / f"input{i}.npy", np.ascontiguousarray(array))
         arguments += ["--input", f"{name}=@{folder}/input{i}.npy"]
     output = folder / "outputs.npz"
-    mpc_ok("run", path, *arguments, "--output", output, *flags)
+    mpc_ok("run", path, *arguments, "--output", output, *TARGET, *flags)
     with np.load(output) as arrays:
         return dict(arrays)
 
@@ -80,6 +85,7 @@ def train(model, data, folder, *flags):
     mpc_ok(
         *("train", model, "--data", data, "--no-shuffle"),
         *("--metrics", metrics, "--output", output),
+        *TARGET,
         *flags,
     )
     return read_metrics(metrics), read_weights(output)

@@ -67,7 +67,7 @@ def main():
             options.results, suite, options.allow_empty
         )
         print(
-            f"{suite:<12} {passed:5} passed {len(failed):5} failed"
+            f"{suite:<13} {passed:5} passed {len(failed):5} failed"
             f" {skipped:5} skipped"
         )
         total_passed += passed
