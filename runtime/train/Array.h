@@ -18,21 +18,11 @@
 
 namespace mpc::runtime::train {
 
+// clang-format off
 enum class ElementType {
-  Bool,
-  U8,
-  I8,
-  U16,
-  I16,
-  U32,
-  I32,
-  U64,
-  I64,
-  F16,
-  BF16,
-  F32,
-  F64
+  Bool, U8, I8, U16, I16, U32, I32, U64, I64, F16, BF16, F32, F64
 };
+// clang-format on
 
 int64_t sizeOf(ElementType type);
 /// "u8", "bf16", "bool": the names of DType where both have the type.
@@ -66,19 +56,29 @@ enum class ConversionFault {
 
 struct BadElement {
   int64_t index = 0; ///< flat
-  ConversionFault fault;
+  ConversionFault fault = ConversionFault::NotFinite;
   std::string value; ///< as text
 };
 
-/// Converts elements [begin, begin + count) of `array` into `out`. Floating
-/// point narrows by rounding to nearest even; all else preserves the value.
-/// Returns the first element for which that is impossible, having written
-/// those before it.
+/// Whether NaN and infinities may pass between floating-point types.
+enum class NonFinite { Allow, Reject };
+
+/// Converts elements [begin, begin + count) of `array` into `out`, where that
+/// is not null. Floating point narrows by rounding to nearest even; all else
+/// preserves the value. Returns the first element for which that is
+/// impossible, having written those before it.
 std::optional<BadElement> convertElements(const Array &array, int64_t begin,
-                                          int64_t count, DType type, void *out);
+                                          int64_t count, DType type,
+                                          NonFinite nonFinite, void *out);
+
+/// "x[3,0,2]": an element by its flat index.
+std::string locate(const Array &array, int64_t index);
+
+/// "x[3,0,2]: nan is not a finite number".
+std::string describe(const Array &array, const BadElement &bad, DType type);
 
 /// The whole array as a tensor of `type`; InvalidInput names the element that
-/// has no value there. NaN and infinities pass between floating-point types.
+/// has no value there.
 StatusOr<Tensor> toTensor(const Array &array, DType type);
 
 /// The whole array in its own type, if the runtime has that type.

@@ -64,16 +64,22 @@ public:
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions) const;
 
-  /// The label array's values of one sample converted to i64, for accuracy;
-  /// InvalidInput where the model has no label input.
-  StatusOr<std::vector<int64_t>> labels(int64_t position) const;
+  /// The labels of `count` samples as i64, one sample after another; empty
+  /// where the model has no label input or its labels are not integers.
+  std::vector<int64_t> labels(const int64_t *positions, int64_t count) const;
 
 private:
+  /// An array and the input that it feeds.
   struct Column {
     Port port;
     Array array;
     int64_t rowElements = 0;
   };
+
+  static StatusOr<Column> makeColumn(const Port &port, Array array);
+  static Status checkColumn(const Column &column,
+                            const DatasetOptions &options);
+
   std::vector<Column> columns;
   std::vector<int64_t> order;
   int64_t batch = 0;

@@ -93,8 +93,8 @@ public:
   virtual void stepped(const StepReport &) {}
   virtual void evaluated(int64_t step, int64_t epoch, const EvalResult &) {}
   virtual void checkpointed(int64_t step, const std::string &directory) {}
-  /// Something to tell the user that is no error: a checkpoint that could not
-  /// be written, a fallback to an older one, samples left out.
+  /// Something to tell the user that does not end the run: a checkpoint that
+  /// could not be written, a fallback to an older one, samples left out.
   virtual void note(std::string_view message) {}
 };
 
@@ -108,18 +108,24 @@ struct TrainResult {
   double medianStepMs = 0;
   size_t peakMemoryBytes = 0; ///< of the process, resident
   int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
-  int64_t failedSaves = 0; ///< checkpoints that could not be written
-  std::string failedSave;  ///< why, for the last of them
+  /// The first failure to write a checkpoint or a metrics line. The run goes on
+  /// without; the caller reports it in the end (exit code 5).
+  Status deferred;
 };
+
+/// What the data set of `model`'s training must offer: the inputs of `step`, or
+/// of `accumulate` where the recipe accumulates. Unsupported where the artifact
+/// has neither.
+StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info);
 
 /// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
 /// epoch and at the end. `stop`, where given, is polled between steps: a value
 /// other than 0 (a signal number) ends the run after a checkpoint.
 ///
 /// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
-/// checkpoint directory), and what the artifact's functions return. A
-/// checkpoint that cannot be written does not stop the run; it is noted and
-/// counted in the result.
+/// checkpoint directory), and what the artifact's functions return. They are
+/// in the metrics' "end" event too. A checkpoint that cannot be written does
+/// not stop the run; it is noted and in `TrainResult::deferred`.
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,

@@ -1,0 +1,94 @@
+// Chooses the reader by the file's first bytes and the writer by its name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/ArrayFile.h"
+
+#include "runtime/train/FileSystem.h"
+#include "runtime/train/MappedFile.h"
+#include "runtime/train/Npy.h"
+#include "runtime/train/Npz.h"
+#include "runtime/train/SafeTensors.h"
+
+#include <filesystem>
+
+namespace mpc::runtime::train {
+
+/// What a file that is none of ours looks like, to say so.
+static std::string guess(std::string_view text) {
+  const auto begins = [&](std::string_view prefix) {
+    return text.substr(0, prefix.size()) == prefix;
+  };
+  if (text.empty())
+    return "the file is empty";
+  if (begins("version https://git-lfs"))
+    return "this is a Git LFS pointer, not the file itself";
+  if (begins("\x1f\x8b"))
+    return "this is a gzip file: unpack it first";
+  if (begins("\x80"))
+    return "this looks like a Python pickle, which is never read";
+  if (begins("\x89HDF"))
+    return "this is an HDF5 file: save it with numpy.savez";
+  if (begins("<"))
+    return "this looks like an HTML page";
+  return "it begins as none of these does";
+}
+
+StatusOr<std::vector<Array>> readArrays(const std::string &path,
+                                        const ReadLimits &limits) {
+  StatusOr<std::shared_ptr<const MappedFile>> opened = MappedFile::open(path);
+  if (!opened.ok())
+    return opened.status();
+  const MappedFile &file = **opened;
+  if (looksLikeNpy(file.data(), file.size())) {
+    StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
+    if (!array.ok())
+      return array.status();
+    array->name = std::filesystem::path(path).stem().string();
+    return std::vector<Array>{std::move(*array)};
+  }
+  if (looksLikeZip(file.data(), file.size()))
+    return parseNpz(file.data(), file.size(), path, limits.archiveBytes);
+  if (looksLikeSafeTensors(file.data(), file.size()) ||
+      std::filesystem::path(path).extension() == ".safetensors")
+    return parseSafeTensors(file.data(), file.size(), *opened, path);
+  return Status(
+      StatusCode::InvalidInput,
+      path + ": neither .npy, .npz nor .safetensors: " + guess(file.text()));
+}
+
+static std::string_view bytesOf(const Array &array) {
+  return {reinterpret_cast<const char *>(array.data), size_t(array.bytes())};
+}
+
+Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension == ".npy") {
+    if (arrays.size() != 1)
+      return Status(StatusCode::Usage,
+                    path + ": a .npy file holds one array, not " +
+                        std::to_string(arrays.size()) + "; use .npz");
+    StatusOr<std::string> header = npyHeader(arrays[0]);
+    if (!header.ok())
+      return header.status();
+    return replaceFile(path, {*header, bytesOf(arrays[0])});
+  }
+  if (extension == ".npz") {
+    StatusOr<std::string> bytes = packNpz(arrays);
+    if (!bytes.ok())
+      return bytes.status();
+    return replaceFile(path, {*bytes});
+  }
+  if (extension == ".safetensors") {
+    StatusOr<SafeTensorsLayout> layout = layOutSafeTensors(arrays);
+    if (!layout.ok())
+      return layout.status();
+    std::vector<std::string_view> chunks{layout->header};
+    for (const Array *array : layout->order)
+      chunks.push_back(bytesOf(*array));
+    return replaceFile(path, chunks);
+  }
+  return Status(StatusCode::Usage,
+                path + ": expected the extension .npy, .npz or .safetensors");
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,84 @@
+// Checkpoints: every bit of state, on disk whole or not at all.
+//
+// A checkpoint is a directory `step-N` with two files. `state.safetensors` has
+// the state variables (all roles but "derived", which the artifact computes
+// from the rest), in ONNX's layout, so that a checkpoint moves between
+// machines. `train.json` says where the run stood, what it was a run of, and
+// the XXH3-64 digests of the other file, of each tensor and of itself.
+//
+// It is written as `step-N.tmp`, flushed, and renamed; only then are older ones
+// removed. So a directory without ".tmp" is complete, whenever the process
+// died, and which one is newest is told by their names, not by a pointer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_CHECKPOINT_H
+#define MPC_RUNTIME_TRAIN_CHECKPOINT_H
+
+#include "runtime/Status.h"
+#include "runtime/train/FileSystem.h"
+#include "runtime/train/Trainee.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mpc::runtime::train {
+
+/// Where a run stands.
+struct Progress {
+  int64_t step = 0;      ///< update attempts made
+  int64_t microStep = 0; ///< batches seen
+  int64_t samples = 0;
+  int64_t skipped = 0;     ///< attempts that updated nothing
+  int64_t epoch = 0;       ///< epochs completed
+  int64_t stepInEpoch = 0; ///< attempts made in the one after
+};
+
+/// What a run is a run of, key by key: a checkpoint continues only a run with
+/// the same values ("model", "data", "seed", ...).
+using RunIdentity = std::map<std::string, std::string>;
+
+/// The directory of a run's checkpoints, locked while this lives.
+class CheckpointStore {
+public:
+  /// Creates the directory where needed, takes its lock and removes what
+  /// unfinished writes left.
+  static StatusOr<CheckpointStore> open(const std::string &directory);
+
+  /// Writes `step-N` for `progress.step` and removes all but the newest `keep`
+  /// checkpoints up to it. On failure the older ones are untouched.
+  Status save(Trainee &model, const Progress &progress,
+              const RunIdentity &identity, int64_t keep);
+
+  /// Restores the newest complete checkpoint and says where it stood; nothing
+  /// where there is none. A damaged one is noted and the one before taken.
+  /// StatusCode::Checkpoint where all are damaged, or where the newest whole
+  /// one is of another run.
+  StatusOr<std::optional<Progress>>
+  restoreNewest(Trainee &model, const RunIdentity &identity,
+                const std::function<void(const std::string &)> &note) const;
+
+  /// The steps of the complete checkpoints, in order.
+  StatusOr<std::vector<int64_t>> list() const;
+  std::string pathOf(int64_t step) const;
+
+private:
+  CheckpointStore(std::string directory, DirectoryLock lock)
+      : directory(std::move(directory)), lock(std::move(lock)) {}
+  Status prune(int64_t newest, int64_t keep) const;
+
+  std::string directory;
+  DirectoryLock lock;
+};
+
+/// Restores one checkpoint directory. StatusCode::Checkpoint where it is
+/// damaged or of another run; the model's state is then as it was.
+StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,
+                                     const RunIdentity &identity);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_CHECKPOINT_H

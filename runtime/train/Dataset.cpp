@@ -1,0 +1,354 @@
+// Matching arrays to inputs, checking them once, gathering batches.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Dataset.h"
+
+#include "runtime/train/ArrayFile.h"
+#include "runtime/train/Permutation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+static Status invalid(const std::string &what) {
+  return Status(StatusCode::InvalidInput, what);
+}
+
+static bool isSampled(const Port &port) {
+  return port.role == "data" || port.role == "label";
+}
+
+static bool isInteger(DType type) { return !isFloat(toElementType(type)); }
+
+/// "[N,1,28,28] f32", with `leading` for the first dimension.
+static std::string brackets(const Shape &shape, std::string_view leading,
+                            std::string_view type) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") + (i || leading.empty() ? std::to_string(shape[i])
+                                                   : std::string(leading));
+  return text + "] " + std::string(type);
+}
+
+static int64_t rowSize(const Shape &shape) {
+  return numElements(Shape(shape.begin() + 1, shape.end()));
+}
+
+static std::optional<int64_t> integerOf(const nlohmann::json &object,
+                                        const char *key) {
+  if (!object.is_object() || !object.contains(key) ||
+      !object[key].is_number_integer())
+    return std::nullopt;
+  return object[key].get<int64_t>();
+}
+
+DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
+  DatasetOptions options;
+  const auto recipe =
+      nlohmann::json::parse(info.recipe, nullptr, /*allow_exceptions=*/false);
+  options.classes = integerOf(recipe, "classes");
+  options.ignoreIndex = integerOf(recipe, "ignore_index");
+  if (options.classes || info.loss != "softmax_cross_entropy")
+    return options;
+  for (const char *name : {"eval", "step", "accumulate"}) {
+    const FunctionPorts *ports = info.function(name);
+    const Port *prediction = ports ? ports->output("prediction") : nullptr;
+    if (prediction && prediction->shape.size() >= 2) {
+      options.classes = prediction->shape[1];
+      break;
+    }
+  }
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+/// What to do about an array whose shape does not fit.
+static std::string shapeHelp(const Port &port, const Array &array) {
+  const int64_t wanted = rowSize(port.shape);
+  if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
+      array.size() / array.shape[0] != wanted)
+    return "";
+  std::string text =
+      "; help: the elements fit, save " + array.name + ".reshape(-1";
+  for (size_t i = 1; i < port.shape.size(); ++i)
+    text += "," + std::to_string(port.shape[i]);
+  return text + ")";
+}
+
+StatusOr<Dataset::Column> Dataset::makeColumn(const Port &port, Array array) {
+  const bool fits =
+      array.shape.size() == port.shape.size() &&
+      std::equal(array.shape.begin() + !array.shape.empty(), array.shape.end(),
+                 port.shape.begin() + !port.shape.empty());
+  if (!fits)
+    return invalid(
+        array.name + ": got " + brackets(array.shape, "", nameOf(array.type)) +
+        ", the model wants " +
+        brackets(port.shape, "N", runtime::nameOf(port.type)) +
+        " for its input '" + port.name + "'" + shapeHelp(port, array));
+  if (array.shape[0] == 0)
+    return invalid(array.name + ": has no samples");
+  Column column;
+  column.port = port;
+  column.rowElements = rowSize(array.shape);
+  column.array = std::move(array);
+  return column;
+}
+
+/// Labels that are classes: each in [0, classes) or the ignored one.
+static Status checkClasses(const Array &array, const DatasetOptions &options) {
+  constexpr int64_t kChunk = 65536;
+  std::vector<int64_t> values(kChunk);
+  for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, array.size() - begin);
+    if (auto bad = convertElements(array, begin, count, DType::I64,
+                                   NonFinite::Reject, values.data()))
+      return invalid(describe(array, *bad, DType::I64));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t value = values[size_t(i)];
+      if ((value >= 0 && value < *options.classes) ||
+          (options.ignoreIndex && value == *options.ignoreIndex))
+        continue;
+      return invalid(
+          locate(array, begin + i) + ": label " + std::to_string(value) +
+          " is not in [0," + std::to_string(*options.classes) + ")" +
+          (options.ignoreIndex
+               ? " and not the ignored " + std::to_string(*options.ignoreIndex)
+               : ""));
+    }
+  }
+  return Status();
+}
+
+Status Dataset::checkColumn(const Column &column,
+                            const DatasetOptions &options) {
+  const Array &array = column.array;
+  if (auto bad = convertElements(array, 0, array.size(), column.port.type,
+                                 NonFinite::Reject, nullptr))
+    return invalid(describe(array, *bad, column.port.type));
+  if (column.port.role == "label" && isInteger(column.port.type) &&
+      options.classes)
+    return checkClasses(array, options);
+  return Status();
+}
+
+/// XXH3-64 over the arrays' names, types, shapes and bytes.
+static uint64_t digestOf(const Array &array, uint64_t seed) {
+  std::string head = array.name + '\0' + std::string(nameOf(array.type));
+  for (int64_t extent : array.shape)
+    head += ',' + std::to_string(extent);
+  const uint64_t digest = XXH3_64bits_withSeed(head.data(), head.size(), seed);
+  return XXH3_64bits_withSeed(array.data, size_t(array.bytes()), digest);
+}
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+/// The array that feeds `port`, by the rules of Dataset::create.
+static StatusOr<Array> findArray(const std::vector<Array> &arrays,
+                                 const Port &port, bool onlyLabel,
+                                 const DatasetOptions &options) {
+  const auto named = [&](const std::string &name) -> const Array * {
+    for (const Array &array : arrays)
+      if (array.name == name)
+        return &array;
+    return nullptr;
+  };
+  const Array *found = named(port.name);
+  const bool byTarget = port.role == "label" && onlyLabel;
+  if (!found && byTarget)
+    found = named(options.targetArray);
+  if (found)
+    return *found;
+  std::string text = "no array is called '" + port.name + "'";
+  if (byTarget)
+    text += " or '" + options.targetArray + "'";
+  text += ", which the model takes as " + port.role + "; the data has ";
+  if (arrays.empty())
+    text += "no arrays";
+  for (size_t i = 0; i < arrays.size(); ++i)
+    text += (i ? ", '" : "'") + arrays[i].name + "'";
+  if (byTarget && !arrays.empty())
+    text += "; help: name the labels with --target-array";
+  return invalid(text);
+}
+
+StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
+                                  const FunctionPorts &ports,
+                                  const DatasetOptions &options) {
+  std::set<std::string> names;
+  for (const Array &array : arrays)
+    if (!names.insert(array.name).second)
+      return invalid("two arrays are called '" + array.name + "'");
+  const int64_t labels =
+      std::count_if(ports.inputs.begin(), ports.inputs.end(),
+                    [](const Port &port) { return port.role == "label"; });
+
+  Dataset dataset;
+  for (const Port &port : ports.inputs) {
+    if (!isSampled(port))
+      continue;
+    if (port.shape.empty() || port.shape[0] <= 0)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has no batch dimension");
+    if (dataset.batch == 0)
+      dataset.batch = port.shape[0];
+    if (port.shape[0] != dataset.batch)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has a batch of " +
+                        std::to_string(port.shape[0]) + ", the others of " +
+                        std::to_string(dataset.batch));
+    StatusOr<Array> array = findArray(arrays, port, labels == 1, options);
+    if (!array.ok())
+      return array.status();
+    StatusOr<Column> column = makeColumn(port, std::move(*array));
+    if (!column.ok())
+      return column.status();
+    if (!dataset.columns.empty()) {
+      const Array &first = dataset.columns[0].array;
+      if (column->array.shape[0] != first.shape[0])
+        return invalid(column->array.name + ": has " +
+                       std::to_string(column->array.shape[0]) + " samples, " +
+                       first.name + " has " + std::to_string(first.shape[0]));
+    }
+    if (Status status = checkColumn(*column, options); !status.ok())
+      return status;
+    dataset.digest = digestOf(column->array, dataset.digest);
+    dataset.columns.push_back(std::move(*column));
+  }
+  if (dataset.columns.empty())
+    return Status(StatusCode::Unsupported, "the model takes no data");
+  dataset.order.resize(size_t(dataset.columns[0].array.shape[0]));
+  std::iota(dataset.order.begin(), dataset.order.end(), int64_t(0));
+  return dataset;
+}
+
+StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
+                                const FunctionPorts &ports,
+                                const DatasetOptions &options) {
+  std::vector<Array> all;
+  for (const std::string &argument : files) {
+    // "NAME=FILE", unless that is itself a file.
+    std::string name, path = argument;
+    const size_t equals = argument.find('=');
+    std::error_code ignored;
+    if (equals != std::string::npos &&
+        !std::filesystem::exists(argument, ignored)) {
+      name = argument.substr(0, equals);
+      path = argument.substr(equals + 1);
+    }
+    StatusOr<std::vector<Array>> arrays = readArrays(path);
+    if (!arrays.ok())
+      return arrays.status();
+    if (!name.empty()) {
+      if (arrays->size() != 1)
+        return invalid(argument +
+                       ": a name is for a file of one array, this "
+                       "one has " +
+                       std::to_string(arrays->size()));
+      arrays->front().name = name;
+    }
+    std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
+  }
+  return create(std::move(all), ports, options);
+}
+
+StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
+                                                     uint64_t seed) const {
+  const int64_t held = std::llround(fraction * double(size()));
+  if (!(fraction > 0 && fraction < 1) || held == 0 || held == size())
+    return invalid("holding back " + std::to_string(fraction) + " of " +
+                   std::to_string(size()) +
+                   " samples leaves nothing to train on or to evaluate");
+  const std::vector<int64_t> shuffled =
+      permutation(size(), seed, Stream::Split, 0);
+  std::pair<Dataset, Dataset> parts(*this, *this);
+  const auto take = [&](Dataset &part, auto begin, auto end) {
+    part.order.clear();
+    for (auto it = begin; it != end; ++it)
+      part.order.push_back(order[size_t(*it)]);
+    std::sort(part.order.begin(), part.order.end());
+  };
+  take(parts.first, shuffled.begin() + held, shuffled.end());
+  take(parts.second, shuffled.begin(), shuffled.begin() + held);
+  return parts;
+}
+
+std::string Dataset::fingerprint() const {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits_withSeed(
+                    order.data(), order.size() * sizeof(order[0]), digest)));
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Batches
+//===----------------------------------------------------------------------===//
+
+Status Dataset::bind(Trainee &model, std::string_view function,
+                     const int64_t *positions) const {
+  const FunctionPorts *ports = model.info().function(function);
+  if (!ports)
+    return Status(StatusCode::Unsupported, "the artifact has no function '" +
+                                               std::string(function) + "'");
+  for (const Port &port : ports->inputs) {
+    if (!isSampled(port))
+      continue;
+    const auto column =
+        std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
+          return c.port.name == port.name && c.port.type == port.type &&
+                 c.port.shape == port.shape;
+        });
+    if (column == columns.end())
+      return Status(StatusCode::Unsupported,
+                    "function '" + std::string(function) + "' takes '" +
+                        port.name +
+                        "' in another form than the data was prepared for");
+    const int64_t rowBytes = column->rowElements * runtime::sizeOf(port.type);
+    const size_t size = size_t(rowBytes * batch);
+    std::unique_ptr<std::byte[]> staging(new std::byte[size]);
+    for (int64_t i = 0; i < batch; ++i) {
+      const int64_t row = order[size_t(positions[i])];
+      if (auto bad = convertElements(
+              column->array, row * column->rowElements, column->rowElements,
+              port.type, NonFinite::Allow, staging.get() + i * rowBytes))
+        return invalid(describe(column->array, *bad, port.type));
+    }
+    if (Status status =
+            model.setInput(function, port.name, staging.get(), size);
+        !status.ok())
+      return status;
+  }
+  return Status();
+}
+
+std::vector<int64_t> Dataset::labels(const int64_t *positions,
+                                     int64_t count) const {
+  const auto column =
+      std::find_if(columns.begin(), columns.end(), [](const Column &c) {
+        return c.port.role == "label" && isInteger(c.port.type);
+      });
+  if (column == columns.end())
+    return {};
+  std::vector<int64_t> values(size_t(count * column->rowElements));
+  for (int64_t i = 0; i < count; ++i)
+    convertElements(column->array,
+                    order[size_t(positions[i])] * column->rowElements,
+                    column->rowElements, DType::I64, NonFinite::Reject,
+                    values.data() + i * column->rowElements);
+  return values;
+}
+
+} // namespace mpc::runtime::train

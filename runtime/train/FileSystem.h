@@ -1,0 +1,62 @@
+// Files that survive a crash: written under another name, flushed, renamed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_FILESYSTEM_H
+#define MPC_RUNTIME_TRAIN_FILESYSTEM_H
+
+#include "runtime/Status.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// Creates `path` (which must not exist), writes the chunks and flushes them to
+/// the disk.
+Status createFile(const std::string &path,
+                  const std::vector<std::string_view> &chunks);
+
+/// The same by way of a temporary file beside `path`, which then takes the
+/// place of what was there: `path` is either the old file or the new one.
+Status replaceFile(const std::string &path,
+                   const std::vector<std::string_view> &chunks);
+
+/// Flushes a directory's entries: renames in it are durable afterwards.
+Status syncDirectory(const std::string &path);
+Status renamePath(const std::string &from, const std::string &to);
+/// Creates the directory and its parents where they do not exist.
+Status makeDirectories(const std::string &path);
+/// Removes a directory and the files in it; symbolic links are not followed.
+Status removeDirectory(const std::string &path);
+/// IO unless the file system of `directory` has `bytes` free.
+Status requireSpace(const std::string &directory, uint64_t bytes);
+
+/// An exclusive advisory lock on a directory, held while it lives: two
+/// processes never write checkpoints into one directory.
+class DirectoryLock {
+public:
+  DirectoryLock() = default;
+  DirectoryLock(DirectoryLock &&other) noexcept;
+  DirectoryLock &operator=(DirectoryLock &&other) noexcept;
+  ~DirectoryLock();
+
+  /// IO where another process holds it.
+  static StatusOr<DirectoryLock> acquire(const std::string &directory);
+
+private:
+  int file = -1;
+};
+
+/// Called before every change these functions make to the disk ("open",
+/// "write", "sync", "rename", "sync-directory", "unlink"); a result other than
+/// 0 is the errno with which that change fails. Tests set it to break off at
+/// each point in turn.
+using FaultHook =
+    std::function<int(std::string_view change, const std::string &path)>;
+void setFaultHook(FaultHook hook);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_FILESYSTEM_H

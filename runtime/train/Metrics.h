@@ -1,0 +1,74 @@
+// The metrics file: one JSON object a line, appended and handed to the system
+// line by line, so that a killed run loses at most the line being written.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_METRICS_H
+#define MPC_RUNTIME_TRAIN_METRICS_H
+
+#include "runtime/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mpc::runtime::train {
+
+/// Significant digits of floating-point values: enough to read back the value
+/// the run computed in.
+enum class Digits { Single = 9, Double = 17 };
+
+/// Builds one line. Keys appear in the order they are added.
+class MetricsLine {
+public:
+  MetricsLine(std::string_view event, Digits digits);
+
+  MetricsLine &add(std::string_view key, std::string_view text);
+  MetricsLine &add(std::string_view key, const char *text) {
+    return add(key, std::string_view(text));
+  }
+  MetricsLine &add(std::string_view key, int64_t value);
+  MetricsLine &add(std::string_view key, uint64_t value);
+  MetricsLine &add(std::string_view key, bool value);
+  /// JSON has no numbers for NaN and the infinities: they are the strings
+  /// "nan", "inf" and "-inf".
+  MetricsLine &add(std::string_view key, double value);
+  /// null where there is no value.
+  template <typename T>
+  MetricsLine &add(std::string_view key, const std::optional<T> &value) {
+    return value ? add(key, *value) : addRaw(key, "null");
+  }
+
+  /// The object and its new line.
+  std::string text() const { return line + "}\n"; }
+
+private:
+  MetricsLine &addRaw(std::string_view key, std::string_view json);
+
+  std::string line = "{";
+  Digits digits;
+};
+
+class MetricsFile {
+public:
+  /// `append` continues a file, first cutting off a line that a crash left
+  /// unfinished; otherwise the file starts empty.
+  static StatusOr<std::unique_ptr<MetricsFile>> open(const std::string &path,
+                                                     bool append);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile &) = delete;
+  MetricsFile &operator=(const MetricsFile &) = delete;
+
+  Status write(const MetricsLine &line);
+
+private:
+  MetricsFile(std::string path, int file) : path(std::move(path)), file(file) {}
+
+  std::string path;
+  int file;
+};
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_METRICS_H

@@ -1,0 +1,193 @@
+// Archives of arrays by way of libzip, with limits set before it inflates.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Npz.h"
+
+#include "runtime/train/Npy.h"
+
+#include <cstring>
+#include <set>
+#include <zip.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+struct ArchiveCloser {
+  void operator()(zip_t *archive) const { zip_discard(archive); }
+};
+using ArchivePtr = std::unique_ptr<zip_t, ArchiveCloser>;
+
+struct MemberCloser {
+  void operator()(zip_file_t *member) const { zip_fclose(member); }
+};
+using MemberPtr = std::unique_ptr<zip_file_t, MemberCloser>;
+} // namespace
+
+static constexpr zip_int64_t kMaxMembers = 65536;
+/// Deflate cannot do better than 1032 : 1.
+static constexpr uint64_t kMaxRatio = 1032;
+static constexpr std::string_view kExtension = ".npy";
+
+static Status invalid(const std::string &where, const std::string &what) {
+  return Status(StatusCode::InvalidInput, where + ": " + what);
+}
+
+bool looksLikeZip(const std::byte *data, size_t size) {
+  return size >= 4 && (std::memcmp(data, "PK\x03\x04", 4) == 0 ||
+                       std::memcmp(data, "PK\x05\x06", 4) == 0);
+}
+
+static StatusOr<ArchivePtr> openArchive(const std::byte *data, size_t size,
+                                        const std::string &where) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t *source =
+      zip_source_buffer_create(data, size, /*freep=*/0, &error);
+  ArchivePtr archive(source ? zip_open_from_source(source, ZIP_RDONLY, &error)
+                            : nullptr);
+  Status status;
+  if (!archive) {
+    if (source)
+      zip_source_free(source);
+    status = invalid(where, std::string("not a readable zip archive: ") +
+                                zip_error_strerror(&error));
+  }
+  zip_error_fini(&error);
+  if (!status.ok())
+    return status;
+  return archive;
+}
+
+/// Inflates one member whole; libzip compares its checksum at the end.
+static StatusOr<Array> readMember(zip_t *archive, zip_uint64_t index,
+                                  uint64_t size, const std::string &where) {
+  MemberPtr member(zip_fopen_index(archive, index, 0));
+  if (!member)
+    return invalid(where,
+                   std::string("cannot be opened: ") + zip_strerror(archive));
+  // Not zeroed: what a lying archive does not deliver is never touched.
+  std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(size)]);
+  uint64_t present = 0;
+  while (present < size) {
+    const zip_int64_t count =
+        zip_fread(member.get(), bytes.get() + present, size - present);
+    if (count <= 0)
+      break;
+    present += uint64_t(count);
+  }
+  std::byte extra;
+  if (present != size || zip_fread(member.get(), &extra, 1) != 0)
+    return invalid(where, "corrupt: its contents do not match the archive's "
+                          "directory");
+  const std::byte *data = bytes.get();
+  return parseNpy(data, size_t(size), std::move(bytes), where);
+}
+
+StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
+                                      const std::string &where,
+                                      uint64_t maxBytes) {
+  StatusOr<ArchivePtr> archive = openArchive(data, size, where);
+  if (!archive.ok())
+    return archive.status();
+  zip_t *zip = archive->get();
+  const zip_int64_t count = zip_get_num_entries(zip, 0);
+  if (count > kMaxMembers)
+    return invalid(where,
+                   "more than " + std::to_string(kMaxMembers) + " members");
+
+  std::vector<zip_stat_t> members;
+  std::set<std::string> names;
+  uint64_t total = 0;
+  for (zip_int64_t i = 0; i < count; ++i) {
+    zip_stat_t info;
+    if (zip_stat_index(zip, zip_uint64_t(i), 0, &info) != 0 ||
+        (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                        ZIP_STAT_COMP_METHOD)))
+      return invalid(where, "corrupt archive directory");
+    const std::string_view name = info.name;
+    if (name.size() < kExtension.size() ||
+        name.substr(name.size() - kExtension.size()) != kExtension)
+      continue;
+    const std::string member = where + ":" + info.name;
+    if (!names.insert(info.name).second)
+      return invalid(member, "stands twice in the archive");
+    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+      return Status(StatusCode::Unsupported,
+                    member + ": compressed by a method other than deflate");
+    if (info.comp_size > size || info.size / kMaxRatio > info.comp_size)
+      return invalid(member, "claims more bytes than the archive can hold");
+    if (info.size > maxBytes || (total += info.size) > maxBytes)
+      return invalid(where, "takes more than " + std::to_string(maxBytes) +
+                                " bytes in memory; .npy files are read in "
+                                "place, without that limit");
+    members.push_back(info);
+  }
+
+  std::vector<Array> arrays;
+  for (const zip_stat_t &info : members) {
+    StatusOr<Array> array =
+        readMember(zip, info.index, info.size, where + ":" + info.name);
+    if (!array.ok())
+      return array.status();
+    array->name.assign(info.name, std::strlen(info.name) - kExtension.size());
+    arrays.push_back(std::move(*array));
+  }
+  return arrays;
+}
+
+StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t *target = zip_source_buffer_create(nullptr, 0, 0, &error);
+  ArchivePtr archive(target ? zip_open_from_source(target, ZIP_TRUNCATE, &error)
+                            : nullptr);
+  const Status failed(StatusCode::Internal, "cannot build a zip archive");
+  if (!archive)
+    return failed;
+  zip_source_keep(target); // outlives the archive, whose bytes it holds
+  std::unique_ptr<zip_source_t, void (*)(zip_source_t *)> keep(target,
+                                                               zip_source_free);
+  std::vector<std::string> members; // alive until the archive is closed
+  for (const Array &array : arrays) {
+    StatusOr<std::string> member = npyHeader(array);
+    if (!member.ok())
+      return member.status();
+    member->append(reinterpret_cast<const char *>(array.data),
+                   size_t(array.bytes()));
+    members.push_back(std::move(*member));
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    zip_source_t *source = zip_source_buffer(archive.get(), members[i].data(),
+                                             members[i].size(), /*freep=*/0);
+    const std::string name = arrays[i].name + std::string(kExtension);
+    const zip_int64_t index = source ? zip_file_add(archive.get(), name.c_str(),
+                                                    source, ZIP_FL_ENC_UTF_8)
+                                     : -1;
+    if (index < 0) {
+      zip_source_free(source);
+      return Status(StatusCode::Usage,
+                    "cannot add '" + name +
+                        "' to a zip archive: " + zip_strerror(archive.get()));
+    }
+    // A fixed date: equal arrays give equal files.
+    if (zip_set_file_compression(archive.get(), zip_uint64_t(index),
+                                 ZIP_CM_STORE, 0) != 0 ||
+        zip_file_set_dostime(archive.get(), zip_uint64_t(index), 0, 0x21, 0))
+      return failed;
+  }
+  if (zip_close(archive.get()) != 0)
+    return failed;
+  archive.release(); // closing freed it
+
+  zip_stat_t info;
+  if (zip_source_stat(target, &info) != 0 || zip_source_open(target) != 0)
+    return failed;
+  std::string bytes(size_t(info.size), '\0');
+  const zip_int64_t read = zip_source_read(target, bytes.data(), bytes.size());
+  zip_source_close(target);
+  if (read != zip_int64_t(bytes.size()))
+    return failed;
+  return bytes;
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,32 @@
+// NumPy's .npz: a zip archive of .npy members.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_NPZ_H
+#define MPC_RUNTIME_TRAIN_NPZ_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Array.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// Whether the bytes begin as a zip archive does.
+bool looksLikeZip(const std::byte *data, size_t size);
+
+/// The members of the archive in [data, data + size), named without ".npy".
+/// They are inflated into memory, together at most `maxBytes`; an archive that
+/// claims more, or more than its compressed bytes can hold, is refused before
+/// anything is inflated.
+StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
+                                      const std::string &where,
+                                      uint64_t maxBytes);
+
+/// The bytes of an archive of `arrays`, stored without compression.
+StatusOr<std::string> packNpz(const std::vector<Array> &arrays);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_NPZ_H

@@ -1,0 +1,103 @@
+// A session seen as a trainee: the plan's names, roles and types as ports.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Trainee.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+
+class SessionTrainee : public Trainee {
+public:
+  SessionTrainee(Session &session, TraineeInfo info)
+      : session(session), description(std::move(info)) {}
+
+  const TraineeInfo &info() const override { return description; }
+  Status setInput(std::string_view function, std::string_view name,
+                  const void *bytes, size_t size) override {
+    return session.setInput(function, name, bytes, size);
+  }
+  Status run(std::string_view function) override {
+    return session.run(function);
+  }
+  StatusOr<Tensor> output(std::string_view function,
+                          std::string_view name) override {
+    return session.output(function, name);
+  }
+  StatusOr<Tensor> state(std::string_view name) override {
+    return session.state(name);
+  }
+  Status setState(std::string_view name, const Tensor &value) override {
+    return session.setState(name, value);
+  }
+  Status derive() override { return session.derive(); }
+  size_t memoryBytes() const override { return session.memoryBytes(); }
+
+private:
+  Session &session;
+  TraineeInfo description;
+};
+
+} // namespace
+
+static std::vector<Port> portsOf(const Function &function,
+                                 const std::vector<FunctionValue> &values) {
+  std::vector<Port> ports;
+  for (const FunctionValue &value : values) {
+    const Buffer &buffer = function.buffers[value.buffer];
+    ports.push_back({value.name, value.role, buffer.type, buffer.shape});
+  }
+  return ports;
+}
+
+/// What the loop needs of the recipe.
+static Status readRecipe(TraineeInfo &info) {
+  const Status malformed(StatusCode::InvalidInput,
+                         "the artifact's recipe is malformed");
+  const auto recipe = nlohmann::json::parse(info.recipe, nullptr,
+                                            /*allow_exceptions=*/false);
+  if (!recipe.is_object())
+    return malformed;
+  if (recipe.contains("loss") && recipe["loss"].is_string())
+    info.loss = recipe["loss"].get<std::string>();
+  if (!recipe.contains("accumulate"))
+    return Status();
+  if (!recipe["accumulate"].is_number_integer())
+    return malformed;
+  info.accumulate = recipe["accumulate"].get<int64_t>();
+  constexpr int64_t kMost = int64_t(1) << 30;
+  return info.accumulate >= 1 && info.accumulate <= kMost ? Status()
+                                                          : malformed;
+}
+
+StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
+  const Artifact &artifact = session.artifact();
+  const Plan &plan = artifact.plan();
+  TraineeInfo info;
+  info.producer = plan.producer;
+  info.modelHash = plan.modelHash;
+  info.precision = plan.precision;
+  info.target = plan.target.cpu;
+  info.recipe = plan.recipe;
+  const std::string_view text = artifact.planText();
+  char hash[17];
+  std::snprintf(
+      hash, sizeof(hash), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  info.planHash = hash;
+  if (Status status = readRecipe(info); !status.ok())
+    return status;
+  for (const StateVariable &state : plan.state)
+    info.state.push_back({state.name, state.role, state.type, state.shape});
+  for (const auto &[name, function] : plan.functions)
+    info.functions[name] = {portsOf(function, function.inputs),
+                            portsOf(function, function.outputs)};
+  return std::unique_ptr<Trainee>(
+      std::make_unique<SessionTrainee>(session, std::move(info)));
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,134 @@
+// Choosing the functions, feeding them, reading what they report.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/StepRunner.h"
+
+#include "runtime/train/Trainer.h"
+
+#include <limits>
+
+namespace mpc::runtime::train {
+
+StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info) {
+  if (info.accumulate == 1)
+    if (const FunctionPorts *step = info.function("step"))
+      return *step;
+  const FunctionPorts *accumulate = info.function("accumulate");
+  if (accumulate && info.function("update"))
+    return *accumulate;
+  return Status(StatusCode::Unsupported,
+                "the artifact cannot train: it has neither the function "
+                "'step' nor 'accumulate' and 'update'; compile it with a loss "
+                "and an optimizer");
+}
+
+StatusOr<StepRunner> StepRunner::create(Trainee &model) {
+  const TraineeInfo &info = model.info();
+  if (StatusOr<FunctionPorts> inputs = trainingInputs(info); !inputs.ok())
+    return inputs.status();
+  StepRunner runner(model);
+  if (info.accumulate == 1 && info.function("step")) {
+    runner.batchFunction = "step";
+  } else {
+    runner.batchFunction = "accumulate";
+    runner.updateFunction = "update";
+    runner.batchCount = info.accumulate;
+  }
+  const FunctionPorts &updating = *info.function(runner.updating());
+  runner.loss = info.function(runner.batchFunction)->output("loss");
+  runner.gradNorm = updating.output("grad_norm");
+  runner.finite = updating.output("finite");
+  runner.lossScale = updating.output("loss_scale");
+  if (!runner.loss)
+    return Status(StatusCode::Unsupported, "the artifact's function '" +
+                                               runner.batchFunction +
+                                               "' reports no loss");
+  return runner;
+}
+
+Status StepRunner::bindScalars(const std::string &function, double learningRate,
+                               uint64_t seedValue) {
+  for (const Port &port : model->info().function(function)->inputs) {
+    if (port.role != "scalar")
+      continue;
+    Array value;
+    value.name = port.name;
+    const int64_t seed = int64_t(seedValue);
+    if (port.name == "learning_rate") {
+      value.type = ElementType::F64;
+      value.data = reinterpret_cast<const std::byte *>(&learningRate);
+    } else if (port.name == "seed") {
+      value.type = ElementType::I64;
+      value.data = reinterpret_cast<const std::byte *>(&seed);
+    } else {
+      return Status(StatusCode::Unsupported,
+                    "function '" + function + "' takes the scalar '" +
+                        port.name + "', which training does not provide");
+    }
+    StatusOr<Tensor> scalar = toTensor(value, port.type);
+    if (!scalar.ok())
+      return scalar.status();
+    if (Status status = model->setInput(
+            function, port.name, scalar->bytes.data(), scalar->bytes.size());
+        !status.ok())
+      return status;
+  }
+  return Status();
+}
+
+/// A scalar output as a double; nothing where the artifact does not have it.
+StatusOr<std::optional<double>>
+StepRunner::readScalar(const std::string &function, const Port *port) {
+  if (!port)
+    return std::optional<double>();
+  StatusOr<Tensor> value = model->output(function, port->name);
+  if (!value.ok())
+    return value.status();
+  if (value->size() != 1)
+    return Status(StatusCode::Unsupported,
+                  "output '" + port->name + "' of function '" + function +
+                      "' is no scalar but " + toString(value->shape));
+  StatusOr<Tensor> wide = convert(*value, DType::F64);
+  if (!wide.ok())
+    return wide.status();
+  return std::optional<double>(*wide->as<double>());
+}
+
+StatusOr<StepOutcome> StepRunner::run(const Dataset &data,
+                                      const std::vector<int64_t> &positions,
+                                      double learningRate, uint64_t seed) {
+  StepOutcome outcome;
+  for (int64_t i = 0; i < batchCount; ++i) {
+    Status status = data.bind(*model, batchFunction,
+                              positions.data() + i * data.batchSize());
+    if (status.ok())
+      status = bindScalars(batchFunction, learningRate, seed);
+    if (status.ok())
+      status = model->run(batchFunction);
+    if (!status.ok())
+      return status;
+    StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
+    if (!value.ok())
+      return value.status();
+    outcome.loss += **value / double(batchCount);
+  }
+  if (!updateFunction.empty()) {
+    Status status = bindScalars(updateFunction, learningRate, seed);
+    if (status.ok())
+      status = model->run(updateFunction);
+    if (!status.ok())
+      return status;
+  }
+  StatusOr<std::optional<double>> norm = readScalar(updating(), gradNorm);
+  StatusOr<std::optional<double>> allFinite = readScalar(updating(), finite);
+  StatusOr<std::optional<double>> scale = readScalar(updating(), lossScale);
+  for (const auto *value : {&norm, &allFinite, &scale})
+    if (!value->ok())
+      return value->status();
+  outcome.gradNorm = *norm;
+  outcome.lossScale = *scale;
+  outcome.skipped = allFinite->value_or(1) == 0;
+  return outcome;
+}
+
+} // namespace mpc::runtime::train

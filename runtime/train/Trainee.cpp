@@ -1,0 +1,31 @@
+// Look-ups in what a trainee says of itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Trainee.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::train {
+
+static const Port *findRole(const std::vector<Port> &ports,
+                            std::string_view role) {
+  const auto found =
+      std::find_if(ports.begin(), ports.end(),
+                   [&](const Port &port) { return port.role == role; });
+  return found == ports.end() ? nullptr : &*found;
+}
+
+const Port *FunctionPorts::output(std::string_view role) const {
+  return findRole(outputs, role);
+}
+
+const Port *FunctionPorts::input(std::string_view role) const {
+  return findRole(inputs, role);
+}
+
+const FunctionPorts *TraineeInfo::function(std::string_view name) const {
+  const auto found = functions.find(name);
+  return found == functions.end() ? nullptr : &found->second;
+}
+
+} // namespace mpc::runtime::train
