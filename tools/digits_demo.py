@@ -94,9 +94,7 @@ def main():
     rows = [row(mpc, folder, precision) for precision in PRECISIONS]
     table = [[name for name, _ in COLUMNS]]
     for values in rows:
-        table.append(
-            [form.format(v) for (_, form), v in zip(COLUMNS, values)]
-        )
+        table.append([form.format(v) for (_, form), v in zip(COLUMNS, values)])
     widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
     print("\nHandwritten digits, held-back fifth (359 images):\n")
     for line in table:
