@@ -22,7 +22,7 @@
 namespace mpc::runtime {
 
 struct DeviceOptions {
-  std::string device = "cpu"; ///< "cpu" or "cuda"
+  std::string device = "cpu"; ///< "cpu", "cuda", or "auto": the artifact's
   int threads = 0;            ///< CPU worker threads; 0 means one per core
 };
 
@@ -30,18 +30,15 @@ struct DeviceOptions {
 /// prepared.
 class Executable {
 public:
-  virtual ~Executable();
+  virtual ~Executable() = default;
 
   /// Runs, or enqueues, all steps. Where it fails, state may be half written.
   virtual Status run() = 0;
-
-  /// Bytes of device memory it holds beside the buffers it was given.
-  virtual size_t scratchBytes() const = 0;
 };
 
 class Device {
 public:
-  virtual ~Device();
+  virtual ~Device() = default;
 
   /// Opens the device for an artifact. Device where this machine cannot run the
   /// artifact, with what is needed and what to do; never another device than
@@ -68,6 +65,9 @@ public:
   virtual StatusOr<std::unique_ptr<Executable>>
   prepare(const Artifact &artifact, const Function &function,
           std::vector<void *> buffers) = 0;
+
+  /// Bytes of device memory in use beside what was allocated for the caller.
+  virtual size_t scratchBytes() const = 0;
 
   /// Waits for everything enqueued and reports what went wrong in it.
   virtual Status synchronize() = 0;

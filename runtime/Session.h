@@ -15,10 +15,7 @@
 
 namespace mpc::runtime {
 
-struct SessionOptions {
-  std::string device = "cpu"; ///< "cpu" or "cuda"; never falls back
-  int threads = 0;            ///< worker threads; 0 means one per core
-};
+using SessionOptions = DeviceOptions;
 
 /// One trainee: an artifact, its state variables and the memory its functions
 /// work in. Not thread-safe; one session, one caller.
@@ -43,7 +40,9 @@ public:
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);
 
-  /// An output of the last run of `function`.
+  /// An output of the last run of `function`. All functions work in the same
+  /// memory: an output that is not state is gone once another function runs,
+  /// and asking for it then is a Usage error.
   StatusOr<Tensor> output(std::string_view function, std::string_view name);
 
   /// Reads or replaces a state variable. After replacing a parameter call
@@ -55,7 +54,7 @@ public:
   /// the artifact has no such function.
   Status derive();
 
-  /// Bytes the session holds: state, largest arena, provider scratch.
+  /// Bytes the session holds: state, inputs, largest arena, device scratch.
   size_t memoryBytes() const;
 
 private:

@@ -1,0 +1,296 @@
+// The C API over Artifact and Session. Every entry point that can fail runs its
+// body under `guarded`, so that no exception passes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Session.h"
+#include "runtime/mpc.h"
+
+#include <cstring>
+#include <exception>
+#include <new>
+
+using namespace mpc::runtime;
+
+struct mpc_status {
+  Status status;
+};
+
+struct mpc_artifact {
+  std::shared_ptr<const Artifact> artifact;
+};
+
+struct mpc_session {
+  std::shared_ptr<const Artifact> artifact;
+  std::unique_ptr<Session> session;
+};
+
+static_assert(MPC_U8 == static_cast<int>(DType::U8) &&
+                  MPC_F32 == static_cast<int>(DType::F32),
+              "mpc_type lists the types in DType's order");
+
+/// What there is when not even a status can be allocated; never freed.
+static mpc_status *outOfMemoryStatus() {
+  static mpc_status status{Status(StatusCode::Internal, "out of memory")};
+  return &status;
+}
+
+template <typename Body>
+static mpc_status *guarded(Body body) {
+  try {
+    Status status = body();
+    return status.ok() ? nullptr : new mpc_status{std::move(status)};
+  } catch (const std::bad_alloc &) {
+    return outOfMemoryStatus();
+  } catch (const std::exception &error) {
+    Status status(StatusCode::Internal, error.what());
+    return new (std::nothrow) mpc_status{std::move(status)};
+  }
+}
+
+static Status nullArgument(const char *what) {
+  return Status(StatusCode::Usage, std::string(what) + " is NULL");
+}
+
+static Status wrongSize(const char *name, size_t expected, size_t size) {
+  return Status(StatusCode::InvalidInput,
+                "'" + std::string(name) + "' has " + std::to_string(expected) +
+                    " bytes, got " + std::to_string(size));
+}
+
+/// Writes as much of `full` as the caller's struct has room for.
+static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
+  size_t size = std::min(info->struct_size, sizeof(full));
+  if (size < sizeof(size_t))
+    return Status(StatusCode::Usage, "struct_size of mpc_tensor_info is not "
+                                     "set");
+  full.struct_size = info->struct_size;
+  std::memcpy(info, &full, size);
+  return Status();
+}
+
+static mpc_tensor_info describe(const std::string &name,
+                                const std::string &role, DType type,
+                                const Shape &shape, int64_t bytes) {
+  return {sizeof(mpc_tensor_info),     name.c_str(), role.c_str(),
+          static_cast<mpc_type>(type), shape.size(), shape.data(),
+          static_cast<size_t>(bytes)};
+}
+
+static const Function *findFunction(const mpc_session *session,
+                                    const char *function) {
+  if (!session || !function)
+    return nullptr;
+  return session->artifact->plan().findFunction(function);
+}
+
+static mpc_status *valueInfo(const mpc_session *session, const char *function,
+                             std::vector<FunctionValue> Function::*values,
+                             size_t index, mpc_tensor_info *info) {
+  return guarded([&] {
+    const Function *found = findFunction(session, function);
+    if (!found || !info)
+      return Status(StatusCode::Usage, "no such function, or no info");
+    if (index >= (found->*values).size())
+      return Status(StatusCode::Usage, "index out of range");
+    const FunctionValue &value = (found->*values)[index];
+    const Buffer &buffer = found->buffers[value.buffer];
+    return fillInfo(describe(value.name, value.role, buffer.type, buffer.shape,
+                             buffer.bytes),
+                    info);
+  });
+}
+
+/// Copies a tensor into caller memory of exactly its size.
+static Status copyOut(const char *name, const StatusOr<Tensor> &tensor,
+                      void *bytes, size_t size) {
+  if (!tensor.ok())
+    return tensor.status();
+  if (size != tensor->bytes.size())
+    return wrongSize(name, tensor->bytes.size(), size);
+  if (size > 0)
+    std::memcpy(bytes, tensor->bytes.data(), size);
+  return Status();
+}
+
+extern "C" {
+
+const char *mpc_version(void) { return MPC_VERSION; }
+
+mpc_status_code mpc_status_get_code(const mpc_status *status) {
+  return status ? static_cast<mpc_status_code>(status->status.getCode())
+                : MPC_OK;
+}
+
+const char *mpc_status_message(const mpc_status *status) {
+  return status ? status->status.message().c_str() : "";
+}
+
+void mpc_status_free(mpc_status *status) {
+  if (status != outOfMemoryStatus())
+    delete status;
+}
+
+mpc_status *mpc_artifact_open(const char *path, mpc_artifact **artifact) {
+  return guarded([&] {
+    if (!path || !artifact)
+      return nullArgument("path or artifact");
+    auto opened = Artifact::open(path);
+    if (!opened.ok())
+      return opened.status();
+    *artifact = new mpc_artifact{*opened};
+    return Status();
+  });
+}
+
+mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
+                                    mpc_artifact **artifact) {
+  return guarded([&] {
+    if (!bytes || !artifact)
+      return nullArgument("bytes or artifact");
+    auto opened = Artifact::fromBytes(bytes, size);
+    if (!opened.ok())
+      return opened.status();
+    *artifact = new mpc_artifact{*opened};
+    return Status();
+  });
+}
+
+const char *mpc_artifact_plan(const mpc_artifact *artifact, size_t *size) {
+  std::string_view text = artifact->artifact->planText();
+  if (size)
+    *size = text.size();
+  return text.data();
+}
+
+void mpc_artifact_close(mpc_artifact *artifact) { delete artifact; }
+
+mpc_status *mpc_session_create(mpc_artifact *artifact,
+                               const mpc_session_options *options,
+                               mpc_session **session) {
+  return guarded([&] {
+    if (!artifact || !session)
+      return nullArgument("artifact or session");
+    mpc_session_options given = MPC_SESSION_OPTIONS_INIT;
+    if (options)
+      std::memcpy(&given, options,
+                  std::min(options->struct_size, sizeof(given)));
+    SessionOptions converted;
+    converted.device = given.device ? given.device : "cpu";
+    converted.threads = given.threads;
+    auto created = Session::create(artifact->artifact, converted);
+    if (!created.ok())
+      return created.status();
+    *session = new mpc_session{artifact->artifact, std::move(*created)};
+    return Status();
+  });
+}
+
+void mpc_session_free(mpc_session *session) { delete session; }
+
+size_t mpc_session_state_count(const mpc_session *session) {
+  return session ? session->artifact->plan().state.size() : 0;
+}
+
+mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
+                                   mpc_tensor_info *info) {
+  return guarded([&] {
+    if (!session || !info)
+      return nullArgument("session or info");
+    if (index >= mpc_session_state_count(session))
+      return Status(StatusCode::Usage, "index out of range");
+    const StateVariable &variable = session->artifact->plan().state[index];
+    return fillInfo(describe(variable.name, variable.role, variable.type,
+                             variable.shape, variable.bytes),
+                    info);
+  });
+}
+
+mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
+                                  void *bytes, size_t size) {
+  return guarded([&] {
+    if (!session || !name || !bytes)
+      return nullArgument("session, name or bytes");
+    return copyOut(name, session->session->state(name), bytes, size);
+  });
+}
+
+mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
+                                  const void *bytes, size_t size) {
+  return guarded([&] {
+    if (!session || !name || !bytes)
+      return nullArgument("session, name or bytes");
+    const StateVariable *variable = session->artifact->plan().findState(name);
+    // The session reports an unknown name; only sizes are checked here.
+    Tensor value;
+    if (variable) {
+      if (size != static_cast<size_t>(variable->bytes))
+        return wrongSize(name, static_cast<size_t>(variable->bytes), size);
+      value = Tensor::zeros(variable->type, variable->shape);
+      std::memcpy(value.bytes.data(), bytes, size);
+    }
+    return session->session->setState(name, value);
+  });
+}
+
+mpc_status *mpc_session_derive(mpc_session *session) {
+  return guarded([&] {
+    return session ? session->session->derive() : nullArgument("session");
+  });
+}
+
+mpc_status *mpc_session_input_info(const mpc_session *session,
+                                   const char *function, size_t index,
+                                   mpc_tensor_info *info) {
+  return valueInfo(session, function, &Function::inputs, index, info);
+}
+
+mpc_status *mpc_session_output_info(const mpc_session *session,
+                                    const char *function, size_t index,
+                                    mpc_tensor_info *info) {
+  return valueInfo(session, function, &Function::outputs, index, info);
+}
+
+size_t mpc_session_input_count(const mpc_session *session,
+                               const char *function) {
+  const Function *found = findFunction(session, function);
+  return found ? found->inputs.size() : 0;
+}
+
+size_t mpc_session_output_count(const mpc_session *session,
+                                const char *function) {
+  const Function *found = findFunction(session, function);
+  return found ? found->outputs.size() : 0;
+}
+
+mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
+                                  const char *name, const void *bytes,
+                                  size_t size) {
+  return guarded([&] {
+    if (!session || !function || !name || !bytes)
+      return nullArgument("session, function, name or bytes");
+    return session->session->setInput(function, name, bytes, size);
+  });
+}
+
+mpc_status *mpc_session_run(mpc_session *session, const char *function) {
+  return guarded([&] {
+    if (!session || !function)
+      return nullArgument("session or function");
+    return session->session->run(function);
+  });
+}
+
+mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
+                                   const char *name, void *bytes, size_t size) {
+  return guarded([&] {
+    if (!session || !function || !name || !bytes)
+      return nullArgument("session, function, name or bytes");
+    return copyOut(name, session->session->output(function, name), bytes, size);
+  });
+}
+
+size_t mpc_session_memory_bytes(const mpc_session *session) {
+  return session ? session->session->memoryBytes() : 0;
+}
+
+} // extern "C"

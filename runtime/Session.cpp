@@ -1,0 +1,372 @@
+// State, inputs and one arena in device memory, and the functions prepared over
+// them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Session.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mpc::runtime {
+namespace {
+
+/// A function of the artifact with its memory.
+struct FunctionInstance {
+  const Function *function = nullptr;
+  std::vector<void *> inputs; ///< in the order of Function::inputs
+  std::vector<bool> bound;    ///< which of them were set
+  std::vector<void *> buffers;
+  std::unique_ptr<Executable> executable;
+  bool hasRun = false;
+};
+
+} // namespace
+
+struct Session::Impl {
+  ~Impl() {
+    functions.clear();
+    for (void *block : allocations)
+      device->release(block);
+  }
+
+  Status initialize(const SessionOptions &options);
+  StatusOr<void *> allocate(size_t bytes);
+  Status initializeState();
+  Status prepare(const Function &function);
+  StatusOr<const StateVariable *> findState(std::string_view name,
+                                            void **memory) const;
+  StatusOr<FunctionInstance *> find(std::string_view function);
+  StatusOr<Tensor> download(DType type, const Shape &shape, size_t bytes,
+                            const void *memory);
+
+  std::shared_ptr<const Artifact> artifact;
+  std::unique_ptr<Device> device;
+  std::vector<void *> allocations;
+  size_t allocatedBytes = 0;
+  const void *constants = nullptr;
+  std::vector<void *> state; ///< in the order of Plan::state
+  void *arena = nullptr;
+  std::map<std::string, FunctionInstance, std::less<>> functions;
+  const FunctionInstance *lastRun = nullptr; ///< whose outputs the arena holds
+};
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+StatusOr<void *> Session::Impl::allocate(size_t bytes) {
+  StatusOr<void *> memory = device->allocate(bytes);
+  if (memory.ok()) {
+    allocations.push_back(*memory);
+    allocatedBytes += bytes;
+  }
+  return memory;
+}
+
+/// The initial value of a variable that has no data: `fill` everywhere.
+static StatusOr<Tensor> filled(const StateVariable &variable) {
+  Tensor one = Tensor::zeros(DType::F64, {1});
+  *one.as<double>() = variable.fill;
+  StatusOr<Tensor> element = convert(one, variable.type);
+  if (!element.ok())
+    return Status(element.status().getCode(),
+                  "initial value of '" + variable.name +
+                      "': " + element.status().message());
+  Tensor value = Tensor::zeros(variable.type, variable.shape);
+  size_t width = element->bytes.size();
+  for (size_t i = 0; i < value.bytes.size(); i += width)
+    std::copy_n(element->bytes.begin(), width, value.bytes.begin() + i);
+  return value;
+}
+
+Status Session::Impl::initializeState() {
+  for (const StateVariable &variable : artifact->plan().state) {
+    StatusOr<void *> memory = allocate(static_cast<size_t>(variable.bytes));
+    if (!memory.ok())
+      return memory.status();
+    state.push_back(*memory);
+    if (variable.data) {
+      Status status =
+          device->upload(*memory, artifact->data() + variable.data->offset,
+                         static_cast<size_t>(variable.bytes));
+      if (!status.ok())
+        return status;
+      continue;
+    }
+    if (variable.fill == 0)
+      continue; // memory of a device starts as zero
+    StatusOr<Tensor> value = filled(variable);
+    if (!value.ok())
+      return value.status();
+    Status status =
+        device->upload(*memory, value->bytes.data(), value->bytes.size());
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
+Status Session::Impl::prepare(const Function &function) {
+  FunctionInstance instance;
+  instance.function = &function;
+  for (const FunctionValue &input : function.inputs) {
+    StatusOr<void *> memory =
+        allocate(static_cast<size_t>(function.buffers[input.buffer].bytes));
+    if (!memory.ok())
+      return memory.status();
+    instance.inputs.push_back(*memory);
+  }
+  instance.bound.resize(instance.inputs.size());
+
+  for (const Buffer &buffer : function.buffers) {
+    void *base = nullptr;
+    switch (buffer.space) {
+    case Space::Arena:
+      base = arena;
+      break;
+    case Space::State:
+      base = state[buffer.index];
+      break;
+    case Space::Input:
+      base = instance.inputs[buffer.index];
+      break;
+    case Space::Constant:
+      // Steps do not write constants; the verifier saw to that for all but
+      // kernels.
+      base = const_cast<void *>(constants);
+      break;
+    }
+    instance.buffers.push_back(static_cast<std::byte *>(base) + buffer.offset);
+  }
+
+  StatusOr<std::unique_ptr<Executable>> executable =
+      device->prepare(*artifact, function, instance.buffers);
+  if (!executable.ok())
+    return executable.status();
+  instance.executable = std::move(*executable);
+  functions.emplace(function.name, std::move(instance));
+  return Status();
+}
+
+Status Session::Impl::initialize(const SessionOptions &options) {
+  StatusOr<std::unique_ptr<Device>> opened = Device::create(options, *artifact);
+  if (!opened.ok())
+    return opened.status();
+  device = std::move(*opened);
+
+  StatusOr<const void *> mapped =
+      device->mapConstants(artifact->data(), artifact->dataBytes());
+  if (!mapped.ok())
+    return mapped.status();
+  constants = *mapped;
+  if (Status status = initializeState(); !status.ok())
+    return status;
+
+  int64_t arenaBytes = 0;
+  for (const auto &[name, function] : artifact->plan().functions)
+    arenaBytes = std::max(arenaBytes, function.arenaBytes);
+  StatusOr<void *> memory = allocate(static_cast<size_t>(arenaBytes));
+  if (!memory.ok())
+    return memory.status();
+  arena = *memory;
+
+  for (const auto &[name, function] : artifact->plan().functions)
+    if (Status status = prepare(function); !status.ok())
+      return status;
+  return Status();
+}
+
+StatusOr<std::unique_ptr<Session>>
+Session::create(std::shared_ptr<const Artifact> artifact,
+                const SessionOptions &options) {
+  auto impl = std::make_unique<Impl>();
+  impl->artifact = std::move(artifact);
+  if (Status status = impl->initialize(options); !status.ok())
+    return status;
+  std::unique_ptr<Session> session(new Session(std::move(impl)));
+  if (Status status = session->derive(); !status.ok())
+    return status;
+  return session;
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Session::~Session() = default;
+
+const Artifact &Session::artifact() const { return *impl->artifact; }
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Names of `values` for a message: "'a', 'b'".
+template <typename Values>
+static std::string listNames(const Values &values) {
+  std::string list;
+  for (const auto &value : values)
+    list += (list.empty() ? "'" : ", '") + value.name + "'";
+  return list.empty() ? "none" : list;
+}
+
+static Status unknownName(const std::string &what, std::string_view name,
+                          const std::string &known) {
+  return Status(StatusCode::Usage, "no " + what + " '" + std::string(name) +
+                                       "'; there is " + known);
+}
+
+StatusOr<FunctionInstance *> Session::Impl::find(std::string_view name) {
+  auto it = functions.find(name);
+  if (it != functions.end())
+    return &it->second;
+  std::string known;
+  for (const auto &[other, instance] : functions)
+    known += (known.empty() ? "'" : ", '") + other + "'";
+  return unknownName("function", name, known.empty() ? "none" : known);
+}
+
+StatusOr<const StateVariable *> Session::Impl::findState(std::string_view name,
+                                                         void **memory) const {
+  const std::vector<StateVariable> &variables = artifact->plan().state;
+  const StateVariable *variable = artifact->plan().findState(name);
+  if (!variable)
+    return unknownName("state variable", name, listNames(variables));
+  *memory = state[static_cast<size_t>(variable - variables.data())];
+  return variable;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+static Status typeMismatch(const std::string &what, DType type,
+                           const Shape &shape, const Tensor &value) {
+  return Status(StatusCode::InvalidInput, what + " is " +
+                                              std::string(nameOf(type)) + " " +
+                                              toString(shape) + ", got " +
+                                              std::string(nameOf(value.type)) +
+                                              " " + toString(value.shape));
+}
+
+Status Session::setInput(std::string_view function, std::string_view name,
+                         const Tensor &value) {
+  StatusOr<FunctionInstance *> instance = impl->find(function);
+  if (!instance.ok())
+    return instance.status();
+  const Function &declared = *(*instance)->function;
+  if (const FunctionValue *input = declared.findInput(name)) {
+    const Buffer &buffer = declared.buffers[input->buffer];
+    if (value.type != buffer.type || value.shape != buffer.shape)
+      return typeMismatch("input '" + input->name + "'", buffer.type,
+                          buffer.shape, value);
+  }
+  return setInput(function, name, value.bytes.data(), value.bytes.size());
+}
+
+Status Session::setInput(std::string_view function, std::string_view name,
+                         const void *bytes, size_t size) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  const Function &declared = *instance.function;
+  const FunctionValue *input = declared.findInput(name);
+  if (!input)
+    return unknownName("input of '" + declared.name + "' called", name,
+                       listNames(declared.inputs));
+  auto expected = static_cast<size_t>(declared.buffers[input->buffer].bytes);
+  if (size != expected)
+    return Status(StatusCode::InvalidInput, "input '" + input->name + "' has " +
+                                                std::to_string(expected) +
+                                                " bytes, got " +
+                                                std::to_string(size));
+  auto index = static_cast<size_t>(input - declared.inputs.data());
+  instance.bound[index] = true;
+  return impl->device->upload(instance.inputs[index], bytes, size);
+}
+
+Status Session::run(std::string_view function) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  for (size_t i = 0; i < instance.bound.size(); ++i)
+    if (!instance.bound[i])
+      return Status(StatusCode::Usage,
+                    "input '" + instance.function->inputs[i].name + "' of '" +
+                        instance.function->name + "' was not set");
+  // A run that fails half way leaves no outputs to read.
+  impl->lastRun = nullptr;
+  if (Status status = instance.executable->run(); !status.ok())
+    return status;
+  impl->lastRun = &instance;
+  instance.hasRun = true;
+  return Status();
+}
+
+StatusOr<Tensor> Session::Impl::download(DType type, const Shape &shape,
+                                         size_t bytes, const void *memory) {
+  Tensor tensor = Tensor::zeros(type, shape);
+  Status status = device->download(tensor.bytes.data(), memory, bytes);
+  if (!status.ok())
+    return status;
+  return tensor;
+}
+
+StatusOr<Tensor> Session::output(std::string_view function,
+                                 std::string_view name) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  const Function &declared = *instance.function;
+  const FunctionValue *output = declared.findOutput(name);
+  if (!output)
+    return unknownName("output of '" + declared.name + "' called", name,
+                       listNames(declared.outputs));
+  const Buffer &buffer = declared.buffers[output->buffer];
+  bool there = buffer.space == Space::Arena ? impl->lastRun == &instance
+                                            : instance.hasRun;
+  if (!there)
+    return Status(StatusCode::Usage,
+                  "output '" + output->name + "' is read before '" +
+                      declared.name + "' ran, or after another function did");
+  return impl->download(buffer.type, buffer.shape,
+                        static_cast<size_t>(buffer.bytes),
+                        instance.buffers[output->buffer]);
+}
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+StatusOr<Tensor> Session::state(std::string_view name) {
+  void *memory = nullptr;
+  StatusOr<const StateVariable *> found = impl->findState(name, &memory);
+  if (!found.ok())
+    return found.status();
+  const StateVariable &variable = **found;
+  return impl->download(variable.type, variable.shape,
+                        static_cast<size_t>(variable.bytes), memory);
+}
+
+Status Session::setState(std::string_view name, const Tensor &value) {
+  void *memory = nullptr;
+  StatusOr<const StateVariable *> found = impl->findState(name, &memory);
+  if (!found.ok())
+    return found.status();
+  const StateVariable &variable = **found;
+  if (value.type != variable.type || value.shape != variable.shape)
+    return typeMismatch("state variable '" + variable.name + "'", variable.type,
+                        variable.shape, value);
+  return impl->device->upload(memory, value.bytes.data(), value.bytes.size());
+}
+
+Status Session::derive() {
+  return impl->artifact->plan().findFunction("derive") ? run("derive")
+                                                       : Status();
+}
+
+size_t Session::memoryBytes() const {
+  return impl->allocatedBytes + impl->device->scratchBytes();
+}
+
+} // namespace mpc::runtime

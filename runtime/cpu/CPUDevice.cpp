@@ -1,0 +1,390 @@
+// Memory, and steps made ready, on the host.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/CPUDevice.h"
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/OneDNNProvider.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <sys/mman.h>
+
+namespace mpc::runtime {
+namespace {
+
+/// Copies are shared among the workers in pieces of this many bytes.
+constexpr int64_t kCopyGrain = 1 << 20;
+
+struct PreparedLaunch {
+  mpc_kernel_fn kernel;
+  std::vector<void *> args;
+  int64_t extent, grain;
+};
+
+struct PreparedCopy {
+  const std::byte *src;
+  std::byte *dst;
+  int64_t bytes;
+};
+
+struct PreparedStep;
+
+struct PreparedIf {
+  const uint8_t *predicate;
+  std::vector<PreparedStep> then;
+};
+
+/// A step with kernels and addresses resolved.
+struct PreparedStep {
+  std::string name;
+  std::variant<PreparedLaunch, PreparedCopy, PreparedIf,
+               std::unique_ptr<Contraction>>
+      op;
+};
+
+class CPUExecutable : public Executable {
+public:
+  CPUExecutable(CPUDevice &device, std::vector<PreparedStep> steps)
+      : device(device), steps(std::move(steps)) {}
+
+  Status run() override { return runSteps(steps); }
+
+private:
+  Status runSteps(std::vector<PreparedStep> &list);
+  Status runStep(PreparedLaunch &launch);
+  Status runStep(PreparedCopy &copy);
+  Status runStep(PreparedIf &conditional);
+  Status runStep(std::unique_ptr<Contraction> &contraction);
+
+  CPUDevice &device;
+  std::vector<PreparedStep> steps;
+};
+
+/// Turns the steps of a function into prepared ones.
+class StepPreparer {
+public:
+  StepPreparer(CPUDevice &device, const Artifact &artifact,
+               const Function &function, const std::vector<void *> &buffers)
+      : device(device), artifact(artifact), function(function),
+        buffers(buffers) {}
+
+  Status prepare(const std::vector<Step> &steps,
+                 std::vector<PreparedStep> &prepared);
+
+private:
+  Status prepareStep(const LaunchStep &step, PreparedStep &prepared);
+  Status prepareStep(const CopyStep &step, PreparedStep &prepared);
+  Status prepareStep(const IfStep &step, PreparedStep &prepared);
+  Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
+  Status prepareStep(const ConvStep &step, PreparedStep &prepared);
+
+  std::vector<void *> addresses(const std::vector<size_t> &indices) const;
+  Operand operand(const std::optional<size_t> &index) const;
+  Status resolve(const std::optional<Epilogue> &epilogue, EpilogueCall &call);
+  Status keep(StatusOr<std::unique_ptr<Contraction>> contraction,
+              PreparedStep &prepared);
+
+  CPUDevice &device;
+  const Artifact &artifact;
+  const Function &function;
+  const std::vector<void *> &buffers;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+Status StepPreparer::prepare(const std::vector<Step> &steps,
+                             std::vector<PreparedStep> &prepared) {
+  for (const Step &step : steps) {
+    PreparedStep result;
+    result.name = step.name;
+    Status status = std::visit(
+        [&](const auto &op) { return prepareStep(op, result); }, step.op);
+    if (!status.ok())
+      return Status(status.getCode(), "'" + step.name + "' in function '" +
+                                          function.name +
+                                          "': " + status.message());
+    prepared.push_back(std::move(result));
+  }
+  return Status();
+}
+
+std::vector<void *>
+StepPreparer::addresses(const std::vector<size_t> &indices) const {
+  std::vector<void *> result;
+  for (size_t index : indices)
+    result.push_back(buffers[index]);
+  return result;
+}
+
+Operand StepPreparer::operand(const std::optional<size_t> &index) const {
+  if (!index)
+    return {};
+  return {function.buffers[*index].type,
+          static_cast<std::byte *>(buffers[*index])};
+}
+
+Status StepPreparer::resolve(const std::optional<Epilogue> &epilogue,
+                             EpilogueCall &call) {
+  if (!epilogue)
+    return Status();
+  if (epilogue->args.size() >= EpilogueCall::kMaxArgs)
+    return Status(StatusCode::Unsupported,
+                  "an epilogue has " + std::to_string(epilogue->args.size()) +
+                      " arguments, the runtime passes fewer than " +
+                      std::to_string(EpilogueCall::kMaxArgs));
+  StatusOr<void *> kernel = artifact.kernel(epilogue->kernel);
+  if (!kernel.ok())
+    return kernel.status();
+  call.function = reinterpret_cast<mpc_epilogue_fn>(*kernel);
+  call.args = addresses(epilogue->args);
+  return Status();
+}
+
+Status StepPreparer::keep(StatusOr<std::unique_ptr<Contraction>> contraction,
+                          PreparedStep &prepared) {
+  if (!contraction.ok())
+    return contraction.status();
+  if (Status status = device.reserveScratch(**contraction); !status.ok())
+    return status;
+  prepared.op = std::move(*contraction);
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const LaunchStep &step,
+                                 PreparedStep &prepared) {
+  StatusOr<void *> kernel = artifact.kernel(step.kernel);
+  if (!kernel.ok())
+    return kernel.status();
+  prepared.op = PreparedLaunch{reinterpret_cast<mpc_kernel_fn>(*kernel),
+                               addresses(step.args), step.extent, step.grain};
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
+  prepared.op = PreparedCopy{operand(step.src).data, operand(step.dst).data,
+                             function.buffers[step.src].bytes};
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
+  PreparedIf conditional;
+  conditional.predicate = static_cast<const uint8_t *>(buffers[step.predicate]);
+  Status status = prepare(step.then, conditional.then);
+  prepared.op = std::move(conditional);
+  return status;
+}
+
+Status StepPreparer::prepareStep(const MatMulStep &step,
+                                 PreparedStep &prepared) {
+  MatMulOperands operands{
+      operand(step.a), operand(step.b), operand(step.c), {}};
+  if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
+    return status;
+  return keep(device.contractions().prepare(step, std::move(operands)),
+              prepared);
+}
+
+Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
+  ConvOperands operands{operand(step.x), operand(step.w), operand(step.y), {}};
+  if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
+    return status;
+  return keep(device.contractions().prepare(step, std::move(operands)),
+              prepared);
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+Status CPUExecutable::runSteps(std::vector<PreparedStep> &list) {
+  for (PreparedStep &step : list) {
+    Status status = std::visit([&](auto &op) { return runStep(op); }, step.op);
+    if (!status.ok())
+      return Status(status.getCode(),
+                    "'" + step.name + "': " + status.message());
+  }
+  return Status();
+}
+
+Status CPUExecutable::runStep(PreparedLaunch &launch) {
+  int64_t slices = (launch.extent + launch.grain - 1) / launch.grain;
+  device.workers().parallelFor(slices, [&](int64_t slice, int) {
+    int64_t begin = slice * launch.grain;
+    launch.kernel(launch.args.data(), begin,
+                  std::min(begin + launch.grain, launch.extent));
+  });
+  return Status();
+}
+
+Status CPUExecutable::runStep(PreparedCopy &copy) {
+  int64_t slices = (copy.bytes + kCopyGrain - 1) / kCopyGrain;
+  device.workers().parallelFor(slices, [&](int64_t slice, int) {
+    int64_t begin = slice * kCopyGrain;
+    int64_t bytes = std::min(kCopyGrain, copy.bytes - begin);
+    std::memcpy(copy.dst + begin, copy.src + begin, static_cast<size_t>(bytes));
+  });
+  return Status();
+}
+
+Status CPUExecutable::runStep(PreparedIf &conditional) {
+  return *conditional.predicate ? runSteps(conditional.then) : Status();
+}
+
+Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction) {
+  std::mutex mutex;
+  Status failure;
+  for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
+    device.workers().parallelFor(
+        contraction->phases()[phase], [&](int64_t slice, int worker) {
+          Status status =
+              contraction->runSlice(phase, slice, device.scratchOf(worker));
+          if (status.ok())
+            return;
+          std::lock_guard<std::mutex> lock(mutex);
+          if (failure.ok())
+            failure = status;
+        });
+    if (!failure.ok())
+      return failure;
+  }
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// The device
+//===----------------------------------------------------------------------===//
+
+/// Refuses an artifact that needs instructions this CPU does not have.
+static Status checkTarget(const Target &target) {
+  if (target.triple.rfind("x86_64", 0) != 0)
+    return Status(StatusCode::Device, "the artifact is for '" + target.triple +
+                                          "', this machine is x86_64; compile "
+                                          "the model for this machine");
+  std::vector<std::string> missing = missingFeatures(target.features);
+  if (missing.empty())
+    return Status();
+  std::string list;
+  for (const std::string &feature : missing)
+    list += (list.empty() ? "" : ", ") + feature;
+  return Status(StatusCode::Device,
+                "the artifact was compiled for " + target.cpu +
+                    " and needs CPU features this machine lacks: " + list +
+                    "; compile the model here (--target native), or for a "
+                    "lower target (--target x86-64-v3)");
+}
+
+StatusOr<std::unique_ptr<Device>>
+CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
+  const Target &target = artifact.plan().target;
+  if (options.threads < 0)
+    return Status(StatusCode::Usage, "the number of threads is negative");
+  if (Status status = checkTarget(target); !status.ok())
+    return status;
+  for (const std::string &feature : target.features)
+    if (feature == "amx-tile")
+      if (Status status = requestAMXPermission(); !status.ok())
+        return status;
+
+  std::unique_ptr<CPUDevice> device(new CPUDevice(options.threads));
+  StatusOr<std::unique_ptr<ContractionProvider>> provider =
+      OneDNNProvider::create(target.features, device->pool.size());
+  if (!provider.ok())
+    return provider.status();
+  device->provider = std::move(*provider);
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+CPUDevice::~CPUDevice() {
+  release(shared);
+  release(perWorker);
+}
+
+static Status outOfMemory(size_t bytes) {
+  return Status(StatusCode::Device, "cannot allocate " +
+                                        std::to_string(bytes >> 20) +
+                                        " MiB of memory; use a smaller batch");
+}
+
+StatusOr<void *> CPUDevice::allocate(size_t bytes) {
+  // Large pages where the system has them; aligned_alloc wants a multiple.
+  size_t alignment = bytes >= (size_t(4) << 20) ? size_t(2) << 20 : 64;
+  if (bytes > SIZE_MAX - alignment)
+    return outOfMemory(bytes);
+  size_t rounded =
+      std::max(alignment, (bytes + alignment - 1) & ~(alignment - 1));
+  void *memory = std::aligned_alloc(alignment, rounded);
+  if (!memory)
+    return outOfMemory(bytes);
+  if (alignment > 64)
+    madvise(memory, rounded, MADV_HUGEPAGE);
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void CPUDevice::release(void *memory) { std::free(memory); }
+
+StatusOr<const void *> CPUDevice::mapConstants(const void *host, size_t) {
+  return host;
+}
+
+Status CPUDevice::upload(void *device, const void *host, size_t bytes) {
+  if (bytes > 0)
+    std::memcpy(device, host, bytes);
+  return Status();
+}
+
+Status CPUDevice::download(void *host, const void *device, size_t bytes) {
+  if (bytes > 0)
+    std::memcpy(host, device, bytes);
+  return Status();
+}
+
+Status CPUDevice::synchronize() { return Status(); }
+
+size_t CPUDevice::scratchBytes() const {
+  return sharedSize + perWorkerSize * static_cast<size_t>(pool.size());
+}
+
+Status CPUDevice::reserveScratch(const Contraction &contraction) {
+  auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
+                  size_t copies) {
+    if (needed <= size)
+      return Status();
+    needed = (needed + 4095) & ~size_t(4095);
+    StatusOr<void *> grown = allocate(needed * copies);
+    if (!grown.ok())
+      return grown.status();
+    release(memory);
+    memory = static_cast<std::byte *>(*grown);
+    size = needed;
+    return Status();
+  };
+  Status status = grow(shared, sharedSize, contraction.sharedBytes(), 1);
+  if (!status.ok())
+    return status;
+  return grow(perWorker, perWorkerSize, contraction.scratchBytes(),
+              static_cast<size_t>(pool.size()));
+}
+
+SliceContext CPUDevice::scratchOf(int worker) const {
+  return {worker, shared,
+          perWorker + static_cast<size_t>(worker) * perWorkerSize};
+}
+
+StatusOr<std::unique_ptr<Executable>>
+CPUDevice::prepare(const Artifact &artifact, const Function &function,
+                   std::vector<void *> buffers) {
+  std::vector<PreparedStep> steps;
+  StepPreparer preparer(*this, artifact, function, buffers);
+  if (Status status = preparer.prepare(function.steps, steps); !status.ok())
+    return status;
+  return std::unique_ptr<Executable>(
+      new CPUExecutable(*this, std::move(steps)));
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,51 @@
+// The host as a device: steps run one after the other, each shared among the
+// workers by slices.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_CPUDEVICE_H
+#define MPC_RUNTIME_CPU_CPUDEVICE_H
+
+#include "runtime/Device.h"
+#include "runtime/cpu/Contraction.h"
+#include "runtime/cpu/WorkerPool.h"
+
+namespace mpc::runtime {
+
+class CPUDevice : public Device {
+public:
+  static StatusOr<std::unique_ptr<Device>> create(const DeviceOptions &options,
+                                                  const Artifact &artifact);
+  ~CPUDevice() override;
+
+  StatusOr<void *> allocate(size_t bytes) override;
+  void release(void *memory) override;
+  StatusOr<const void *> mapConstants(const void *host, size_t bytes) override;
+  Status upload(void *device, const void *host, size_t bytes) override;
+  Status download(void *host, const void *device, size_t bytes) override;
+  StatusOr<std::unique_ptr<Executable>>
+  prepare(const Artifact &artifact, const Function &function,
+          std::vector<void *> buffers) override;
+  Status synchronize() override;
+  size_t scratchBytes() const override;
+
+  WorkerPool &workers() { return pool; }
+  ContractionProvider &contractions() { return *provider; }
+
+  /// Scratch memory that all contractions share, one at a time: makes it large
+  /// enough for this one. Addresses hold until the next call.
+  Status reserveScratch(const Contraction &contraction);
+  SliceContext scratchOf(int worker) const;
+
+private:
+  explicit CPUDevice(int threads) : pool(threads) {}
+
+  WorkerPool pool;
+  std::unique_ptr<ContractionProvider> provider;
+  size_t sharedSize = 0, perWorkerSize = 0;
+  std::byte *shared = nullptr;
+  std::byte *perWorker = nullptr;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_CPUDEVICE_H

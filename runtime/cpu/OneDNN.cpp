@@ -1,0 +1,88 @@
+// Calls into oneDNN.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OneDNN.h"
+
+// Debian's oneDNN runs on libgomp; these two are declared here because omp.h
+// may belong to another OpenMP runtime than the library's.
+extern "C" {
+int omp_get_max_threads(void);
+void omp_set_num_threads(int);
+}
+
+namespace mpc::runtime {
+
+SingleThreadedOpenMP::SingleThreadedOpenMP() : previous(omp_get_max_threads()) {
+  if (previous != 1)
+    omp_set_num_threads(1);
+}
+
+SingleThreadedOpenMP::~SingleThreadedOpenMP() {
+  if (previous != 1)
+    omp_set_num_threads(previous);
+}
+
+dnnl::engine &dnnlEngine() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr dnnlAttributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  return attributes;
+}
+
+dnnl::memory::data_type dnnlType(DType type) {
+  return type == DType::BF16 ? dnnl::memory::data_type::bf16
+                             : dnnl::memory::data_type::f32;
+}
+
+WorkerPrimitive::WorkerPrimitive(
+    const dnnl::primitive &primitive,
+    std::vector<std::pair<int, dnnl::memory::desc>> args,
+    const dnnl::memory::desc &scratchpad, int workers)
+    : primitive(primitive), scratchpadBytes(scratchpad.get_size()) {
+  args.emplace_back(DNNL_ARG_SCRATCHPAD, scratchpad);
+  dnnl::engine &engine = dnnlEngine();
+  for (int worker = 0; worker < workers; ++worker) {
+    Call call;
+    call.stream = dnnl::stream(engine);
+    for (const auto &[id, desc] : args) {
+      call.memories.emplace_back(desc, engine, nullptr);
+      call.args.push_back({id, call.memories.back().get()});
+    }
+    calls.push_back(std::move(call));
+  }
+}
+
+Status WorkerPrimitive::run(int worker,
+                            std::initializer_list<const void *> addresses,
+                            void *scratch) {
+  SingleThreadedOpenMP guard;
+  Call &call = calls[static_cast<size_t>(worker)];
+  size_t i = 0;
+  dnnl_status_t status = dnnl_success;
+  auto setAddress = [&](void *address) {
+    dnnl_memory_t memory = call.args[i++].memory;
+    void *current = nullptr;
+    dnnl_memory_get_data_handle(memory, &current);
+    if (current != address && status == dnnl_success)
+      status = dnnl_memory_set_data_handle(memory, address);
+  };
+  for (const void *address : addresses)
+    setAddress(const_cast<void *>(address));
+  setAddress(scratch);
+  if (status == dnnl_success)
+    status = dnnl_primitive_execute(primitive.get(), call.stream.get(),
+                                    static_cast<int>(call.args.size()),
+                                    call.args.data());
+  if (status == dnnl_success)
+    return Status();
+  return Status(StatusCode::Internal,
+                "oneDNN failed to execute a primitive (status " +
+                    std::to_string(static_cast<int>(status)) + ")");
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,90 @@
+// What the library's two kinds of contraction share: the engine, the
+// instruction set it may use, and calling a primitive from a worker.
+//
+// The library is always called with one thread on a slice of the work. Its own
+// threads (libgomp) would spin against the worker pool's on the same cores.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_ONEDNN_H
+#define MPC_RUNTIME_CPU_ONEDNN_H
+
+#include "runtime/Status.h"
+#include "runtime/Tensor.h"
+
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+#include <vector>
+
+namespace mpc::runtime {
+
+/// Makes the library see one OpenMP thread on this thread while it lives, and
+/// leaves a process that uses OpenMP itself as it was.
+class SingleThreadedOpenMP {
+public:
+  SingleThreadedOpenMP();
+  ~SingleThreadedOpenMP();
+
+private:
+  int previous;
+};
+
+dnnl::engine &dnnlEngine();
+
+/// Attributes every primitive is made with: scratch memory from the caller and
+/// fp32 that stays fp32 whatever the environment says.
+dnnl::primitive_attr dnnlAttributes();
+
+/// A primitive and, for every worker, the memory objects it is called with.
+class WorkerPrimitive {
+public:
+  WorkerPrimitive() = default;
+
+  /// `args` are the primitive's arguments in the order in which `run` takes
+  /// their addresses.
+  WorkerPrimitive(const dnnl::primitive &primitive,
+                  std::vector<std::pair<int, dnnl::memory::desc>> args,
+                  const dnnl::memory::desc &scratchpad, int workers);
+
+  explicit operator bool() const { return !calls.empty(); }
+  size_t scratchBytes() const { return scratchpadBytes; }
+
+  /// Runs it on the calling thread. `scratch` has scratchBytes() bytes.
+  Status run(int worker, std::initializer_list<const void *> addresses,
+             void *scratch);
+
+private:
+  /// What one worker calls with; addresses are set when they change.
+  struct Call {
+    dnnl::stream stream;
+    std::vector<dnnl::memory> memories;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+
+  dnnl::primitive primitive;
+  size_t scratchpadBytes = 0;
+  std::vector<Call> calls;
+};
+
+/// The library's name of f32 or bf16.
+dnnl::memory::data_type dnnlType(DType type);
+
+/// Runs `body`, which may throw dnnl::error, and gives what went wrong.
+template <typename Body>
+Status catchDNNL(const char *what, Body body) {
+  try {
+    SingleThreadedOpenMP guard;
+    body();
+    return Status();
+  } catch (const dnnl::error &error) {
+    return Status(StatusCode::Internal,
+                  std::string("oneDNN cannot ") + what + ": " + error.what());
+  }
+}
+
+/// Bytes rounded up so that what follows in scratch memory is aligned.
+inline size_t alignScratch(size_t bytes) { return (bytes + 63) & ~size_t(63); }
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_ONEDNN_H

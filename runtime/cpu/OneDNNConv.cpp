@@ -1,0 +1,444 @@
+// Convolutions and their gradients by oneDNN: NHWC images, sliced over the
+// batch.
+//
+// forward, input_grad: the weights are put into the library's order once per
+// run (phase 0), then every slice takes a few images (phase 1). With an
+// epilogue, or where the result's type is not one the library writes, a slice
+// goes through fp32 scratch.
+//
+// weight_grad: every slice makes its own partial sum (phase 0), these are added
+// in the order of the images (phase 1) and written out as OIHW (phase 2).
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/OneDNN.h"
+#include "runtime/cpu/OneDNNProvider.h"
+
+namespace mpc::runtime {
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+/// Slices a batch is cut into at most, where it has as many images.
+constexpr int64_t kMaxSlices = 16;
+/// fp32 results of one slice that still stay in a worker's cache, in bytes.
+constexpr int64_t kSliceBytes = 512 << 10;
+/// All partial weight gradients together, in bytes.
+constexpr int64_t kPartialBytes = 64 << 20;
+/// Elements of the partial sums that one slice adds up.
+constexpr int64_t kSumBlock = 1 << 14;
+
+/// The step in the library's terms.
+struct Geometry {
+  Dims weights, strides, dilations, padsBegin, padsEnd;
+  Tag imageTag, weightsTag;
+  int64_t xElements = 1, yElements = 1; ///< of one image
+  int64_t xPixels = 1, yPixels = 1;     ///< of one image
+  int64_t wElements = 1;
+
+  explicit Geometry(const ConvStep &step);
+};
+
+/// One element type per operand of the primitive.
+struct Types {
+  DType x, w, y;
+};
+
+class OneDNNConv : public Contraction {
+public:
+  OneDNNConv(const ConvStep &step, ConvOperands operands,
+             const OneDNNConfig &config)
+      : step(step), x(operands.x), w(operands.w), y(operands.y),
+        epilogue(std::move(operands.epilogue)), config(config), geometry(step) {
+  }
+  Status prepare();
+  Status runSlice(size_t phase, int64_t slice,
+                  const SliceContext &context) override;
+
+private:
+  struct Images {
+    int64_t first, count;
+  };
+  using PrimitiveArgs = std::vector<std::pair<int, dnnl::memory::desc>>;
+
+  bool isForward() const { return step.kind == ConvKind::Forward; }
+  bool isWeightGrad() const { return step.kind == ConvKind::WeightGrad; }
+  // Of forward and input_grad: the images read and the images written.
+  const Operand &input() const { return isForward() ? x : y; }
+  const Operand &output() const { return isForward() ? y : x; }
+  DType inputType() const { return isForward() ? types.x : types.y; }
+  int64_t inputElements() const {
+    return isForward() ? geometry.xElements : geometry.yElements;
+  }
+  int64_t outputPixels() const {
+    return isForward() ? geometry.yPixels : geometry.xPixels;
+  }
+  int64_t outputChannels() const {
+    return isForward() ? step.outChannels : step.inChannels;
+  }
+  int64_t outputElements() const { return outputPixels() * outputChannels(); }
+  Images imagesOf(int64_t slice) const {
+    int64_t first = slice * imagesPerSlice;
+    return {first, std::min(imagesPerSlice, step.batch - first)};
+  }
+
+  void chooseTypes();
+  void chooseSlices();
+  void makeForward(int64_t count);
+  void makeInputGrad(int64_t count);
+  void makeWeightGrad(int64_t count);
+  template <typename Desc>
+  void setPrimitive(const Desc &desc, const dnnl::primitive &made,
+                    PrimitiveArgs args, int64_t count);
+  void makeReorder();
+  void layOutMemory();
+  dnnl::memory::desc xDesc(int64_t count) const;
+  dnnl::memory::desc yDesc(int64_t count) const;
+  dnnl::memory::desc plainWeights() const;
+
+  Status reorderWeights(const SliceContext &context);
+  Status runImages(int64_t slice, const SliceContext &context);
+  Status runPartial(int64_t slice, const SliceContext &context);
+  void sumPartials(int64_t block, std::byte *partials) const;
+  Status writeWeights(const SliceContext &context);
+
+  const ConvStep step;
+  const Operand x, w, y;
+  const EpilogueCall epilogue;
+  const OneDNNConfig config;
+  const Geometry geometry;
+
+  Types types = {DType::F32, DType::F32, DType::F32};
+  bool direct = false; ///< the primitive writes the images itself
+  int64_t imagesPerSlice = 1, slices = 1;
+  WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
+  dnnl::memory::desc weights;    ///< in the library's order, once known
+  WorkerPrimitive reorder;       ///< between OIHW and the library's order
+  size_t weightsBytes = 0;       ///< in the library's order, aligned
+  // A worker's scratch: widened images, fp32 result, the primitive's own.
+  size_t secondOffset = 0, resultOffset = 0, padOffset = 0;
+};
+
+} // namespace
+
+Geometry::Geometry(const ConvStep &step)
+    : strides(step.strides), padsBegin(step.padsBegin), padsEnd(step.padsEnd) {
+  static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
+                                 {Tag::goiw, Tag::goihw, Tag::goidhw}};
+  size_t rank = step.kernel.size();
+  bool grouped = step.groups > 1;
+  imageTag = imageTags[rank - 1];
+  weightsTag = tags[grouped][rank - 1];
+  if (grouped)
+    weights.push_back(step.groups);
+  weights.push_back(step.outChannels / step.groups);
+  weights.push_back(step.inChannels / step.groups);
+  weights.insert(weights.end(), step.kernel.begin(), step.kernel.end());
+  for (int64_t dilation : step.dilations)
+    dilations.push_back(dilation - 1); // the library counts the gaps
+  xPixels = numElements(step.inSpatial);
+  yPixels = numElements(step.outSpatial);
+  xElements = xPixels * step.inChannels;
+  yElements = yPixels * step.outChannels;
+  wElements = numElements(weights);
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+/// bf16 operands stay where the target multiplies them and both are; all else
+/// is widened to f32.
+void OneDNNConv::chooseTypes() {
+  const Operand &first = isWeightGrad() ? x : input();
+  const Operand &second = isWeightGrad() ? y : w;
+  bool narrow = config.nativeBF16 && first.type == DType::BF16 &&
+                second.type == DType::BF16;
+  if (narrow)
+    types = isWeightGrad() ? Types{DType::BF16, DType::F32, DType::BF16}
+            : isForward()  ? Types{DType::BF16, DType::BF16, DType::F32}
+                           : Types{DType::F32, DType::BF16, DType::BF16};
+  if (isWeightGrad() || epilogue)
+    return;
+  direct =
+      output().type == DType::F32 || (narrow && output().type == DType::BF16);
+  if (direct)
+    (isForward() ? types.y : types.x) = output().type;
+}
+
+void OneDNNConv::chooseSlices() {
+  if (isWeightGrad()) {
+    int64_t partials = std::clamp<int64_t>(
+        kPartialBytes / (geometry.wElements * 4), 2, kMaxSlices);
+    imagesPerSlice = (step.batch + partials - 1) / partials;
+  } else {
+    int64_t fitting = kSliceBytes / (outputElements() * 4);
+    int64_t most = (step.batch + kMaxSlices - 1) / kMaxSlices;
+    imagesPerSlice = std::clamp<int64_t>(fitting, 1, most);
+  }
+  slices = (step.batch + imagesPerSlice - 1) / imagesPerSlice;
+}
+
+static dnnl::memory::desc imagesDesc(int64_t count, int64_t channels,
+                                     const std::vector<int64_t> &spatial,
+                                     DType type, Tag tag) {
+  Dims dims = {count, channels};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  return {dims, dnnlType(type), tag};
+}
+
+dnnl::memory::desc OneDNNConv::xDesc(int64_t count) const {
+  return imagesDesc(count, step.inChannels, step.inSpatial, types.x,
+                    geometry.imageTag);
+}
+
+dnnl::memory::desc OneDNNConv::yDesc(int64_t count) const {
+  return imagesDesc(count, step.outChannels, step.outSpatial, types.y,
+                    geometry.imageTag);
+}
+
+dnnl::memory::desc OneDNNConv::plainWeights() const {
+  return {geometry.weights, dnnlType(types.w), geometry.weightsTag};
+}
+
+template <typename Desc>
+void OneDNNConv::setPrimitive(const Desc &desc, const dnnl::primitive &made,
+                              PrimitiveArgs args, int64_t count) {
+  primitives[count != imagesPerSlice] = WorkerPrimitive(
+      made, std::move(args), desc.scratchpad_desc(), config.workers);
+}
+
+void OneDNNConv::makeForward(int64_t count) {
+  dnnl::convolution_forward::primitive_desc desc(
+      dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training,
+                                      dnnl::algorithm::convolution_direct,
+                                      xDesc(count), weights, yDesc(count),
+                                      geometry.strides, geometry.dilations,
+                                      geometry.padsBegin, geometry.padsEnd),
+      dnnlAttributes(), dnnlEngine());
+  weights = desc.weights_desc();
+  setPrimitive(desc, dnnl::convolution_forward(desc),
+               {{DNNL_ARG_SRC, desc.src_desc()},
+                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                {DNNL_ARG_DST, desc.dst_desc()}},
+               count);
+}
+
+/// The forward convolution a gradient belongs to, which the library wants to
+/// know. It has one type throughout, that of the gradient read.
+static dnnl::convolution_forward::primitive_desc
+forwardHint(dnnl::memory::desc x, const Geometry &geometry,
+            const dnnl::memory::desc &y) {
+  x.data.data_type = y.data.data_type;
+  dnnl::memory::desc w(geometry.weights, y.data_type(), Tag::any);
+  return {dnnl::convolution_forward::desc(
+              dnnl::prop_kind::forward_training,
+              dnnl::algorithm::convolution_direct, x, w, y, geometry.strides,
+              geometry.dilations, geometry.padsBegin, geometry.padsEnd),
+          dnnlAttributes(), dnnlEngine()};
+}
+
+void OneDNNConv::makeInputGrad(int64_t count) {
+  dnnl::convolution_backward_data::primitive_desc desc(
+      dnnl::convolution_backward_data::desc(
+          dnnl::algorithm::convolution_direct, xDesc(count), weights,
+          yDesc(count), geometry.strides, geometry.dilations,
+          geometry.padsBegin, geometry.padsEnd),
+      dnnlAttributes(), dnnlEngine(),
+      forwardHint(xDesc(count), geometry, yDesc(count)));
+  weights = desc.weights_desc();
+  setPrimitive(desc, dnnl::convolution_backward_data(desc),
+               {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}},
+               count);
+}
+
+void OneDNNConv::makeWeightGrad(int64_t count) {
+  dnnl::convolution_backward_weights::primitive_desc desc(
+      dnnl::convolution_backward_weights::desc(
+          dnnl::algorithm::convolution_direct, xDesc(count), weights,
+          yDesc(count), geometry.strides, geometry.dilations,
+          geometry.padsBegin, geometry.padsEnd),
+      dnnlAttributes(), dnnlEngine(),
+      forwardHint(xDesc(count), geometry, yDesc(count)));
+  weights = desc.diff_weights_desc();
+  setPrimitive(desc, dnnl::convolution_backward_weights(desc),
+               {{DNNL_ARG_SRC, desc.src_desc()},
+                {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}},
+               count);
+}
+
+void OneDNNConv::makeReorder() {
+  dnnl::engine &engine = dnnlEngine();
+  dnnl::memory::desc from = plainWeights(), to = weights;
+  if (isWeightGrad())
+    std::swap(from, to);
+  dnnl::reorder::primitive_desc desc(engine, from, engine, to,
+                                     dnnlAttributes());
+  reorder = WorkerPrimitive(dnnl::reorder(desc),
+                            {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+                            desc.scratchpad_desc(), config.workers);
+}
+
+void OneDNNConv::layOutMemory() {
+  auto floats = [](int64_t count) {
+    return alignScratch(static_cast<size_t>(count) * sizeof(float));
+  };
+  weightsBytes = alignScratch(weights.get_size());
+  size_t plainBytes = w.type == types.w ? 0 : floats(geometry.wElements);
+  sharedSize = (isWeightGrad() ? slices : 1) * weightsBytes + plainBytes;
+
+  if (isWeightGrad()) {
+    secondOffset =
+        x.type == types.x ? 0 : floats(imagesPerSlice * geometry.xElements);
+    resultOffset =
+        secondOffset +
+        (y.type == types.y ? 0 : floats(imagesPerSlice * geometry.yElements));
+    padOffset = resultOffset;
+  } else {
+    resultOffset = input().type == inputType()
+                       ? 0
+                       : floats(imagesPerSlice * inputElements());
+    padOffset =
+        resultOffset + (direct ? 0 : floats(imagesPerSlice * outputElements()));
+  }
+  size_t padBytes = reorder.scratchBytes();
+  for (const WorkerPrimitive &primitive : primitives)
+    padBytes = std::max(padBytes, primitive.scratchBytes());
+  scratchSize = padOffset + padBytes;
+}
+
+Status OneDNNConv::prepare() {
+  chooseTypes();
+  chooseSlices();
+  weights = {geometry.weights, dnnlType(types.w), Tag::any};
+  Status status = catchDNNL("prepare a convolution", [&] {
+    // The last, shorter slice takes the weights in the order of the others.
+    for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
+      if (count == 0)
+        continue;
+      if (isForward())
+        makeForward(count);
+      else if (isWeightGrad())
+        makeWeightGrad(count);
+      else
+        makeInputGrad(count);
+    }
+    makeReorder();
+    layOutMemory();
+  });
+  int64_t blocks = (weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
+  if (isWeightGrad())
+    phaseSlices = {slices, slices > 1 ? blocks : 0, 1};
+  else
+    phaseSlices = {1, slices};
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+Status OneDNNConv::runSlice(size_t phase, int64_t slice,
+                            const SliceContext &context) {
+  if (!isWeightGrad())
+    return phase == 0 ? reorderWeights(context) : runImages(slice, context);
+  if (phase == 0)
+    return runPartial(slice, context);
+  if (phase == 2)
+    return writeWeights(context);
+  sumPartials(slice, context.shared);
+  return Status();
+}
+
+/// `count` elements of `operand` from `first` on as `type`: in place, or
+/// widened into `room`.
+static const void *load(const Operand &operand, DType type, int64_t first,
+                        int64_t count, std::byte *room) {
+  if (operand.type == type)
+    return operand.at(first);
+  widen(operand.type, operand.at(first), reinterpret_cast<float *>(room),
+        count);
+  return room;
+}
+
+Status OneDNNConv::reorderWeights(const SliceContext &context) {
+  const void *plain =
+      load(w, types.w, 0, geometry.wElements, context.shared + weightsBytes);
+  return reorder.run(context.worker, {plain, context.shared},
+                     context.scratch + padOffset);
+}
+
+Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
+  Images images = imagesOf(slice);
+  const void *in = load(input(), inputType(), images.first * inputElements(),
+                        images.count * inputElements(), context.scratch);
+  std::byte *out = direct ? output().at(images.first * outputElements())
+                          : context.scratch + resultOffset;
+  Status status = primitives[images.count != imagesPerSlice].run(
+      context.worker, {in, context.shared, out}, context.scratch + padOffset);
+  if (!status.ok() || direct)
+    return status;
+
+  auto *accumulators = reinterpret_cast<float *>(out);
+  if (epilogue)
+    epilogue(accumulators, images.first * outputPixels(),
+             images.count * outputPixels(), 0, outputChannels(),
+             outputChannels());
+  else
+    narrow(output().type, accumulators,
+           output().at(images.first * outputElements()),
+           images.count * outputElements());
+  return Status();
+}
+
+Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
+  Images images = imagesOf(slice);
+  const void *in = load(x, types.x, images.first * geometry.xElements,
+                        images.count * geometry.xElements, context.scratch);
+  const void *gradient =
+      load(y, types.y, images.first * geometry.yElements,
+           images.count * geometry.yElements, context.scratch + secondOffset);
+  return primitives[images.count != imagesPerSlice].run(
+      context.worker, {in, gradient, context.shared + slice * weightsBytes},
+      context.scratch + padOffset);
+}
+
+/// Adds the partial sums, slice by slice, into the first.
+void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
+  int64_t count = static_cast<int64_t>(weightsBytes / sizeof(float));
+  int64_t begin = block * kSumBlock;
+  int64_t end = std::min(begin + kSumBlock, count);
+  auto *sum = reinterpret_cast<float *>(partials);
+  for (int64_t slice = 1; slice < slices; ++slice) {
+    const float *partial = sum + slice * count;
+    for (int64_t i = begin; i < end; ++i)
+      sum[i] += partial[i];
+  }
+}
+
+Status OneDNNConv::writeWeights(const SliceContext &context) {
+  std::byte *plain =
+      w.type == types.w ? w.data : context.shared + slices * weightsBytes;
+  Status status = reorder.run(context.worker, {context.shared, plain},
+                              context.scratch + padOffset);
+  if (status.ok() && w.type != types.w)
+    narrow(w.type, reinterpret_cast<float *>(plain), w.data,
+           geometry.wElements);
+  return status;
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
+                  const OneDNNConfig &config) {
+  auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
+  if (Status status = conv->prepare(); !status.ok())
+    return status;
+  return std::unique_ptr<Contraction>(std::move(conv));
+}
+
+} // namespace mpc::runtime

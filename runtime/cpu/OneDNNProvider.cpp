@@ -1,0 +1,74 @@
+// Chooses the library's instruction set and hands steps to the two kinds of
+// contraction.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/OneDNN.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace mpc::runtime {
+
+/// The largest of the library's instruction sets within `features`.
+static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
+  auto has = [&](std::initializer_list<const char *> names) {
+    return std::all_of(names.begin(), names.end(), [&](const char *name) {
+      return std::find(features.begin(), features.end(), name) !=
+             features.end();
+    });
+  };
+  if (!has({"avx2", "fma"}))
+    return dnnl::cpu_isa::sse41;
+  if (!has({"avx512f", "avx512bw", "avx512vl", "avx512dq"}))
+    return dnnl::cpu_isa::avx2;
+  if (!has({"avx512bf16"}))
+    return dnnl::cpu_isa::avx512_core;
+  if (!has({"amx-tile", "amx-bf16"}))
+    return dnnl::cpu_isa::avx512_core_bf16;
+  return dnnl::cpu_isa::avx512_core_amx;
+}
+
+/// Sets the limit, once per process.
+static Status restrictISA(dnnl::cpu_isa isa) {
+  static std::mutex mutex;
+  static bool decided = false;
+  static dnnl::cpu_isa decision = dnnl::cpu_isa::all;
+
+  std::lock_guard<std::mutex> lock(mutex);
+  if (decided && decision == isa)
+    return Status();
+  if (!decided && dnnl::set_max_cpu_isa(isa) == dnnl::status::success) {
+    decided = true;
+    decision = isa;
+    return Status();
+  }
+  return Status(StatusCode::Device,
+                "this process already uses oneDNN with another instruction set "
+                "than the artifact's target allows; run one target per "
+                "process");
+}
+
+StatusOr<std::unique_ptr<ContractionProvider>>
+OneDNNProvider::create(const std::vector<std::string> &features, int workers) {
+  dnnl::cpu_isa isa = selectISA(features);
+  if (Status status = restrictISA(isa); !status.ok())
+    return status;
+  OneDNNConfig config;
+  config.workers = workers;
+  config.nativeBF16 = isa == dnnl::cpu_isa::avx512_core_bf16 ||
+                      isa == dnnl::cpu_isa::avx512_core_amx;
+  return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands) {
+  return prepareOneDNNMatMul(step, std::move(operands), config);
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands) {
+  return prepareOneDNNConv(step, std::move(operands), config);
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,45 @@
+// Contractions by oneDNN, on slices, one thread each.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_ONEDNNPROVIDER_H
+#define MPC_RUNTIME_CPU_ONEDNNPROVIDER_H
+
+#include "runtime/cpu/Contraction.h"
+
+namespace mpc::runtime {
+
+/// What preparing a step needs to know of the device.
+struct OneDNNConfig {
+  int workers = 1;
+  bool nativeBF16 = false; ///< the target multiplies bf16 operands itself
+};
+
+class OneDNNProvider : public ContractionProvider {
+public:
+  /// Restricts the library to the instructions the target's `features` allow.
+  /// The library can be told once per process: Device where another target was
+  /// first.
+  static StatusOr<std::unique_ptr<ContractionProvider>>
+  create(const std::vector<std::string> &features, int workers);
+
+  StatusOr<std::unique_ptr<Contraction>>
+  prepare(const MatMulStep &step, MatMulOperands operands) override;
+  StatusOr<std::unique_ptr<Contraction>>
+  prepare(const ConvStep &step, ConvOperands operands) override;
+
+private:
+  explicit OneDNNProvider(OneDNNConfig config) : config(config) {}
+  OneDNNConfig config;
+};
+
+// One file each: OneDNNMatMul.cpp and OneDNNConv.cpp.
+StatusOr<std::unique_ptr<Contraction>>
+prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
+                    const OneDNNConfig &config);
+StatusOr<std::unique_ptr<Contraction>>
+prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
+                  const OneDNNConfig &config);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_ONEDNNPROVIDER_H
