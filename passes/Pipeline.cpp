@@ -27,6 +27,29 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 }
 
 static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
+  if (!recipe.loss.empty()) {
+    AddLossPassOptions loss;
+    loss.loss = recipe.loss;
+    loss.targetArray = recipe.targetArray;
+    pm.addPass(createAddLossPass(loss));
+    AddOptimizerPassOptions optimizer;
+    optimizer.optimizer = recipe.optimizer;
+    optimizer.momentum = recipe.momentum;
+    optimizer.beta1 = recipe.beta1;
+    optimizer.beta2 = recipe.beta2;
+    optimizer.epsilon = recipe.epsilon.value_or(-1.0);
+    optimizer.weightDecay = recipe.weightDecay.value_or(-1.0);
+    optimizer.accumulate = recipe.accumulateGradBatches;
+    if (!recipe.accumulateReduction.empty())
+      optimizer.accumulateReduction = recipe.accumulateReduction;
+    optimizer.clipNorm = recipe.gradientClipVal.value_or(0.0);
+    optimizer.train.assign(recipe.train.begin(), recipe.train.end());
+    optimizer.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
+    pm.addPass(createAddOptimizerPass(optimizer));
+  }
+  pm.addPass(createExpandGradientsPass());
+  // Forward ops that only the dropped outputs used.
+  pm.addPass(createCanonicalizerPass());
 }
 
 static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision) {

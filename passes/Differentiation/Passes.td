@@ -6,4 +6,95 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
+  let summary = "turns a forward model into @step and @eval with a loss";
+  let description = [{
+    `@forward` becomes `@step`: its outputs give way to the loss, the labels
+    become an input (an `i64` class per position for `softmax_cross_entropy`,
+    otherwise the output's shape and type), and the running statistics of
+    training-mode BatchNormalization become updates of their variables. `@eval`
+    is the same in inference mode: dropout is gone, batch_norm uses the running
+    statistics; it returns the loss, the loss of every sample where the model's
+    leading axis is the batch, and the prediction.
+
+    The module must have a `@forward`. Example: `add-loss.mlir`.
+
+    ```mlir
+    func.func @forward(%x, %w) -> (%y)
+    // becomes, with loss=mse
+    func.func @step(%x, %w, %target) -> (%loss)
+    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
+    ```
+
+    Afterwards `@step` has exactly one result of role `loss`, a scalar.
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", "",
+           "softmax_cross_entropy, mse, l1, bce_with_logits (each with an "
+           "optional @OUTPUT) or output:NAME">,
+    Option<"targetArray", "target-array", "std::string", "\"target\"",
+           "the name of the label input">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
+}
+
+def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
+  let summary = "adds gradients of the loss and the update of the parameters";
+  let description = [{
+    In `@step`: one `mpc.gradient` of the loss with respect to every trainable
+    parameter, clipping, one optimizer op per parameter with its state variables,
+    and the counters. With `accumulate` above 1 `@step` becomes `@accumulate`,
+    which adds the gradients to accumulators, and `@update`, which reads and
+    clears them.
+
+    Trainable are the float variables of role `parameter` that a gradient
+    reaches, of more than one element. `train` keeps those that a pattern
+    matches, of any size and role but `statistic`; `freeze` then takes away.
+    Roles are rewritten to match. Example: `add-optimizer.mlir`.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"",
+           "sgd, momentum, nesterov, adam, adamw, adagrad or lamb">,
+    Option<"momentum", "momentum", "double", "0.9", "for momentum, nesterov">,
+    Option<"beta1", "beta1", "double", "0.9", "for adam, adamw, lamb">,
+    Option<"beta2", "beta2", "double", "0.999", "for adam, adamw, lamb">,
+    Option<"epsilon", "epsilon", "double", "-1.0",
+           "negative: the optimizer's default in PyTorch">,
+    Option<"weightDecay", "weight-decay", "double", "-1.0",
+           "negative: the optimizer's default in PyTorch">,
+    Option<"accumulate", "accumulate", "int64_t", "1",
+           "micro-batches per update">,
+    Option<"accumulateReduction", "accumulate-reduction", "std::string",
+           "\"mean\"", "mean or sum of the micro-batches' gradients">,
+    Option<"clipNorm", "clip-norm", "double", "0.0",
+           "bound of the gradients' common L2 norm; 0: none">,
+    ListOption<"train", "train", "std::string",
+               "patterns of the parameters to train">,
+    ListOption<"freeze", "freeze", "std::string",
+               "patterns of the parameters to keep as they are">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
+}
+
+def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
+  let summary = "builds the backward pass that mpc.gradient stands for";
+  let description = [{
+    Replaces every `mpc.gradient` by the ops that compute it, from an
+    `mpc.gradient_seed` at Y backwards, each located at `node#dx` (or what the
+    operand is called) with `mpc.phase = "backward"`. Gradients are f32, f64
+    where the value is f64; where a value has several uses they are added in
+    that type. An op without a gradient between Y and an X is an error. Example:
+    `expand-gradients.mlir`.
+
+    ```mlir
+    %dw = mpc.gradient %loss wrt %w : ...
+    // becomes, for %y = mpc.gemm %x, %w
+    %dw = mpc.gemm %x, %dy {transA = true} : ...
+    ```
+
+    Afterwards no `mpc.gradient` is left.
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 #endif // MPC_PASSES_DIFFERENTIATION_PASSES_TD

@@ -1,0 +1,349 @@
+// Adds the gradients of the loss and the update of the trainable parameters:
+// within @step, or, when gradients accumulate over several batches, as
+// @accumulate and @update around accumulators.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/Passes.h"
+
+#include "compiler/Support/ExitCode.h"
+#include "passes/Differentiation/GradientRules.h"
+#include "passes/Differentiation/Optimizers.h"
+#include "passes/Differentiation/TrainingFunction.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Regex.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_ADDOPTIMIZERPASS
+#include "passes/Differentiation/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Which parameters are trained
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The patterns of a flag; each must match something.
+class NamePatterns {
+public:
+  NamePatterns(StringRef flag, ArrayRef<std::string> patterns)
+      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
+
+  bool match(StringRef name) {
+    bool any = false;
+    for (auto [index, pattern] : llvm::enumerate(patterns))
+      if (llvm::Regex(pattern).match(name))
+        any = matched[index] = true;
+    return any;
+  }
+
+  LogicalResult verify(Location location) const {
+    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
+      std::string reason;
+      if (!llvm::Regex(pattern).isValid(reason))
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": '" << pattern
+               << "' is not a regular expression: " << reason;
+      if (!found)
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": no parameter's name matches '" << pattern << "'";
+    }
+    return success();
+  }
+
+private:
+  StringRef flag;
+  ArrayRef<std::string> patterns;
+  SmallVector<bool> matched;
+};
+} // namespace
+
+// The decision: a parameter of more than one element, unless patterns say
+// otherwise.
+static bool isTrainable(VariableOp variable, bool hasTrain, bool inTrain,
+                        bool inFreeze) {
+  if (inFreeze)
+    return false;
+  if (hasTrain)
+    return inTrain;
+  return variable.getRole() == "parameter" &&
+         variable.getTensorType().getNumElements() > 1;
+}
+
+// The trainable variables in the module's order; the roles of all parameters
+// are rewritten to match.
+static FailureOr<SmallVector<VariableOp>>
+findTrainables(ModuleOp module, TrainingFunction &step, Value loss,
+               ArrayRef<std::string> train, ArrayRef<std::string> freeze) {
+  DenseSet<Value> sources = findDifferentiableSources(loss);
+  llvm::StringSet<> reached;
+  for (Value argument : step.get().getArguments())
+    if (sources.contains(argument))
+      reached.insert(step.variableOf(argument));
+  NamePatterns trainPatterns("--train", train);
+  NamePatterns freezePatterns("--freeze", freeze);
+  SmallVector<VariableOp> trainables;
+  for (auto variable : module.getOps<VariableOp>()) {
+    if (variable.getRole() != "parameter" && variable.getRole() != "frozen")
+      continue;
+    StringRef name = variable.getSymName();
+    bool inTrain = trainPatterns.match(name);
+    bool inFreeze = freezePatterns.match(name);
+    bool trained = reached.contains(name) &&
+                   isTrainable(variable, !train.empty(), inTrain, inFreeze);
+    variable.setRole(trained ? "parameter" : "frozen");
+    if (trained)
+      trainables.push_back(variable);
+  }
+  if (failed(trainPatterns.verify(module.getLoc())) ||
+      failed(freezePatterns.verify(module.getLoc())))
+    return failure();
+  if (trainables.empty())
+    return withExitCode(mlir::emitError(module.getLoc()),
+                        ExitCode::InvalidInput)
+           << "nothing to train: no float parameter of more than one element "
+              "reaches the loss and is not frozen";
+  return trainables;
+}
+
+//===----------------------------------------------------------------------===//
+// The update
+//===----------------------------------------------------------------------===//
+
+namespace {
+class AddOptimizerPass
+    : public mpc::impl::AddOptimizerPassBase<AddOptimizerPass> {
+public:
+  using AddOptimizerPassBase::AddOptimizerPassBase;
+
+private:
+  void runOnOperation() override;
+  LogicalResult verifyOptions();
+  SmallVector<Value> addGradients(TrainingFunction &step, Value loss);
+  void accumulateGradients(TrainingFunction &step, ValueRange gradients);
+  SmallVector<Value> readAccumulators(TrainingFunction &update);
+  void addUpdates(TrainingFunction &function, SmallVector<Value> gradients);
+  void clipGradients(TrainingFunction &function, OpBuilder &builder,
+                     SmallVector<Value> &gradients);
+  LogicalResult createState();
+
+  VariableOp counter(StringRef name) {
+    auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
+    return getOrCreateVariable(getOperation(), name, type, "counter");
+  }
+  VariableOp companion(VariableOp param, StringRef suffix, StringRef role) {
+    return getOrCreateVariable(getOperation(),
+                               (param.getSymName() + "." + suffix).str(),
+                               getGradientType(param.getType()), role);
+  }
+  Location at(const Twine &name) { return namedLocation(&getContext(), name); }
+
+  const Optimizer *algorithm = nullptr;
+  SmallVector<VariableOp> trainables;
+};
+} // namespace
+
+LogicalResult AddOptimizerPass::verifyOptions() {
+  Location location = getOperation().getLoc();
+  algorithm = findOptimizer(optimizer);
+  if (!algorithm) {
+    auto names = llvm::map_to_vector(
+        getOptimizers(),
+        [](const Optimizer &o) -> StringRef { return o.name; });
+    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+           << "unknown optimizer '" << optimizer.getValue()
+           << "'; expected one of " << llvm::join(names, ", ");
+  }
+  if (accumulateReduction != "mean" && accumulateReduction != "sum")
+    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+           << "expected --accumulate-reduction mean or sum, found '"
+           << accumulateReduction.getValue() << "'";
+  if (accumulate < 1)
+    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+           << "expected --accumulate-grad-batches of at least 1, found "
+           << accumulate.getValue();
+  return success();
+}
+
+// A variable of the model's that has the name of one to be made would be taken
+// for it.
+LogicalResult AddOptimizerPass::createState() {
+  SmallVector<StringRef> suffixes(algorithm->state.begin(),
+                                  algorithm->state.end());
+  if (accumulate > 1)
+    suffixes.push_back("grad");
+  for (VariableOp param : trainables)
+    for (StringRef suffix : suffixes) {
+      std::string name = (param.getSymName() + "." + suffix).str();
+      if (getOperation().lookupSymbol(name))
+        return withExitCode(mlir::emitError(getOperation().getLoc()),
+                            ExitCode::Unsupported)
+               << "the model has a parameter '" << name
+               << "', the name of optimizer state of '" << param.getSymName()
+               << "'; rename it";
+      companion(param, suffix,
+                suffix == "grad" ? "accumulator" : "optimizer_state");
+    }
+  return success();
+}
+
+SmallVector<Value> AddOptimizerPass::addGradients(TrainingFunction &step,
+                                                  Value loss) {
+  OpBuilder builder = step.builder();
+  SmallVector<Value> params;
+  SmallVector<Type> types;
+  for (VariableOp variable : trainables) {
+    params.push_back(step.state(variable));
+    types.push_back(getGradientType(variable.getType()));
+  }
+  auto gradients =
+      GradientOp::create(builder, loss.getLoc(), types, loss, params);
+  return llvm::to_vector_of<Value>(gradients.getResults());
+}
+
+void AddOptimizerPass::accumulateGradients(TrainingFunction &step,
+                                           ValueRange gradients) {
+  PhaseListener phase(StringAttr::get(&getContext(), "backward"));
+  OpBuilder builder = step.builder();
+  builder.setListener(&phase);
+  for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
+    VariableOp sum = companion(param, "grad", "accumulator");
+    Value next = AddOp::create(builder, at(sum.getSymName() + "#sum"),
+                               sum.getType(), step.state(sum), gradient);
+    step.addUpdate(sum.getSymName(), next);
+  }
+}
+
+// The accumulated gradients; the accumulators start again at zero.
+SmallVector<Value>
+AddOptimizerPass::readAccumulators(TrainingFunction &update) {
+  PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
+  OpBuilder builder = update.builder();
+  builder.setListener(&phase);
+  SmallVector<Value> gradients;
+  for (VariableOp param : trainables) {
+    VariableOp sum = companion(param, "grad", "accumulator");
+    auto type = sum.getTensorType();
+    Type element = type.getElementType();
+    Value gradient = update.state(sum);
+    if (accumulateReduction == "mean") {
+      Location location = at(sum.getSymName() + "#mean");
+      Value count = ConstantOp::create(
+          builder, location,
+          DenseElementsAttr::get(
+              type.clone(ArrayRef<int64_t>()),
+              builder.getFloatAttr(element, static_cast<double>(accumulate))));
+      gradient = DivOp::create(builder, location, type, gradient, count);
+    }
+    gradients.push_back(gradient);
+    Value zero = ConstantOp::create(
+        builder, at(sum.getSymName() + "#reset"),
+        DenseElementsAttr::get(type, builder.getZeroAttr(element)));
+    update.addUpdate(sum.getSymName(), zero);
+  }
+  return gradients;
+}
+
+void AddOptimizerPass::clipGradients(TrainingFunction &function,
+                                     OpBuilder &builder,
+                                     SmallVector<Value> &gradients) {
+  if (clipNorm <= 0.0)
+    return;
+  auto normType = RankedTensorType::get(
+      {}, cast<RankedTensorType>(gradients.front().getType()).getElementType());
+  auto clip = ClipGradNormOp::create(
+      builder, at("clip_grad_norm"), TypeRange(ValueRange(gradients)), normType,
+      gradients, builder.getF64FloatAttr(clipNorm));
+  gradients = llvm::to_vector_of<Value>(clip.getClipped());
+  function.addOutput("grad_norm", "grad_norm", clip.getNorm());
+}
+
+void AddOptimizerPass::addUpdates(TrainingFunction &function,
+                                  SmallVector<Value> gradients) {
+  PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
+  OpBuilder builder = function.builder();
+  builder.setListener(&phase);
+  clipGradients(function, builder, gradients);
+  OptimizerSettings settings = {
+      momentum, beta1, beta2, epsilon < 0 ? algorithm->epsilon : epsilon,
+      weightDecay < 0 ? algorithm->weightDecay : weightDecay};
+
+  VariableOp stepCounter = counter("mpc.step");
+  UpdateInputs in;
+  in.step = function.state(stepCounter);
+  in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
+                                    in.step.getType(), in.step, Value());
+  in.learningRate =
+      function.addInput("learning_rate", "scalar",
+                        RankedTensorType::get({}, builder.getF32Type()));
+  for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
+    in.param = function.state(param);
+    in.grad = gradient;
+    in.state.clear();
+    for (StringRef suffix : algorithm->state)
+      in.state.push_back(
+          function.state(companion(param, suffix, "optimizer_state")));
+    SmallVector<Value> next = algorithm->build(
+        builder, at(param.getSymName() + "#update"), in, settings);
+    function.addUpdate(param.getSymName(), next.front());
+    for (auto [suffix, value] :
+         llvm::zip_equal(algorithm->state, llvm::drop_begin(next)))
+      function.addUpdate((param.getSymName() + "." + suffix).str(), value);
+  }
+  function.addUpdate(stepCounter.getSymName(), in.nextStep);
+}
+
+// One batch has been seen, whatever becomes of its gradients.
+static void countMicroStep(TrainingFunction &function, VariableOp counter) {
+  PhaseListener phase(StringAttr::get(counter.getContext(), "optimizer"));
+  OpBuilder builder = function.builder();
+  builder.setListener(&phase);
+  Value count = function.state(counter);
+  Location location =
+      namedLocation(counter.getContext(), counter.getSymName() + "#update");
+  function.addUpdate(
+      counter.getSymName(),
+      IncrementOp::create(builder, location, count.getType(), count, Value()));
+}
+
+void AddOptimizerPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(verifyOptions()))
+    return signalPassFailure();
+  auto func = module.lookupSymbol<func::FuncOp>("step");
+  if (!func) {
+    withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
+        << "expected a function @step with a loss; give one with --loss";
+    return signalPassFailure();
+  }
+  TrainingFunction step(func);
+  Value loss = step.outputOfRole("loss");
+  if (!loss) {
+    withExitCode(mlir::emitError(func.getLoc()), ExitCode::InvalidInput)
+        << "expected a result of role loss in @step";
+    return signalPassFailure();
+  }
+  auto found = findTrainables(module, step, loss, train, freeze);
+  if (failed(found))
+    return signalPassFailure();
+  trainables = *found;
+  if (failed(createState()))
+    return signalPassFailure();
+
+  SmallVector<Value> gradients = addGradients(step, loss);
+  if (accumulate > 1) {
+    func.setName("accumulate");
+    accumulateGradients(step, gradients);
+    TrainingFunction update = TrainingFunction::create(module, "update");
+    addUpdates(update, readAccumulators(update));
+    update.finish();
+  } else {
+    addUpdates(step, gradients);
+  }
+  countMicroStep(step, counter("mpc.micro_step"));
+  step.finish();
+}

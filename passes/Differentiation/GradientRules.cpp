@@ -1,0 +1,160 @@
+// The table of gradient rules and the builder that rules are written with.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/GradientRules.h"
+
+using namespace mlir;
+using namespace mpc;
+
+bool mpc::isFloatTensor(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
+RankedTensorType mpc::getGradientType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (tensor.getElementType().isF64())
+    return tensor;
+  return tensor.clone(Float32Type::get(type.getContext()));
+}
+
+//===----------------------------------------------------------------------===//
+// GradientBuilder
+//===----------------------------------------------------------------------===//
+
+GradientBuilder::GradientBuilder(Operation *anchor,
+                                 const DenseSet<Value> &active)
+    : builder(anchor, this), active(active) {}
+
+void GradientBuilder::notifyOperationInserted(Operation *inserted,
+                                              OpBuilder::InsertPoint) {
+  inserted->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+}
+
+bool GradientBuilder::needs(unsigned operand) const {
+  return active.contains(op->getOperand(operand)) &&
+         GradientRules::get().flowsInto(op->getOpOperand(operand));
+}
+
+// `node` with a suffix, in the same place of the same file.
+static Location suffixed(Location location, StringRef suffix) {
+  auto name = location->findInstanceOf<NameLoc>();
+  if (!name)
+    return location;
+  auto text = StringAttr::get(location.getContext(),
+                              name.getName().getValue() + "#" + suffix);
+  return NameLoc::get(text, name.getChildLoc());
+}
+
+Location GradientBuilder::at(StringRef suffix) const {
+  return suffixed(op->getLoc(), suffix);
+}
+
+void GradientBuilder::add(unsigned operand, StringRef suffix, Value gradient) {
+  Value value = op->getOperand(operand);
+  auto type = getGradientType(value.getType());
+  auto found = cast<RankedTensorType>(gradient.getType());
+  if (found.getShape() != type.getShape())
+    gradient = SumToSizeOp::create(builder, at(suffix), type, gradient);
+  else if (found != type)
+    gradient = mpc::CastOp::create(builder, at(suffix), type, gradient);
+  accumulate(value, at(suffix), gradient);
+}
+
+void GradientBuilder::accumulate(Value value, Location location,
+                                 Value gradient) {
+  Value &sum = gradients[value];
+  sum = sum ? AddOp::create(builder, suffixed(location, "sum"),
+                            gradient.getType(), sum, gradient)
+            : gradient;
+}
+
+Value GradientBuilder::constant(Location location, double value, Value like) {
+  Type element = cast<RankedTensorType>(like.getType()).getElementType();
+  auto type = RankedTensorType::get({}, element);
+  return ConstantOp::create(
+      builder, location,
+      DenseElementsAttr::get(type, builder.getFloatAttr(element, value)));
+}
+
+Value GradientBuilder::zeros(Location location, RankedTensorType type) {
+  return ConstantOp::create(
+      builder, location,
+      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+}
+
+// The result type of an elementwise op on two tensors.
+static RankedTensorType broadcastType(Value lhs, Value rhs) {
+  auto left = cast<RankedTensorType>(lhs.getType());
+  auto right = cast<RankedTensorType>(rhs.getType());
+  return left.clone(*broadcastShapes(left.getShape(), right.getShape()));
+}
+
+Value GradientBuilder::mul(Location location, Value lhs, Value rhs) {
+  return MulOp::create(builder, location, broadcastType(lhs, rhs), lhs, rhs);
+}
+
+Value GradientBuilder::sub(Location location, Value lhs, Value rhs) {
+  return SubOp::create(builder, location, broadcastType(lhs, rhs), lhs, rhs);
+}
+
+Value GradientBuilder::neg(Location location, Value value) {
+  return NegOp::create(builder, location, value.getType(), value);
+}
+
+Value GradientBuilder::scale(Location location, Value value, double factor) {
+  if (factor == 1.0)
+    return value;
+  return mul(location, value, constant(location, factor, value));
+}
+
+Value GradientBuilder::reshape(Location location, Value value,
+                               ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType()).clone(shape);
+  if (type == value.getType())
+    return value;
+  return ReshapeOp::create(builder, location, type, value);
+}
+
+//===----------------------------------------------------------------------===//
+// GradientRules
+//===----------------------------------------------------------------------===//
+
+const GradientRules &GradientRules::get() {
+  static const GradientRules rules = [] {
+    GradientRules table;
+    addElementwiseRules(table);
+    addTensorRules(table);
+    addLayerRules(table);
+    return table;
+  }();
+  return rules;
+}
+
+const GradientRule *GradientRules::lookup(Operation *op) const {
+  auto found = rules.find(op->getName().getStringRef());
+  return found == rules.end() ? nullptr : &found->second;
+}
+
+bool GradientRules::flowsInto(OpOperand &operand) const {
+  if (!isFloatTensor(operand.get()))
+    return false;
+  const GradientRule *rule = lookup(operand.getOwner());
+  return !rule || !llvm::is_contained(rule->constantOperands,
+                                      operand.getOperandNumber());
+}
+
+DenseSet<Value> mpc::findDifferentiableSources(Value y) {
+  DenseSet<Value> sources = {y};
+  SmallVector<Value> worklist = {y};
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op)
+      continue;
+    for (OpOperand &operand : op->getOpOperands())
+      if (GradientRules::get().flowsInto(operand) &&
+          sources.insert(operand.get()).second)
+        worklist.push_back(operand.get());
+  }
+  return sources;
+}

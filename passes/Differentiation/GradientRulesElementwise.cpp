@@ -1,0 +1,226 @@
+// Gradients of elementwise ops. Operands that were broadcast are summed back by
+// GradientBuilder::add.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/GradientRules.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// One operand
+//===----------------------------------------------------------------------===//
+
+static void gradNeg(NegOp op, GradientBuilder &g) {
+  g.add(0, "dx", g.neg(g.at("dx"), g.dy()));
+}
+
+static void gradAbs(AbsOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  Value sign = SignOp::create(g.ops(), loc, op.getType(), op.getInput());
+  g.add(0, "dx", g.mul(loc, g.dy(), sign));
+}
+
+// Constant almost everywhere.
+static void gradSign(SignOp, GradientBuilder &) {}
+
+static void gradRelu(ReluOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        ReluGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                           op.getOutput()));
+}
+
+static void gradSigmoid(SigmoidOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        SigmoidGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                              op.getOutput()));
+}
+
+static void gradTanh(TanhOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        TanhGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                           op.getOutput()));
+}
+
+static void gradExp(ExpOp op, GradientBuilder &g) {
+  g.add(0, "dx", g.mul(g.at("dx"), g.dy(), op.getOutput()));
+}
+
+static void gradLog(LogOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        DivOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                      op.getInput()));
+}
+
+// dy / (2 y)
+static void gradSqrt(SqrtOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  Value half = g.scale(loc, g.dy(), 0.5);
+  g.add(0, "dx",
+        DivOp::create(g.ops(), loc, half.getType(), half, op.getOutput()));
+}
+
+// -dy y^2
+static void gradReciprocal(ReciprocalOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  Value product =
+      g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), op.getOutput());
+  g.add(0, "dx", g.neg(loc, product));
+}
+
+static void gradClip(ClipOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        ClipGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                           op.getInput(), op.getMinAttr(), op.getMaxAttr()));
+}
+
+// A conversion to float and back; no gradient reaches an integer.
+static void gradCast(mpc::CastOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx", g.dy());
+}
+
+// The mask is recomputed from the same counters.
+static void gradDropout(DropoutOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        DropoutOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                          op.getSeed(), op.getMicroStep(), op.getRatioAttr(),
+                          op.getIdAttr()));
+}
+
+//===----------------------------------------------------------------------===//
+// Two operands
+//===----------------------------------------------------------------------===//
+
+static void gradAdd(AddOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "da", g.dy());
+  if (g.needs(1))
+    g.add(1, "db", g.dy());
+}
+
+static void gradSub(SubOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "da", g.dy());
+  if (g.needs(1))
+    g.add(1, "db", g.neg(g.at("db"), g.dy()));
+}
+
+static void gradMul(MulOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "da", g.mul(g.at("da"), g.dy(), op.getRhs()));
+  if (g.needs(1))
+    g.add(1, "db", g.mul(g.at("db"), g.dy(), op.getLhs()));
+}
+
+// d(a/b)/db = -y / b
+static void gradDiv(DivOp op, GradientBuilder &g) {
+  auto divide = [&](StringRef suffix, Value value) -> Value {
+    return DivOp::create(g.ops(), g.at(suffix), value.getType(), value,
+                         op.getRhs());
+  };
+  if (g.needs(0))
+    g.add(0, "da", divide("da", g.dy()));
+  if (g.needs(1)) {
+    Location loc = g.at("db");
+    Value product = g.mul(loc, g.dy(), op.getOutput());
+    g.add(1, "db", g.neg(loc, divide("db", product)));
+  }
+}
+
+// `value` where `condition` is not zero, else 0. The products below are 0 times
+// infinity at such zeros, where the derivative is taken as 0.
+static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
+                          Value value) {
+  auto type = cast<RankedTensorType>(condition.getType());
+  Value flag = mpc::CastOp::create(g.ops(), loc,
+                                   type.clone(g.ops().getI1Type()), condition);
+  Value zero = g.constant(loc, 0.0, value);
+  return SelectOp::create(g.ops(), loc, value.getType(), flag, value, zero);
+}
+
+// d(a^b)/da = b a^(b-1), d(a^b)/db = y log(a)
+static void gradPow(PowOp op, GradientBuilder &g) {
+  Value a = op.getLhs(), b = op.getRhs();
+  if (g.needs(0)) {
+    Location loc = g.at("da");
+    Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
+    Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);
+    Value product = g.mul(loc, g.mul(loc, g.dy(), b), power);
+    g.add(0, "da", whereNonZero(g, loc, b, product));
+  }
+  if (g.needs(1)) {
+    Location loc = g.at("db");
+    Value logarithm = LogOp::create(g.ops(), loc, a.getType(), a);
+    Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);
+    g.add(1, "db", whereNonZero(g, loc, a, product));
+  }
+}
+
+// The gradient goes to the operand that was chosen, and half to each where they
+// are equal: factor (1 + direction * sign(a - b)) / 2.
+template <typename OpTy, int direction>
+static void gradChoice(OpTy op, GradientBuilder &g) {
+  for (unsigned operand : {0u, 1u}) {
+    if (!g.needs(operand))
+      continue;
+    StringRef suffix = operand == 0 ? "da" : "db";
+    Location loc = g.at(suffix);
+    Value difference =
+        g.sub(loc, op->getOperand(operand), op->getOperand(1 - operand));
+    Value sign = SignOp::create(g.ops(), loc, difference.getType(), difference);
+    Value half = g.scale(loc, g.dy(), 0.5);
+    Value signedHalf = g.mul(loc, half, g.scale(loc, sign, direction));
+    g.add(operand, suffix,
+          AddOp::create(g.ops(), loc, half.getType(), half, signedHalf));
+  }
+}
+
+static void gradBCEWithLogits(BCEWithLogitsOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx",
+          BCEWithLogitsGradOp::create(g.ops(), g.at("dx"), g.dy().getType(),
+                                      g.dy(), op.getLhs(), op.getRhs()));
+  if (g.needs(1)) {
+    Location loc = g.at("dt");
+    g.add(1, "dt", g.neg(loc, g.mul(loc, g.dy(), op.getLhs())));
+  }
+}
+
+static void gradSelect(SelectOp op, GradientBuilder &g) {
+  auto choose = [&](StringRef suffix, bool onTrue) -> Value {
+    Value zero = g.constant(g.at(suffix), 0.0, g.dy());
+    Value whenTrue = onTrue ? g.dy() : zero, whenFalse = onTrue ? zero : g.dy();
+    return SelectOp::create(g.ops(), g.at(suffix), g.dy().getType(),
+                            op.getCondition(), whenTrue, whenFalse);
+  };
+  if (g.needs(1))
+    g.add(1, "da", choose("da", true));
+  if (g.needs(2))
+    g.add(2, "db", choose("db", false));
+}
+
+void mpc::addElementwiseRules(GradientRules &rules) {
+  rules.add(gradNeg);
+  rules.add(gradAbs);
+  rules.add(gradSign);
+  rules.add(gradRelu);
+  rules.add(gradSigmoid);
+  rules.add(gradTanh);
+  rules.add(gradExp);
+  rules.add(gradLog);
+  rules.add(gradSqrt);
+  rules.add(gradReciprocal);
+  rules.add(gradClip);
+  rules.add(gradCast);
+  rules.add(gradDropout);
+  rules.add(gradAdd);
+  rules.add(gradSub);
+  rules.add(gradMul);
+  rules.add(gradDiv);
+  rules.add(gradPow);
+  rules.add(gradChoice<MaximumOp, 1>);
+  rules.add(gradChoice<MinimumOp, -1>);
+  rules.add(gradBCEWithLogits);
+  rules.add(gradSelect);
+}

@@ -1,0 +1,247 @@
+// Gradients of contractions, normalisation and pooling.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/GradientRules.h"
+
+using namespace mlir;
+using namespace mpc;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A matrix product alpha * op(lhs) op(rhs).
+struct Product {
+  Value lhs, rhs;
+  bool transA, transB;
+};
+} // namespace
+
+// With Y = op(A) op(B): d op(A) = dY op(B)^T, and both sides transposed where A
+// was.
+static Product gradOfLeft(const Product &forward, Value dy) {
+  if (forward.transA)
+    return {forward.rhs, dy, forward.transB, true};
+  return {dy, forward.rhs, false, !forward.transB};
+}
+
+// d op(B) = op(A)^T dY.
+static Product gradOfRight(const Product &forward, Value dy) {
+  if (forward.transB)
+    return {dy, forward.lhs, true, forward.transA};
+  return {forward.lhs, dy, !forward.transA, false};
+}
+
+// Builds a product; the type is `like`'s on matrices, with the batch axes of
+// both operands otherwise.
+static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
+                         Value like, double alpha) {
+  auto type = getGradientType(like.getType());
+  SmallVector<int64_t> shape =
+      *broadcastShapes(tensorType(p.lhs).getShape().drop_back(2),
+                       tensorType(p.rhs).getShape().drop_back(2));
+  llvm::append_range(shape, type.getShape().take_back(2));
+  return MatMulOp::create(g.ops(), loc, type.clone(shape), p.lhs, p.rhs,
+                          p.transA, p.transB, llvm::APFloat(alpha));
+}
+
+// [..., m, k] as one matrix of all rows.
+static Value flattenRows(GradientBuilder &g, Location loc, Value value) {
+  auto type = tensorType(value);
+  int64_t columns = type.getShape().back();
+  int64_t rows = 1;
+  for (int64_t extent : type.getShape().drop_back())
+    rows *= extent;
+  return g.reshape(loc, value, {rows, columns});
+}
+
+static void gradMatMul(MatMulOp op, GradientBuilder &g) {
+  double alpha = op.getAlpha().convertToDouble();
+  Product forward = {op.getLhs(), op.getRhs(), op.getTransA(), op.getTransB()};
+  if (g.needs(0))
+    g.add(0, "dx",
+          buildMatMul(g, g.at("dx"), gradOfLeft(forward, g.dy()), op.getLhs(),
+                      alpha));
+  if (!g.needs(1))
+    return;
+  Location loc = g.at("dw");
+  Value dy = g.dy();
+  // One matrix against a batch: one product over all rows, not a batch of
+  // products and a sum.
+  if (op.getRhs().getType().getRank() == 2 && !op.getTransA()) {
+    forward.lhs = flattenRows(g, loc, forward.lhs);
+    dy = flattenRows(g, loc, dy);
+  }
+  g.add(1, "dw",
+        buildMatMul(g, loc, gradOfRight(forward, dy), op.getRhs(), alpha));
+}
+
+static Value buildGemm(GradientBuilder &g, Location loc, const Product &p,
+                       Value like, llvm::APFloat alpha) {
+  return GemmOp::create(g.ops(), loc, getGradientType(like.getType()), p.lhs,
+                        p.rhs, Value(), alpha, llvm::APFloat(1.0), p.transA,
+                        p.transB);
+}
+
+static void gradGemm(GemmOp op, GradientBuilder &g) {
+  Product forward = {op.getA(), op.getB(), op.getTransA(), op.getTransB()};
+  if (g.needs(0))
+    g.add(0, "dx",
+          buildGemm(g, g.at("dx"), gradOfLeft(forward, g.dy()), op.getA(),
+                    op.getAlpha()));
+  if (g.needs(1))
+    g.add(1, "dw",
+          buildGemm(g, g.at("dw"), gradOfRight(forward, g.dy()), op.getB(),
+                    op.getAlpha()));
+  if (op.getC() && g.needs(2))
+    g.add(2, "db", g.scale(g.at("db"), g.dy(), op.getBeta().convertToDouble()));
+}
+
+//===----------------------------------------------------------------------===//
+// Convolution
+//===----------------------------------------------------------------------===//
+
+// The axis channels are on, and all other axes.
+static int64_t channelAxis(StringRef layout, int64_t rank) {
+  return layout == "NHWC" ? rank - 1 : 1;
+}
+static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
+  SmallVector<int64_t> axes;
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis)
+      axes.push_back(i);
+  return axes;
+}
+
+// The sum of a tensor over all but its channels.
+static Value sumPerChannel(GradientBuilder &g, Location loc, Value value,
+                           StringRef layout) {
+  auto type = tensorType(value);
+  int64_t axis = channelAxis(layout, type.getRank());
+  return ReduceSumOp::create(g.ops(), loc, type.clone({type.getDimSize(axis)}),
+                             value, otherAxes(axis, type.getRank()), false);
+}
+
+static void gradConv(ConvOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx",
+          ConvInputGradOp::create(
+              g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
+              g.dy(), op.getWeight(), op.getStridesAttr(), op.getPadsAttr(),
+              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr()));
+  if (g.needs(1))
+    g.add(1, "dw",
+          ConvWeightGradOp::create(
+              g.ops(), g.at("dw"), getGradientType(op.getWeight().getType()),
+              op.getInput(), g.dy(), op.getStridesAttr(), op.getPadsAttr(),
+              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr()));
+  if (op.getBias() && g.needs(2))
+    g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
+}
+
+//===----------------------------------------------------------------------===//
+// Normalisation
+//===----------------------------------------------------------------------===//
+
+// The statistics that are results are for this rule alone: only the output
+// carries a gradient.
+static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
+  if (!g.dy())
+    return;
+  auto grad = BatchNormGradOp::create(
+      g.ops(), g.at("dx"),
+      TypeRange{getGradientType(op.getInput().getType()),
+                getGradientType(op.getScale().getType()),
+                getGradientType(op.getBias().getType())},
+      g.dy(), op.getInput(), op.getScale(), op.getMean(), op.getInvStd(),
+      op.getLayoutAttr());
+  StringRef suffixes[] = {"dx", "dscale", "dbias"};
+  for (auto [index, suffix] : llvm::enumerate(suffixes))
+    if (g.needs(index))
+      g.add(index, suffix, grad->getResult(index));
+}
+
+// A vector of channels, shaped to broadcast against activations.
+static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
+                           StringRef layout, int64_t rank) {
+  SmallVector<int64_t> shape(rank, 1);
+  shape[channelAxis(layout, rank)] = tensorType(vector).getDimSize(0);
+  return g.reshape(loc, vector, shape);
+}
+
+// y = (x - mean) * inv_std * scale + bias with constant statistics.
+static void gradBatchNormInference(BatchNormInferenceOp op,
+                                   GradientBuilder &g) {
+  StringRef layout = op.getLayout();
+  int64_t rank = op.getInput().getType().getRank();
+  auto inverseDeviation = [&](Location loc) -> Value {
+    Value variance = op.getVar();
+    Value epsilon =
+        g.constant(loc, op.getEpsilon().convertToDouble(), variance);
+    Type type = variance.getType();
+    Value sum = AddOp::create(g.ops(), loc, type, variance, epsilon);
+    Value root = SqrtOp::create(g.ops(), loc, type, sum);
+    return ReciprocalOp::create(g.ops(), loc, type, root);
+  };
+  if (g.needs(0)) {
+    Location loc = g.at("dx");
+    Value factor = g.mul(loc, inverseDeviation(loc), op.getScale());
+    factor = alongChannels(g, loc, factor, layout, rank);
+    g.add(0, "dx", g.mul(loc, g.dy(), factor));
+  }
+  if (g.needs(1)) {
+    Location loc = g.at("dscale");
+    Value mean = alongChannels(g, loc, op.getMean(), layout, rank);
+    Value centred = g.sub(loc, op.getInput(), mean);
+    Value sum = sumPerChannel(g, loc, g.mul(loc, g.dy(), centred), layout);
+    g.add(1, "dscale", g.mul(loc, sum, inverseDeviation(loc)));
+  }
+  if (g.needs(2))
+    g.add(2, "dbias", sumPerChannel(g, g.at("dbias"), g.dy(), layout));
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+static void gradMaxPool(MaxPoolOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        MaxPoolGradOp::create(
+            g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
+            g.dy(), op.getIndices(), op.getKernelAttr(), op.getStridesAttr(),
+            op.getPadsAttr(), op.getCeilModeAttr(), op.getLayoutAttr(),
+            op.getDilationsAttr()));
+}
+
+static void gradAveragePool(AveragePoolOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        AveragePoolGradOp::create(
+            g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
+            g.dy(), op.getKernelAttr(), op.getStridesAttr(), op.getPadsAttr(),
+            op.getCeilModeAttr(), op.getLayoutAttr(),
+            op.getCountIncludePadAttr()));
+}
+
+static void gradGlobalAveragePool(GlobalAveragePoolOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        GlobalAveragePoolGradOp::create(
+            g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
+            g.dy(), op.getLayoutAttr()));
+}
+
+void mpc::addLayerRules(GradientRules &rules) {
+  rules.add(gradMatMul);
+  rules.add(gradGemm);
+  rules.add(gradConv);
+  // Running statistics are constants.
+  rules.add(gradBatchNorm, {3, 4});
+  rules.add(gradBatchNormInference, {3, 4});
+  rules.add(gradMaxPool);
+  rules.add(gradAveragePool);
+  rules.add(gradGlobalAveragePool);
+}

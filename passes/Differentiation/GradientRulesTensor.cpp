@@ -1,0 +1,199 @@
+// Gradients of data movement, reductions, softmax and losses.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/GradientRules.h"
+
+using namespace mlir;
+using namespace mpc;
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+static void gradReshape(ReshapeOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        g.reshape(g.at("dx"), g.dy(), op.getInput().getType().getShape()));
+}
+
+static void gradTranspose(TransposeOp op, GradientBuilder &g) {
+  SmallVector<int64_t> inverse(op.getPerm().size());
+  for (auto [to, from] : llvm::enumerate(op.getPerm()))
+    inverse[from] = to;
+  g.add(0, "dx",
+        TransposeOp::create(g.ops(), g.at("dx"),
+                            getGradientType(op.getInput().getType()), g.dy(),
+                            inverse));
+}
+
+// GradientBuilder::add sums over the broadcast axes.
+static void gradExpand(ExpandOp op, GradientBuilder &g) {
+  g.add(0, "dx", g.dy());
+}
+
+static Value expandTo(GradientBuilder &g, Location loc, Value value,
+                      ArrayRef<int64_t> shape) {
+  auto type = tensorType(value).clone(shape);
+  if (type == value.getType())
+    return value;
+  return ExpandOp::create(g.ops(), loc, type, value);
+}
+
+static void gradSumToSize(SumToSizeOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        expandTo(g, g.at("dx"), g.dy(), op.getInput().getType().getShape()));
+}
+
+// Every input takes its slice of dy.
+static void gradConcat(ConcatOp op, GradientBuilder &g) {
+  int64_t axis = op.getAxis();
+  SmallVector<int64_t> offsets(tensorType(g.dy()).getRank(), 0);
+  for (auto [index, input] : llvm::enumerate(op.getInputs())) {
+    ArrayRef<int64_t> sizes = tensorType(input).getShape();
+    std::string suffix = "dx" + std::to_string(index);
+    if (g.needs(index))
+      g.add(index, suffix,
+            SliceOp::create(g.ops(), g.at(suffix),
+                            tensorType(g.dy()).clone(sizes), g.dy(), offsets,
+                            sizes));
+    offsets[axis] += sizes[axis];
+  }
+}
+
+// dy between zeros, one axis at a time.
+static void gradSlice(SliceOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  Value padded = g.dy();
+  ArrayRef<int64_t> full = op.getInput().getType().getShape();
+  for (auto [axis, extent] : llvm::enumerate(full)) {
+    SmallVector<int64_t> shape(tensorType(padded).getShape());
+    int64_t before = op.getOffsets()[axis], size = op.getSizes()[axis];
+    SmallVector<Value> parts;
+    auto addZeros = [&](int64_t count) {
+      shape[axis] = count;
+      if (count > 0)
+        parts.push_back(g.zeros(loc, tensorType(padded).clone(shape)));
+    };
+    addZeros(before);
+    parts.push_back(padded);
+    addZeros(extent - before - size);
+    shape[axis] = extent;
+    if (parts.size() > 1)
+      padded = ConcatOp::create(g.ops(), loc, tensorType(padded).clone(shape),
+                                parts, axis);
+  }
+  g.add(0, "dx", padded);
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+// `value`, the size of a reduction's result, with the reduced axes back as 1.
+static Value withReducedAxes(GradientBuilder &g, Location loc, Value value,
+                             RankedTensorType input, ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> shape(input.getShape());
+  for (int64_t axis : axes)
+    shape[axis] = 1;
+  return g.reshape(loc, value, shape);
+}
+
+static void gradReduceSum(ReduceSumOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  auto input = op.getInput().getType();
+  Value dy = withReducedAxes(g, loc, g.dy(), input, op.getAxes());
+  g.add(0, "dx", expandTo(g, loc, dy, input.getShape()));
+}
+
+static void gradReduceMean(ReduceMeanOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  auto input = op.getInput().getType();
+  int64_t count = 1;
+  for (int64_t axis : op.getAxes())
+    count *= input.getDimSize(axis);
+  Value dy = withReducedAxes(g, loc, g.dy(), input, op.getAxes());
+  dy = expandTo(g, loc, dy, input.getShape());
+  Value divisor = g.constant(loc, static_cast<double>(count), dy);
+  g.add(0, "dx", DivOp::create(g.ops(), loc, dy.getType(), dy, divisor));
+}
+
+// Spread evenly over the maxima: m = 1 - |sign(x - y)| marks them.
+static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  auto input = op.getInput().getType();
+  OpBuilder &b = g.ops();
+  Value y = withReducedAxes(g, loc, op.getOutput(), input, op.getAxes());
+  Value dy = withReducedAxes(g, loc, g.dy(), input, op.getAxes());
+  Value difference = g.sub(loc, op.getInput(), y);
+  Value sign = SignOp::create(b, loc, difference.getType(), difference);
+  Value other = AbsOp::create(b, loc, sign.getType(), sign);
+  Value mask = g.sub(loc, g.constant(loc, 1.0, other), other);
+  mask = expandTo(g, loc, mask, input.getShape());
+  auto countType = tensorType(dy).clone(tensorType(mask).getElementType());
+  Value count =
+      ReduceSumOp::create(b, loc, countType, mask, op.getAxes(), true);
+  Value share = DivOp::create(b, loc, dy.getType(), dy, count);
+  g.add(0, "dx", g.mul(loc, share, mask));
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax and losses
+//===----------------------------------------------------------------------===//
+
+static void gradSoftmax(SoftmaxOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        SoftmaxGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                              op.getOutput(), op.getAxisAttr()));
+}
+
+static void gradLogSoftmax(LogSoftmaxOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        LogSoftmaxGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                                 op.getOutput(), op.getAxisAttr()));
+}
+
+// Both results depend on the scores.
+static void gradSoftmaxCrossEntropyLoss(SoftmaxCrossEntropyLossOp op,
+                                        GradientBuilder &g) {
+  if (!g.needs(0))
+    return;
+  Type type = getGradientType(op.getScores().getType());
+  if (Value dLoss = g.dy(0))
+    g.add(0, "dx",
+          SoftmaxCrossEntropyLossGradOp::create(
+              g.ops(), g.at("dx"), type, dLoss, op.getLogProb(), op.getLabels(),
+              op.getWeights(), op.getReductionAttr(), op.getIgnoreIndexAttr()));
+  if (Value dLogProb = g.dy(1))
+    g.add(0, "dx",
+          LogSoftmaxGradOp::create(g.ops(), g.at("dx"), type, dLogProb,
+                                   op.getLogProb(), /*axis=*/1));
+}
+
+static void gradNLLLoss(NLLLossOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx",
+          NLLLossGradOp::create(
+              g.ops(), g.at("dx"), getGradientType(op.getLogProb().getType()),
+              g.dy(), op.getLabels(), op.getWeights(), op.getReductionAttr(),
+              op.getIgnoreIndexAttr()));
+}
+
+void mpc::addTensorRules(GradientRules &rules) {
+  rules.add(gradReshape);
+  rules.add(gradTranspose);
+  rules.add(gradExpand);
+  rules.add(gradSumToSize);
+  rules.add(gradConcat);
+  rules.add(gradSlice);
+  rules.add(gradReduceSum);
+  rules.add(gradReduceMean);
+  rules.add(gradReduceMax);
+  rules.add(gradSoftmax);
+  rules.add(gradLogSoftmax);
+  // Class weights are constants.
+  rules.add(gradSoftmaxCrossEntropyLoss, {2});
+  rules.add(gradNLLLoss, {2});
+}

@@ -1,0 +1,150 @@
+// The optimizers, with the formulas and defaults of PyTorch; LAMB, which
+// PyTorch lacks, as its paper has it (You et al. 2020) with bias correction.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/Optimizers.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+using namespace mlir;
+using namespace mpc;
+
+using llvm::APFloat;
+using Values = SmallVector<Value>;
+
+static Values buildSGD(OpBuilder &b, Location loc, const UpdateInputs &in,
+                       const OptimizerSettings &s) {
+  return {SGDOp::create(b, loc, in.param.getType(), in.param, in.grad,
+                        in.learningRate, Value(), APFloat(s.weightDecay))};
+}
+
+static Values buildMomentumOp(OpBuilder &b, Location loc,
+                              const UpdateInputs &in,
+                              const OptimizerSettings &s, bool nesterov) {
+  Value velocity = in.state[0];
+  auto op = MomentumOp::create(
+      b, loc, TypeRange{in.param.getType(), velocity.getType()}, in.param,
+      in.grad, velocity, in.learningRate, in.step, Value(),
+      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(1.0),
+      b.getF64FloatAttr(s.weightDecay), b.getBoolAttr(nesterov));
+  return llvm::to_vector_of<Value>(op.getResults());
+}
+
+static Values buildMomentum(OpBuilder &b, Location loc, const UpdateInputs &in,
+                            const OptimizerSettings &s) {
+  return buildMomentumOp(b, loc, in, s, /*nesterov=*/false);
+}
+
+static Values buildNesterov(OpBuilder &b, Location loc, const UpdateInputs &in,
+                            const OptimizerSettings &s) {
+  return buildMomentumOp(b, loc, in, s, /*nesterov=*/true);
+}
+
+static Values buildAdamOp(OpBuilder &b, Location loc, const UpdateInputs &in,
+                          const OptimizerSettings &s, Value learningRate,
+                          StringRef decayMode) {
+  Value m = in.state[0], v = in.state[1];
+  auto op = AdamOp::create(
+      b, loc, TypeRange{in.param.getType(), m.getType(), v.getType()}, in.param,
+      in.grad, m, v, learningRate, in.nextStep, Value(),
+      b.getF64FloatAttr(s.beta1), b.getF64FloatAttr(s.beta2),
+      b.getF64FloatAttr(s.epsilon), b.getF64FloatAttr(s.weightDecay),
+      b.getStringAttr(decayMode), b.getStringAttr("torch"));
+  return llvm::to_vector_of<Value>(op.getResults());
+}
+
+static Values buildAdam(OpBuilder &b, Location loc, const UpdateInputs &in,
+                        const OptimizerSettings &s) {
+  return buildAdamOp(b, loc, in, s, in.learningRate, "l2");
+}
+
+static Values buildAdamW(OpBuilder &b, Location loc, const UpdateInputs &in,
+                         const OptimizerSettings &s) {
+  return buildAdamOp(b, loc, in, s, in.learningRate, "decoupled");
+}
+
+static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
+                           const OptimizerSettings &s) {
+  Value h = in.state[0];
+  auto op = AdagradOp::create(
+      b, loc, TypeRange{in.param.getType(), h.getType()}, in.param, in.grad, h,
+      in.learningRate, in.step, Value(), b.getF64FloatAttr(s.epsilon),
+      b.getF64FloatAttr(0.0), b.getF64FloatAttr(s.weightDecay));
+  return llvm::to_vector_of<Value>(op.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// LAMB
+//===----------------------------------------------------------------------===//
+
+static Value scalar(OpBuilder &b, Location loc, double value, Type element) {
+  auto type = RankedTensorType::get({}, element);
+  return ConstantOp::create(
+      b, loc, DenseElementsAttr::get(type, b.getFloatAttr(element, value)));
+}
+
+// The L2 norm of all elements.
+static Value normOf(OpBuilder &b, Location loc, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  Value square = MulOp::create(b, loc, type, value, value);
+  auto scalarType = type.clone(ArrayRef<int64_t>());
+  Value sum = ReduceSumOp::create(b, loc, scalarType, square, axes, false);
+  return SqrtOp::create(b, loc, scalarType, sum);
+}
+
+// `value` where `condition` is not zero, else one.
+static Value orOne(OpBuilder &b, Location loc, Value condition, Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  Value flag =
+      mpc::CastOp::create(b, loc, type.clone(b.getI1Type()), condition);
+  Value one = scalar(b, loc, 1.0, type.getElementType());
+  return SelectOp::create(b, loc, type, flag, value, one);
+}
+
+// An AdamW step at a learning rate of 1 moves the parameter by r; LAMB moves it
+// by lr * |p| / |r| * r, the ratio taken as 1 where a norm is 0. Where the step
+// is skipped the Adam op moves nothing, so r is 0 and neither does LAMB.
+static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
+                        const OptimizerSettings &s) {
+  Type element =
+      cast<RankedTensorType>(in.learningRate.getType()).getElementType();
+  Value unit = scalar(b, loc, 1.0, element);
+  Values result = buildAdamOp(b, loc, in, s, unit, "decoupled");
+  Type type = in.param.getType();
+  Value move = SubOp::create(b, loc, type, in.param, result[0]);
+  Value size = normOf(b, loc, in.param), length = normOf(b, loc, move);
+  Value ratio = DivOp::create(b, loc, size.getType(), size, length);
+  ratio = orOne(b, loc, size, orOne(b, loc, length, ratio));
+  Value rate = MulOp::create(b, loc, ratio.getType(), ratio, in.learningRate);
+  Value scaled = MulOp::create(b, loc, type, move, rate);
+  result[0] = SubOp::create(b, loc, type, in.param, scaled);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kVelocity[] = {"velocity"};
+static constexpr llvm::StringLiteral kMoments[] = {"m", "v"};
+static constexpr llvm::StringLiteral kSquares[] = {"h"};
+
+static const Optimizer kOptimizers[] = {
+    {"sgd", {}, 0.0, 0.0, buildSGD},
+    {"momentum", kVelocity, 0.0, 0.0, buildMomentum},
+    {"nesterov", kVelocity, 0.0, 0.0, buildNesterov},
+    {"adam", kMoments, 1e-8, 0.0, buildAdam},
+    {"adamw", kMoments, 1e-8, 0.01, buildAdamW},
+    {"adagrad", kSquares, 1e-10, 0.0, buildAdagrad},
+    {"lamb", kMoments, 1e-6, 0.01, buildLAMB},
+};
+
+ArrayRef<Optimizer> mpc::getOptimizers() { return kOptimizers; }
+
+const Optimizer *mpc::findOptimizer(StringRef name) {
+  for (const Optimizer &optimizer : kOptimizers)
+    if (optimizer.name == name)
+      return &optimizer;
+  return nullptr;
+}

@@ -1,0 +1,94 @@
+// Edits one of the module's functions: inputs, state and results by name
+// instead of by position.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_DIFFERENTIATION_TRAININGFUNCTION_H
+#define MPC_PASSES_DIFFERENTIATION_TRAININGFUNCTION_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mpc {
+
+/// A function being edited. Arguments appear at once; results when `finish` is
+/// called, which every user must do.
+class TrainingFunction {
+public:
+  explicit TrainingFunction(mlir::func::FuncOp function);
+  /// A new, empty function of the module.
+  static TrainingFunction create(mlir::ModuleOp module, llvm::StringRef name);
+
+  mlir::func::FuncOp get() const { return function; }
+  /// Builds at the end of the body, ops of `phase` where it is given.
+  mlir::OpBuilder builder() const;
+
+  /// The input of that name, null if there is none.
+  mlir::Value input(llvm::StringRef name) const;
+  mlir::Value addInput(llvm::StringRef name, llvm::StringRef role,
+                       mlir::Type type);
+  /// Changes the role of an input.
+  void setInputRole(mlir::Value input, llvm::StringRef role);
+
+  /// The variable an argument is the value of, empty if it is not state.
+  llvm::StringRef variableOf(mlir::Value argument) const;
+  /// The value of a variable; the argument is added where it is missing.
+  mlir::Value state(VariableOp variable);
+
+  /// The output of that name, null if there is none.
+  mlir::Value output(llvm::StringRef name) const;
+  /// The first result of that role, null if there is none.
+  mlir::Value outputOfRole(llvm::StringRef role) const;
+  llvm::SmallVector<llvm::StringRef> outputNames() const;
+  void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
+  void addUpdate(llvm::StringRef variable, mlir::Value value);
+  bool updates(llvm::StringRef variable) const;
+  /// Takes away all outputs; updates stay.
+  void dropOutputs();
+
+  /// Writes the return op and the function's type.
+  void finish();
+
+private:
+  struct Result {
+    mlir::Value value;
+    mlir::DictionaryAttr attributes;
+  };
+
+  mlir::Value addArgument(mlir::Type type, mlir::DictionaryAttr attributes);
+  mlir::DictionaryAttr
+  dictionary(llvm::ArrayRef<mlir::NamedAttribute> entries) const;
+  mlir::NamedAttribute entry(llvm::StringRef key, llvm::StringRef value) const;
+  llvm::StringRef text(const Result &result, llvm::StringRef key) const;
+
+  mutable mlir::func::FuncOp function; // a handle without const accessors
+  llvm::SmallVector<Result> results;
+};
+
+/// A variable of the module with that name; it is made, at the module's start,
+/// where there is none.
+VariableOp getOrCreateVariable(mlir::ModuleOp module, llvm::StringRef name,
+                               mlir::RankedTensorType type,
+                               llvm::StringRef role);
+
+/// A location that carries a name of ours.
+mlir::Location namedLocation(mlir::MLIRContext *context,
+                             const llvm::Twine &name);
+
+/// Sets `mpc.phase` of everything built while it lives.
+class PhaseListener : public mlir::OpBuilder::Listener {
+public:
+  explicit PhaseListener(mlir::StringAttr phase) : phase(phase) {}
+  void notifyOperationInserted(mlir::Operation *op,
+                               mlir::OpBuilder::InsertPoint) override {
+    op->setAttr(kPhaseAttr, phase);
+  }
+
+private:
+  mlir::StringAttr phase;
+};
+
+} // namespace mpc
+
+#endif // MPC_PASSES_DIFFERENTIATION_TRAININGFUNCTION_H
