@@ -289,27 +289,6 @@ FailureOr<Loss> LossBuilder::buildOutput(Value output) {
 // The functions
 //===----------------------------------------------------------------------===//
 
-// The running statistics that training-mode BatchNormalization leaves.
-static LogicalResult addStatisticUpdates(TrainingFunction &function) {
-  for (auto norm : function.get().getOps<BatchNormOp>())
-    for (auto [running, updated] :
-         {std::pair<Value, Value>(norm.getRunningMean(),
-                                  norm.getNewRunningMean()),
-          std::pair<Value, Value>(norm.getRunningVar(),
-                                  norm.getNewRunningVar())}) {
-      StringRef variable = function.variableOf(running);
-      if (variable.empty())
-        continue;
-      if (function.updates(variable))
-        return withExitCode(mlir::emitError(norm.getLoc()),
-                            ExitCode::Unsupported)
-               << "node '" << getNodeName(norm) << "': running statistics '"
-               << variable << "' are shared with another node";
-      function.addUpdate(variable, updated);
-    }
-  return success();
-}
-
 // Dropout passes its input on; batch_norm uses what it has learnt.
 static void convertToInference(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
@@ -323,8 +302,7 @@ static void convertToInference(func::FuncOp function) {
           norm.getScale(), norm.getBias(), norm.getRunningMean(),
           norm.getRunningVar(), norm.getEpsilonAttr(), norm.getLayoutAttr());
       norm.getOutput().replaceAllUsesWith(output);
-      if (norm->use_empty())
-        norm.erase();
+      norm.erase();
     }
   }
 }
@@ -354,14 +332,14 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, const LossSpec &spec,
   FailureOr<Loss> loss = losses.build(spec, *output, targetArray);
   if (failed(loss))
     return failure();
+  if (forEvaluation)
+    function.dropUpdates();
   function.dropOutputs();
   function.addOutput("loss", "loss", loss->mean);
   if (forEvaluation && loss->perSample)
     function.addOutput("sample_loss", "sample_loss", loss->perSample);
   if (forEvaluation && spec.kind != LossKind::Output)
     function.addOutput("prediction", "prediction", *output);
-  if (!forEvaluation && failed(addStatisticUpdates(function)))
-    return failure();
   function.finish();
   return success();
 }
@@ -381,9 +359,9 @@ void AddLossPass::runOnOperation() {
   func::FuncOp eval = forward.clone();
   eval.setName("eval");
   module.push_back(eval);
-  convertToInference(eval);
   forward.setName("step");
   if (failed(addTo(forward, *spec, /*forEvaluation=*/false)) ||
       failed(addTo(eval, *spec, /*forEvaluation=*/true)))
     return signalPassFailure();
+  convertToInference(eval);
 }

@@ -11,11 +11,10 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
   let description = [{
     `@forward` becomes `@step`: its outputs give way to the loss, the labels
     become an input (an `i64` class per position for `softmax_cross_entropy`,
-    otherwise the output's shape and type), and the running statistics of
-    training-mode BatchNormalization become updates of their variables. `@eval`
-    is the same in inference mode: dropout is gone, batch_norm uses the running
-    statistics; it returns the loss, the loss of every sample where the model's
-    leading axis is the batch, and the prediction.
+    otherwise the output's shape and type); updates of running statistics stay.
+    `@eval` is the same in inference mode: dropout is gone, batch_norm uses the
+    running statistics; it returns the loss, the loss of every sample where the
+    model's leading axis is the batch, and the prediction.
 
     The module must have a `@forward`. Example: `add-loss.mlir`.
 

@@ -121,16 +121,15 @@ void TrainingFunction::addUpdate(StringRef variable, Value value) {
   results.push_back({value, dictionary(update)});
 }
 
-bool TrainingFunction::updates(StringRef variable) const {
-  return llvm::any_of(results, [&](const Result &result) {
-    auto found = result.attributes.getAs<FlatSymbolRefAttr>(kUpdatesAttr);
-    return found && found.getValue() == variable;
+void TrainingFunction::dropOutputs() {
+  llvm::erase_if(results, [](const Result &result) {
+    return result.attributes.contains(kOutputAttr);
   });
 }
 
-void TrainingFunction::dropOutputs() {
+void TrainingFunction::dropUpdates() {
   llvm::erase_if(results, [](const Result &result) {
-    return !result.attributes.contains(kUpdatesAttr);
+    return result.attributes.contains(kUpdatesAttr);
   });
 }
 

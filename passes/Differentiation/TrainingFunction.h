@@ -43,9 +43,9 @@ public:
   llvm::SmallVector<llvm::StringRef> outputNames() const;
   void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
   void addUpdate(llvm::StringRef variable, mlir::Value value);
-  bool updates(llvm::StringRef variable) const;
-  /// Takes away all outputs; updates stay.
+  /// Takes away all outputs, or all updates.
   void dropOutputs();
+  void dropUpdates();
 
   /// Writes the return op and the function's type.
   void finish();
