@@ -1,0 +1,82 @@
+"""A run that was stopped and resumed gives the bits of one that was not.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+import mpctest
+
+
+def flags(folder, precision, steps):
+    return [
+        *("train", mpctest.MODELS / "digits-cnn.onnx"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--batch-size", "32", "--seed", "5", "--max-steps", steps),
+        *("--precision", precision),
+        *("--checkpoint-dir", folder / "checkpoints"),
+        *("--checkpoint-every", "10", "--resume", "auto"),
+        *("--metrics", folder / "metrics.jsonl"),
+        *("--output", folder / "trained.onnx"),
+    ]
+
+
+def final_state(folder):
+    """The trained file and the loss of every step by its number: a resumed
+    run adds to the metrics of the first."""
+    events = mpctest.read_metrics(folder / "metrics.jsonl")
+    losses = {e["step"]: e["loss"] for e in events if e["event"] == "train"}
+    return (folder / "trained.onnx").read_bytes(), losses
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
+def test_resumed_run_gives_the_same_bits(precision, tmp_path):
+    """Stopped in the middle of the second epoch of 44 steps."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    mpctest.mpc_ok(*flags(whole, precision, 100))
+    mpctest.mpc_ok(*flags(parts, precision, 63))
+    mpctest.mpc_ok(*flags(parts, precision, 100))
+    assert final_state(parts) == final_state(whole)
+
+
+def test_interrupted_run_saves_and_resumes(tmp_path):
+    """SIGINT ends the run after the step with exit code 130."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    steps = 2000
+    mpctest.mpc_ok(*flags(whole, "32-true", steps))
+    command = [mpctest.MPC, *map(str, flags(parts, "32-true", steps))]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        metrics = parts / "metrics.jsonl"
+        while process.poll() is None and not (
+            metrics.exists() and metrics.read_text().count("\n") > 20
+        ):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(mpctest.TIMEOUT) == 130
+    mpctest.mpc_ok(*flags(parts, "32-true", steps))
+    assert final_state(parts) == final_state(whole)
+
+
+def test_truncated_checkpoint_falls_back_to_the_one_before(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    mpctest.mpc_ok(*flags(whole, "32-true", 60))
+    mpctest.mpc_ok(*flags(parts, "32-true", 40))
+    files = [p for p in (parts / "checkpoints").rglob("*") if p.is_file()]
+    newest = max(files, key=lambda p: (p.stat().st_mtime_ns, p.stat().st_size))
+    for file in newest.parent.iterdir():
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
+    process = mpctest.mpc_ok(*flags(parts, "32-true", 60))
+    assert newest.parent.name in process.stderr
+    assert final_state(parts) == final_state(whole)
