@@ -86,6 +86,9 @@ static StatusOr<Array> readMember(zip_t *archive, zip_uint64_t index,
 StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       const std::string &where,
                                       uint64_t maxBytes) {
+  // To libzip an empty buffer is an empty archive.
+  if (!looksLikeZip(data, size))
+    return invalid(where, "not a zip archive");
   StatusOr<ArchivePtr> archive = openArchive(data, size, where);
   if (!archive.ok())
     return archive.status();

@@ -1,0 +1,288 @@
+// Checkpoints survive whatever happens while they are written, and nothing
+// damaged or foreign is ever restored.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/Checkpoint.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+namespace mpc::runtime::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Thrown by the fault hook: the process ends here.
+struct Killed {};
+
+const RunIdentity kRun{{"model", "aa"}, {"seed", "1"}};
+
+Progress at(int64_t step) {
+  Progress progress;
+  progress.step = step;
+  progress.samples = step * 4;
+  return progress;
+}
+
+/// A model whose weights tell the step at which it was saved.
+void mark(ToyModel &model, int64_t step) {
+  Tensor w = Tensor::zeros(DType::F32, {4, 3});
+  w.as<float>()[0] = float(step);
+  ASSERT_TRUE(model.setState("w", w).ok());
+}
+
+float markOf(ToyModel &model) { return model.state("w")->as<float>()[0]; }
+
+StatusOr<std::optional<Progress>>
+restore(const std::string &directory, ToyModel &model,
+        std::vector<std::string> *notes = nullptr,
+        const RunIdentity &run = kRun) {
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory);
+  if (!store.ok())
+    return store.status();
+  return store->restoreNewest(model, run, [&](const std::string &text) {
+    if (notes)
+      notes->push_back(text);
+  });
+}
+
+void saveSteps(const std::string &directory, std::vector<int64_t> steps,
+               int64_t keep = 3) {
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ToyModel model;
+  for (int64_t step : steps) {
+    mark(model, step);
+    Status status = store->save(model, at(step), kRun, keep);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+}
+
+std::set<std::string> entries(const std::string &directory) {
+  std::set<std::string> names;
+  for (const auto &entry : fs::directory_iterator(directory))
+    names.insert(entry.path().filename());
+  return names;
+}
+
+class Checkpoint : public testing::Test {
+protected:
+  ~Checkpoint() override { setFaultHook(nullptr); }
+  TemporaryDirectory directory;
+  ToyModel model;
+};
+
+TEST_F(Checkpoint, RestoresEveryBitOfStateAndDerivesTheRest) {
+  ToyModel original;
+  ASSERT_TRUE(original.run("step").ok());
+  Progress progress{7, 14, 56, 2, 1, 3};
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    ASSERT_TRUE(store->save(original, progress, kRun, 3).ok());
+  }
+  auto restored = restore(directory.path, model);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ((*restored)->step, 7);
+  EXPECT_EQ((*restored)->microStep, 14);
+  EXPECT_EQ((*restored)->samples, 56);
+  EXPECT_EQ((*restored)->skipped, 2);
+  EXPECT_EQ((*restored)->epoch, 1);
+  EXPECT_EQ((*restored)->stepInEpoch, 3);
+  ASSERT_TRUE(original.derive().ok());
+  for (const Port &port : model.info().state)
+    EXPECT_EQ(model.state(port.name)->bytes, original.state(port.name)->bytes)
+        << port.name;
+}
+
+TEST_F(Checkpoint, DoesNotSaveDerivedState) {
+  saveSteps(directory.path, {1});
+  const std::string file = readFile(directory / "step-1/state.safetensors");
+  EXPECT_EQ(file.find("w.bf16"), std::string::npos);
+  EXPECT_NE(file.find("momentum"), std::string::npos);
+}
+
+TEST_F(Checkpoint, NothingThereIsNothingToRestore) {
+  auto restored = restore(directory / "new", model);
+  ASSERT_TRUE(restored.ok());
+  EXPECT_FALSE(restored->has_value());
+}
+
+TEST_F(Checkpoint, KeepsTheNewest) {
+  saveSteps(directory.path, {2, 4, 10, 100}, /*keep=*/2);
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"step-10", "step-100"}));
+  ASSERT_TRUE(restore(directory.path, model).ok());
+  EXPECT_EQ(markOf(model), 100);
+}
+
+TEST_F(Checkpoint, RemovesWhatAnUnfinishedWriteLeft) {
+  saveSteps(directory.path, {1});
+  fs::create_directory(directory / "step-2.tmp");
+  writeFile(directory / "step-2.tmp/state.safetensors", "half");
+  fs::create_directory(directory / "mine.tmp");
+  ASSERT_TRUE(restore(directory.path, model).ok());
+  EXPECT_EQ(markOf(model), 1);
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"step-1", "mine.tmp"}));
+}
+
+TEST_F(Checkpoint, IsWholeWhereverTheProcessDies) {
+  // Steps 1 and 2 are there, 3 is being written and 1 pruned.
+  for (int deadline = 0;; ++deadline) {
+    TemporaryDirectory run;
+    saveSteps(run.path, {1, 2}, 2);
+    ToyModel writer;
+    mark(writer, 3);
+    bool died = false;
+    {
+      StatusOr<CheckpointStore> store = CheckpointStore::open(run.path);
+      int changes = 0;
+      setFaultHook([&](std::string_view, const std::string &) -> int {
+        if (changes++ == deadline)
+          throw Killed();
+        return 0;
+      });
+      try {
+        ASSERT_TRUE(store->save(writer, at(3), kRun, 2).ok());
+      } catch (const Killed &) {
+        died = true;
+      }
+      setFaultHook(nullptr);
+    }
+    ToyModel reader;
+    auto restored = restore(run.path, reader);
+    ASSERT_TRUE(restored.ok()) << restored.status().message();
+    ASSERT_TRUE(restored->has_value());
+    EXPECT_GE((*restored)->step, 2) << deadline;
+    EXPECT_EQ(markOf(reader), float((*restored)->step)) << deadline;
+    if (died)
+      continue;
+    EXPECT_EQ((*restored)->step, 3);
+    EXPECT_GT(deadline, 10);
+    return;
+  }
+}
+
+TEST_F(Checkpoint, FailuresToWriteLeaveTheOldOnes) {
+  for (int deadline = 0;; ++deadline) {
+    TemporaryDirectory run;
+    saveSteps(run.path, {1, 2}, 2);
+    StatusOr<CheckpointStore> store = CheckpointStore::open(run.path);
+    int changes = 0;
+    setFaultHook([&](std::string_view, const std::string &) {
+      return changes++ == deadline ? ENOSPC : 0;
+    });
+    Status status = store->save(model, at(3), kRun, 2);
+    setFaultHook(nullptr);
+    EXPECT_TRUE(entries(run.path).count("step-2")) << deadline;
+    if (status.ok()) {
+      EXPECT_GT(deadline, 10);
+      return;
+    }
+    expectFailure(status, StatusCode::IO, "No space left on device");
+    EXPECT_FALSE(entries(run.path).count("step-3.tmp")) << deadline;
+    // The next attempt succeeds.
+    ASSERT_TRUE(store->save(model, at(4), kRun, 2).ok()) << deadline;
+  }
+}
+
+TEST_F(Checkpoint, EveryFlippedBitIsNoticed) {
+  saveSteps(directory.path, {1});
+  for (const char *name : {"step-1/state.safetensors", "step-1/train.json"}) {
+    const std::string whole = readFile(directory / name);
+    for (size_t byte = 0; byte < whole.size(); ++byte) {
+      std::string flipped = whole;
+      flipped[byte] = char(flipped[byte] ^ (1 << byte % 8));
+      writeFile(directory / name, flipped);
+      ToyModel reader;
+      StatusOr<Progress> progress =
+          restoreCheckpoint(directory / "step-1", reader, kRun);
+      // White space between JSON tokens carries nothing.
+      if (progress.ok())
+        EXPECT_TRUE(std::isspace(whole[byte])) << name << " at " << byte;
+      else
+        EXPECT_EQ(progress.status().getCode(), StatusCode::Checkpoint);
+    }
+    writeFile(directory / name, whole);
+  }
+  EXPECT_TRUE(restoreCheckpoint(directory / "step-1", model, kRun).ok());
+}
+
+TEST_F(Checkpoint, EveryTruncationIsNoticed) {
+  saveSteps(directory.path, {1});
+  for (const char *name : {"step-1/state.safetensors", "step-1/train.json"}) {
+    const std::string whole = readFile(directory / name);
+    // The last byte of train.json is a new line.
+    for (size_t size = 0; size + 1 < whole.size(); ++size) {
+      writeFile(directory / name, whole.substr(0, size));
+      EXPECT_EQ(restoreCheckpoint(directory / "step-1", model, kRun)
+                    .status()
+                    .getCode(),
+                StatusCode::Checkpoint)
+          << name << " at " << size;
+    }
+    writeFile(directory / name, whole);
+  }
+}
+
+TEST_F(Checkpoint, FallsBackToTheOneBeforeAndSaysSo) {
+  saveSteps(directory.path, {1, 2});
+  const std::string path = directory / "step-2/state.safetensors";
+  std::string bytes = readFile(path);
+  bytes.back() = char(~bytes.back());
+  writeFile(path, bytes);
+  std::vector<std::string> notes;
+  auto restored = restore(directory.path, model, &notes);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ((*restored)->step, 1);
+  EXPECT_EQ(markOf(model), 1);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("step-2"), std::string::npos);
+  EXPECT_NE(notes[0].find("corrupt"), std::string::npos);
+  // A new checkpoint takes the damaged one's place, and older good ones stay
+  // until then.
+  saveSteps(directory.path, {2}, 2);
+  ASSERT_TRUE(restore(directory.path, model).ok());
+  EXPECT_EQ(markOf(model), 2);
+}
+
+TEST_F(Checkpoint, IsRefusedWhereAllAreDamaged) {
+  saveSteps(directory.path, {1});
+  writeFile(directory / "step-1/train.json", "");
+  expectFailure(restore(directory.path, model).status(), StatusCode::Checkpoint,
+                "every checkpoint is damaged");
+}
+
+TEST_F(Checkpoint, IsRefusedByAnotherRun) {
+  saveSteps(directory.path, {1});
+  RunIdentity other = kRun;
+  other["seed"] = "2";
+  expectFailure(restore(directory.path, model, nullptr, other).status(),
+                StatusCode::Checkpoint, "seed was 1, now it is 2");
+}
+
+TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {
+  saveSteps(directory.path, {1});
+  model.description.state[0].shape = {5, 3};
+  model.description.state.push_back({"ema", "parameter", DType::F32, {4, 3}});
+  expectFailure(restore(directory.path, model).status(), StatusCode::Checkpoint,
+                "tensors: 'w' is 4x3 f32, the model wants 5x3 f32; 'ema' is "
+                "missing");
+  ToyModel smaller;
+  smaller.description.state.erase(smaller.description.state.begin());
+  expectFailure(restore(directory.path, smaller).status(),
+                StatusCode::Checkpoint, "'w' is not in the model");
+}
+
+TEST_F(Checkpoint, DirectoryServesOneRunAtATime) {
+  StatusOr<CheckpointStore> first = CheckpointStore::open(directory.path);
+  ASSERT_TRUE(first.ok());
+  expectFailure(CheckpointStore::open(directory.path).status(), StatusCode::IO,
+                "in use by another training run");
+}
+
+} // namespace
+} // namespace mpc::runtime::train

@@ -1,0 +1,109 @@
+// Evaluation counts every sample once, whatever the batch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/Evaluator.h"
+
+#include <cmath>
+
+namespace mpc::runtime::train {
+namespace {
+
+/// Weights under which the toy classifier prefers class c by feature c - 1.
+void teach(ToyModel &model) {
+  Tensor w = Tensor::zeros(DType::F32, {4, 3});
+  for (int c = 1; c < 4; ++c)
+    if (c - 1 > 0)
+      w.as<float>()[c * 3 + c - 1] = 8;
+  ASSERT_TRUE(model.setState("w", w).ok());
+}
+
+/// The same without batches, in double.
+double expectedLoss(ToyModel &model, int64_t count) {
+  const std::vector<Array> arrays = toyArrays(count);
+  const float *x = reinterpret_cast<const float *>(arrays[0].data);
+  const Tensor weights = *model.state("w");
+  const float *w = weights.as<float>();
+  double sum = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    double total = 0, label = 0;
+    for (int c = 0; c < 4; ++c) {
+      double score = 0;
+      for (int f = 0; f < 3; ++f)
+        score += double(x[n * 3 + f]) * double(w[c * 3 + f]);
+      total += std::exp(score);
+      if (c == n % 4)
+        label = score;
+    }
+    sum += std::log(total) - label;
+  }
+  return sum / double(count);
+}
+
+TEST(Evaluator, PaddingDoesNotCount) {
+  ToyModel model;
+  teach(model);
+  for (int64_t count : {1, 3, 4, 5, 11}) {
+    StatusOr<EvalResult> result = evaluate(model, toyData(model, count));
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->samples, count);
+    EXPECT_EQ(result->leftOut, 0);
+    // Sample losses are fp32.
+    EXPECT_NEAR(result->loss, expectedLoss(model, count), 1e-6);
+  }
+}
+
+TEST(Evaluator, AccuracyIsTheShareOfArgmaxThatIsTheLabel) {
+  ToyModel model;
+  teach(model);
+  // Classes 2 and 3 are told by their features; 0 and 1 tie, and class 0 wins.
+  StatusOr<EvalResult> result = evaluate(model, toyData(model, 12));
+  EXPECT_DOUBLE_EQ(*result->accuracy, 0.75);
+}
+
+TEST(Evaluator, NaNIsNoPrediction) {
+  ToyModel model;
+  Tensor w = Tensor::zeros(DType::F32, {4, 3});
+  for (int i = 0; i < 12; ++i)
+    w.as<float>()[i] = NAN;
+  ASSERT_TRUE(model.setState("w", w).ok());
+  EXPECT_EQ(*evaluate(model, toyData(model, 8))->accuracy, 0.0);
+}
+
+TEST(Evaluator, IgnoredLabelsAreNoTermsOfTheMean) {
+  ToyModel model;
+  teach(model);
+  model.description.recipe = "{\"ignore_index\":1}";
+  StatusOr<EvalResult> result = evaluate(model, toyData(model, 8));
+  // Of classes 0, 2 and 3 all are right.
+  EXPECT_DOUBLE_EQ(*result->accuracy, 1.0);
+}
+
+TEST(Evaluator, RegressionHasNoAccuracy) {
+  ToyModel model;
+  model.description.loss = "mse";
+  EXPECT_FALSE(evaluate(model, toyData(model, 4))->accuracy.has_value());
+}
+
+TEST(Evaluator, LeavesOutTheRestWithoutALossPerSample) {
+  ToyModel model;
+  Port &losses = model.description.functions["eval"].outputs[0];
+  losses = {"loss", "loss", DType::F32, {}};
+  ASSERT_TRUE(model.run("step").ok()); // makes the output "loss"
+  StatusOr<EvalResult> result = evaluate(model, toyData(model, 11));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->samples, 8);
+  EXPECT_EQ(result->leftOut, 3);
+}
+
+TEST(Evaluator, NeedsTheFunction) {
+  ToyModel model;
+  const Dataset data = toyData(model, 4);
+  model.description.functions.erase("eval");
+  expectFailure(evaluate(model, data).status(), StatusCode::Unsupported,
+                "'eval'");
+}
+
+} // namespace
+} // namespace mpc::runtime::train

@@ -1,0 +1,422 @@
+// The loop: its arithmetic, its metrics, its ends, and exact resumption.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/Checkpoint.h"
+#include "runtime/train/Trainer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace mpc::runtime::train {
+namespace {
+
+using nlohmann::json;
+
+struct Recorder : TrainObserver {
+  void started(const StartReport &report) override { start = report; }
+  void stepped(const StepReport &report) override {
+    steps.push_back(report);
+    if (onStep)
+      onStep(report);
+  }
+  void evaluated(int64_t, int64_t epoch, const EvalResult &) override {
+    evaluations.push_back(epoch);
+  }
+  void checkpointed(int64_t step, const std::string &) override {
+    saves.push_back(step);
+  }
+  void note(std::string_view text) override { notes.emplace_back(text); }
+
+  StartReport start;
+  std::vector<StepReport> steps;
+  std::vector<int64_t> evaluations, saves;
+  std::vector<std::string> notes;
+  std::function<void(const StepReport &)> onStep;
+};
+
+std::vector<json> readLines(const std::string &path) {
+  std::vector<json> lines;
+  std::stringstream text(readFile(path));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(json::parse(line));
+  return lines;
+}
+
+/// Everything a run leaves in the model.
+std::vector<std::vector<std::byte>> stateOf(ToyModel &model) {
+  std::vector<std::vector<std::byte>> state;
+  for (const Port &port : model.info().state)
+    if (port.role != "derived")
+      state.push_back(model.state(port.name)->bytes);
+  return state;
+}
+
+class Trainer : public testing::Test {
+protected:
+  Trainer() {
+    options.schedule.learningRate = 0.05;
+    options.seed = 3;
+  }
+  ~Trainer() override { setFaultHook(nullptr); }
+
+  StatusOr<TrainResult> run(ToyModel &model, int64_t samples = 20,
+                            const Dataset *evalData = nullptr) {
+    recorder = Recorder();
+    return train(model, toyData(model, samples), evalData, options, &recorder,
+                 &stop);
+  }
+
+  TemporaryDirectory directory;
+  TrainOptions options;
+  Recorder recorder;
+  std::atomic<int> stop{0};
+};
+
+TEST_F(Trainer, LearnsAndReports) {
+  ToyModel model;
+  options.epochs = 30;
+  const Dataset data = toyData(model, 20);
+  StatusOr<TrainResult> result = run(model, 20, &data);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 150);
+  EXPECT_EQ(result->epochs, 30);
+  EXPECT_EQ(result->samples, 600);
+  EXPECT_EQ(result->skipped, 0);
+  EXPECT_LT(result->finalLoss, recorder.steps[0].loss);
+  EXPECT_GT(*result->evaluation->accuracy, 0.7);
+  EXPECT_GT(result->medianStepMs, 0);
+  EXPECT_GT(result->peakMemoryBytes, size_t(1) << 20);
+  EXPECT_EQ(recorder.start.totalSteps, 150);
+  EXPECT_EQ(recorder.start.memoryBytes, 1234u);
+  EXPECT_EQ(recorder.evaluations.size(), 30u);
+}
+
+TEST_F(Trainer, EpochsHaveEverySampleOnceInOtherOrders) {
+  ToyModel model;
+  options.epochs = 2;
+  ASSERT_TRUE(run(model).ok());
+  const auto &seen = model.firstFeatures;
+  ASSERT_EQ(seen.size(), 40u);
+  const std::vector<float> first(seen.begin(), seen.begin() + 20);
+  const std::vector<float> second(seen.begin() + 20, seen.end());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(std::set<float>(first.begin(), first.end()).size(), 20u);
+  EXPECT_EQ(std::set<float>(second.begin(), second.end()).size(), 20u);
+}
+
+TEST_F(Trainer, WithoutShufflingTheOrderIsThatOfTheFile) {
+  ToyModel model;
+  options.shuffle = false;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_TRUE(
+      std::is_sorted(model.firstFeatures.begin(), model.firstFeatures.end()));
+}
+
+TEST_F(Trainer, DropsTheRestOfAnEpochAndSaysSo) {
+  ToyModel model;
+  StatusOr<TrainResult> result = run(model, 23);
+  EXPECT_EQ(result->steps, 5);
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_NE(recorder.notes[0].find("leaves out 3 of 23"), std::string::npos);
+}
+
+TEST_F(Trainer, KeepsTheRestOfAnEpochFilledUp) {
+  ToyModel model;
+  options.lastBatch = LastBatch::Keep;
+  StatusOr<TrainResult> result = run(model, 23);
+  EXPECT_EQ(result->steps, 6);
+  const auto &seen = model.firstFeatures;
+  EXPECT_EQ(std::set<float>(seen.begin(), seen.end()).size(), 23u);
+  EXPECT_EQ(seen[23], seen[0]);
+  EXPECT_TRUE(recorder.notes.empty());
+}
+
+TEST_F(Trainer, RefusesDataThatFillNoStep) {
+  ToyModel model;
+  expectFailure(run(model, 3).status(), StatusCode::InvalidInput,
+                "the data has 3 samples, one step takes 4");
+}
+
+TEST_F(Trainer, AccumulatingTwoBatchesIsOneOfTwiceTheSize) {
+  ToyModel model(/*accumulate=*/2);
+  options.shuffle = false;
+  StatusOr<TrainResult> result = run(model, 20);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 2); // of 8 samples each, 4 left out
+  EXPECT_EQ(recorder.steps[1].microStep, 4);
+  EXPECT_EQ(recorder.steps[1].samples, 16);
+  EXPECT_EQ(model.learningRates.size(), 2u);
+  // Weights are zero at first: every class is equally likely.
+  EXPECT_NEAR(recorder.steps[0].loss, std::log(4.0), 1e-6);
+}
+
+TEST_F(Trainer, StopsAtMaxStepsWithinAnEpoch) {
+  ToyModel model;
+  options.maxSteps = 7;
+  const Dataset data = toyData(model, 20);
+  StatusOr<TrainResult> result = run(model, 20, &data);
+  EXPECT_EQ(result->steps, 7);
+  EXPECT_EQ(result->epochs, 1);
+  EXPECT_EQ(recorder.evaluations, (std::vector<int64_t>{0, 1}));
+}
+
+TEST_F(Trainer, SkippedStepsDoNotCountForTheSchedule) {
+  ToyModel model;
+  options.maxSteps = 4;
+  options.schedule = {ScheduleKind::Linear, 1.0, 0.0, 0};
+  model.disturb = [](int64_t attempt, double &, bool &finite) {
+    finite = attempt != 2;
+  };
+  StatusOr<TrainResult> result = run(model);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->skipped, 1);
+  EXPECT_EQ(model.learningRates,
+            (std::vector<float>{1.0f, 0.75f, 0.75f, 0.5f}));
+  EXPECT_TRUE(recorder.steps[1].skipped);
+  EXPECT_EQ(recorder.steps[3].skippedTotal, 1);
+  EXPECT_EQ(*model.state("updates")->as<int64_t>(), 3);
+}
+
+TEST_F(Trainer, EndsWhenTheLossStaysNotFinite) {
+  ToyModel model;
+  options.epochs = 100;
+  options.maxNonfinite = 3;
+  options.metrics = directory / "m.jsonl";
+  model.disturb = [](int64_t attempt, double &loss, bool &) {
+    if (attempt == 2 || attempt >= 5)
+      loss = NAN;
+  };
+  expectFailure(run(model).status(), StatusCode::Numeric,
+                "step 7: the loss has not been finite for 3 steps");
+  const std::vector<json> lines = readLines(options.metrics);
+  EXPECT_EQ(lines[2]["loss"], "nan");
+  EXPECT_EQ(lines.back()["event"], "end");
+  EXPECT_EQ(lines.back()["exit_code"], 7);
+}
+
+TEST_F(Trainer, SkippedStepsMayHaveAnyLoss) {
+  ToyModel model;
+  options.maxSteps = 20;
+  options.maxNonfinite = 3;
+  model.disturb = [](int64_t attempt, double &loss, bool &finite) {
+    finite = attempt > 10;
+    loss = finite ? loss : INFINITY;
+  };
+  EXPECT_TRUE(run(model).ok());
+}
+
+TEST_F(Trainer, EndsWhenEveryStepIsSkipped) {
+  ToyModel model;
+  options.maxSteps = 1000;
+  options.maxSkipped = 5;
+  model.disturb = [](int64_t, double &, bool &finite) { finite = false; };
+  expectFailure(run(model).status(), StatusCode::Numeric,
+                "step 5: 5 steps in a row were skipped");
+}
+
+TEST_F(Trainer, WritesTheDocumentedMetrics) {
+  ToyModel model;
+  options.metrics = directory / "m.jsonl";
+  options.version = "1.2.3";
+  const Dataset data = toyData(model, 20);
+  ASSERT_TRUE(run(model, 20, &data).ok());
+  const std::string text = readFile(options.metrics);
+  const std::vector<json> lines = readLines(options.metrics);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines[0]["event"], "start");
+  EXPECT_EQ(lines[0]["version"], "1.2.3");
+  EXPECT_EQ(lines[0]["seed"], 3);
+  EXPECT_EQ(lines[0]["model"], "00000000000000aa");
+  EXPECT_TRUE(lines[0]["resumed_from"].is_null());
+  EXPECT_NE(text.find("{\"event\":\"train\",\"step\":1,\"micro_step\":1,"
+                      "\"epoch\":0,\"samples\":4,\"loss\":1.38629436,"
+                      "\"lr\":0.05,\"grad_norm\":"),
+            std::string::npos)
+      << text;
+  for (const char *key :
+       {"event", "step", "micro_step", "epoch", "samples", "loss", "lr",
+        "grad_norm", "loss_scale", "skipped", "skipped_total", "step_ms"})
+    EXPECT_TRUE(lines[1].contains(key)) << key;
+  EXPECT_EQ(lines[1]["loss_scale"], 65536);
+  EXPECT_EQ(lines[6]["event"], "eval");
+  EXPECT_TRUE(lines[6]["eval_accuracy"].is_number());
+  EXPECT_EQ(lines[7]["event"], "end");
+  EXPECT_EQ(lines[7]["exit_code"], 0);
+}
+
+TEST_F(Trainer, DoublePrecisionHasSeventeenDigits) {
+  ToyModel model;
+  model.description.precision = "64-true";
+  options.metrics = directory / "m.jsonl";
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_NE(readFile(options.metrics).find("\"lr\":0.050000000000000003"),
+            std::string::npos);
+}
+
+TEST_F(Trainer, SavesAtTheEndOfEachEpoch) {
+  ToyModel model;
+  options.epochs = 3;
+  options.checkpointDir = directory / "c";
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(recorder.saves, (std::vector<int64_t>{5, 10, 15}));
+}
+
+TEST_F(Trainer, SavesEverySoManyStepsAndAtTheEnd) {
+  ToyModel model;
+  options.maxSteps = 8;
+  options.checkpointEvery = 3;
+  options.checkpointDir = directory / "c";
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(recorder.saves, (std::vector<int64_t>{3, 6, 8}));
+}
+
+/// Trains `total` steps in one go and in two runs with a break after
+/// `first`, and compares every bit of state and every loss.
+void expectExactResume(TrainOptions options, int64_t accumulate, int64_t first,
+                       int64_t total, const std::string &directory) {
+  const auto disturb = [](int64_t base) {
+    return [base](int64_t attempt, double &, bool &finite) {
+      finite = (base + attempt) % 5 != 0;
+    };
+  };
+  Recorder whole, before, after;
+  options.maxSteps = total;
+  ToyModel reference(accumulate);
+  reference.disturb = disturb(0);
+  ASSERT_TRUE(
+      train(reference, toyData(reference, 50), nullptr, options, &whole).ok());
+
+  options.checkpointDir = directory;
+  options.maxSteps = first;
+  ToyModel halfway(accumulate);
+  halfway.disturb = disturb(0);
+  ASSERT_TRUE(
+      train(halfway, toyData(halfway, 50), nullptr, options, &before).ok());
+
+  options.maxSteps = total;
+  options.resume = "auto";
+  ToyModel resumed(accumulate);
+  resumed.disturb = disturb(first);
+  StatusOr<TrainResult> result =
+      train(resumed, toyData(resumed, 50), nullptr, options, &after);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(after.start.firstStep, first);
+  EXPECT_EQ(stateOf(resumed), stateOf(reference)) << first;
+  ASSERT_EQ(int64_t(after.steps.size()), total - first);
+  for (size_t i = 0; i < after.steps.size(); ++i) {
+    const StepReport &a = after.steps[i];
+    const StepReport &b = whole.steps[size_t(first) + i];
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.step, b.step);
+    EXPECT_EQ(a.samples, b.samples);
+    EXPECT_EQ(a.epoch, b.epoch);
+    EXPECT_EQ(a.skippedTotal, b.skippedTotal);
+  }
+}
+
+TEST_F(Trainer, ResumesExactlyFromAnyStep) {
+  for (int64_t first : {1, 5, 11, 12, 13, 24, 30}) {
+    TemporaryDirectory run;
+    expectExactResume(options, 1, first, 36, run / "c");
+  }
+}
+
+TEST_F(Trainer, ResumesExactlyWithAccumulation) {
+  for (int64_t first : {1, 6, 7}) {
+    TemporaryDirectory run;
+    expectExactResume(options, 2, first, 18, run / "c");
+  }
+}
+
+TEST_F(Trainer, ResumeOfAFinishedRunOnlyEvaluates) {
+  options.checkpointDir = directory / "c";
+  options.metrics = directory / "m.jsonl";
+  ToyModel model;
+  ASSERT_TRUE(run(model).ok());
+  options.resume = "auto";
+  const Dataset data = toyData(model, 20);
+  StatusOr<TrainResult> result = run(model, 20, &data);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->steps, 5);
+  EXPECT_TRUE(recorder.steps.empty());
+  EXPECT_TRUE(result->evaluation.has_value());
+  EXPECT_TRUE(std::isnan(result->finalLoss));
+}
+
+TEST_F(Trainer, DoesNotTouchAnEarlierRunsCheckpointsUnasked) {
+  options.checkpointDir = directory / "c";
+  ToyModel model;
+  ASSERT_TRUE(run(model).ok());
+  expectFailure(run(model).status(), StatusCode::Usage,
+                "--resume auto or choose another");
+}
+
+TEST_F(Trainer, ResumeByPathFailsWithTheCheckpointCode) {
+  options.resume = directory / "none";
+  ToyModel model;
+  expectFailure(run(model).status(), StatusCode::Checkpoint,
+                "missing or unreadable");
+  options.resume = "auto";
+  expectFailure(run(model).status(), StatusCode::Usage, "--checkpoint-dir");
+}
+
+TEST_F(Trainer, StopsAfterAStepAndSavesOnASignal) {
+  ToyModel model;
+  options.epochs = 100;
+  options.checkpointDir = directory / "c";
+  options.metrics = directory / "m.jsonl";
+  recorder = Recorder();
+  recorder.onStep = [&](const StepReport &report) {
+    if (report.step == 7)
+      stop = 15;
+  };
+  StatusOr<TrainResult> result =
+      train(model, toyData(model, 20), nullptr, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->stopSignal, 15);
+  EXPECT_EQ(result->steps, 7);
+  EXPECT_EQ(recorder.saves.back(), 7);
+  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 143);
+}
+
+TEST_F(Trainer, GoesOnWhenACheckpointCannotBeWritten) {
+  ToyModel model;
+  options.epochs = 2;
+  options.checkpointDir = directory / "c";
+  options.metrics = directory / "m.jsonl";
+  setFaultHook([](std::string_view change, const std::string &) {
+    return change == "write" ? ENOSPC : 0;
+  });
+  StatusOr<TrainResult> result = run(model);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 10);
+  expectFailure(result->deferred, StatusCode::IO, "No space left");
+  EXPECT_TRUE(recorder.saves.empty());
+  // After each epoch, and once more at the end.
+  EXPECT_EQ(recorder.notes.size(), 3u);
+  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 5);
+}
+
+TEST_F(Trainer, RefusesScalarsItDoesNotKnow) {
+  ToyModel model;
+  model.description.functions["step"].inputs.push_back(
+      {"beta", "scalar", DType::F32, {}});
+  expectFailure(run(model).status(), StatusCode::Unsupported, "'beta'");
+}
+
+TEST_F(Trainer, RefusesAnArtifactWithoutTraining) {
+  ToyModel model;
+  const Dataset data = toyData(model, 20);
+  model.description.functions.erase("step");
+  model.description.functions.erase("update");
+  expectFailure(train(model, data, nullptr, options).status(),
+                StatusCode::Unsupported, "compile it with a loss");
+}
+
+} // namespace
+} // namespace mpc::runtime::train
