@@ -42,6 +42,9 @@ if not os.path.exists(venv_python):
     venv_python = sys.executable
 config.substitutions.append(("%python", venv_python))
 config.substitutions.append(("%root", config.mpc_source_root))
+config.substitutions.append(
+    ("%runtime", os.path.join(config.mpc_binary_root, "lib/libmpc_runtime.so"))
+)
 config.substitutions.append(("%mlir_include", config.mlir_include_dir))
 config.substitutions.append(
     ("%data", os.path.join(config.test_source_root, "data"))

@@ -1,0 +1,88 @@
+// Builds artifacts for tests without the compiler: a plan put together in code,
+// and kernels from a shared object that a C compiler made.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_RUNTIME_ARTIFACTBUILDER_H
+#define MPC_TEST_RUNTIME_ARTIFACTBUILDER_H
+
+#include "runtime/Artifact.h"
+#include "runtime/Tensor.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace mpc::runtime::test {
+
+using Json = nlohmann::json;
+using Bytes = std::vector<std::byte>;
+
+/// The shared object of Kernels.c.
+Bytes kernelLibrary();
+
+/// The smallest ELF shared object: a header and no sections.
+Bytes emptyLibrary();
+
+/// `library` with the three sections of an artifact appended and the digest
+/// set.
+Bytes appendSections(Bytes library, const std::string &plan, const Bytes &data);
+
+/// Sets the digest of an artifact whose bytes were changed.
+void setDigest(Bytes &artifact);
+
+/// A one-dimensional or shaped tensor of f32 from values.
+Tensor floats(Shape shape, const std::vector<float> &values);
+
+class ArtifactBuilder;
+
+/// A function under construction. Every call that makes a buffer gives its
+/// index, for use in steps.
+class FunctionBuilder {
+public:
+  size_t arena(DType type, const Shape &shape);
+  size_t input(const std::string &name, DType type, const Shape &shape);
+  size_t state(const std::string &name);
+  size_t constant(const Tensor &value);
+  void output(const std::string &name, size_t buffer);
+  /// Appends a step; its name defaults to its op.
+  void step(Json step);
+  /// launch of `kernel` over [0, extent).
+  void launch(const std::string &kernel, std::vector<size_t> args,
+              int64_t extent, int64_t grain);
+
+private:
+  friend class ArtifactBuilder;
+  FunctionBuilder(ArtifactBuilder &artifact, Json &json)
+      : artifact(artifact), json(json) {}
+  size_t buffer(const char *space, DType type, const Shape &shape,
+                const char *key, int64_t value);
+
+  ArtifactBuilder &artifact;
+  Json &json;
+};
+
+class ArtifactBuilder {
+public:
+  ArtifactBuilder();
+
+  void state(const std::string &name, const Tensor &initial,
+             const std::string &role = "parameter");
+  void filledState(const std::string &name, DType type, const Shape &shape,
+                   double fill, const std::string &role = "parameter");
+  FunctionBuilder function(const std::string &name);
+
+  /// The whole file, over the kernels of Kernels.c.
+  Bytes build() const;
+  std::shared_ptr<const Artifact> open() const;
+
+  Json plan;
+  Bytes data;
+
+private:
+  friend class FunctionBuilder;
+  int64_t addData(const Tensor &value);
+};
+
+} // namespace mpc::runtime::test
+
+#endif // MPC_TEST_RUNTIME_ARTIFACTBUILDER_H

@@ -1,0 +1,119 @@
+// The C API, used as a C program would.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/mpc.h"
+#include "test/runtime/ArtifactBuilder.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+Bytes artifactBytes() {
+  ArtifactBuilder builder;
+  builder.state("w", floats({2}, {1, 2}));
+  FunctionBuilder f = builder.function("eval");
+  size_t x = f.input("x", DType::F32, {2});
+  size_t sum = f.arena(DType::F32, {2});
+  f.launch("add", {x, f.state("w"), sum}, 2, 1);
+  f.output("sum", sum);
+  return builder.build();
+}
+
+class CAPI : public ::testing::Test {
+protected:
+  void SetUp() override {
+    Bytes bytes = artifactBytes();
+    mpc_artifact *artifact = nullptr;
+    ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
+              nullptr);
+    mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
+    options.threads = 1;
+    ASSERT_EQ(mpc_session_create(artifact, &options, &session), nullptr);
+    mpc_artifact_close(artifact); // the session keeps it
+  }
+  void TearDown() override { mpc_session_free(session); }
+
+  /// The code of a status, which is freed.
+  static mpc_status_code code(mpc_status *status) {
+    mpc_status_code code = mpc_status_get_code(status);
+    EXPECT_EQ(status == nullptr, *mpc_status_message(status) == '\0');
+    mpc_status_free(status);
+    return code;
+  }
+
+  mpc_session *session = nullptr;
+};
+
+TEST_F(CAPI, RunsAFunction) {
+  float x[2] = {10, 20}, sum[2] = {};
+  ASSERT_EQ(code(mpc_session_set_input(session, "eval", "x", x, sizeof(x))),
+            MPC_OK);
+  ASSERT_EQ(code(mpc_session_run(session, "eval")), MPC_OK);
+  ASSERT_EQ(
+      code(mpc_session_get_output(session, "eval", "sum", sum, sizeof(sum))),
+      MPC_OK);
+  EXPECT_EQ(sum[0], 11);
+  EXPECT_EQ(sum[1], 22);
+}
+
+TEST_F(CAPI, DescribesStateInputsAndOutputs) {
+  ASSERT_EQ(mpc_session_state_count(session), 1u);
+  mpc_tensor_info info = MPC_TENSOR_INFO_INIT;
+  ASSERT_EQ(code(mpc_session_state_info(session, 0, &info)), MPC_OK);
+  EXPECT_STREQ(info.name, "w");
+  EXPECT_STREQ(info.role, "parameter");
+  EXPECT_EQ(info.type, MPC_F32);
+  ASSERT_EQ(info.rank, 1u);
+  EXPECT_EQ(info.shape[0], 2);
+  EXPECT_EQ(info.bytes, 8u);
+  EXPECT_EQ(mpc_session_input_count(session, "eval"), 1u);
+  EXPECT_EQ(mpc_session_output_count(session, "eval"), 1u);
+  EXPECT_EQ(mpc_session_output_count(session, "none"), 0u);
+  ASSERT_EQ(code(mpc_session_input_info(session, "eval", 0, &info)), MPC_OK);
+  EXPECT_STREQ(info.name, "x");
+  EXPECT_EQ(code(mpc_session_output_info(session, "eval", 1, &info)),
+            MPC_USAGE);
+}
+
+TEST_F(CAPI, FillsOnlyTheFieldsAnOlderCallerKnows) {
+  mpc_tensor_info info = MPC_TENSOR_INFO_INIT;
+  info.struct_size = offsetof(mpc_tensor_info, role);
+  ASSERT_EQ(code(mpc_session_state_info(session, 0, &info)), MPC_OK);
+  EXPECT_STREQ(info.name, "w");
+  EXPECT_EQ(info.role, nullptr);
+  EXPECT_EQ(info.struct_size, offsetof(mpc_tensor_info, role));
+}
+
+TEST_F(CAPI, ReadsAndReplacesState) {
+  float w[2] = {7, 8};
+  ASSERT_EQ(code(mpc_session_set_state(session, "w", w, sizeof(w))), MPC_OK);
+  ASSERT_EQ(code(mpc_session_derive(session)), MPC_OK);
+  float read[2] = {};
+  ASSERT_EQ(code(mpc_session_get_state(session, "w", read, sizeof(read))),
+            MPC_OK);
+  EXPECT_EQ(read[1], 8);
+  EXPECT_GT(mpc_session_memory_bytes(session), 0u);
+}
+
+TEST_F(CAPI, ReportsErrorsWithTheirCodes) {
+  float x[2] = {};
+  EXPECT_EQ(code(mpc_session_run(session, "eval")), MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_set_input(session, "eval", "x", x, 4)),
+            MPC_INVALID_INPUT);
+  EXPECT_EQ(code(mpc_session_get_state(session, "w", x, 4)), MPC_INVALID_INPUT);
+  EXPECT_EQ(code(mpc_session_set_state(session, "v", x, 8)), MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_run(nullptr, "eval")), MPC_USAGE);
+  mpc_artifact *artifact = nullptr;
+  EXPECT_EQ(code(mpc_artifact_open("/nonexistent.mpc", &artifact)), MPC_IO);
+  EXPECT_EQ(code(mpc_artifact_open_bytes("text", 4, &artifact)),
+            MPC_INVALID_INPUT);
+  EXPECT_EQ(artifact, nullptr);
+}
+
+TEST(CAPIVersion, IsThatOfTheProject) { EXPECT_STREQ(mpc_version(), "0.1.0"); }
+
+} // namespace

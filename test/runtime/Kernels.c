@@ -1,0 +1,52 @@
+// Kernels as the compiler would emit them, for plans put together by tests.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdint.h>
+
+// out[i] = a[i] + b[i]
+void add(void *const *args, int64_t begin, int64_t end) {
+  const float *a = args[0], *b = args[1];
+  float *out = args[2];
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = a[i] + b[i];
+}
+
+// weight[i] -= rate[0] * gradient[i]
+void sgd(void *const *args, int64_t begin, int64_t end) {
+  float *weight = args[0];
+  const float *gradient = args[1], *rate = args[2];
+  for (int64_t i = begin; i < end; ++i)
+    weight[i] -= rate[0] * gradient[i];
+}
+
+// finite[0] = every value[i] is finite. Takes all of its extent in one slice.
+void all_finite(void *const *args, int64_t begin, int64_t end) {
+  const float *value = args[0];
+  uint8_t *finite = args[1];
+  finite[0] = 1;
+  for (int64_t i = begin; i < end; ++i)
+    if (!(value[i] - value[i] == 0))
+      finite[0] = 0;
+}
+
+// visits[i] counts how often index i was given, starts[i] where slices began.
+void count_visits(void *const *args, int64_t begin, int64_t end) {
+  int32_t *visits = args[0], *starts = args[1];
+  starts[begin] += 1;
+  for (int64_t i = begin; i < end; ++i)
+    visits[i] += 1;
+}
+
+// out = max(accumulator + bias[column], 0); args: bias, out, number of columns.
+void bias_relu(void *const *args, int64_t row_begin, int64_t row_end,
+               int64_t col_begin, int64_t col_end, int64_t ld) {
+  const float *accumulator = args[0], *bias = args[1];
+  float *out = args[2];
+  int64_t columns = *(const int64_t *)args[3];
+  for (int64_t row = row_begin; row < row_end; ++row)
+    for (int64_t col = col_begin; col < col_end; ++col) {
+      float value = accumulator[(row - row_begin) * ld + col - col_begin];
+      value += bias[col];
+      out[row * columns + col] = value > 0 ? value : 0;
+    }
+}

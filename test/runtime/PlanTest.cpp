@@ -1,0 +1,220 @@
+// Parsing and checking plans: each rule, and a storm of wrong values.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/runtime/ArtifactBuilder.h"
+
+#include <gtest/gtest.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// A plan with one of every kind of thing.
+ArtifactBuilder fullPlan() {
+  ArtifactBuilder builder;
+  builder.state("w", floats({4, 3}, std::vector<float>(12, 1)));
+  builder.filledState("kernel", DType::F32, {2, 3, 1, 1}, 0.5);
+  FunctionBuilder f = builder.function("step");
+  size_t x = f.input("x", DType::F32, {2, 4});
+  size_t image = f.input("image", DType::F32, {1, 2, 2, 3});
+  size_t columns = f.constant(Tensor::zeros(DType::I64, {}));
+  size_t y = f.arena(DType::F32, {2, 3});
+  size_t z = f.arena(DType::F32, {2, 3});
+  size_t p = f.arena(DType::I1, {});
+  size_t c = f.arena(DType::F32, {1, 2, 2, 2});
+  f.step({{"op", "matmul"},
+          {"a", x},
+          {"b", f.state("w")},
+          {"c", y},
+          {"batch", 1},
+          {"m", 2},
+          {"n", 3},
+          {"k", 4},
+          {"trans_a", false},
+          {"trans_b", false},
+          {"lda", 4},
+          {"ldb", 3},
+          {"ldc", 3},
+          {"stride_a", 0},
+          {"stride_b", 0},
+          {"stride_c", 0},
+          {"alpha", 1},
+          {"tile_m", 2},
+          {"tile_n", 3},
+          {"epilogue", nullptr}});
+  f.step({{"op", "conv"},
+          {"kind", "forward"},
+          {"x", image},
+          {"w", f.state("kernel")},
+          {"y", nullptr},
+          {"batch", 1},
+          {"groups", 1},
+          {"in_channels", 3},
+          {"out_channels", 2},
+          {"in_spatial", {2, 2}},
+          {"out_spatial", {2, 2}},
+          {"kernel", {1, 1}},
+          {"strides", {1, 1}},
+          {"dilations", {1, 1}},
+          {"pads_begin", {0, 0}},
+          {"pads_end", {0, 0}},
+          {"epilogue", {{"kernel", "bias_relu"}, {"args", {x, c, columns}}}}});
+  f.launch("all_finite", {y, p}, 6, 6);
+  f.step(
+      {{"op", "if"},
+       {"predicate", p},
+       {"then", {{{"op", "copy"}, {"name", "copy"}, {"src", y}, {"dst", z}}}}});
+  f.output("z", z);
+  return builder;
+}
+
+Status check(const ArtifactBuilder &builder) {
+  return parsePlan(builder.plan.dump(),
+                   static_cast<int64_t>(builder.data.size()))
+      .status();
+}
+
+/// The message for fullPlan with the value at a JSON pointer replaced.
+std::string refusal(const std::string &pointer, const Json &value) {
+  ArtifactBuilder builder = fullPlan();
+  builder.plan[Json::json_pointer(pointer)] = value;
+  Status status = check(builder);
+  EXPECT_EQ(status.getCode(), StatusCode::InvalidInput);
+  return status.message();
+}
+
+#define EXPECT_REFUSED(pointer, value, expected)                               \
+  EXPECT_NE(refusal(pointer, value).find(expected), std::string::npos)         \
+      << refusal(pointer, value)
+
+const std::string kStep = "/functions/step";
+
+TEST(Plan, AcceptsEveryKindOfStep) {
+  Status status = check(fullPlan());
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Plan, ReportsWhereAFieldIsWrong) {
+  EXPECT_REFUSED(kStep + "/steps/0/m", "two",
+                 "plan.functions.step.steps[0]: 'm' is not a 64-bit integer");
+  EXPECT_REFUSED("/state/0/type", "f8", "unknown element type 'f8'");
+  EXPECT_REFUSED("/state/0/surprise", 1, "unknown field 'surprise'");
+  EXPECT_REFUSED(kStep + "/steps/2/op", "jump", "unknown step 'jump'");
+}
+
+TEST(Plan, ChecksStateAgainstTheDataSection) {
+  EXPECT_REFUSED("/state/0/init/offset", 1 << 20, "outside the data section");
+  EXPECT_REFUSED("/state/0/init/offset", -64, "not aligned");
+  EXPECT_REFUSED("/state/0/init/bytes", 44, "another size");
+  EXPECT_REFUSED("/state/0/role", "pet", "unknown role 'pet'");
+  EXPECT_REFUSED("/state/1/name", "w", "two of that name");
+}
+
+TEST(Plan, ChecksBuffersAgainstTheirMemory) {
+  EXPECT_REFUSED(kStep + "/arena_bytes", 16, "reaches outside its memory");
+  EXPECT_REFUSED(kStep + "/buffers/3/offset", 2, "not aligned to its type");
+  EXPECT_REFUSED(kStep + "/buffers/3/offset", INT64_MAX - 3,
+                 "outside its memory");
+  EXPECT_REFUSED(kStep + "/buffers/7/index", 9, "no such state variable");
+  EXPECT_REFUSED(kStep + "/buffers/1/index", 0, "not the memory of that input");
+  EXPECT_REFUSED(kStep + "/buffers/3/shape",
+                 Json::array({int64_t(1) << 40, int64_t(1) << 40}),
+                 "too large");
+  EXPECT_REFUSED(kStep + "/outputs/0/buffer", 99, "does not exist");
+}
+
+TEST(Plan, ChecksMatrixProducts) {
+  const std::string step = kStep + "/steps/0";
+  EXPECT_REFUSED(step + "/m", 3, "smaller than the step reads it");
+  EXPECT_REFUSED(step + "/k", 0, "out of range");
+  EXPECT_REFUSED(step + "/lda", 3, "strides of 'a' are impossible");
+  EXPECT_REFUSED(step + "/stride_b", -1, "strides of 'b' are impossible");
+  EXPECT_REFUSED(step + "/ldc", int64_t(1) << 60, "impossible");
+  EXPECT_REFUSED(step + "/tile_m", 0, "out of range");
+  EXPECT_REFUSED(step + "/c", nullptr, "either a result buffer or an epilogue");
+  EXPECT_REFUSED(step + "/c", 0, "writes to a constant or an input");
+  EXPECT_REFUSED(step + "/a", 5, "contractions take f32, bf16 and f16, not i1");
+  EXPECT_REFUSED(step + "/alpha", "big", "'alpha' is not a number");
+}
+
+TEST(Plan, ChecksThatBatchedResultsAreApart) {
+  ArtifactBuilder builder = fullPlan();
+  Json &step = builder.plan["functions"]["step"]["steps"][0];
+  step["m"] = 1;
+  step["batch"] = 2;
+  step["stride_a"] = 4;
+  step["stride_c"] = 3;
+  EXPECT_TRUE(check(builder).ok()) << check(builder).message();
+  step["stride_c"] = 2;
+  EXPECT_NE(check(builder).message().find("results of the batch overlap"),
+            std::string::npos);
+}
+
+TEST(Plan, ChecksConvolutions) {
+  const std::string step = kStep + "/steps/1";
+  EXPECT_REFUSED(step + "/out_spatial/0", 3, "output's extent is not what");
+  EXPECT_REFUSED(step + "/strides", Json::array({1}), "differ in length");
+  EXPECT_REFUSED(step + "/groups", 2, "multiple of the groups");
+  EXPECT_REFUSED(step + "/in_channels", 6, "another size");
+  EXPECT_REFUSED(step + "/w", nullptr, "operand 'w' is missing");
+  EXPECT_REFUSED(step + "/kind", "weight_grad", "takes no epilogue");
+  EXPECT_REFUSED(step + "/pads_begin/1", -1, "padding is out of range");
+  EXPECT_REFUSED(step + "/epilogue/args/0", 99, "does not exist");
+}
+
+TEST(Plan, ChecksTheOtherSteps) {
+  EXPECT_REFUSED(kStep + "/steps/2/grain", 0, "grain is not positive");
+  EXPECT_REFUSED(kStep + "/steps/2/args/0", 99, "does not exist");
+  EXPECT_REFUSED(kStep + "/steps/3/predicate", 3, "not one i1");
+  EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 5, "differ in type or size");
+  EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 3, "overlaps an operand");
+}
+
+TEST(Plan, RefusesDeepNestingAndBadText) {
+  ArtifactBuilder builder = fullPlan();
+  Json &steps = builder.plan["functions"]["step"]["steps"];
+  Json inner = steps[3];
+  for (int i = 0; i < 100; ++i)
+    inner = {{"op", "if"}, {"name", ""}, {"predicate", 5}, {"then", {inner}}};
+  steps[3] = inner;
+  EXPECT_NE(check(builder).message().find("nested too deeply"),
+            std::string::npos);
+  for (const std::string &text :
+       {std::string(), std::string("{"), std::string(200000, '['),
+        std::string("{\"format\": 1e999}"), std::string("\xff\xfe")})
+    EXPECT_EQ(parsePlan(text, 0).status().getCode(), StatusCode::InvalidInput);
+}
+
+/// Whatever stands in place of any value of the plan, parsing ends with a plan
+/// or a clean refusal.
+TEST(Plan, AnyValueAnywhereIsHandled) {
+  const ArtifactBuilder original = fullPlan();
+  const Json flat = original.plan.flatten();
+  const std::vector<Json> values = {nullptr,
+                                    true,
+                                    0,
+                                    1,
+                                    -1,
+                                    7,
+                                    INT64_MAX,
+                                    INT64_MIN,
+                                    UINT64_MAX,
+                                    int64_t(1) << 31,
+                                    1e300,
+                                    "x",
+                                    "",
+                                    Json::array(),
+                                    Json::object(),
+                                    Json::array({1, -5, "y"})};
+  for (const auto &[pointer, old] : flat.items())
+    for (const Json &value : values) {
+      ArtifactBuilder builder = original;
+      builder.plan[Json::json_pointer(pointer)] = value;
+      Status status = check(builder);
+      ASSERT_TRUE(status.ok() || status.getCode() == StatusCode::InvalidInput)
+          << pointer;
+    }
+}
+
+} // namespace

@@ -1,0 +1,201 @@
+// Sessions over hand-made plans: state, inputs, steps of every kind, and the
+// errors of the interface.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Session.h"
+#include "test/runtime/ArtifactBuilder.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// A trainee of two parameters: `step` updates them by a gradient where that is
+/// finite, `eval` adds an input to them, `derive` copies them.
+ArtifactBuilder trainee() {
+  ArtifactBuilder builder;
+  builder.state("w", floats({2}, {1, 2}));
+  builder.filledState("rate", DType::F32, {1}, 0.5, "frozen");
+  builder.filledState("copy", DType::F32, {2}, 0, "derived");
+
+  FunctionBuilder step = builder.function("step");
+  size_t gradient = step.input("gradient", DType::F32, {2});
+  size_t finite = step.arena(DType::I1, {});
+  size_t w = step.state("w");
+  step.launch("all_finite", {gradient, finite}, 2, 2);
+  step.step({{"op", "if"},
+             {"predicate", finite},
+             {"then",
+              {{{"op", "launch"},
+                {"name", "update"},
+                {"kernel", "sgd"},
+                {"args", {w, gradient, step.state("rate")}},
+                {"extent", 2},
+                {"grain", 1}}}}});
+  step.output("finite", finite);
+  step.output("w", w);
+
+  FunctionBuilder eval = builder.function("eval");
+  size_t x = eval.input("x", DType::F32, {2});
+  size_t sum = eval.arena(DType::F32, {2});
+  eval.launch("add", {x, eval.state("w"), sum}, 2, 1);
+  eval.output("sum", sum);
+
+  FunctionBuilder derive = builder.function("derive");
+  derive.step({{"op", "copy"},
+               {"src", derive.state("w")},
+               {"dst", derive.state("copy")}});
+  return builder;
+}
+
+std::unique_ptr<Session> makeSession(const ArtifactBuilder &builder,
+                                     int threads = 1) {
+  SessionOptions options;
+  options.threads = threads;
+  auto session = Session::create(builder.open(), options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return session.ok() ? std::move(*session) : nullptr;
+}
+
+std::vector<float> values(const StatusOr<Tensor> &tensor) {
+  EXPECT_TRUE(tensor.ok()) << tensor.status().message();
+  if (!tensor.ok())
+    return {};
+  return {tensor->as<float>(), tensor->as<float>() + tensor->size()};
+}
+
+using Floats = std::vector<float>;
+
+TEST(Session, InitialisesStateAndDerivesFromIt) {
+  auto session = makeSession(trainee());
+  EXPECT_EQ(values(session->state("w")), (Floats{1, 2}));
+  EXPECT_EQ(values(session->state("rate")), (Floats{0.5}));
+  EXPECT_EQ(values(session->state("copy")), (Floats{1, 2}));
+  EXPECT_GT(session->memoryBytes(), 20u);
+}
+
+TEST(Session, RunsStepsInPlaceOnState) {
+  auto session = makeSession(trainee());
+  ASSERT_TRUE(session->setInput("step", "gradient", floats({2}, {2, 4})).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->state("w")), (Floats{0, 0}));
+  ASSERT_TRUE(session->run("step").ok()) << "inputs keep their values";
+  EXPECT_EQ(values(session->output("step", "w")), (Floats{-1, -2}));
+}
+
+TEST(Session, SkipsWhatAPredicateGuards) {
+  auto session = makeSession(trainee());
+  ASSERT_TRUE(
+      session->setInput("step", "gradient", floats({2}, {NAN, 4})).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->state("w")), (Floats{1, 2}));
+  EXPECT_EQ(*session->output("step", "finite")->as<uint8_t>(), 0);
+}
+
+TEST(Session, ReplacedStateIsDerivedAnew) {
+  auto session = makeSession(trainee());
+  ASSERT_TRUE(session->setState("w", floats({2}, {5, 6})).ok());
+  ASSERT_TRUE(session->derive().ok());
+  EXPECT_EQ(values(session->state("copy")), (Floats{5, 6}));
+}
+
+TEST(Session, OutputsAreGoneOnceAnotherFunctionRan) {
+  auto session = makeSession(trainee());
+  ASSERT_TRUE(session->setInput("eval", "x", floats({2}, {1, 1})).ok());
+  ASSERT_TRUE(session->setInput("step", "gradient", floats({2}, {0, 0})).ok());
+  EXPECT_EQ(session->output("eval", "sum").status().getCode(),
+            StatusCode::Usage);
+  ASSERT_TRUE(session->run("eval").ok());
+  EXPECT_EQ(values(session->output("eval", "sum")), (Floats{2, 3}));
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(session->output("eval", "sum").status().getCode(),
+            StatusCode::Usage);
+}
+
+TEST(Session, ReportsWrongNamesTypesAndSizes) {
+  auto session = makeSession(trainee());
+  Status status = session->run("fit");
+  EXPECT_EQ(status.getCode(), StatusCode::Usage);
+  EXPECT_EQ(status.message(),
+            "no function 'fit'; there is 'derive', 'eval', 'step'");
+  EXPECT_EQ(session->run("step").message(),
+            "input 'gradient' of 'step' was not set");
+  status = session->setInput("step", "gradient", floats({3}, {1, 2, 3}));
+  EXPECT_EQ(status.getCode(), StatusCode::InvalidInput);
+  EXPECT_EQ(status.message(), "input 'gradient' is f32 2, got f32 3");
+  EXPECT_EQ(session->setInput("step", "gradient", "abc", 3).message(),
+            "input 'gradient' has 8 bytes, got 3");
+  EXPECT_EQ(session->setInput("step", "y", floats({1}, {1})).message(),
+            "no input of 'step' called 'y'; there is 'gradient'");
+  EXPECT_EQ(session->state("v").status().message(),
+            "no state variable 'v'; there is 'w', 'rate', 'copy'");
+  EXPECT_EQ(session->setState("w", Tensor::zeros(DType::F64, {2})).getCode(),
+            StatusCode::InvalidInput);
+}
+
+TEST(Session, EverySliceRunsOnceOnAnyNumberOfThreads) {
+  constexpr int64_t extent = 1000;
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  builder.filledState("visits", DType::I32, {extent}, 0, "counter");
+  builder.filledState("starts", DType::I32, {extent}, 0, "counter");
+  f.launch("count_visits", {f.state("visits"), f.state("starts")}, extent, 7);
+  for (int threads : {1, 2, 3, 8}) {
+    auto session = makeSession(builder, threads);
+    ASSERT_TRUE(session->run("step").ok());
+    Tensor visits = *session->state("visits");
+    Tensor starts = *session->state("starts");
+    for (int64_t i = 0; i < extent; ++i) {
+      ASSERT_EQ(visits.as<int32_t>()[i], 1) << i;
+      ASSERT_EQ(starts.as<int32_t>()[i], i % 7 == 0) << i;
+    }
+  }
+}
+
+TEST(Session, MissingKernelIsRefusedAtCreation) {
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  f.launch("no_such_kernel", {}, 1, 1);
+  auto session = Session::create(builder.open(), SessionOptions());
+  EXPECT_EQ(session.status().getCode(), StatusCode::InvalidInput);
+  EXPECT_NE(session.status().message().find("no_such_kernel"),
+            std::string::npos);
+}
+
+TEST(Session, RefusesFeaturesTheMachineLacks) {
+  ArtifactBuilder builder = trainee();
+  builder.plan["target"]["cpu"] = "future";
+  builder.plan["target"]["features"].push_back("avx4096");
+  auto session = Session::create(builder.open(), SessionOptions());
+  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_EQ(session.status().message(),
+            "the artifact was compiled for future and needs CPU features this "
+            "machine lacks: avx4096; compile the model here (--target native), "
+            "or for a lower target (--target x86-64-v3)");
+}
+
+TEST(Session, RefusesDevicesThatAreNotThere) {
+  SessionOptions options;
+  options.device = "cuda";
+  auto session = Session::create(trainee().open(), options);
+  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_NE(session.status().message().find("use --device cpu"),
+            std::string::npos);
+  options.device = "abacus";
+  EXPECT_EQ(Session::create(trainee().open(), options).status().getCode(),
+            StatusCode::Usage);
+}
+
+TEST(Session, RefusesMoreMemoryThanThereIs) {
+  ArtifactBuilder builder = trainee();
+  builder.plan["functions"]["eval"]["arena_bytes"] = int64_t(1) << 60;
+  auto session = Session::create(builder.open(), SessionOptions());
+  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_NE(session.status().message().find("cannot allocate"),
+            std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,98 @@
+// What contraction tests share: random operands, and how far a result may be
+// from the float64 reference.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_RUNTIME_CPU_REFERENCE_H
+#define MPC_TEST_RUNTIME_CPU_REFERENCE_H
+
+#include "runtime/Session.h"
+#include "test/runtime/ArtifactBuilder.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace mpc::runtime::test {
+
+/// Values in (-1, 1), rounded to `type`.
+inline Tensor randomTensor(DType type, const Shape &shape, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Tensor tensor = Tensor::zeros(DType::F32, shape);
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.as<float>()[i] = uniform(random);
+  return *convert(tensor, type);
+}
+
+inline std::vector<double> toDoubles(const Tensor &tensor) {
+  Tensor wide = *convert(tensor, DType::F64);
+  return {wide.as<double>(), wide.as<double>() + wide.size()};
+}
+
+/// Half a unit in the last place, relative.
+inline double unitRoundoff(DType type) {
+  return type == DType::BF16 ? 0x1p-8 : type == DType::F16 ? 0x1p-11 : 0x1p-24;
+}
+
+/// A sum of products: its value, and that of the magnitudes, which bounds the
+/// rounding errors of any order of summation.
+struct DotProduct {
+  double value = 0, magnitude = 0;
+  int64_t terms = 0;
+
+  void add(double a, double b) {
+    value += a * b;
+    magnitude += std::fabs(a * b);
+    ++terms;
+  }
+  /// Largest distance of a result that was accumulated in fp32 and rounded to
+  /// `type` at the end.
+  double bound(DType type) const {
+    double accumulated = static_cast<double>(terms + 3) * 0x1p-24 * magnitude;
+    return accumulated + unitRoundoff(type) * (std::fabs(value) + accumulated) +
+           1e-30;
+  }
+};
+
+inline void expectClose(const Tensor &result,
+                        const std::vector<DotProduct> &expected) {
+  std::vector<double> values = toDoubles(result);
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_NEAR(values[i], expected[i].value, expected[i].bound(result.type))
+        << "element " << i;
+}
+
+/// Runs `function` once on `threads` threads and reads `output`.
+inline Tensor runOnce(const std::shared_ptr<const Artifact> &artifact,
+                      const std::string &output, int threads) {
+  SessionOptions options;
+  options.threads = threads;
+  auto session = Session::create(artifact, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok())
+    return {};
+  // Twice, so that what a first run leaves behind would show.
+  for (int i = 0; i < 2; ++i) {
+    Status status = (*session)->run("step");
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  auto result = (*session)->output("step", output);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? *result : Tensor();
+}
+
+/// Runs on 1, 2 and 3 threads, expects the same bits, and gives them.
+inline Tensor runOnThreads(const ArtifactBuilder &builder,
+                           const std::string &output) {
+  std::shared_ptr<const Artifact> artifact = builder.open();
+  Tensor result = runOnce(artifact, output, 1);
+  for (int threads : {2, 3})
+    EXPECT_EQ(runOnce(artifact, output, threads).bytes, result.bytes)
+        << threads << " threads give other bits than one";
+  return result;
+}
+
+} // namespace mpc::runtime::test
+
+#endif // MPC_TEST_RUNTIME_CPU_REFERENCE_H
