@@ -4,6 +4,10 @@
 #ifndef MPC_PASSES_FUSION_PASSES_H
 #define MPC_PASSES_FUSION_PASSES_H
 
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mpc {

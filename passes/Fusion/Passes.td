@@ -6,4 +6,97 @@
 
 include "mlir/Pass/PassBase.td"
 
+class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
+}
+
+def Decompose : FusionPass<"mpc-decompose"> {
+  let summary = "composite ops into elementwise ops and reductions";
+  let description = [{
+    Rewrites every op of role Composite (the softmax family, losses,
+    BatchNormalization, global pooling, gradient clipping, the finiteness test)
+    into elementwise ops and reductions. What comes between is f32, or f64 where
+    an operand or result is.
+
+    Before (test/passes/Fusion/decompose-softmax.mlir):
+
+    ```mlir
+    %y = mpc.softmax %x {axis = 1 : i64} : (tensor<32x10xf32>) -> tensor<32x10xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %max = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+    %sub = mpc.sub %x, %max : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+    %exp = mpc.exp %sub : (tensor<32x10xf32>) -> tensor<32x10xf32>
+    %sum = mpc.reduce_sum %exp {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+    %y = mpc.div %exp, %sum : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+    ```
+
+    Afterwards no op of role Composite is left.
+  }];
+}
+
+def SplitContractions : FusionPass<"mpc-split-contractions"> {
+  let summary = "contractions without bias, C or transposed operands";
+  let description = [{
+    Takes what is elementwise out of a contraction, so that it can join the
+    kernel's tail: C, beta and bias become ops after it. Transposes of the last
+    two axes become `transA` / `transB`; batch dimensions that only partly
+    broadcast are expanded.
+
+    Before (test/passes/Fusion/split-contractions.mlir):
+
+    ```mlir
+    %y = mpc.gemm %x, %w, %b {transB = true}
+        : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xbf16>
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.matmul %x, %w {transB = true}
+        : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+    %y = mpc.add %0, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xbf16>
+    ```
+
+    Afterwards there is no `mpc.gemm` and no `mpc.conv` with a bias.
+  }];
+}
+
+def NormalizeReductions : FusionPass<"mpc-normalize-reductions"> {
+  let summary = "reductions over adjacent axes, which stay with size 1";
+  let description = [{
+    Brings every reduction into the form kernels take: `keepdims`, axes that lie
+    together, and large ones in two steps so that threads share the first.
+    `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape.
+
+    Before (test/passes/Fusion/normalize-reductions.mlir):
+
+    ```mlir
+    %b = mpc.sum_to_size %dy : (tensor<32x10xf32>) -> tensor<10xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.reduce_sum %dy {axes = array<i64: 0>, keepdims = true} : (tensor<32x10xf32>) -> tensor<1x10xf32>
+    %b = mpc.reshape %0 : (tensor<1x10xf32>) -> tensor<10xf32>
+    ```
+  }];
+}
+
+def FormRegions : FusionPass<"mpc-form-regions"> {
+  let summary = "ops that share a kernel into one mpc.region each";
+  let description = [{
+    Obeys compiler/Analysis/RegionAnalysis.h. Needs primitive ops
+    (`mpc-decompose`). Afterwards the function holds regions, reshapes and
+    constants in an order that can be executed; every region has a `kernel`
+    name, unique in the module, and is located at the nodes it holds.
+
+    See test/passes/Fusion/form-regions.mlir.
+  }];
+}
+
 #endif // MPC_PASSES_FUSION_PASSES_TD

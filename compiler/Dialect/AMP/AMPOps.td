@@ -58,6 +58,19 @@ def AMP_AllFiniteOp : AMP_Op<"all_finite", "Composite"> {
   let results = (outs AMP_Flag:$output);
 }
 
+def AMP_NonFiniteOp : AMP_Op<"non_finite", "Elementwise", [SameOperandsAndResultShape]> {
+  let summary = "elementwise 1 where infinite or NaN, else 0";
+  let description = [{
+    What `amp.all_finite` is made of.
+
+    ```mlir
+    %bad = amp.non_finite %g : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins AMP_FloatTensor:$input);
+  let results = (outs AMP_Scalar:$output);
+}
+
 def AMP_UpdateScaleOp : AMP_Op<"update_scale", "Elementwise"> {
   let summary = "the dynamic loss-scale state machine";
   let description = [{

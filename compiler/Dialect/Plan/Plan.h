@@ -1,0 +1,44 @@
+// The plan dialect: the flat step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_H
+#define MPC_COMPILER_DIALECT_PLAN_PLAN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mpc::plan {
+
+/// Bytes of one element as the runtime stores it: i1 takes one byte.
+int64_t getElementBytes(mlir::Type type);
+
+/// Bytes of a buffer.
+int64_t getBufferBytes(mlir::MemRefType type);
+
+} // namespace mpc::plan
+
+#include "compiler/Dialect/Plan/PlanDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Plan/PlanOps.h.inc"
+
+namespace mpc::plan {
+
+/// Whether `op` is a step, and not a declaration of memory or an output.
+bool isStep(mlir::Operation *op);
+
+/// The buffers a step writes (those in a nested list not included).
+llvm::SmallVector<mlir::Value> getWrittenBuffers(mlir::Operation *step);
+
+/// The memory a buffer is part of: through views.
+mlir::Value getStorage(mlir::Value buffer);
+
+} // namespace mpc::plan
+
+#endif // MPC_COMPILER_DIALECT_PLAN_PLAN_H

@@ -1,0 +1,34 @@
+// The plan dialect: the flat step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_TD
+#define MPC_COMPILER_DIALECT_PLAN_PLAN_TD
+
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::mpc::plan";
+  let summary = "one flat list of steps over one arena";
+  let description = [{
+    What an artifact's plan section says, as IR. A `plan.program` names the
+    memory it touches (`plan.input`, `plan.state`, `plan.constant`,
+    `plan.arena`, `plan.view`: each a memref) and then the steps over it, in
+    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`, `plan.if`.
+    Kernels are functions with the attribute `mpc.kernel`, whose results are
+    further buffers; see compiler/Analysis/KernelPartition.h. Every step is
+    located at the ONNX node it is reported under.
+  }];
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, traits>;
+
+// A buffer: contiguous, row-major, of static shape.
+def Plan_Buffer
+    : StaticShapeMemRefOf<[F16, BF16, F32, F64, I1, UI<8>, I<8>, I32, I64]>;
+
+#endif // MPC_COMPILER_DIALECT_PLAN_PLAN_TD

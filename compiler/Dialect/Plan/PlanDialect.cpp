@@ -1,0 +1,260 @@
+// Registration of the plan dialect and the verifiers of its ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/Plan/Plan.h"
+
+#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::plan;
+
+#include "compiler/Dialect/Plan/PlanDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/Dialect/Plan/PlanOps.cpp.inc"
+
+void PlanDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/Dialect/Plan/PlanOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+int64_t mpc::plan::getElementBytes(Type type) {
+  return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
+}
+
+int64_t mpc::plan::getBufferBytes(MemRefType type) {
+  return type.getNumElements() * getElementBytes(type.getElementType());
+}
+
+bool mpc::plan::isStep(Operation *op) {
+  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, IfOp>(op);
+}
+
+SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
+  return llvm::TypeSwitch<Operation *, SmallVector<Value>>(step)
+      .Case([](LaunchOp op) { return SmallVector<Value>(op.getOutputs()); })
+      .Case([](plan::MatMulOp op) {
+        return op.getC() ? SmallVector<Value>{op.getC()}
+                         : SmallVector<Value>(op.getEpilogueOutputs());
+      })
+      .Case([](plan::ConvOp op) {
+        return op.getWritten() ? SmallVector<Value>{op.getWritten()}
+                               : SmallVector<Value>(op.getEpilogueOutputs());
+      })
+      .Case([](CopyOp op) { return SmallVector<Value>{op.getDestination()}; })
+      .Default([](Operation *) { return SmallVector<Value>(); });
+}
+
+Value mpc::plan::getStorage(Value buffer) {
+  while (auto view = buffer.getDefiningOp<ViewOp>())
+    buffer = view.getSource();
+  return buffer;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void ProgramOp::build(OpBuilder &builder, OperationState &state,
+                      StringRef name) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addRegion()->emplaceBlock();
+}
+
+static LogicalResult verifyRole(Operation *op, StringRef role,
+                                ArrayRef<StringRef> known) {
+  if (!llvm::is_contained(known, role))
+    return op->emitOpError("unknown role \"") << role << "\"";
+  return success();
+}
+
+LogicalResult InputOp::verify() {
+  return verifyRole(*this, getRole(), {"data", "label", "scalar"});
+}
+
+LogicalResult OutputOp::verify() {
+  return verifyRole(*this, getRole(),
+                    {"loss", "sample_loss", "prediction", "grad_norm", "finite",
+                     "loss_scale", "output"});
+}
+
+// The type of a buffer that holds a tensor of type `type`.
+static MemRefType bufferOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+}
+
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto variable =
+      symbols.lookupNearestSymbolFrom<VariableOp>(*this, getVariableAttr());
+  if (!variable)
+    return emitOpError("no mpc.variable ") << getVariableAttr();
+  if (bufferOf(variable.getType()) != getBuffer().getType())
+    return emitOpError("expected a buffer for ")
+           << variable.getType() << ", found " << getBuffer().getType();
+  return success();
+}
+
+LogicalResult plan::ConstantOp::verify() {
+  if (bufferOf(getValue().getType()) != getBuffer().getType())
+    return emitOpError("expected a buffer for ")
+           << getValue().getType() << ", found " << getBuffer().getType();
+  return success();
+}
+
+LogicalResult ArenaOp::verify() {
+  if (!getOffset())
+    return success();
+  int64_t offset = static_cast<int64_t>(*getOffset());
+  if (offset < 0 || offset % 64 != 0)
+    return emitOpError("expected an offset that is a multiple of 64, found ")
+           << offset;
+  std::optional<uint64_t> arena =
+      cast<ProgramOp>((*this)->getParentOp()).getArenaBytes();
+  int64_t end =
+      offset + getBufferBytes(cast<MemRefType>(getBuffer().getType()));
+  if (arena && end > static_cast<int64_t>(*arena))
+    return emitOpError("reaches to byte ")
+           << end << " of an arena of " << *arena;
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  auto buffer = cast<MemRefType>(getBuffer().getType());
+  if (source.getElementType() != buffer.getElementType() ||
+      source.getNumElements() != buffer.getNumElements())
+    return emitOpError("expected ")
+           << source.getNumElements() << " elements of "
+           << source.getElementType() << ", found " << buffer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+// Whether any buffer is the memory of an input or a constant.
+static LogicalResult verifyWrites(Operation *step) {
+  for (Value buffer : getWrittenBuffers(step))
+    if (isa_and_present<InputOp, plan::ConstantOp>(
+            getStorage(buffer).getDefiningOp()))
+      return step->emitOpError("writes to an input or a constant");
+  return success();
+}
+
+// The kernel exists, is of a kind that `expected` accepts, and its arguments
+// and results are those buffers.
+static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
+                                  bool isEpilogue, ValueRange inputs,
+                                  ValueRange outputs,
+                                  SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(step, name);
+  // Codegen replaces kernels by code of the target: nothing left to compare.
+  if (!kernel)
+    return success();
+  std::optional<KernelKind> kind = getKernelKind(kernel);
+  if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)
+    return step->emitOpError("expected ")
+           << name << " to be "
+           << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue");
+  TypeRange arguments = kernel.getArgumentTypes();
+  if (isEpilogue)
+    arguments = arguments.drop_front();
+  SmallVector<Type> expected, found(inputs.getTypes());
+  llvm::append_range(found, outputs.getTypes());
+  for (Type type : llvm::concat<const Type>(arguments, kernel.getResultTypes()))
+    expected.push_back(bufferOf(type));
+  if (expected != found)
+    return step->emitOpError("buffers do not fit the arguments and results of ")
+           << name;
+  return success();
+}
+
+LogicalResult LaunchOp::verify() {
+  if (static_cast<int64_t>(getExtent()) < 0 ||
+      static_cast<int64_t>(getGrain()) < 1)
+    return emitOpError("expected an extent of at least 0 and a grain of at "
+                       "least 1");
+  return verifyWrites(*this);
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyKernel(*this, getKernelAttr(), /*isEpilogue=*/false, getInputs(),
+                      getOutputs(), symbols);
+}
+
+// A contraction's result goes to a buffer or to an epilogue.
+template <typename OpTy>
+static LogicalResult verifyContraction(OpTy op, Value written) {
+  if (static_cast<bool>(op.getEpilogue()) == static_cast<bool>(written))
+    return op.emitOpError("expected either a result buffer or an epilogue");
+  if (!op.getEpilogue() &&
+      !(op.getEpilogueInputs().empty() && op.getEpilogueOutputs().empty()))
+    return op.emitOpError("ins and outs belong to an epilogue");
+  return verifyWrites(op);
+}
+
+template <typename OpTy>
+static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
+  if (!op.getEpilogue())
+    return success();
+  return verifyKernel(op, op.getEpilogueAttr(), /*isEpilogue=*/true,
+                      op.getEpilogueInputs(), op.getEpilogueOutputs(), symbols);
+}
+
+LogicalResult plan::MatMulOp::verify() {
+  for (int64_t extent :
+       {getBatch(), getM(), getN(), getK(), getTileM(), getTileN()})
+    if (extent < 1)
+      return emitOpError("expected extents and tiles of at least 1");
+  return verifyContraction(*this, getC());
+}
+
+LogicalResult plan::MatMulOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyEpilogue(*this, symbols);
+}
+
+LogicalResult plan::ConvOp::verify() {
+  if (!llvm::is_contained({"forward", "input_grad", "weight_grad"}, getKind()))
+    return emitOpError("unknown kind \"") << getKind() << "\"";
+  int buffers = bool(getX()) + bool(getW()) + bool(getY());
+  if (buffers != (getWritten() ? 3 : 2))
+    return emitOpError("expected both operands that it reads");
+  if (getKind() == "weight_grad" && getEpilogue())
+    return emitOpError("a weight gradient takes no epilogue");
+  return verifyContraction(*this, getWritten());
+}
+
+LogicalResult plan::ConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyEpilogue(*this, symbols);
+}
+
+LogicalResult CopyOp::verify() {
+  if (getSource().getType() != getDestination().getType())
+    return emitOpError("expected buffers of one type, found ")
+           << getSource().getType() << " and " << getDestination().getType();
+  return verifyWrites(*this);
+}
+
+LogicalResult IfOp::verify() {
+  auto type = cast<MemRefType>(getPredicate().getType());
+  if (!type.getElementType().isInteger(1) || type.getNumElements() != 1)
+    return emitOpError("expected a predicate of one i1, found ") << type;
+  for (Operation &op : getThen().front())
+    if (!isStep(&op))
+      return emitOpError("expected steps, found '") << op.getName() << "'";
+  return success();
+}

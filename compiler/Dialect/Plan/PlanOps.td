@@ -1,0 +1,256 @@
+// The ops of the plan dialect: buffers, then steps.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
+#define MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
+
+include "compiler/Dialect/Plan/Plan.td"
+
+//===----------------------------------------------------------------------===//
+// Programs and their memory
+//===----------------------------------------------------------------------===//
+
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove,
+    NoTerminator, SingleBlock]> {
+  let summary = "one function of an artifact: its memory and its steps";
+  let description = [{
+    `arena_bytes` is the size of the arena, once offsets are assigned.
+
+    ```mlir
+    plan.program @step attributes {arena_bytes = 1344 : i64} {
+      %x = plan.input "x" role "data" : memref<32x10xf32>
+      %y = plan.arena at 64 : memref<32x10xf32>
+      plan.launch @step_0_relu ins(%x : memref<32x10xf32>)
+          outs(%y : memref<32x10xf32>) extent 320 grain 16384
+      plan.output "y" role "output" %y : memref<32x10xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       OptionalAttr<I64Attr>:$arena_bytes,
+                       OptionalAttr<StrAttr>:$sym_visibility);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name)>];
+}
+
+class Plan_BufferOp<string mnemonic, list<Trait> traits = []>
+    : Plan_Op<mnemonic, !listconcat(traits, [Pure, HasParent<"ProgramOp">])> {
+  let results = (outs Plan_Buffer:$buffer);
+}
+
+def Plan_InputOp : Plan_BufferOp<"input"> {
+  let summary = "the memory of an input, which no step writes";
+  let description = [{
+    ```mlir
+    %x = plan.input "x" role "data" : memref<32x10xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$role);
+  let assemblyFormat = "$name `role` $role attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_StateOp : Plan_BufferOp<"state",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the memory of a state variable";
+  let description = [{
+    ```mlir
+    %w = plan.state @fc1.weight : memref<10x64xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$variable);
+  let assemblyFormat = "$variable attr-dict `:` type($buffer)";
+}
+
+def Plan_ConstantOp : Plan_BufferOp<"constant"> {
+  let summary = "constant data of the artifact";
+  let description = [{
+    ```mlir
+    %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let assemblyFormat = "$value attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_ArenaOp : Plan_BufferOp<"arena"> {
+  let summary = "a slice of the arena";
+  let description = [{
+    `offset`, in bytes, is absent until `plan-assign-offsets`.
+
+    ```mlir
+    %b = plan.arena at 128 : memref<32x10xf32>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_ViewOp : Plan_BufferOp<"view"> {
+  let summary = "the same memory under another shape";
+  let description = [{
+    ```mlir
+    %v = plan.view %b : memref<32x16x2x2xf32> to memref<32x64xf32>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$source);
+  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
+  let summary = "a named output: valid when the program is done";
+  let description = [{
+    ```mlir
+    plan.output "loss" role "loss" %loss : memref<f32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$role, Plan_Buffer:$buffer);
+  let assemblyFormat = "$name `role` $role $buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a kernel over [0, extent) in slices of grain";
+  let description = [{
+    A buffer among both `ins` and `outs` is updated in place.
+
+    ```mlir
+    plan.launch @step_3_relu ins(%x : memref<32x10xf32>)
+        outs(%y : memref<32x10xf32>) extent 320 grain 16384
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+                       Variadic<Plan_Buffer>:$inputs,
+                       Variadic<Plan_Buffer>:$outputs,
+                       I64Attr:$extent, I64Attr:$grain);
+  let assemblyFormat = [{
+    $kernel (`ins` `(` $inputs^ `:` type($inputs) `)`)?
+    `outs` `(` $outputs `:` type($outputs) `)`
+    `extent` $extent `grain` $grain attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32";
+  let description = [{
+    The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
+    argument 0 is the tile. Leading dimensions and strides count elements; a
+    stride of 0 repeats the matrix.
+
+    ```mlir
+    plan.matmul %x, %w epilogue @step_0_fc1 ins(%b : memref<10xf32>)
+        outs(%y : memref<32x10xf32>)
+        {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64,
+         trans_a = false, trans_b = true, lda = 64 : i64, ldb = 64 : i64,
+         ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+         stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 32 : i64,
+         tile_n = 10 : i64}
+        : memref<32x64xbf16>, memref<10x64xbf16>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$a, Plan_Buffer:$b, Optional<Plan_Buffer>:$c,
+                       OptionalAttr<FlatSymbolRefAttr>:$epilogue,
+                       Variadic<Plan_Buffer>:$epilogue_inputs,
+                       Variadic<Plan_Buffer>:$epilogue_outputs,
+                       I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+                       BoolAttr:$trans_a, BoolAttr:$trans_b, I64Attr:$lda,
+                       I64Attr:$ldb, I64Attr:$ldc, I64Attr:$stride_a,
+                       I64Attr:$stride_b, I64Attr:$stride_c, F64Attr:$alpha,
+                       I64Attr:$tile_m, I64Attr:$tile_n);
+  let assemblyFormat = [{
+    $a `,` $b (`into` $c^ `:` type($c))?
+    (`epilogue` $epilogue^)?
+    (`ins` `(` $epilogue_inputs^ `:` type($epilogue_inputs) `)`)?
+    (`outs` `(` $epilogue_outputs^ `:` type($epilogue_outputs) `)`)?
+    attr-dict `:` type($a) `,` type($b)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a convolution or one of its gradients, accumulated in fp32";
+  let description = [{
+    x and y in NHWC, w in OIHW. `forward` writes y, `input_grad` x,
+    `weight_grad` w; the one that is written is absent where an epilogue
+    consumes it (never for `weight_grad`).
+
+    ```mlir
+    plan.conv "forward" x(%x : memref<32x8x8x1xf32>) w(%w : memref<16x1x3x3xf32>)
+        y(%y : memref<32x8x8x16xf32>)
+        {batch = 32 : i64, groups = 1 : i64, in_channels = 1 : i64,
+         out_channels = 16 : i64, in_spatial = array<i64: 8, 8>,
+         out_spatial = array<i64: 8, 8>, kernel = array<i64: 3, 3>,
+         strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
+         pads_begin = array<i64: 1, 1>, pads_end = array<i64: 1, 1>}
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, Optional<Plan_Buffer>:$x,
+                       Optional<Plan_Buffer>:$w, Optional<Plan_Buffer>:$y,
+                       OptionalAttr<FlatSymbolRefAttr>:$epilogue,
+                       Variadic<Plan_Buffer>:$epilogue_inputs,
+                       Variadic<Plan_Buffer>:$epilogue_outputs,
+                       I64Attr:$batch, I64Attr:$groups, I64Attr:$in_channels,
+                       I64Attr:$out_channels, DenseI64ArrayAttr:$in_spatial,
+                       DenseI64ArrayAttr:$out_spatial,
+                       DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations,
+                       DenseI64ArrayAttr:$pads_begin,
+                       DenseI64ArrayAttr:$pads_end);
+  let assemblyFormat = [{
+    $kind (`x` `(` $x^ `:` type($x) `)`)? (`w` `(` $w^ `:` type($w) `)`)?
+    (`y` `(` $y^ `:` type($y) `)`)?
+    (`epilogue` $epilogue^)?
+    (`ins` `(` $epilogue_inputs^ `:` type($epilogue_inputs) `)`)?
+    (`outs` `(` $epilogue_outputs^ `:` type($epilogue_outputs) `)`)?
+    attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The operand this kind of convolution writes; null with an epilogue.
+    ::mlir::Value getWritten() {
+      return getKind() == "forward" ? getY() : getKind() == "input_grad" ? getX() : getW();
+    }
+  }];
+}
+
+def Plan_CopyOp : Plan_Op<"copy"> {
+  let summary = "copies a buffer to another of its type";
+  let description = [{
+    ```mlir
+    plan.copy %a to %b : memref<32x10xf32>, memref<32x10xf32>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);
+  let assemblyFormat = "$source `to` $destination attr-dict `:` type($source) `,` type($destination)";
+  let hasVerifier = 1;
+}
+
+def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
+  let summary = "runs its steps where the predicate is true";
+  let description = [{
+    ```mlir
+    plan.if %finite {
+      plan.copy %a to %b : memref<8xf32>, memref<8xf32>
+    } : memref<i1>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$predicate);
+  let regions = (region SizedRegion<1>:$then);
+  let assemblyFormat = "$predicate $then attr-dict `:` type($predicate)";
+  let hasVerifier = 1;
+}
+
+#endif // MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD

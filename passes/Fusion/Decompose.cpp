@@ -1,0 +1,127 @@
+// Rewrites composite ops into elementwise ops and reductions; the families are
+// in the files beside this one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Decompose.h"
+#include "passes/Fusion/Passes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_DECOMPOSE
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Emitter
+//===----------------------------------------------------------------------===//
+
+static bool hasF64(TypeRange types) {
+  return llvm::any_of(types, [](Type type) {
+    return cast<RankedTensorType>(type).getElementType().isF64();
+  });
+}
+
+Emitter::Emitter(Operation *op)
+    : builder(op->getLoc(), op), phase(op->getAttr(kPhaseAttr)) {
+  bool wide = hasF64(op->getOperandTypes()) || hasF64(op->getResultTypes());
+  compute = wide ? Type(builder.getF64Type()) : Type(builder.getF32Type());
+}
+
+Value Emitter::finish(Operation *op) {
+  if (phase)
+    op->setAttr(kPhaseAttr, phase);
+  return op->getResult(0);
+}
+
+SmallVector<int64_t> Emitter::broadcast(ArrayRef<Value> operands) {
+  SmallVector<int64_t> shape;
+  for (Value operand : operands)
+    shape = *broadcastShapes(shape, shapeOf(operand));
+  return shape;
+}
+
+Value Emitter::constant(ElementsAttr value) {
+  return ConstantOp::create(builder, value.getType(), value);
+}
+
+Value Emitter::scalar(double value) {
+  return constant(DenseElementsAttr::get(RankedTensorType::get({}, compute),
+                                         builder.getFloatAttr(compute, value)));
+}
+
+Value Emitter::reshape(Value input, ArrayRef<int64_t> shape) {
+  if (shapeOf(input) == shape)
+    return input;
+  return finish(ReshapeOp::create(
+      builder, RankedTensorType::get(shape, elementOf(input)), input));
+}
+
+Value Emitter::transpose(Value input, ArrayRef<int64_t> perm) {
+  SmallVector<int64_t> shape;
+  for (int64_t axis : perm)
+    shape.push_back(shapeOf(input)[axis]);
+  return finish(TransposeOp::create(
+      builder, RankedTensorType::get(shape, elementOf(input)), input, perm));
+}
+
+Value Emitter::expand(Value input, RankedTensorType type) {
+  return finish(ExpandOp::create(builder, type, input));
+}
+
+Value Emitter::oneHot(Value labels, int64_t axis, int64_t depth) {
+  SmallVector<int64_t> shape(shapeOf(labels));
+  shape.insert(shape.begin() + axis, depth);
+  return finish(OneHotOp::create(builder, RankedTensorType::get(shape, compute),
+                                 labels, static_cast<uint64_t>(axis),
+                                 static_cast<uint64_t>(depth)));
+}
+
+Value Emitter::isNonZero(Value value) {
+  return finish(CastOp::create(
+      builder, RankedTensorType::get(shapeOf(value), builder.getI1Type()),
+      value));
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct DecomposePass : public mpc::impl::DecomposeBase<DecomposePass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+// The replacements of a composite op's results; empty for any other op.
+static SmallVector<Value> decomposeAny(Operation *op) {
+  Emitter emitter(op);
+  return llvm::TypeSwitch<Operation *, SmallVector<Value>>(op)
+      .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp,
+            SoftmaxCrossEntropyLossOp, SoftmaxCrossEntropyLossGradOp, NLLLossOp,
+            NLLLossGradOp, BatchNormOp, BatchNormInferenceOp, BatchNormGradOp,
+            GlobalAveragePoolOp, GlobalAveragePoolGradOp, ClipGradNormOp,
+            amp::AllFiniteOp>(
+          [&](auto composite) { return decompose(composite, emitter); })
+      .Default([](Operation *) { return SmallVector<Value>(); });
+}
+
+void DecomposePass::runOnOperation() {
+  SmallVector<Operation *> composites;
+  getOperation().walk([&](RegionOpInterface op) {
+    if (op.getRegionRole() == RegionRole::Composite)
+      composites.push_back(op);
+  });
+  for (Operation *op : composites) {
+    SmallVector<Value> replacements = decomposeAny(op);
+    if (replacements.empty()) {
+      op->emitOpError("has no decomposition");
+      return signalPassFailure();
+    }
+    op->replaceAllUsesWith(replacements);
+    op->erase();
+  }
+}

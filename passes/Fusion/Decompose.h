@@ -1,0 +1,103 @@
+// What the decompositions share: an emitter of primitive ops that computes in
+// one type, and the decompositions by family.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_FUSION_DECOMPOSE_H
+#define MPC_PASSES_FUSION_DECOMPOSE_H
+
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/MPC.h"
+
+namespace mpc {
+
+/// Emits primitive ops in place of `op`: at its location, in its phase, in f64
+/// where an operand or result of it is f64 and in f32 otherwise.
+class Emitter {
+public:
+  explicit Emitter(mlir::Operation *op);
+
+  /// An elementwise op on values that broadcast together.
+  template <typename OpTy, typename... Values>
+  mlir::Value emit(Values... operands) {
+    return emitAs<OpTy>(compute, operands...);
+  }
+
+  /// The same with another element type than the one computed in.
+  template <typename OpTy, typename... Values>
+  mlir::Value emitAs(mlir::Type element, Values... operands) {
+    mlir::Type type =
+        mlir::RankedTensorType::get(broadcast({operands...}), element);
+    return finish(OpTy::create(builder, type, operands...));
+  }
+
+  /// A reduction that keeps its axes with size 1.
+  template <typename OpTy>
+  mlir::Value reduce(mlir::Value input, llvm::ArrayRef<int64_t> axes) {
+    llvm::SmallVector<int64_t> shape(shapeOf(input));
+    for (int64_t axis : axes)
+      shape[axis] = 1;
+    return finish(OpTy::create(builder,
+                               mlir::RankedTensorType::get(shape, compute),
+                               input, axes, /*keepdims=*/true));
+  }
+
+  /// Over all axes, to a value of rank 0.
+  template <typename OpTy>
+  mlir::Value reduceAll(mlir::Value input) {
+    if (shapeOf(input).empty())
+      return input;
+    auto axes =
+        llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(input).size()));
+    return reshape(reduce<OpTy>(input, axes), {});
+  }
+
+  mlir::Value scalar(double value);
+  mlir::Value constant(mlir::ElementsAttr value);
+  mlir::Value reshape(mlir::Value input, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value input, llvm::ArrayRef<int64_t> perm);
+  mlir::Value expand(mlir::Value input, mlir::RankedTensorType type);
+  /// 1 where the new axis equals the label, else 0.
+  mlir::Value oneHot(mlir::Value labels, int64_t axis, int64_t depth);
+  /// Whether `value` is not zero, as i1.
+  mlir::Value isNonZero(mlir::Value value);
+
+  static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+  }
+  static mlir::Type elementOf(mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  }
+
+  mlir::ImplicitLocOpBuilder builder;
+  mlir::Type compute;
+
+private:
+  llvm::SmallVector<int64_t> broadcast(llvm::ArrayRef<mlir::Value> operands);
+  mlir::Value finish(mlir::Operation *op);
+
+  mlir::Attribute phase;
+};
+
+/// Each returns the replacements of the op's results.
+llvm::SmallVector<mlir::Value> decompose(SoftmaxOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(LogSoftmaxOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(SoftmaxGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(LogSoftmaxGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(SoftmaxCrossEntropyLossOp op,
+                                         Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(SoftmaxCrossEntropyLossGradOp op,
+                                         Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(NLLLossOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(NLLLossGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(BatchNormOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(BatchNormInferenceOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(BatchNormGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolGradOp op,
+                                         Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(ClipGradNormOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(amp::AllFiniteOp op, Emitter &e);
+
+} // namespace mpc
+
+#endif // MPC_PASSES_FUSION_DECOMPOSE_H

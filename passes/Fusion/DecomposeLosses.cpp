@@ -1,0 +1,160 @@
+// Decomposes the losses against class labels and their gradients.
+//
+// Classes are moved to the last axis, where a row kernel reduces them. Labels
+// become a one-hot row; class weights, and a zero for an ignored class,
+// multiply it. A label outside the classes gives a row of zeros, so it counts
+// nowhere.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Decompose.h"
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// Labels against scores of shape (N, C, d...), seen as rows (N, d..., C).
+class ClassRows {
+public:
+  template <typename OpTy>
+  ClassRows(OpTy op, ArrayRef<int64_t> scores, Emitter &e)
+      : e(e), rank(scores.size()), classes(scores[1]),
+        reduction(op.getReduction()), labels(op.getLabels()) {
+    hot = e.oneHot(labels, rank - 1, classes);
+    weighted = op.getWeights() || op.getIgnoreIndex();
+    if (op.getWeights())
+      hotWeights = e.emit<MulOp>(hot, op.getWeights());
+    else
+      hotWeights = hot;
+    if (std::optional<uint64_t> ignored = op.getIgnoreIndex())
+      ignore(static_cast<int64_t>(*ignored));
+  }
+
+  /// (N, C, d...) to rows and back.
+  Value rows(Value value) {
+    if (rank == 2)
+      return value;
+    SmallVector<int64_t> perm = {0};
+    llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
+    perm.push_back(1);
+    return e.transpose(value, perm);
+  }
+  Value restored(Value value) {
+    if (rank == 2)
+      return value;
+    SmallVector<int64_t> perm = {0, rank - 1};
+    llvm::append_range(perm, llvm::seq<int64_t>(1, rank - 1));
+    return e.transpose(value, perm);
+  }
+
+  Value sum(Value value) { return e.reduce<ReduceSumOp>(value, {rank - 1}); }
+
+  /// One weight per row; nothing where all are 1.
+  Value rowWeights() { return weighted ? sum(hotWeights) : Value(); }
+
+  /// What a mean divides by, of rank 0.
+  Value denominator() {
+    if (weighted)
+      return e.reduceAll<ReduceSumOp>(rowWeights());
+    int64_t count = cast<ShapedType>(labels.getType()).getNumElements();
+    return e.scalar(static_cast<double>(count));
+  }
+
+  /// The loss from log-probabilities in rows, as the reduction asks.
+  Value loss(Value logProb, RankedTensorType type);
+
+  /// The incoming gradient of every row, divided for a mean.
+  Value rowGradient(Value dLoss);
+
+  Emitter &e;
+  int64_t rank, classes;
+  StringRef reduction;
+  Value labels, hot, hotWeights;
+  bool weighted;
+
+private:
+  void ignore(int64_t label);
+};
+} // namespace
+
+// Zeroes the weight of a class; outside the classes it has none already.
+void ClassRows::ignore(int64_t label) {
+  if (label < 0 || label >= classes)
+    return;
+  auto type = RankedTensorType::get({classes}, e.compute);
+  SmallVector<Attribute> mask(classes, e.builder.getFloatAttr(e.compute, 1.0));
+  mask[label] = e.builder.getFloatAttr(e.compute, 0.0);
+  hotWeights =
+      e.emit<MulOp>(hotWeights, e.constant(DenseElementsAttr::get(type, mask)));
+}
+
+Value ClassRows::loss(Value logProb, RankedTensorType type) {
+  // Selecting, not multiplying: another class's log-probability may be -inf.
+  Value picked = e.emit<SelectOp>(e.isNonZero(hot), logProb, e.scalar(0.0));
+  Value row = e.emit<NegOp>(sum(picked));
+  if (Value weights = rowWeights())
+    row = e.emit<SelectOp>(e.isNonZero(weights), e.emit<MulOp>(row, weights),
+                           e.scalar(0.0));
+  Type element = type.getElementType();
+  if (reduction == "none") {
+    if (element != e.compute)
+      row = e.emitAs<amp::CastOp>(element, row);
+    return e.reshape(row, type.getShape());
+  }
+  Value total = e.reduceAll<ReduceSumOp>(row);
+  if (reduction == "mean")
+    return e.emitAs<DivOp>(element, total, denominator());
+  return element == e.compute ? total : e.emitAs<amp::CastOp>(element, total);
+}
+
+Value ClassRows::rowGradient(Value dLoss) {
+  if (reduction == "none") {
+    SmallVector<int64_t> shape(Emitter::shapeOf(labels));
+    shape.push_back(1);
+    return e.reshape(dLoss, shape);
+  }
+  if (reduction == "mean")
+    return e.emit<DivOp>(dLoss, denominator());
+  return dLoss;
+}
+
+SmallVector<Value> mpc::decompose(NLLLossOp op, Emitter &e) {
+  ClassRows classes(op, op.getLogProb().getType().getShape(), e);
+  return {classes.loss(classes.rows(op.getLogProb()), op.getLoss().getType())};
+}
+
+SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
+  ClassRows classes(op, op.getScores().getType().getShape(), e);
+  Value scores = classes.rows(op.getScores());
+  Value max = e.reduce<ReduceMaxOp>(scores, {classes.rank - 1});
+  Value sub = e.emit<SubOp>(scores, max);
+  Value log = e.emit<LogOp>(classes.sum(e.emit<ExpOp>(sub)));
+  Type element = op.getLogProb().getType().getElementType();
+  // The loss comes from the unrounded log-probabilities.
+  Value exact = e.emit<SubOp>(sub, log);
+  Value logProb =
+      element == e.compute ? exact : e.emitAs<SubOp>(element, sub, log);
+  return {classes.loss(exact, op.getLoss().getType()),
+          classes.restored(logProb)};
+}
+
+// (exp(log_prob) - hot) * row gradient, times the row's weight.
+SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
+                                  Emitter &e) {
+  ClassRows classes(op, op.getLogProb().getType().getShape(), e);
+  Value dRow = classes.rowGradient(op.getDLoss());
+  if (Value weights = classes.rowWeights())
+    dRow = e.emit<MulOp>(weights, dRow);
+  Value softmax = e.emit<ExpOp>(classes.rows(op.getLogProb()));
+  Type element = op.getType().getElementType();
+  Value dScores =
+      e.emitAs<MulOp>(element, e.emit<SubOp>(softmax, classes.hot), dRow);
+  return {classes.restored(dScores)};
+}
+
+// -hot * weights * row gradient.
+SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
+  ClassRows classes(op, op.getType().getShape(), e);
+  Value dRow = e.emit<NegOp>(classes.rowGradient(op.getDLoss()));
+  Type element = op.getType().getElementType();
+  return {classes.restored(e.emitAs<MulOp>(element, classes.hotWeights, dRow))};
+}

@@ -1,0 +1,179 @@
+// Decomposes BatchNormalization, global pooling, gradient clipping and the
+// finiteness test. Variance is taken in two passes: the mean first, then the
+// mean of squared distances, so that no digits cancel.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Decompose.h"
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// A tensor of activations and vectors over its channels.
+class Channels {
+public:
+  Channels(Value input, StringRef layout, Emitter &e) : e(e) {
+    ArrayRef<int64_t> shape = Emitter::shapeOf(input);
+    size_t axis = layout == "NHWC" ? shape.size() - 1 : 1;
+    count = shape[axis];
+    vectorShape = {count};
+    vectorShape.append(shape.size() - 1 - axis, 1);
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (i != axis)
+        axes.push_back(i);
+  }
+
+  /// A vector of channels in the shape that broadcasts over the input.
+  Value spread(Value vector) { return e.reshape(vector, vectorShape); }
+
+  /// Sums and means over everything but channels, as vectors.
+  Value sum(Value value) {
+    return e.reshape(e.reduce<ReduceSumOp>(value, axes), {count});
+  }
+  Value mean(Value value) {
+    return e.reshape(e.reduce<ReduceMeanOp>(value, axes), {count});
+  }
+
+private:
+  Emitter &e;
+  int64_t count;
+  SmallVector<int64_t> vectorShape, axes;
+};
+} // namespace
+
+// running * momentum + batch * (1 - momentum), in the type of `result`.
+static Value updateRunning(Value running, Value batch, double momentum,
+                           Value result, Emitter &e) {
+  Value kept = e.emit<MulOp>(running, e.scalar(momentum));
+  Value added = e.emit<MulOp>(batch, e.scalar(1.0 - momentum));
+  return e.emitAs<AddOp>(Emitter::elementOf(result), kept, added);
+}
+
+// 1 / sqrt(variance + epsilon)
+static Value invStd(Value variance, const APFloat &epsilon, Emitter &e) {
+  Value sum = e.emit<AddOp>(variance, e.scalar(epsilon.convertToDouble()));
+  return e.emit<ReciprocalOp>(e.emit<SqrtOp>(sum));
+}
+
+// `value` in the element type of `result`.
+static Value castTo(Value result, Value value, Emitter &e) {
+  Type element = Emitter::elementOf(result);
+  return element == Emitter::elementOf(value)
+             ? value
+             : e.emitAs<amp::CastOp>(element, value);
+}
+
+// (x - mean) * (scale * inv_std) + bias
+static Value normalise(Channels &channels, Value x, Value mean, Value factor,
+                       Value bias, Value result, Emitter &e) {
+  Value centred = e.emit<SubOp>(x, channels.spread(mean));
+  Value scaled = e.emit<MulOp>(centred, channels.spread(factor));
+  return e.emitAs<AddOp>(Emitter::elementOf(result), scaled,
+                         channels.spread(bias));
+}
+
+SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
+  Value x = op.getInput();
+  Channels channels(x, op.getLayout(), e);
+  Value mean = channels.mean(x);
+  Value centred = e.emit<SubOp>(x, channels.spread(mean));
+  Value variance = channels.mean(e.emit<MulOp>(centred, centred));
+  Value inv = invStd(variance, op.getEpsilon(), e);
+  Value factor = e.emit<MulOp>(op.getScale(), inv);
+  double momentum = op.getMomentum().convertToDouble();
+  return {normalise(channels, x, mean, factor, op.getBias(), op.getOutput(), e),
+          castTo(op.getMean(), mean, e), castTo(op.getInvStd(), inv, e),
+          updateRunning(op.getRunningMean(), mean, momentum,
+                        op.getNewRunningMean(), e),
+          updateRunning(op.getRunningVar(), variance, momentum,
+                        op.getNewRunningVar(), e)};
+}
+
+SmallVector<Value> mpc::decompose(BatchNormInferenceOp op, Emitter &e) {
+  Channels channels(op.getInput(), op.getLayout(), e);
+  Value inv = invStd(op.getVar(), op.getEpsilon(), e);
+  Value factor = e.emit<MulOp>(op.getScale(), inv);
+  return {normalise(channels, op.getInput(), op.getMean(), factor, op.getBias(),
+                    op.getOutput(), e)};
+}
+
+// d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat))
+SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
+  Value x = op.getInput(), dy = op.getDOutput();
+  Channels channels(x, op.getLayout(), e);
+  Value centred = e.emit<SubOp>(x, channels.spread(op.getMean()));
+  Value xhat = e.emit<MulOp>(centred, channels.spread(op.getInvStd()));
+  Value dBias = channels.sum(dy);
+  Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
+  auto type = cast<RankedTensorType>(x.getType());
+  Value perElement =
+      e.scalar(static_cast<double>(Emitter::shapeOf(op.getScale())[0]) /
+               static_cast<double>(type.getNumElements()));
+  Value meanDy = e.emit<MulOp>(dBias, perElement);
+  Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
+  Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
+  Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
+  Value rest =
+      e.emit<SubOp>(e.emit<SubOp>(dy, channels.spread(meanDy)), parallel);
+  Value dx = e.emitAs<MulOp>(Emitter::elementOf(op.getDInput()), rest,
+                             channels.spread(factor));
+  return {dx, castTo(op.getDScale(), dScale, e),
+          castTo(op.getDBias(), dBias, e)};
+}
+
+// The spatial axes of activations.
+static SmallVector<int64_t> spatialAxes(int64_t rank, StringRef layout) {
+  int64_t first = layout == "NHWC" ? 1 : 2;
+  return llvm::to_vector(llvm::seq<int64_t>(first, first + rank - 2));
+}
+
+SmallVector<Value> mpc::decompose(GlobalAveragePoolOp op, Emitter &e) {
+  auto axes = spatialAxes(op.getType().getRank(), op.getLayout());
+  Value mean = e.reduce<ReduceMeanOp>(op.getInput(), axes);
+  return {castTo(op.getOutput(), mean, e)};
+}
+
+SmallVector<Value> mpc::decompose(GlobalAveragePoolGradOp op, Emitter &e) {
+  RankedTensorType type = op.getType();
+  int64_t window = 1;
+  for (int64_t axis : spatialAxes(type.getRank(), op.getLayout()))
+    window *= type.getShape()[axis];
+  Value share = e.emit<MulOp>(op.getDOutput(),
+                              e.scalar(1.0 / static_cast<double>(window)));
+  return {e.expand(share, type)};
+}
+
+//===----------------------------------------------------------------------===//
+// Over all gradients
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> mpc::decompose(ClipGradNormOp op, Emitter &e) {
+  Value total;
+  for (Value grad : op.getGrads()) {
+    Value sum = e.reduceAll<ReduceSumOp>(e.emit<MulOp>(grad, grad));
+    total = total ? e.emit<AddOp>(total, sum) : sum;
+  }
+  Value norm = e.emit<SqrtOp>(total ? total : e.scalar(0.0));
+  SmallVector<Value> results;
+  Value factor;
+  if (op.getMaxNorm()) {
+    Value bound = e.scalar(op.getMaxNorm()->convertToDouble());
+    Value ratio = e.emit<DivOp>(bound, e.emit<AddOp>(norm, e.scalar(1e-6)));
+    factor = e.emit<MinimumOp>(ratio, e.scalar(1.0));
+  }
+  for (auto [grad, clipped] : llvm::zip(op.getGrads(), op.getClipped()))
+    results.push_back(
+        factor ? e.emitAs<MulOp>(Emitter::elementOf(clipped), grad, factor)
+               : castTo(clipped, grad, e));
+  results.push_back(castTo(op.getNorm(), norm, e));
+  return results;
+}
+
+SmallVector<Value> mpc::decompose(amp::AllFiniteOp op, Emitter &e) {
+  Value worst = e.scalar(0.0);
+  for (Value input : op.getInputs()) {
+    Value bad = e.reduceAll<ReduceMaxOp>(e.emit<amp::NonFiniteOp>(input));
+    worst = e.emit<MaximumOp>(worst, bad);
+  }
+  return {e.isNonZero(e.emit<SubOp>(e.scalar(1.0), worst))};
+}

@@ -1,0 +1,217 @@
+// Puts the ops that share a kernel into one mpc.region each, as RegionAnalysis
+// says, and the regions into an order in which they can run.
+//
+// Splat constants are copied into the regions that use them: they cost nothing
+// there. Reshapes stay outside: they are the same bytes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Passes.h"
+
+#include "compiler/Analysis/RegionAnalysis.h"
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <queue>
+
+namespace mpc {
+#define GEN_PASS_DEF_FORMREGIONS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// What is placed as a whole: a kernel, or an op outside of kernels.
+struct Unit {
+  const KernelRegion *region = nullptr;
+  SmallVector<Operation *> ops;
+  unsigned priority = 0;
+  SmallVector<unsigned> users;
+  unsigned pending = 0;
+};
+
+class Former {
+public:
+  explicit Former(func::FuncOp function)
+      : function(function), block(function.getBody().front()), analysis(block) {
+  }
+  LogicalResult run();
+
+private:
+  void collectUnits();
+  SmallVector<unsigned> order();
+  void place(const Unit &unit);
+  void placeRegion(const Unit &unit);
+
+  func::FuncOp function;
+  Block &block;
+  RegionAnalysis analysis;
+  SmallVector<Unit> units;
+  IRMapping mapping;
+  unsigned numKernels = 0;
+};
+
+struct FormRegionsPass : public mpc::impl::FormRegionsBase<FormRegionsPass> {
+  void runOnOperation() override {
+    if (failed(Former(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+static bool isSplatConstant(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant && isa<DenseElementsAttr>(constant.getValue()) &&
+         cast<DenseElementsAttr>(constant.getValue()).isSplat();
+}
+
+// A symbol for kernel `index` of `function`, named after a node. It becomes a
+// symbol of an object file, so nothing but letters, digits and underscores.
+static std::string kernelName(StringRef function, unsigned index,
+                              Operation *hero) {
+  StringRef node = getNodeName(hero);
+  std::string name = (function + "_" + Twine(index) + "_" +
+                      (node.empty() ? hero->getName().stripDialect() : node))
+                         .str();
+  for (char &c : name)
+    if (!llvm::isAlnum(c))
+      c = '_';
+  return name;
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+void Former::collectUnits() {
+  DenseMap<const KernelRegion *, unsigned> unitOfRegion;
+  DenseMap<Operation *, unsigned> unitOf;
+  for (auto [index, op] : llvm::enumerate(block.without_terminator())) {
+    const KernelRegion *region = analysis.getRegion(&op);
+    unsigned unit = units.size();
+    if (region)
+      unit = unitOfRegion.try_emplace(region, unit).first->second;
+    if (unit == units.size()) {
+      units.emplace_back();
+      units.back().region = region;
+    }
+    unitOf[&op] = unit;
+    units[unit].ops.push_back(&op);
+    if (!region || region->hero == &op)
+      units[unit].priority = index;
+  }
+  for (auto [index, unit] : llvm::enumerate(units)) {
+    llvm::SmallSetVector<unsigned, 8> producers;
+    for (Operation *op : unit.ops)
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (unitOf.lookup(producer) != index)
+            producers.insert(unitOf.lookup(producer));
+    unit.pending = producers.size();
+    for (unsigned producer : producers)
+      units[producer].users.push_back(index);
+  }
+}
+
+// Producers before users, otherwise in the order of the heroes.
+SmallVector<unsigned> Former::order() {
+  auto later = [&](unsigned a, unsigned b) {
+    return units[a].priority > units[b].priority;
+  };
+  std::priority_queue<unsigned, std::vector<unsigned>, decltype(later)> ready(
+      later);
+  for (unsigned i = 0; i < units.size(); ++i)
+    if (units[i].pending == 0)
+      ready.push(i);
+  SmallVector<unsigned> result;
+  while (!ready.empty()) {
+    unsigned next = ready.top();
+    ready.pop();
+    result.push_back(next);
+    for (unsigned user : units[next].users)
+      if (--units[user].pending == 0)
+        ready.push(user);
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Regions
+//===----------------------------------------------------------------------===//
+
+void Former::placeRegion(const Unit &unit) {
+  llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
+  llvm::SetVector<Value> inputs, results, constants;
+  SmallVector<Location> locations = {unit.region->hero->getLoc()};
+  for (Operation *op : unit.ops) {
+    locations.push_back(op->getLoc());
+    for (Value operand : op->getOperands()) {
+      if (members.contains(operand.getDefiningOp()))
+        continue;
+      (isSplatConstant(operand) ? constants : inputs).insert(operand);
+    }
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return !members.contains(user);
+          }))
+        results.insert(result);
+  }
+
+  OpBuilder builder(block.getTerminator());
+  Location location = builder.getFusedLoc(locations);
+  SmallVector<Value> mapped;
+  for (Value input : inputs)
+    mapped.push_back(mapping.lookupOrDefault(input));
+  auto region = RegionOp::create(
+      builder, location, ValueRange(results.getArrayRef()).getTypes(),
+      builder.getStringAttr(stringifyKernelKind(*unit.region->kind)), mapped);
+  region->setAttr("kernel",
+                  builder.getStringAttr(kernelName(
+                      function.getName(), numKernels++, unit.region->hero)));
+  if (Attribute phase = unit.region->hero->getAttr(kPhaseAttr))
+    region->setAttr(kPhaseAttr, phase);
+
+  Block *body = builder.createBlock(&region.getBody());
+  IRMapping inner;
+  for (Value input : inputs)
+    inner.map(input, body->addArgument(input.getType(), location));
+  for (Value constant : constants)
+    builder.clone(*constant.getDefiningOp(), inner);
+  for (Operation *op : unit.ops)
+    builder.clone(*op, inner)->removeAttr(kPhaseAttr);
+  SmallVector<Value> yielded;
+  for (Value result : results)
+    yielded.push_back(inner.lookup(result));
+  YieldOp::create(builder, location, yielded);
+  mapping.map(results.getArrayRef(), region.getResults());
+}
+
+void Former::place(const Unit &unit) {
+  if (unit.region)
+    return placeRegion(unit);
+  Operation *op = unit.ops.front();
+  OpBuilder builder(block.getTerminator());
+  builder.clone(*op, mapping);
+}
+
+LogicalResult Former::run() {
+  for (const KernelRegion &region : analysis.getRegions())
+    if (!region.kind)
+      return region.hero->emitOpError(
+          "expected a primitive op, run mpc-decompose first");
+  collectUnits();
+  SmallVector<Operation *> old;
+  for (Operation &op : block.without_terminator())
+    old.push_back(&op);
+  for (unsigned index : order())
+    place(units[index]);
+  for (OpOperand &operand : block.getTerminator()->getOpOperands())
+    operand.set(mapping.lookupOrDefault(operand.get()));
+  for (Operation *op : llvm::reverse(old))
+    op->erase();
+  return success();
+}

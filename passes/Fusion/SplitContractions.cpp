@@ -1,0 +1,188 @@
+// Takes what is elementwise out of contractions: bias, C and beta become ops
+// after them, which kernels' tails can hold. Also brings matrix products to
+// what one step of a plan can say: transposes of the last two axes as flags,
+// operands with all batches of the result or with one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Passes.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_SPLITCONTRACTIONS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+// The type `op` accumulates in.
+static Type computeType(Operation *op) {
+  bool wide = llvm::any_of(op->getOperandTypes(), [](Type type) {
+    return cast<RankedTensorType>(type).getElementType().isF64();
+  });
+  wide |= elementOf(op->getResult(0)).isF64();
+  return wide ? Type(Float64Type::get(op->getContext()))
+              : Type(Float32Type::get(op->getContext()));
+}
+
+// Gives the ops of a rewrite the phase of the op they stand for.
+static void copyPhase(Operation *from, ArrayRef<Value> values) {
+  if (Attribute phase = from->getAttr(kPhaseAttr))
+    for (Value value : values)
+      value.getDefiningOp()->setAttr(kPhaseAttr, phase);
+}
+
+namespace {
+/// gemm(a, b, c) -> matmul(a, b) + beta * c
+struct SplitGemm : OpRewritePattern<GemmOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(GemmOp op,
+                                PatternRewriter &rewriter) const override {
+    Type compute = computeType(op);
+    auto exact = RankedTensorType::get(op.getType().getShape(), compute);
+    bool addsC = op.getC() && !op.getBeta().isZero();
+    Value product = MatMulOp::create(
+        rewriter, op.getLoc(), addsC ? exact : op.getType(), op.getA(),
+        op.getB(), op.getTransA(), op.getTransB(), op.getAlpha());
+    copyPhase(op, product);
+    if (!addsC) {
+      rewriter.replaceOp(op, product);
+      return success();
+    }
+    Value c = op.getC();
+    if (!op.getBeta().isExactlyValue(1.0)) {
+      auto scalar = RankedTensorType::get({}, compute);
+      Value beta = ConstantOp::create(
+          rewriter, op.getLoc(), scalar,
+          DenseElementsAttr::get(
+              scalar,
+              rewriter.getFloatAttr(compute, op.getBeta().convertToDouble())));
+      c = MulOp::create(rewriter, op.getLoc(),
+                        RankedTensorType::get(shapeOf(c), compute), c, beta);
+      copyPhase(op, c);
+    }
+    Value sum = AddOp::create(rewriter, op.getLoc(), op.getType(), product, c);
+    copyPhase(op, sum);
+    rewriter.replaceOp(op, sum);
+    return success();
+  }
+};
+
+/// conv(x, w, bias) -> conv(x, w) + bias
+struct SplitConvBias : OpRewritePattern<ConvOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ConvOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!op.getBias())
+      return rewriter.notifyMatchFailure(op, "has no bias");
+    auto exact =
+        RankedTensorType::get(op.getType().getShape(), computeType(op));
+    Value conv = ConvOp::create(rewriter, op.getLoc(), exact, op.getInput(),
+                                op.getWeight(), Value(), op.getStridesAttr(),
+                                op.getPadsAttr(), op.getDilationsAttr(),
+                                op.getGroupAttr(), op.getLayoutAttr());
+    Value bias = op.getBias();
+    if (op.getLayout() != "NHWC") {
+      SmallVector<int64_t> shape = {shapeOf(bias)[0]};
+      shape.append(op.getType().getRank() - 2, 1);
+      bias = ReshapeOp::create(rewriter, op.getLoc(),
+                               RankedTensorType::get(shape, elementOf(bias)),
+                               bias);
+      copyPhase(op, bias);
+    }
+    Value sum = AddOp::create(rewriter, op.getLoc(), op.getType(), conv, bias);
+    copyPhase(op, {conv, sum});
+    rewriter.replaceOp(op, sum);
+    return success();
+  }
+};
+
+/// matmul(transpose(a), b) -> matmul(a, b) {transA}, and for b
+struct FoldTranspose : OpRewritePattern<MatMulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatMulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto transpose = operand.get().getDefiningOp<TransposeOp>();
+      if (!transpose || !exchangesLastTwo(transpose.getPerm()))
+        continue;
+      rewriter.modifyOpInPlace(op, [&] {
+        operand.set(transpose.getInput());
+        if (operand.getOperandNumber() == 0)
+          op.setTransA(!op.getTransA());
+        else
+          op.setTransB(!op.getTransB());
+      });
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no operand is a transpose of its "
+                                           "last two axes");
+  }
+
+private:
+  static bool exchangesLastTwo(ArrayRef<int64_t> perm) {
+    int64_t rank = perm.size();
+    return rank >= 2 && perm[rank - 1] == rank - 2 &&
+           perm[rank - 2] == rank - 1 &&
+           llvm::equal(perm.drop_back(2), llvm::seq<int64_t>(0, rank - 2));
+  }
+};
+
+/// Expands an operand that has some of the result's batches but not all.
+struct ExpandBatches : OpRewritePattern<MatMulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatMulOp op,
+                                PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> batches = op.getType().getShape().drop_back(2);
+    for (OpOperand &operand : op->getOpOperands()) {
+      ArrayRef<int64_t> shape = shapeOf(operand.get());
+      if (hasAllOrOne(shape.drop_back(2), batches))
+        continue;
+      SmallVector<int64_t> full(batches);
+      llvm::append_range(full, shape.take_back(2));
+      Value expanded = ExpandOp::create(
+          rewriter, op.getLoc(),
+          RankedTensorType::get(full, elementOf(operand.get())), operand.get());
+      copyPhase(op, expanded);
+      rewriter.modifyOpInPlace(op, [&] { operand.set(expanded); });
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "batches need no expansion");
+  }
+
+private:
+  static bool hasAllOrOne(ArrayRef<int64_t> own, ArrayRef<int64_t> batches) {
+    bool one = llvm::all_of(own, [](int64_t extent) { return extent == 1; });
+    size_t missing = batches.size() - own.size();
+    bool all = own == batches.drop_front(missing) &&
+               llvm::all_of(batches.take_front(missing),
+                            [](int64_t extent) { return extent == 1; });
+    return one || all;
+  }
+};
+
+struct SplitContractionsPass
+    : public mpc::impl::SplitContractionsBase<SplitContractionsPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<SplitGemm, SplitConvBias, FoldTranspose, ExpandBatches>(
+        &getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
