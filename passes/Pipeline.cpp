@@ -55,7 +55,16 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
 static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision) {
 }
 
-static void addFusion(OpPassManager &pm) {}
+static void addFusion(OpPassManager &pm) {
+  OpPassManager &nested = pm.nest<func::FuncOp>();
+  nested.addPass(createDecomposePass());
+  nested.addPass(createSplitContractionsPass());
+  nested.addPass(createNormalizeReductionsPass());
+  nested.addPass(createCanonicalizerPass());
+  nested.addPass(createCSEPass());
+  nested.addPass(createFormRegionsPass());
+  nested.addPass(createCSEPass());
+}
 
 static void addPlanning(OpPassManager &pm) {}
 

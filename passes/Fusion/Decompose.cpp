@@ -8,7 +8,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_DECOMPOSE
+#define GEN_PASS_DEF_DECOMPOSEPASS
 #include "passes/Fusion/Passes.h.inc"
 } // namespace mpc
 
@@ -91,7 +91,7 @@ Value Emitter::isNonZero(Value value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct DecomposePass : public mpc::impl::DecomposeBase<DecomposePass> {
+struct DecomposePass : public mpc::impl::DecomposePassBase<DecomposePass> {
   void runOnOperation() override;
 };
 } // namespace
@@ -110,6 +110,17 @@ static SmallVector<Value> decomposeAny(Operation *op) {
 }
 
 void DecomposePass::runOnOperation() {
+  // Where no loss scale enters, a backward pass starts at 1.
+  getOperation().walk([](GradientSeedOp seed) {
+    OpBuilder builder(seed);
+    RankedTensorType type = seed.getType();
+    Attribute one = builder.getFloatAttr(type.getElementType(), 1.0);
+    seed.replaceAllUsesWith(
+        ConstantOp::create(builder, seed.getLoc(), type,
+                           DenseElementsAttr::get(type, one))
+            .getOutput());
+    seed.erase();
+  });
   SmallVector<Operation *> composites;
   getOperation().walk([&](RegionOpInterface op) {
     if (op.getRegionRole() == RegionRole::Composite)

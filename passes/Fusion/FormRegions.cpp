@@ -17,7 +17,7 @@
 #include <queue>
 
 namespace mpc {
-#define GEN_PASS_DEF_FORMREGIONS
+#define GEN_PASS_DEF_FORMREGIONSPASS
 #include "passes/Fusion/Passes.h.inc"
 } // namespace mpc
 
@@ -55,7 +55,8 @@ private:
   unsigned numKernels = 0;
 };
 
-struct FormRegionsPass : public mpc::impl::FormRegionsBase<FormRegionsPass> {
+struct FormRegionsPass
+    : public mpc::impl::FormRegionsPassBase<FormRegionsPass> {
   void runOnOperation() override {
     if (failed(Former(getOperation()).run()))
       signalPassFailure();

@@ -11,7 +11,7 @@
 #include "llvm/Support/MathExtras.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_NORMALIZEREDUCTIONS
+#define GEN_PASS_DEF_NORMALIZEREDUCTIONSPASS
 #include "passes/Fusion/Passes.h.inc"
 } // namespace mpc
 
@@ -20,7 +20,7 @@ using namespace mpc;
 
 namespace {
 struct NormalizeReductionsPass
-    : public mpc::impl::NormalizeReductionsBase<NormalizeReductionsPass> {
+    : public mpc::impl::NormalizeReductionsPassBase<NormalizeReductionsPass> {
   void runOnOperation() override;
 };
 } // namespace

@@ -10,7 +10,7 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
-def Decompose : FusionPass<"mpc-decompose"> {
+def DecomposePass : FusionPass<"mpc-decompose"> {
   let summary = "composite ops into elementwise ops and reductions";
   let description = [{
     Rewrites every op of role Composite (the softmax family, losses,
@@ -38,7 +38,7 @@ def Decompose : FusionPass<"mpc-decompose"> {
   }];
 }
 
-def SplitContractions : FusionPass<"mpc-split-contractions"> {
+def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   let summary = "contractions without bias, C or transposed operands";
   let description = [{
     Takes what is elementwise out of a contraction, so that it can join the
@@ -65,7 +65,7 @@ def SplitContractions : FusionPass<"mpc-split-contractions"> {
   }];
 }
 
-def NormalizeReductions : FusionPass<"mpc-normalize-reductions"> {
+def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
   let summary = "reductions over adjacent axes, which stay with size 1";
   let description = [{
     Brings every reduction into the form kernels take: `keepdims`, axes that lie
@@ -87,7 +87,7 @@ def NormalizeReductions : FusionPass<"mpc-normalize-reductions"> {
   }];
 }
 
-def FormRegions : FusionPass<"mpc-form-regions"> {
+def FormRegionsPass : FusionPass<"mpc-form-regions"> {
   let summary = "ops that share a kernel into one mpc.region each";
   let description = [{
     Obeys compiler/Analysis/RegionAnalysis.h. Needs primitive ops

@@ -10,7 +10,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_SPLITCONTRACTIONS
+#define GEN_PASS_DEF_SPLITCONTRACTIONSPASS
 #include "passes/Fusion/Passes.h.inc"
 } // namespace mpc
 
@@ -176,7 +176,7 @@ private:
 };
 
 struct SplitContractionsPass
-    : public mpc::impl::SplitContractionsBase<SplitContractionsPass> {
+    : public mpc::impl::SplitContractionsPassBase<SplitContractionsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<SplitGemm, SplitConvBias, FoldTranspose, ExpandBatches>(

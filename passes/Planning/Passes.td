@@ -6,7 +6,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def PrintPartition : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
+def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "say how the work of every kernel is divided";
   let description = [{
     Emits one remark per kernel function: extent, grain and inner of

@@ -6,7 +6,7 @@
 #include "compiler/Analysis/KernelPartition.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_PRINTPARTITION
+#define GEN_PASS_DEF_PRINTPARTITIONPASS
 #include "passes/Planning/Passes.h.inc"
 } // namespace mpc
 
@@ -15,7 +15,7 @@ using namespace mpc;
 
 namespace {
 struct PrintPartitionPass
-    : public mpc::impl::PrintPartitionBase<PrintPartitionPass> {
+    : public mpc::impl::PrintPartitionPassBase<PrintPartitionPass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
