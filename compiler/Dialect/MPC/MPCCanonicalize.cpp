@@ -56,8 +56,8 @@ struct MergeTransposes : OpRewritePattern<TransposeOp> {
     SmallVector<int64_t> perm;
     for (int64_t axis : op.getPerm())
       perm.push_back(inner.getPerm()[axis]);
-    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(),
-                                             inner.getInput(), perm);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), inner.getInput(),
+                                             perm);
     return success();
   }
 };

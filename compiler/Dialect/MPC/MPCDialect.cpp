@@ -32,10 +32,10 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() != kPhaseAttr)
     return success();
   auto phase = dyn_cast<StringAttr>(attr.getValue());
-  bool known = phase && llvm::StringSwitch<bool>(phase.getValue())
-                            .Cases({"forward", "loss", "backward", "optimizer"},
-                                   true)
-                            .Default(false);
+  bool known =
+      phase && llvm::StringSwitch<bool>(phase.getValue())
+                   .Cases({"forward", "loss", "backward", "optimizer"}, true)
+                   .Default(false);
   if (!known)
     return op->emitOpError("expected mpc.phase to be \"forward\", \"loss\", "
                            "\"backward\" or \"optimizer\"");

@@ -3,7 +3,7 @@
 // importer runs it before it builds an op, so that a bad model is a diagnostic.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -11,27 +11,8 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Helpers
+// Shared checks
 //===----------------------------------------------------------------------===//
-
-using Shape = SmallVector<int64_t>;
-using Components = SmallVectorImpl<ShapedTypeComponents>;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
-static bool isScalar(Value value) { return shapeOf(value).empty(); }
-
-static LogicalResult infer(Components &results, ArrayRef<int64_t> shape,
-                           Type element) {
-  results.emplace_back(shape, element);
-  return success();
-}
 
 FailureOr<Shape> mpc::broadcastShapes(ArrayRef<int64_t> lhs,
                                       ArrayRef<int64_t> rhs) {
@@ -50,7 +31,8 @@ bool mpc::areCompatibleTypes(TypeRange inferred, TypeRange actual) {
   return inferred.size() == actual.size() &&
          llvm::all_of(llvm::zip(inferred, actual), [](auto pair) {
            auto [l, r] = pair;
-           auto lhs = cast<RankedTensorType>(l), rhs = cast<RankedTensorType>(r);
+           auto lhs = cast<RankedTensorType>(l),
+                rhs = cast<RankedTensorType>(r);
            Type a = lhs.getElementType(), b = rhs.getElementType();
            return lhs.getShape() == rhs.getShape() &&
                   (a == b || (isa<FloatType>(a) && isa<FloatType>(b)));
@@ -74,8 +56,8 @@ static LogicalResult inferBroadcast(std::optional<Location> loc,
 }
 
 // Every value has exactly the shape of the first.
-static LogicalResult verifySameShape(std::optional<Location> loc,
-                                     ValueRange values) {
+LogicalResult mpc::verifySameShape(std::optional<Location> loc,
+                                   ValueRange values) {
   for (Value value : values.drop_front())
     if (shapeOf(value) != shapeOf(values.front()))
       return emitOptionalError(loc, "expected shape [", shapeOf(values.front()),
@@ -83,16 +65,16 @@ static LogicalResult verifySameShape(std::optional<Location> loc,
   return success();
 }
 
-static LogicalResult verifyAxis(std::optional<Location> loc, int64_t axis,
-                                int64_t rank) {
+LogicalResult mpc::verifyAxis(std::optional<Location> loc, int64_t axis,
+                              int64_t rank) {
   if (axis < 0 || axis >= rank)
     return emitOptionalError(loc, "axis ", axis, " is not in [0, ", rank, ")");
   return success();
 }
 
 // Per-channel vectors have one element per channel.
-static LogicalResult verifyChannels(std::optional<Location> loc, Value input,
-                                    StringRef layout, ValueRange vectors) {
+LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
+                                  StringRef layout, ValueRange vectors) {
   ArrayRef<int64_t> shape = shapeOf(input);
   if (layout != "NCHW" && layout != "NHWC")
     return emitOptionalError(loc, "expected layout NCHW or NHWC, found ",
@@ -108,15 +90,9 @@ static LogicalResult verifyChannels(std::optional<Location> loc, Value input,
                                shapeOf(vector), "]");
   return success();
 }
-
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
-
-#define INFER(OpTy)                                                            \
-  LogicalResult OpTy::inferReturnTypeComponents(                               \
-      MLIRContext *context, std::optional<Location> loc,                       \
-      OpTy::Adaptor adaptor, Components &results)
 
 #define INFER_UNARY(OpTy)                                                      \
   INFER(OpTy) {                                                                \
@@ -205,11 +181,11 @@ INFER(ConcatOp) {
   shape[axis] = 0;
   for (Value input : inputs) {
     ArrayRef<int64_t> other = shapeOf(input);
-    bool fits = other.size() == shape.size() &&
-                llvm::all_of(llvm::seq<int64_t>(0, shape.size()),
-                             [&](int64_t d) {
-                               return d == axis || other[d] == shape[d];
-                             });
+    bool fits =
+        other.size() == shape.size() &&
+        llvm::all_of(llvm::seq<int64_t>(0, shape.size()), [&](int64_t d) {
+          return d == axis || other[d] == shape[d];
+        });
     if (!fits)
       return emitOptionalError(loc, "input of shape [", other,
                                "] does not join [", shapeOf(inputs.front()),
@@ -338,348 +314,6 @@ INFER(GemmOp) {
                                ArrayRef<int64_t>(shape), "]");
   }
   return infer(results, shape, elementOf(adaptor.getA()));
-}
-
-namespace {
-/// A tensor of activations seen as batch, channels and spatial extents.
-struct Activation {
-  int64_t batch, channels;
-  Shape spatial;
-
-  static FailureOr<Activation> get(std::optional<Location> loc, Value value,
-                                   StringRef layout) {
-    if (failed(verifyChannels(loc, value, layout, {})))
-      return failure();
-    ArrayRef<int64_t> shape = shapeOf(value);
-    if (shape.size() < 3 || shape.size() > 5) {
-      (void)emitOptionalError(loc, "expected one to three spatial axes, found ",
-                              shape.size() - 2);
-      return failure();
-    }
-    if (layout == "NHWC")
-      return Activation{shape.front(), shape.back(),
-                        Shape(shape.drop_front().drop_back())};
-    return Activation{shape[0], shape[1], Shape(shape.drop_front(2))};
-  }
-
-  Shape shape(StringRef layout) const {
-    Shape result = {batch};
-    if (layout == "NCHW")
-      result.push_back(channels);
-    result.append(spatial);
-    if (layout == "NHWC")
-      result.push_back(channels);
-    return result;
-  }
-};
-
-/// Window attributes shared by convolution and pooling.
-struct Window {
-  ArrayRef<int64_t> kernel, strides, pads, dilations;
-  bool ceilMode = false;
-};
-} // namespace
-
-// The number of positions a window takes along every spatial axis.
-static FailureOr<Shape> slideWindow(std::optional<Location> loc,
-                                    ArrayRef<int64_t> spatial, Window w) {
-  size_t rank = spatial.size();
-  if (w.kernel.size() != rank || w.strides.size() != rank ||
-      w.dilations.size() != rank || w.pads.size() != 2 * rank) {
-    (void)emitOptionalError(loc, "expected ", rank, " kernel sizes, strides "
-                            "and dilations and ", 2 * rank, " pads");
-    return failure();
-  }
-  Shape out;
-  for (size_t d = 0; d < rank; ++d) {
-    if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilations[d] < 1 ||
-        w.pads[d] < 0 || w.pads[rank + d] < 0) {
-      (void)emitOptionalError(loc, "expected kernel sizes, strides and "
-                              "dilations of at least 1 and pads of at least 0");
-      return failure();
-    }
-    int64_t extent = (w.kernel[d] - 1) * w.dilations[d] + 1;
-    int64_t room = spatial[d] + w.pads[d] + w.pads[rank + d] - extent;
-    if (room < 0) {
-      (void)emitOptionalError(loc, "a window of ", extent,
-                              " does not fit a padded axis of ", room + extent);
-      return failure();
-    }
-    int64_t count = room / w.strides[d] + 1;
-    // A window more for the rest, unless it would start in the end padding.
-    if (w.ceilMode && room % w.strides[d] != 0 &&
-        count * w.strides[d] < spatial[d] + w.pads[d])
-      ++count;
-    out.push_back(count);
-  }
-  return out;
-}
-
-// The output of a convolution whose input, weight and attributes are given.
-template <typename AdaptorT>
-static FailureOr<Activation> inferConv(std::optional<Location> loc,
-                                       const Activation &input,
-                                       ArrayRef<int64_t> weight,
-                                       AdaptorT attributes) {
-  int64_t group = attributes.getGroup();
-  if (weight.size() != input.spatial.size() + 2) {
-    (void)emitOptionalError(loc, "expected a weight of rank ",
-                            input.spatial.size() + 2, ", found [", weight, "]");
-    return failure();
-  }
-  if (group < 1 || input.channels % group != 0 || weight[0] % group != 0 ||
-      weight[1] != input.channels / group) {
-    (void)emitOptionalError(loc, "a weight of shape [", weight, "] in ", group,
-                            " groups does not fit ", input.channels,
-                            " input channels");
-    return failure();
-  }
-  FailureOr<Shape> spatial = slideWindow(
-      loc, input.spatial,
-      {weight.drop_front(2), attributes.getStrides(), attributes.getPads(),
-       attributes.getDilations()});
-  if (failed(spatial))
-    return failure();
-  return Activation{input.batch, weight[0], *spatial};
-}
-
-INFER(ConvOp) {
-  StringRef layout = adaptor.getLayout();
-  auto input = Activation::get(loc, adaptor.getInput(), layout);
-  if (failed(input))
-    return failure();
-  auto output =
-      inferConv(loc, *input, shapeOf(adaptor.getWeight()), adaptor);
-  if (failed(output))
-    return failure();
-  if (Value bias = adaptor.getBias())
-    if (shapeOf(bias) != ArrayRef<int64_t>(output->channels))
-      return emitOptionalError(loc, "expected a bias of ", output->channels,
-                               " elements, found [", shapeOf(bias), "]");
-  return infer(results, output->shape(layout), elementOf(adaptor.getInput()));
-}
-
-// Checks a convolution gradient by repeating the forward op's inference.
-template <typename OpTy>
-static LogicalResult verifyConvGrad(OpTy op, Value input, Value weight,
-                                    Value dOutput) {
-  auto in = Activation::get(op.getLoc(), input, op.getLayout());
-  if (failed(in))
-    return failure();
-  auto out = inferConv(op.getLoc(), *in, shapeOf(weight), op);
-  if (failed(out))
-    return failure();
-  Shape expected = out->shape(op.getLayout());
-  if (shapeOf(dOutput) != ArrayRef<int64_t>(expected))
-    return op.emitOpError("expected d_output of shape [")
-           << ArrayRef<int64_t>(expected) << "], found [" << shapeOf(dOutput)
-           << "]";
-  return success();
-}
-
-LogicalResult ConvInputGradOp::verify() {
-  return verifyConvGrad(*this, getDInput(), getWeight(), getDOutput());
-}
-
-LogicalResult ConvWeightGradOp::verify() {
-  return verifyConvGrad(*this, getInput(), getDWeight(), getDOutput());
-}
-
-//===----------------------------------------------------------------------===//
-// Normalisation and pooling
-//===----------------------------------------------------------------------===//
-
-INFER(BatchNormOp) {
-  ValueRange vectors = adaptor.getOperands().drop_front();
-  if (failed(
-          verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(), vectors)))
-    return failure();
-  (void)infer(results, shapeOf(adaptor.getInput()),
-              elementOf(adaptor.getInput()));
-  for (int i = 0; i < 4; ++i)
-    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
-  return success();
-}
-
-INFER(BatchNormInferenceOp) {
-  if (failed(verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(),
-                            adaptor.getOperands().drop_front())))
-    return failure();
-  return infer(results, shapeOf(adaptor.getInput()),
-               elementOf(adaptor.getInput()));
-}
-
-INFER(BatchNormGradOp) {
-  ValueRange vectors = adaptor.getOperands().drop_front(2);
-  if (failed(verifySameShape(loc, adaptor.getOperands().take_front(2))) ||
-      failed(
-          verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(), vectors)))
-    return failure();
-  (void)infer(results, shapeOf(adaptor.getInput()),
-              elementOf(adaptor.getDOutput()));
-  for (int i = 0; i < 2; ++i)
-    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
-  return success();
-}
-
-INFER(MaxPoolOp) {
-  StringRef layout = adaptor.getLayout();
-  auto input = Activation::get(loc, adaptor.getInput(), layout);
-  if (failed(input))
-    return failure();
-  auto spatial =
-      slideWindow(loc, input->spatial,
-                  {adaptor.getKernel(), adaptor.getStrides(), adaptor.getPads(),
-                   adaptor.getDilations(), adaptor.getCeilMode()});
-  if (failed(spatial))
-    return failure();
-  Shape shape =
-      Activation{input->batch, input->channels, *spatial}.shape(layout);
-  (void)infer(results, shape, elementOf(adaptor.getInput()));
-  return infer(results, shape, IntegerType::get(context, 32));
-}
-
-INFER(AveragePoolOp) {
-  StringRef layout = adaptor.getLayout();
-  auto input = Activation::get(loc, adaptor.getInput(), layout);
-  if (failed(input))
-    return failure();
-  Shape ones(input->spatial.size(), 1);
-  auto spatial =
-      slideWindow(loc, input->spatial,
-                  {adaptor.getKernel(), adaptor.getStrides(), adaptor.getPads(),
-                   ones, adaptor.getCeilMode()});
-  if (failed(spatial))
-    return failure();
-  Activation output{input->batch, input->channels, *spatial};
-  return infer(results, output.shape(layout), elementOf(adaptor.getInput()));
-}
-
-// Checks a pooling gradient by repeating the forward op's inference.
-template <typename OpTy>
-static LogicalResult verifyPoolGrad(OpTy op, ArrayRef<int64_t> dilations) {
-  auto in = Activation::get(op.getLoc(), op.getDInput(), op.getLayout());
-  if (failed(in))
-    return failure();
-  auto spatial = slideWindow(op.getLoc(), in->spatial,
-                             {op.getKernel(), op.getStrides(), op.getPads(),
-                              dilations, op.getCeilMode()});
-  if (failed(spatial))
-    return failure();
-  Shape expected =
-      Activation{in->batch, in->channels, *spatial}.shape(op.getLayout());
-  if (shapeOf(op.getDOutput()) != ArrayRef<int64_t>(expected))
-    return op.emitOpError("expected d_output of shape [")
-           << ArrayRef<int64_t>(expected) << "], found ["
-           << shapeOf(op.getDOutput()) << "]";
-  return success();
-}
-
-LogicalResult MaxPoolGradOp::verify() {
-  if (shapeOf(getIndices()) != shapeOf(getDOutput()))
-    return emitOpError("expected indices of the shape of d_output");
-  return verifyPoolGrad(*this, getDilations());
-}
-
-LogicalResult AveragePoolGradOp::verify() {
-  return verifyPoolGrad(*this, Shape(getKernel().size(), 1));
-}
-
-INFER(GlobalAveragePoolOp) {
-  auto input = Activation::get(loc, adaptor.getInput(), adaptor.getLayout());
-  if (failed(input))
-    return failure();
-  llvm::fill(input->spatial, 1);
-  return infer(results, input->shape(adaptor.getLayout()),
-               elementOf(adaptor.getInput()));
-}
-
-LogicalResult GlobalAveragePoolGradOp::verify() {
-  auto in = Activation::get(getLoc(), getDInput(), getLayout());
-  if (failed(in))
-    return failure();
-  llvm::fill(in->spatial, 1);
-  Shape expected = in->shape(getLayout());
-  if (shapeOf(getDOutput()) != ArrayRef<int64_t>(expected))
-    return emitOpError("expected d_output of shape [")
-           << ArrayRef<int64_t>(expected) << "], found ["
-           << shapeOf(getDOutput()) << "]";
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Losses
-//===----------------------------------------------------------------------===//
-
-// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
-template <typename AdaptorT>
-static LogicalResult verifyLabels(std::optional<Location> loc,
-                                  ArrayRef<int64_t> scores, AdaptorT adaptor) {
-  if (scores.size() < 2)
-    return emitOptionalError(loc, "expected scores of shape (N, C, ...), "
-                             "found [", scores, "]");
-  Shape expected(scores);
-  expected.erase(expected.begin() + 1);
-  if (shapeOf(adaptor.getLabels()) != ArrayRef<int64_t>(expected))
-    return emitOptionalError(loc, "expected labels of shape [",
-                             ArrayRef<int64_t>(expected), "], found [",
-                             shapeOf(adaptor.getLabels()), "]");
-  if (Value weights = adaptor.getWeights())
-    if (shapeOf(weights) != ArrayRef<int64_t>(scores[1]))
-      return emitOptionalError(loc, "expected ", scores[1],
-                               " class weights, found [", shapeOf(weights),
-                               "]");
-  StringRef reduction = adaptor.getReduction();
-  if (reduction != "mean" && reduction != "sum" && reduction != "none")
-    return emitOptionalError(
-        loc, "expected reduction mean, sum or none, found ", reduction);
-  return success();
-}
-
-// The shape of a loss under `reduction`.
-static Shape lossShape(StringRef reduction, Value labels) {
-  return reduction == "none" ? Shape(shapeOf(labels)) : Shape();
-}
-
-INFER(SoftmaxCrossEntropyLossOp) {
-  ArrayRef<int64_t> scores = shapeOf(adaptor.getScores());
-  if (failed(verifyLabels(loc, scores, adaptor)))
-    return failure();
-  Type element = elementOf(adaptor.getScores());
-  (void)infer(results, lossShape(adaptor.getReduction(), adaptor.getLabels()),
-              element);
-  return infer(results, scores, element);
-}
-
-INFER(NLLLossOp) {
-  if (failed(verifyLabels(loc, shapeOf(adaptor.getLogProb()), adaptor)))
-    return failure();
-  return infer(results,
-               lossShape(adaptor.getReduction(), adaptor.getLabels()),
-               elementOf(adaptor.getLogProb()));
-}
-
-INFER(SoftmaxCrossEntropyLossGradOp) {
-  ArrayRef<int64_t> scores = shapeOf(adaptor.getLogProb());
-  if (failed(verifyLabels(loc, scores, adaptor)))
-    return failure();
-  Shape expected = lossShape(adaptor.getReduction(), adaptor.getLabels());
-  if (shapeOf(adaptor.getDLoss()) != ArrayRef<int64_t>(expected))
-    return emitOptionalError(loc, "expected d_loss of shape [",
-                             ArrayRef<int64_t>(expected), "], found [",
-                             shapeOf(adaptor.getDLoss()), "]");
-  return infer(results, scores, elementOf(adaptor.getLogProb()));
-}
-
-LogicalResult NLLLossGradOp::verify() {
-  if (failed(verifyLabels(getLoc(), shapeOf(getDLogProb()), *this)))
-    return failure();
-  Shape expected = lossShape(getReduction(), getLabels());
-  if (shapeOf(getDLoss()) != ArrayRef<int64_t>(expected))
-    return emitOpError("expected d_loss of shape [")
-           << ArrayRef<int64_t>(expected) << "], found ["
-           << shapeOf(getDLoss()) << "]";
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

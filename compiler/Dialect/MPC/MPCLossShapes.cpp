@@ -1,0 +1,81 @@
+// Result shapes of losses over class labels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/ShapeInference.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
+template <typename AdaptorT>
+static LogicalResult verifyLabels(std::optional<Location> loc,
+                                  ArrayRef<int64_t> scores, AdaptorT adaptor) {
+  if (scores.size() < 2)
+    return emitOptionalError(loc,
+                             "expected scores of shape (N, C, ...), "
+                             "found [",
+                             scores, "]");
+  Shape expected(scores);
+  expected.erase(expected.begin() + 1);
+  if (shapeOf(adaptor.getLabels()) != ArrayRef<int64_t>(expected))
+    return emitOptionalError(loc, "expected labels of shape [",
+                             ArrayRef<int64_t>(expected), "], found [",
+                             shapeOf(adaptor.getLabels()), "]");
+  if (Value weights = adaptor.getWeights())
+    if (shapeOf(weights) != ArrayRef<int64_t>(scores[1]))
+      return emitOptionalError(loc, "expected ", scores[1],
+                               " class weights, found [", shapeOf(weights),
+                               "]");
+  StringRef reduction = adaptor.getReduction();
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    return emitOptionalError(
+        loc, "expected reduction mean, sum or none, found ", reduction);
+  return success();
+}
+
+// The shape of a loss under `reduction`.
+static Shape lossShape(StringRef reduction, Value labels) {
+  return reduction == "none" ? Shape(shapeOf(labels)) : Shape();
+}
+
+INFER(SoftmaxCrossEntropyLossOp) {
+  ArrayRef<int64_t> scores = shapeOf(adaptor.getScores());
+  if (failed(verifyLabels(loc, scores, adaptor)))
+    return failure();
+  Type element = elementOf(adaptor.getScores());
+  (void)infer(results, lossShape(adaptor.getReduction(), adaptor.getLabels()),
+              element);
+  return infer(results, scores, element);
+}
+
+INFER(NLLLossOp) {
+  if (failed(verifyLabels(loc, shapeOf(adaptor.getLogProb()), adaptor)))
+    return failure();
+  return infer(results, lossShape(adaptor.getReduction(), adaptor.getLabels()),
+               elementOf(adaptor.getLogProb()));
+}
+
+INFER(SoftmaxCrossEntropyLossGradOp) {
+  ArrayRef<int64_t> scores = shapeOf(adaptor.getLogProb());
+  if (failed(verifyLabels(loc, scores, adaptor)))
+    return failure();
+  Shape expected = lossShape(adaptor.getReduction(), adaptor.getLabels());
+  if (shapeOf(adaptor.getDLoss()) != ArrayRef<int64_t>(expected))
+    return emitOptionalError(loc, "expected d_loss of shape [",
+                             ArrayRef<int64_t>(expected), "], found [",
+                             shapeOf(adaptor.getDLoss()), "]");
+  return infer(results, scores, elementOf(adaptor.getLogProb()));
+}
+
+LogicalResult NLLLossGradOp::verify() {
+  if (failed(verifyLabels(getLoc(), shapeOf(getDLogProb()), *this)))
+    return failure();
+  Shape expected = lossShape(getReduction(), getLabels());
+  if (shapeOf(getDLoss()) != ArrayRef<int64_t>(expected))
+    return emitOpError("expected d_loss of shape [")
+           << ArrayRef<int64_t>(expected) << "], found [" << shapeOf(getDLoss())
+           << "]";
+  return success();
+}
