@@ -198,7 +198,7 @@ static Operation *throughViews(Value value) {
 
 // softmax_cross_entropy applies a softmax of its own. A second one trains, but
 // slowly and to a worse model, which is hard to notice.
-static LogicalResult verifyNoSoftmax(Value scores) {
+static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
   Operation *op = throughViews(scores);
   if (!isa_and_nonnull<SoftmaxOp, LogSoftmaxOp>(op))
     return success();
@@ -207,16 +207,15 @@ static LogicalResult verifyNoSoftmax(Value scores) {
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
   if (isa<LogSoftmaxOp>(op)) {
-    mlir::emitWarning(op->getLoc())
-        << "node '" << getNodeName(op)
-        << "': softmax_cross_entropy takes the logarithm of softmax again, "
-           "which changes nothing but costs time; "
-        << advice;
+    if (warn)
+      mlir::emitWarning(op->getLoc())
+          << "softmax_cross_entropy takes the logarithm of softmax again, "
+             "which changes nothing but costs time; "
+          << advice;
     return success();
   }
   return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
-         << "node '" << getNodeName(op)
-         << "': expected scores for softmax_cross_entropy, which applies "
+         << "expected scores for softmax_cross_entropy, which applies "
             "softmax itself, found the output of Softmax; "
          << advice;
 }
@@ -230,7 +229,8 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(Value scores,
            << "expected scores of shape [batch, classes, ...] for "
               "softmax_cross_entropy, found "
            << type;
-  if (failed(verifyNoSoftmax(scores)))
+  // Once, not for each function.
+  if (failed(verifyNoSoftmax(scores, /*warn=*/!perSample)))
     return failure();
   SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + 1);

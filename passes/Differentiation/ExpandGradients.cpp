@@ -66,15 +66,10 @@ static LogicalResult runBackwards(ArrayRef<Operation *> ops,
     if (!hasGradient)
       continue;
     const GradientRule *rule = GradientRules::get().lookup(op);
-    if (!rule) {
-      StringRef node = getNodeName(op);
-      InFlightDiagnostic error =
-          withExitCode(mlir::emitError(op->getLoc()), ExitCode::Unsupported);
-      if (!node.empty())
-        error << "node '" << node << "': ";
-      return error << op->getName() << " has no gradient; freeze the "
-                   << "parameters before it with --freeze";
-    }
+    if (!rule)
+      return withExitCode(op->emitOpError(), ExitCode::Unsupported)
+             << "has no gradient; freeze the parameters before it with "
+                "--freeze";
     gradients.setOp(op);
     rule->apply(op, gradients);
   }

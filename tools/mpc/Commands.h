@@ -13,7 +13,12 @@ class App;
 
 namespace mpc::tools {
 
-void addCompileCommand(CLI::App &program, ExitCode &exitCode);
+void addTrainCommand(CLI::App &program, int &exitCode);
+void addCompileCommand(CLI::App &program, int &exitCode);
+void addRunCommand(CLI::App &program, int &exitCode);
+void addExplainCommand(CLI::App &program, int &exitCode);
+void addCheckCommand(CLI::App &program, int &exitCode);
+void addInspectCommand(CLI::App &program, int &exitCode);
 
 } // namespace mpc::tools
 

@@ -44,7 +44,7 @@ static ExitCode runCompile(const CompileCommand &command) {
   return reportError(ExitCode::Usage, "unknown stage " + command.emit);
 }
 
-void mpc::tools::addCompileCommand(CLI::App &program, ExitCode &exitCode) {
+void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<CompileCommand>();
   CLI::App *app = program.add_subcommand(
       "compile", "compile a model into an artifact, or show any stage");
@@ -60,5 +60,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, ExitCode &exitCode) {
   app->add_option("--emit", command->emit, help)
       ->check(CLI::IsMember(names))
       ->type_name("STAGE");
-  app->callback([command, &exitCode] { exitCode = runCompile(*command); });
+  app->callback([command, &exitCode] {
+    exitCode = static_cast<int>(runCompile(*command));
+  });
 }

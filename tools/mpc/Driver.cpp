@@ -3,12 +3,13 @@
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
-#include "frontends/ONNX/Import.h"
+#include "runtime/train/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -23,12 +24,19 @@ ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {
   return code;
 }
 
-ExitCode mpc::tools::reportError(llvm::Error error) {
+ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
   onnx_frontend::Findings findings =
       onnx_frontend::takeFindings(std::move(error));
   for (const std::string &message : findings.messages)
-    llvm::errs() << "error: " << message << "\n";
+    os << "error: " << message << "\n";
   return static_cast<ExitCode>(findings.exitCode);
+}
+
+ExitCode mpc::tools::reportError(const runtime::Status &status) {
+  if (status.ok())
+    return ExitCode::Done;
+  // The values of both enumerations are the exit codes.
+  return reportError(static_cast<ExitCode>(status.getCode()), status.message());
 }
 
 namespace {
@@ -36,8 +44,9 @@ namespace {
 /// the exit code of the first error.
 class DiagnosticPrinter : public ScopedDiagnosticHandler {
 public:
-  DiagnosticPrinter(MLIRContext *context, StringRef model)
-      : ScopedDiagnosticHandler(context), model(model) {
+  DiagnosticPrinter(MLIRContext *context, StringRef model,
+                    llvm::raw_ostream &os)
+      : ScopedDiagnosticHandler(context), model(model), os(os) {
     setHandler([this](Diagnostic &diagnostic) {
       print(diagnostic);
       return success();
@@ -53,19 +62,61 @@ private:
     DiagnosticSeverity severity = diagnostic.getSeverity();
     if (severity == DiagnosticSeverity::Error && exitCode == ExitCode::Done)
       exitCode = mpc::getExitCode(diagnostic);
-    llvm::errs() << severities[static_cast<int>(severity)] << ": " << model
-                 << ": ";
+    os << severities[static_cast<int>(severity)] << ": " << model << ": ";
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
-      llvm::errs() << "node '" << name.getName().getValue() << "': ";
-    llvm::errs() << diagnostic << "\n";
+      os << "node '" << name.getName().getValue() << "': ";
+    os << diagnostic << "\n";
     for (Diagnostic &note : diagnostic.getNotes())
       print(note);
   }
 
   StringRef model;
+  llvm::raw_ostream &os;
   ExitCode exitCode = ExitCode::Done;
 };
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static llvm::Error toError(const runtime::Status &status) {
+  return onnx_frontend::makeError(
+      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
+      status.message());
+}
+
+static Type toElementType(runtime::DType type, MLIRContext *context) {
+  Builder builder(context);
+  switch (type) {
+  case runtime::DType::F16:
+    return builder.getF16Type();
+  case runtime::DType::BF16:
+    return builder.getBF16Type();
+  case runtime::DType::F32:
+    return builder.getF32Type();
+  case runtime::DType::F64:
+    return builder.getF64Type();
+  case runtime::DType::I32:
+    return builder.getI32Type();
+  case runtime::DType::I64:
+    return builder.getI64Type();
+  case runtime::DType::I1:
+    return builder.getI1Type();
+  case runtime::DType::U8:
+    return builder.getIntegerType(8, /*isSigned=*/false);
+  }
+  llvm_unreachable("all types are above");
+}
+
+onnx_frontend::HostTensor
+mpc::tools::toHostTensor(const runtime::Tensor &tensor, MLIRContext *context) {
+  auto type =
+      RankedTensorType::get(tensor.shape, toElementType(tensor.type, context));
+  auto [copy, bytes] = onnx_frontend::HostTensor::allocate(type);
+  std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
+  return copy;
+}
 
 //===----------------------------------------------------------------------===//
 // Driver
@@ -96,35 +147,60 @@ static llvm::Error parseShape(StringRef text,
   return llvm::Error::success();
 }
 
-ExitCode Driver::import(const CompileOptions &options) {
+// Reads parameter values from an ONNX model, or from arrays.
+static llvm::Error readWeights(const std::string &file, MLIRContext *context,
+                               onnx_frontend::TensorMap &weights) {
+  if (StringRef(file).ends_with(".onnx")) {
+    auto read = onnx_frontend::readWeights(file, context);
+    if (!read)
+      return read.takeError();
+    for (auto &[name, value] : *read)
+      weights[name] = value;
+    return llvm::Error::success();
+  }
+  auto arrays = runtime::train::readArrays(file);
+  if (!arrays.ok())
+    return toError(arrays.status());
+  for (const runtime::train::Array &array : *arrays) {
+    auto tensor = runtime::train::toTensor(array);
+    if (!tensor.ok())
+      return toError(tensor.status());
+    weights[array.name] = toHostTensor(*tensor, context);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
   for (const std::string &shape : options.model.shapes)
     if (llvm::Error error = parseShape(shape, importOptions))
-      return reportError(std::move(error));
+      return error;
   if (options.model.batchSize > 0)
     importOptions.batchSize = options.model.batchSize;
   const RecipeOptions &recipe = options.pipeline.recipe;
   importOptions.trainingMode = !recipe.loss.empty() && !recipe.asExported;
   importOptions.optimizerModel = options.model.optimizerModel;
-  for (const std::string &file : options.model.weights) {
-    auto weights = onnx_frontend::readWeights(file, &context);
-    if (!weights)
-      return reportError(weights.takeError());
-    for (auto &[name, value] : *weights)
-      importOptions.weights[name] = value;
-  }
+  importOptions.weights = weights;
+  for (const std::string &file : options.model.weights)
+    if (llvm::Error error = readWeights(file, &context, importOptions.weights))
+      return error;
   auto imported =
       onnx_frontend::importModel(options.model.model, importOptions, &context);
   if (!imported)
-    return reportError(imported.takeError());
+    return imported.takeError();
   module = std::move(*imported);
-  return ExitCode::Done;
+  return llvm::Error::success();
 }
 
-ExitCode Driver::compile(const CompileOptions &options, Stage last) {
-  if (ExitCode code = import(options); code != ExitCode::Done)
-    return code;
-  DiagnosticPrinter printer(&context, options.model.model);
+void Driver::addWeight(StringRef name, const runtime::Tensor &value) {
+  weights[name] = toHostTensor(value, &context);
+}
+
+ExitCode Driver::compile(const CompileOptions &options, Stage last,
+                         llvm::raw_ostream &findings) {
+  if (llvm::Error error = import(options))
+    return reportError(std::move(error), findings);
+  DiagnosticPrinter printer(&context, options.model.model, findings);
   PassManager pm(&context);
   buildPipeline(pm, options.pipeline, last);
   if (succeeded(pm.run(*module)))
@@ -132,4 +208,32 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last) {
   if (printer.getExitCode() == ExitCode::Done)
     return reportError(ExitCode::Internal, "a pass failed without a message");
   return printer.getExitCode();
+}
+
+//===----------------------------------------------------------------------===//
+// Artifacts
+//===----------------------------------------------------------------------===//
+
+bool mpc::tools::isArtifact(const std::string &path) {
+  auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
+  return file && (*file)->getBuffer().starts_with("\x7f"
+                                                  "ELF");
+}
+
+ExitCode
+mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
+                         std::shared_ptr<const runtime::Artifact> &artifact) {
+  const std::string &file = options.model.model;
+  if (!isArtifact(file))
+    return reportError(ExitCode::Internal, "no artifact writer");
+  if (std::vector<std::string> given = options.given(); !given.empty())
+    return reportError(ExitCode::Usage,
+                       file + ": an artifact is compiled already; leave out " +
+                           llvm::join(given, ", ") +
+                           ", or compile the model again");
+  auto opened = runtime::Artifact::open(file);
+  if (!opened.ok())
+    return reportError(opened.status());
+  artifact = std::move(*opened);
+  return ExitCode::Done;
 }

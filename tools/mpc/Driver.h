@@ -1,11 +1,13 @@
-// From a model to a compiled module: import, then the pipeline. Everything that
-// goes wrong is printed, and becomes an exit code.
+// From a model to a compiled module or an artifact. Everything that goes wrong
+// is printed, and becomes an exit code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_DRIVER_H
 #define MPC_TOOLS_MPC_DRIVER_H
 
 #include "compiler/Support/ExitCode.h"
+#include "frontends/ONNX/Import.h"
+#include "runtime/Artifact.h"
 #include "tools/mpc/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -20,23 +22,43 @@ public:
   Driver();
 
   /// Imports the model and runs all stages up to `last`. On failure every
-  /// finding has been printed to stderr, one a line.
-  ExitCode compile(const CompileOptions &options, Stage last);
+  /// finding has been printed, one a line, to `findings`.
+  ExitCode compile(const CompileOptions &options, Stage last,
+                   llvm::raw_ostream &findings = llvm::errs());
+
+  /// Values for graph inputs that are known when compiling, beside those of
+  /// --weights.
+  void addWeight(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
-  ExitCode import(const CompileOptions &options);
+  llvm::Error import(const CompileOptions &options);
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  onnx_frontend::TensorMap weights;
 };
+
+/// Whether the file at `path` is an artifact rather than a model.
+bool isArtifact(const std::string &path);
+
+/// Opens the artifact that `options` name, or compiles the model they name into
+/// one with `driver`.
+ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
+                      std::shared_ptr<const runtime::Artifact> &artifact);
+
+/// The same tensor on the compiler's side.
+onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,
+                                       mlir::MLIRContext *context);
 
 /// Prints "error: MESSAGE" to stderr and returns `code`.
 ExitCode reportError(ExitCode code, const llvm::Twine &message);
 /// Prints every finding of `error`; returns the exit code they stand for.
-ExitCode reportError(llvm::Error error);
+ExitCode reportError(llvm::Error error, llvm::raw_ostream &os = llvm::errs());
+/// Prints the status, unless it is success, and returns its code.
+ExitCode reportError(const runtime::Status &status);
 
 } // namespace mpc::tools
 

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
+
 using namespace mpc;
 using namespace mpc::tools;
 
@@ -14,12 +16,6 @@ using namespace mpc::tools;
 //===----------------------------------------------------------------------===//
 
 static void addModelOptions(CLI::App &command, ModelOptions &options) {
-  command
-      .add_option("model", options.model,
-                  "ONNX model, or a directory of ONNX Runtime training "
-                  "artifacts")
-      ->required()
-      ->type_name("MODEL");
   command
       .add_option("--shape", options.shapes,
                   "shape of an input, such as x=32x3x224x224 (repeatable)")
@@ -62,10 +58,6 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
                   "softmax_cross_entropy, mse, l1, bce_with_logits or "
                   "output:NAME; @OUTPUT picks the output")
       ->type_name("LOSS");
-  command
-      .add_option("--target-array", recipe.targetArray,
-                  "name of the labels in the data")
-      ->capture_default_str();
   addOptimizerOptions(command, recipe);
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
@@ -111,7 +103,31 @@ static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
       ->type_name("SCALE");
 }
 
+// Help lists these apart: they are what an artifact has been compiled with, and
+// cannot be changed for one.
+static constexpr char kCompileGroup[] = "Compilation";
+
+static std::vector<std::string> findGiven(const CLI::App &command) {
+  std::vector<std::string> given;
+  for (const CLI::Option *option : command.get_options())
+    if (option->get_group() == kCompileGroup && option->count() > 0)
+      given.push_back("--" + option->get_lnames().front());
+  return given;
+}
+
 void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
+  command
+      .add_option("model", options.model.model,
+                  "ONNX model, or a directory of ONNX Runtime training "
+                  "artifacts")
+      ->required()
+      ->type_name("MODEL");
+  command
+      .add_option("--target-array", options.pipeline.recipe.targetArray,
+                  "name of the labels in the data")
+      ->capture_default_str();
+  const std::string group = command.option_defaults()->get_group();
+  command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);
   addRecipeOptions(command, options.pipeline.recipe);
   addPrecisionOptions(command, options.pipeline.precision);
@@ -119,6 +135,19 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->check(CLI::IsMember({"native", "x86-64", "x86-64-v3", "x86-64-v4",
                              "zen5", "sapphirerapids"}))
       ->capture_default_str();
+  command.option_defaults()->group(group);
+  options.given = [&command] { return findGiven(command); };
+}
+
+void mpc::tools::addSessionOptions(CLI::App &command,
+                                   runtime::SessionOptions &options) {
+  command.add_option("--device", options.device, "where to run")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "worker threads; default: one per core")
+      ->check(CLI::NonNegativeNumber);
 }
 
 //===----------------------------------------------------------------------===//

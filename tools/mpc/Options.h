@@ -6,7 +6,9 @@
 #define MPC_TOOLS_MPC_OPTIONS_H
 
 #include "passes/Pipeline.h"
+#include "runtime/Session.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,15 @@ struct ModelOptions {
 struct CompileOptions {
   ModelOptions model;
   PipelineOptions pipeline;
+  /// The flags among these that were given, in any way.
+  std::function<std::vector<std::string>()> given;
 };
 
 /// Adds the MODEL argument and the flags of CompileOptions.
 void addCompileOptions(CLI::App &command, CompileOptions &options);
+
+/// Adds --device and --threads.
+void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
 /// Makes flags win over the environment (`MPC_*`), and that over `--config F`.
 /// Call after all subcommands have been added.

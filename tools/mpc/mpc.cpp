@@ -20,11 +20,15 @@ static const char description[] =
 
 int main(int argc, char **argv) {
   llvm::InitLLVM initialize(argc, argv);
-  ExitCode exitCode = ExitCode::Done;
+  int exitCode = 0;
   CLI::App program(description, "mpc");
   program.set_version_flag("--version", "mpc " MPC_VERSION);
   program.require_subcommand(1);
+  tools::addTrainCommand(program, exitCode);
   tools::addCompileCommand(program, exitCode);
+  tools::addRunCommand(program, exitCode);
+  tools::addCheckCommand(program, exitCode);
+  tools::addInspectCommand(program, exitCode);
   tools::addConfiguration(program);
   try {
     program.parse(argc, argv);
@@ -34,5 +38,5 @@ int main(int argc, char **argv) {
     llvm::errs() << "error: " << tools::describe(program, error) << "\n";
     return static_cast<int>(ExitCode::Usage);
   }
-  return static_cast<int>(exitCode);
+  return exitCode;
 }

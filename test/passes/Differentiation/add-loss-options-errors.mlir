@@ -1,0 +1,11 @@
+// RUN: mpc-opt %s -verify-diagnostics -mpc-add-loss=loss=hinge
+// RUN: not mpc-opt %s -mpc-add-loss=loss=mse@z 2>&1 | FileCheck %s
+
+// CHECK: error: no output or node is called 'z'; the model's outputs are: y
+// expected-error@+1 {{unknown loss 'hinge'; expected softmax_cross_entropy, mse, l1, bce_with_logits, each with an optional @OUTPUT, or output:NAME}}
+module {
+  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
+      -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
+    return %x : tensor<4x8xf32>
+  }
+}

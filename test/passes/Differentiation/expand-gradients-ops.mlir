@@ -1,0 +1,70 @@
+// RUN: mpc-opt %s -mpc-expand-gradients | FileCheck %s
+
+// One function per op: the gradient that its rule builds.
+
+// CHECK-LABEL: func @conv
+// CHECK-DAG: mpc.conv_input_grad %[[DY:.*]], %{{.*}} {{.*}} -> tensor<2x4x8x8xf32>
+// CHECK-DAG: mpc.conv_weight_grad %{{.*}}, %{{.*}} -> tensor<16x4x3x3xf32>
+// CHECK-DAG: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 2, 3>{{.*}} -> tensor<16xf32>
+func.func @conv(%x: tensor<2x4x8x8xf32>, %w: tensor<16x4x3x3xf32>, %b: tensor<16xf32>) -> (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>) {
+  %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>) -> tensor<2x16x8x8xf32>
+  %g:3 = mpc.gradient %y wrt %x, %w, %b : tensor<2x16x8x8xf32>, (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>) -> (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>)
+  return %g#0, %g#1, %g#2 : tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func @pools
+// CHECK: mpc.average_pool_grad
+// CHECK: mpc.max_pool_grad %{{.*}}, %indices
+func.func @pools(%x: tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32> {
+  %0, %indices = mpc.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi32>)
+  %1 = mpc.average_pool %0 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>} : (tensor<2x4x4x4xf32>) -> tensor<2x4x2x2xf32>
+  %g = mpc.gradient %1 wrt %x : tensor<2x4x2x2xf32>, (tensor<2x4x8x8xf32>) -> (tensor<2x4x8x8xf32>)
+  return %g : tensor<2x4x8x8xf32>
+}
+
+// CHECK-LABEL: func @movement
+// CHECK: mpc.concat %{{.*}}, %{{.*}} {axis = 1 : i64
+// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 0, 0>, sizes = array<i64: 3, 2>}
+// CHECK: mpc.transpose %{{.*}} {mpc.phase = "backward", perm = array<i64: 1, 0>}
+// CHECK: mpc.reshape %{{.*}} -> tensor<6xf32>
+func.func @movement(%x: tensor<6xf32>, %z: tensor<3x2xf32>) -> tensor<6xf32> {
+  %0 = mpc.reshape %x : (tensor<6xf32>) -> tensor<2x3xf32>
+  %1 = mpc.transpose %0 {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %2 = mpc.concat %1, %z {axis = 1 : i64} : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x4xf32>
+  %3 = mpc.slice %2 {offsets = array<i64: 0, 1>, sizes = array<i64: 3, 3>} : (tensor<3x4xf32>) -> tensor<3x3xf32>
+  %g = mpc.gradient %3 wrt %x : tensor<3x3xf32>, (tensor<6xf32>) -> (tensor<6xf32>)
+  return %g : tensor<6xf32>
+}
+
+// CHECK-LABEL: func @reductions
+// CHECK: mpc.reshape %{{.*}} -> tensor<4x1xf32>
+// CHECK: mpc.expand %{{.*}} -> tensor<4x8xf32>
+// CHECK: mpc.constant {{.*}}dense<8.000000e+00>
+// CHECK: mpc.div
+func.func @reductions(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = mpc.reduce_mean %x {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %g = mpc.gradient %1 wrt %x : tensor<f32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
+  return %g : tensor<4x8xf32>
+}
+
+// The mask of a dropout is drawn again from the same counters.
+// CHECK-LABEL: func @dropout
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<i64>, %[[M:[a-z0-9]+]]: tensor<i64>
+// CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, ratio
+// CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, mpc.phase = "backward"
+func.func @dropout(%x: tensor<8xf32>, %s: tensor<i64>, %m: tensor<i64>) -> tensor<8xf32> {
+  %0 = mpc.dropout %x, %s, %m {ratio = 0.5 : f64, id = 7 : i64} : (tensor<8xf32>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
+  return %g : tensor<8xf32>
+}
+
+// CHECK-LABEL: func @losses
+// CHECK: mpc.nll_loss_grad %{{.*}} {{{.*}}reduction = "sum"}
+// CHECK: mpc.log_softmax_grad
+func.func @losses(%x: tensor<4x8xf32>, %t: tensor<4xi64>) -> tensor<4x8xf32> {
+  %0 = mpc.log_softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = mpc.nll_loss %0, %t {reduction = "sum"} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+  %g = mpc.gradient %1 wrt %x : tensor<f32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
+  return %g : tensor<4x8xf32>
+}

@@ -1,0 +1,172 @@
+// mpc run: one call of one function on given inputs; outputs printed or saved.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/ArrayFile.h"
+#include "tools/mpc/Arrays.h"
+#include "tools/mpc/Commands.h"
+#include "tools/mpc/Driver.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+
+namespace {
+struct RunCommand {
+  CompileOptions compile;
+  std::vector<std::string> inputs;
+  std::string function, output;
+  SessionOptions session;
+};
+} // namespace
+
+using Inputs = std::vector<train::Array>;
+
+// What a model needs to be compiled that its inputs tell: the shapes of all,
+// and the values of those that are no data (Reshape's shape, Clip's bounds).
+static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
+                           Driver &driver) {
+  for (const train::Array &input : inputs) {
+    if (!input.shape.empty())
+      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
+    if (isFloat(input.type) && input.size() != 1)
+      continue;
+    StatusOr<Tensor> value = train::toTensor(input);
+    if (!value.ok())
+      return reportError(value.status());
+    driver.addWeight(input.name, *value);
+  }
+  return ExitCode::Done;
+}
+
+// The function to run: the one named, the forward function, or one step.
+static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
+                               const Function *&function) {
+  std::vector<std::string> names;
+  for (const auto &[name, unused] : plan.functions)
+    names.push_back(name);
+  for (const std::string &name :
+       asked.empty() ? std::vector<std::string>{"forward", "step"}
+                     : std::vector<std::string>{asked})
+    if ((function = plan.findFunction(name)))
+      return ExitCode::Done;
+  return reportError(ExitCode::Usage, "expected --function to be one of " +
+                                          llvm::join(names, ", ") +
+                                          ", found '" + asked + "'");
+}
+
+static Status setInputs(Session &session, const Function &function,
+                        const Inputs &inputs) {
+  for (const FunctionValue &port : function.inputs) {
+    auto given = llvm::find_if(inputs, [&](const train::Array &input) {
+      return input.name == port.name;
+    });
+    if (given == inputs.end())
+      return Status(StatusCode::InvalidInput, "input '" + port.name +
+                                                  "' is missing; give it with "
+                                                  "--input " +
+                                                  port.name + "=@FILE");
+    const Buffer &buffer = function.buffers[port.buffer];
+    StatusOr<Tensor> value = train::toTensor(*given, buffer.type);
+    if (!value.ok())
+      return value.status();
+    if (Status status = session.setInput(function.name, port.name, *value);
+        !status.ok())
+      return status;
+  }
+  return Status();
+}
+
+static Status writeOutputs(Session &session, const Function &function,
+                           const std::string &file) {
+  std::vector<train::Array> arrays;
+  for (const FunctionValue &port : function.outputs) {
+    StatusOr<Tensor> value = session.output(function.name, port.name);
+    if (!value.ok())
+      return value.status();
+    if (file.empty())
+      printTensor(llvm::outs(), port.name, *value);
+    else
+      arrays.push_back(train::toArray(port.name, *value));
+  }
+  return file.empty() ? Status() : train::writeArrays(file, arrays);
+}
+
+// An input that is neither the function's nor was used to compile is a mistake.
+static ExitCode checkNames(const Inputs &inputs, const Function &function,
+                           bool compiled) {
+  for (const train::Array &input : inputs) {
+    const bool constant = !isFloat(input.type) || input.size() == 1;
+    if (function.findInput(input.name) || (compiled && constant))
+      continue;
+    std::vector<std::string> names;
+    for (const FunctionValue &port : function.inputs)
+      names.push_back(port.name);
+    return reportError(ExitCode::Usage, "--input " + input.name +
+                                            ": function '" + function.name +
+                                            "' has the inputs " +
+                                            llvm::join(names, ", "));
+  }
+  return ExitCode::Done;
+}
+
+static ExitCode runRun(RunCommand &command) {
+  Inputs inputs;
+  for (const std::string &text : command.inputs) {
+    StatusOr<train::Array> input = parseInput(text);
+    if (!input.ok())
+      return reportError(input.status());
+    inputs.push_back(std::move(*input));
+  }
+  Driver driver;
+  const bool compiled = !isArtifact(command.compile.model.model);
+  if (compiled)
+    if (ExitCode code = bindInputs(inputs, command.compile, driver);
+        code != ExitCode::Done)
+      return code;
+  std::shared_ptr<const Artifact> artifact;
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done)
+    return code;
+  const Function *function = nullptr;
+  if (ExitCode code =
+          chooseFunction(artifact->plan(), command.function, function);
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkNames(inputs, *function, compiled);
+      code != ExitCode::Done)
+    return code;
+  auto session = Session::create(artifact, command.session);
+  if (!session.ok())
+    return reportError(session.status());
+  if (Status status = setInputs(**session, *function, inputs); !status.ok())
+    return reportError(status);
+  if (Status status = (*session)->run(function->name); !status.ok())
+    return reportError(status);
+  return reportError(writeOutputs(**session, *function, command.output));
+}
+
+void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<RunCommand>();
+  CLI::App *app = program.add_subcommand(
+      "run", "run a model or an artifact once on given inputs");
+  addCompileOptions(*app, command->compile);
+  app->add_option("--input", command->inputs,
+                  "NAME=@FILE or NAME=VALUE (repeatable)")
+      ->type_name("INPUT")
+      ->allow_extra_args(false);
+  app->add_option("--function", command->function,
+                  "function to run; default: forward, or else step")
+      ->type_name("NAME");
+  app->add_option("-o,--output", command->output,
+                  "file for the outputs (.npz, .safetensors); default: print "
+                  "them")
+      ->type_name("FILE");
+  addSessionOptions(*app, command->session);
+  app->callback(
+      [command, &exitCode] { exitCode = static_cast<int>(runRun(*command)); });
+}

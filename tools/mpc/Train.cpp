@@ -1,0 +1,256 @@
+// mpc train: compiles a model, or takes an artifact, and trains it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/Commands.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/TrainReport.h"
+#include "tools/mpc/TrainedModel.h"
+
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <csignal>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+namespace {
+struct TrainCommand {
+  CompileOptions compile;
+  std::vector<std::string> data, valData;
+  double valSplit = 0;
+  TrainOptions train;
+  std::string scheduler = "constant";
+  std::string lastBatch = "drop";
+  bool noShuffle = false;
+  TrainedModelOptions trained;
+  SessionOptions session;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Interruption
+//===----------------------------------------------------------------------===//
+
+// The signal that asked the run to end, 0 before.
+static std::atomic<int> stopSignal = 0;
+
+// The first signal ends the run after the step; a second one kills.
+static void handleSignal(int signal) {
+  stopSignal = signal;
+  std::signal(signal, SIG_DFL);
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct TrainingData {
+  std::optional<Dataset> train, evaluation;
+};
+} // namespace
+
+static Status openData(const TrainCommand &command, const TraineeInfo &info,
+                       TrainingData &data) {
+  DatasetOptions options = datasetOptionsFor(info);
+  options.targetArray = command.compile.pipeline.recipe.targetArray;
+  StatusOr<FunctionPorts> ports = trainingInputs(info);
+  if (!ports.ok())
+    return ports.status();
+  StatusOr<Dataset> all = Dataset::open(command.data, *ports, options);
+  if (!all.ok())
+    return all.status();
+  data.train = std::move(*all);
+  const FunctionPorts *eval = info.function("eval");
+  if (command.valData.empty() && command.valSplit == 0)
+    return Status();
+  if (!eval)
+    return Status(StatusCode::Unsupported,
+                  "the model has no function to evaluate with; leave out "
+                  "--val-data and --val-split");
+  if (!command.valData.empty()) {
+    StatusOr<Dataset> held = Dataset::open(command.valData, *eval, options);
+    if (!held.ok())
+      return held.status();
+    data.evaluation = std::move(*held);
+    return Status();
+  }
+  auto parts = data.train->split(command.valSplit, command.train.seed);
+  if (!parts.ok())
+    return parts.status();
+  data.train = std::move(parts->first);
+  data.evaluation = std::move(parts->second);
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+// What the loop takes in another form than flags have it.
+static ExitCode finishOptions(TrainCommand &command) {
+  StatusOr<ScheduleKind> kind = parseScheduleKind(command.scheduler);
+  if (!kind.ok())
+    return reportError(kind.status());
+  command.train.schedule.kind = *kind;
+  command.train.lastBatch =
+      command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
+  command.train.shuffle = !command.noShuffle;
+  command.train.version = MPC_VERSION;
+  if (!command.valData.empty() && command.valSplit != 0)
+    return reportError(ExitCode::Usage,
+                       "expected --val-data or --val-split, found both");
+  return resolve(command.trained, command.compile.model.model);
+}
+
+static int finish(const TrainCommand &command, const TrainResult &result,
+                  Session &session) {
+  ExitCode written = writeTrainedModel(command.trained, session);
+  if (written != ExitCode::Done)
+    return static_cast<int>(written);
+  printSummary(llvm::outs(), result);
+  if (!command.trained.output.empty())
+    llvm::outs() << "wrote " << command.trained.output << "\n";
+  if (result.stopSignal)
+    return 128 + result.stopSignal;
+  return static_cast<int>(reportError(result.deferred));
+}
+
+static int runTrain(TrainCommand &command) {
+  if (ExitCode code = finishOptions(command); code != ExitCode::Done)
+    return static_cast<int>(code);
+  std::shared_ptr<const Artifact> artifact;
+  Driver driver;
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done)
+    return static_cast<int>(code);
+  const Plan &plan = artifact->plan();
+  printTrainables(llvm::errs(), plan);
+  printResources(llvm::errs(), plan, command.session.device,
+                 command.session.threads);
+  if (command.trained.output.empty() && command.train.checkpointDir.empty())
+    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
+                    "weights are lost\n";
+
+  auto fail = [](const Status &status) {
+    return static_cast<int>(reportError(status));
+  };
+  auto session = Session::create(artifact, command.session);
+  if (!session.ok())
+    return fail(session.status());
+  auto trainee = makeTrainee(**session);
+  if (!trainee.ok())
+    return fail(trainee.status());
+  TrainingData data;
+  if (Status status = openData(command, (*trainee)->info(), data); !status.ok())
+    return fail(status);
+
+  std::signal(SIGINT, handleSignal);
+  std::signal(SIGTERM, handleSignal);
+  StatusOr<TrainResult> result = [&] {
+    ProgressPrinter progress;
+    return train::train(**trainee, *data.train,
+                        data.evaluation ? &*data.evaluation : nullptr,
+                        command.train, &progress, &stopSignal);
+  }();
+  if (!result.ok())
+    return fail(result.status());
+  return finish(command, *result, **session);
+}
+
+static void addDataOptions(CLI::App &app, TrainCommand &command) {
+  app.add_option("--data", command.data,
+                 "arrays named as the model's inputs: npz, npy, safetensors; "
+                 "NAME=FILE for a file of one array (repeatable)")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--val-data", command.valData,
+                 "the same, to evaluate on after every epoch")
+      ->type_name("FILE");
+  app.add_option("--val-split", command.valSplit,
+                 "fraction of the data to hold back and evaluate on")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--no-shuffle", command.noShuffle,
+               "take samples in the order of the file");
+  app.add_option("--last-batch", command.lastBatch,
+                 "samples that do not fill the last step of an epoch")
+      ->check(CLI::IsMember({"drop", "keep"}))
+      ->capture_default_str();
+}
+
+static void addLoopOptions(CLI::App &app, TrainOptions &train) {
+  app.add_option("--epochs", train.epochs,
+                 "passes over the data; default 1, or no limit with "
+                 "--max-steps")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", train.seed, "of shuffling and dropout")
+      ->capture_default_str();
+  app.add_option("--max-nonfinite", train.maxNonfinite,
+                 "steps with a non-finite loss in a row that end the run; 0: "
+                 "never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max-skipped", train.maxSkipped,
+                 "skipped steps in a row that end the run; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
+  Schedule &schedule = command.train.schedule;
+  app.add_option("--lr", schedule.learningRate, "learning rate")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--lr-scheduler", command.scheduler,
+                 "how the learning rate goes to --min-lr")
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+      ->capture_default_str();
+  app.add_option("--min-lr", schedule.minLearningRate)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--warmup-steps", schedule.warmupSteps,
+                 "steps over which the learning rate rises")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+static void addOutputOptions(CLI::App &app, TrainCommand &command) {
+  app.add_option("--output", command.trained.output,
+                 "trained model (.onnx) or weights (.safetensors, .npz)")
+      ->type_name("FILE");
+  app.add_option("--export-model", command.trained.exportModel,
+                 "ONNX model that receives the weights; default: MODEL")
+      ->type_name("FILE");
+  app.add_option("--metrics", command.train.metrics, "one JSON object a line")
+      ->type_name("FILE");
+  app.add_option("--checkpoint-dir", command.train.checkpointDir)
+      ->type_name("FOLDER");
+  app.add_option("--checkpoint-every", command.train.checkpointEvery,
+                 "steps between checkpoints; default: each epoch's end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
+                 "how many to keep")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--resume", command.train.resume,
+                 "auto (the newest in --checkpoint-dir) or a checkpoint")
+      ->type_name("PATH");
+}
+
+void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<TrainCommand>();
+  CLI::App *app = program.add_subcommand(
+      "train", "compile and train; write the trained model");
+  addCompileOptions(*app, command->compile);
+  addDataOptions(*app, *command);
+  addScheduleOptions(*app, *command);
+  addLoopOptions(*app, command->train);
+  addOutputOptions(*app, *command);
+  addSessionOptions(*app, command->session);
+  app->callback([command, &exitCode] { exitCode = runTrain(*command); });
+}
