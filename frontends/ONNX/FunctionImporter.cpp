@@ -1,0 +1,262 @@
+// Functions: arguments, results, and the walk over the nodes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
+                                   StringRef name)
+    : module(module), graph(graph), builder(module.getContext()) {
+  builder.setInsertionPointToEnd(module.getModule().getBody());
+  auto loc = NameLoc::get(builder.getStringAttr(name));
+  function = func::FuncOp::create(builder, loc, name,
+                                  builder.getFunctionType({}, {}));
+  body = function.addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
+                                 StringRef role) {
+  Value value =
+      body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
+  Port port{{}, value};
+  port.attributes.set(kInputAttr, builder.getStringAttr(name));
+  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  arguments.push_back(std::move(port));
+  values[name].value = value;
+  return value;
+}
+
+Value FunctionImporter::getState(VariableOp variable) {
+  Value &value = states[variable.getSymName()];
+  if (value)
+    return value;
+  value = body->addArgument(variable.getTensorType(), variable.getLoc());
+  Port port{{}, value};
+  port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
+  arguments.push_back(std::move(port));
+  return value;
+}
+
+void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
+  Port port{{}, value};
+  port.attributes.set(kOutputAttr, builder.getStringAttr(name));
+  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  results.push_back(std::move(port));
+}
+
+Value FunctionImporter::getUpdate(VariableOp variable) const {
+  auto reference = FlatSymbolRefAttr::get(variable);
+  for (const Port &port : results)
+    if (port.attributes.get(kUpdatesAttr) == reference)
+      return port.value;
+  return {};
+}
+
+LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
+  if (getUpdate(variable))
+    return failure();
+  Port port{{}, value};
+  port.attributes.set(kUpdatesAttr, FlatSymbolRefAttr::get(variable));
+  results.push_back(std::move(port));
+  return success();
+}
+
+void FunctionImporter::markLabel(Value value) {
+  for (Port &port : arguments)
+    if (port.value == value && port.attributes.get(kInputAttr))
+      port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
+}
+
+void FunctionImporter::bind(StringRef name, Value value) {
+  values[name].value = value;
+}
+
+void FunctionImporter::bindState(StringRef name, VariableOp variable) {
+  values[name].value = getState(variable);
+}
+
+func::FuncOp FunctionImporter::finish() {
+  // What a caller asked for first, then new state.
+  std::stable_partition(results.begin(), results.end(), [](const Port &port) {
+    return port.attributes.get(kOutputAttr) != Attribute();
+  });
+  SmallVector<Value> returned;
+  SmallVector<Type> types;
+  for (const Port &port : results) {
+    returned.push_back(port.value);
+    types.push_back(port.value.getType());
+  }
+  func::ReturnOp::create(builder, function.getLoc(), returned);
+  function.setFunctionType(
+      builder.getFunctionType(body->getArgumentTypes(), types));
+  SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
+  for (Port &port : arguments)
+    argumentAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
+  for (Port &port : results)
+    resultAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
+  function.setAllArgAttrs(argumentAttrs);
+  function.setAllResultAttrs(resultAttrs);
+  return function;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+ImportedValue &FunctionImporter::lookup(StringRef name) {
+  ImportedValue &entry = values[name];
+  if (entry.value || entry.constant || entry.failed)
+    return entry;
+  const proto::TensorProto *tensor = graph.getInitializer(name);
+  if (!tensor)
+    return entry;
+  auto decoded = getModel().decode(*tensor, "initializer '" + name + "'");
+  if (!decoded) {
+    entry.failed = true;
+    module.report(decoded.takeError());
+    return entry;
+  }
+  entry.constant = *decoded;
+  auto given = module.getOptions().weights.find(name);
+  if (given != module.getOptions().weights.end()) {
+    if (given->second.type != decoded->type) {
+      entry.failed = true;
+      module.report(getModel().error(
+          ErrorKind::Invalid,
+          "the weights given for initializer '" + name +
+              "' have another shape or type than the initializer"));
+      return entry;
+    }
+    entry.constant = given->second;
+  }
+  // Scalars are the model's constants; what is larger may be trained. A vector
+  // of one element is state all the same, so that it can be selected.
+  if (decoded->isFloat() && decoded->type.getRank() > 0)
+    entry.stateRole = decoded->getNumElements() > 1 ? "parameter" : "frozen";
+  return entry;
+}
+
+Value FunctionImporter::materialize(StringRef name, StringRef reader) {
+  ImportedValue &entry = lookup(name);
+  if (!entry.reservedFor.empty() && entry.reservedFor != reader) {
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is supported as an input of " +
+            entry.reservedFor + " only, found " +
+            (reader.empty() ? StringRef("a graph output") : reader)));
+    return {};
+  }
+  if (entry.value || entry.failed)
+    return entry.value;
+  if (!entry.constant) {
+    // Checked graphs define every name; this one's node was not imported.
+    entry.failed = true;
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is not available in this function"));
+    return {};
+  }
+  if (!entry.stateRole.empty()) {
+    VariableOp variable = module.getVariable(
+        name, entry.stateRole, entry.constant->type, &*entry.constant);
+    return entry.value = getState(variable);
+  }
+  auto loc = NameLoc::get(builder.getStringAttr(name));
+  ElementsAttr elements = entry.constant->toAttribute(name);
+  return entry.value =
+             ConstantOp::create(builder, loc, entry.constant->type, elements);
+}
+
+int64_t FunctionImporter::getDropoutId(StringRef name) {
+  return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+// Every op that has no entry, once, with its count and why.
+llvm::Error FunctionImporter::reportUnsupported(
+    ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = getModel();
+  std::map<std::string, int64_t> missing;
+  for (const proto::NodeProto *node : nodes) {
+    StringRef domain = normalizeDomain(node->domain());
+    if (findOp(domain, node->op_type(), model.getOpset(domain)))
+      continue;
+    std::string name = getOpName(*node);
+    for (const auto &function : model.getProto().functions())
+      if (function.name() == node->op_type() &&
+          normalizeDomain(function.domain()) == domain)
+        name += " (a function of the model)";
+    if (model.getOpset(domain) == 0)
+      name += " (domain not imported)";
+    else if (isKnownOp(domain, node->op_type()))
+      name += " (not in opset " + std::to_string(model.getOpset(domain)) + ")";
+    ++missing[name];
+  }
+  if (missing.empty())
+    return llvm::Error::success();
+  std::string list;
+  for (const auto &[name, count] : missing)
+    list += (list.empty() ? "" : ", ") + name + " x" + std::to_string(count);
+  return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
+}
+
+void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
+  if (llvm::Error error = reportUnsupported(nodes)) {
+    module.report(std::move(error));
+    return;
+  }
+  for (const proto::NodeProto *node : nodes)
+    importNode(*node);
+}
+
+static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
+  unsigned inputs = node.getNumInputs();
+  if (inputs > entry.maxInputs)
+    return node.invalid("expected at most " + Twine(entry.maxInputs) +
+                        " inputs, found " + Twine(inputs));
+  for (unsigned i = 0; i < entry.minInputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("expected at least " + Twine(entry.minInputs) +
+                          " inputs, found " + Twine(i));
+  unsigned outputs = node.getNode().output_size();
+  if (outputs == 0 || outputs > entry.maxOutputs)
+    return node.invalid("expected 1 to " + Twine(entry.maxOutputs) +
+                        " outputs, found " + Twine(outputs));
+  return success();
+}
+
+void FunctionImporter::importNode(const proto::NodeProto &node) {
+  auto fail = [&] {
+    for (const std::string &output : node.output())
+      values[output].failed = true;
+  };
+  for (const std::string &input : node.input())
+    if (!input.empty() && lookup(input).failed)
+      return fail();
+  StringRef domain = normalizeDomain(node.domain());
+  const OpEntry *entry =
+      findOp(domain, node.op_type(), getModel().getOpset(domain));
+  NodeImporter importer(*this, node);
+  if (failed(checkCounts(importer, *entry)))
+    return fail();
+  FailureOr<bool> folded = foldNode(importer);
+  if (failed(folded))
+    return fail();
+  if (!*folded && failed(entry->build(importer)))
+    return fail();
+  if (failed(importer.finish()))
+    fail();
+}

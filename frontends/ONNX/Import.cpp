@@ -1,0 +1,164 @@
+// Import of forward models, and the choice between the kinds of models.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Import.h"
+
+#include "frontends/ONNX/Importer.h"
+#include "frontends/ONNX/Shapes.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+
+//===----------------------------------------------------------------------===//
+// Forward models
+//===----------------------------------------------------------------------===//
+
+// An input is a parameter where a value is given for it, data otherwise.
+static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
+  ModuleImporter &module = function.getModule();
+  const Graph &graph = function.getGraph();
+  const TensorMap &weights = module.getOptions().weights;
+  Error errors = Error::success();
+  for (const proto::ValueInfoProto *input : graph.getInputs()) {
+    Expected<RankedTensorType> type = shapes.getType(*input);
+    if (!type) {
+      errors = llvm::joinErrors(std::move(errors), type.takeError());
+      continue;
+    }
+    auto weight = weights.find(input->name());
+    if (weight == weights.end()) {
+      function.addInput(input->name(), *type, "data");
+      continue;
+    }
+    if (weight->second.type != *type)
+      return graph.getModel().error(
+          ErrorKind::Invalid, "the weights given for input '" + input->name() +
+                                  "' have another shape or type");
+    StringRef role = type->getNumElements() > 1 ? "parameter" : "frozen";
+    function.bindState(input->name(),
+                       module.getVariable(input->name(), role, *type,
+                                          &weight->second));
+  }
+  return errors;
+}
+
+// What the file says of an output must be true, as far as it says something.
+static Error checkOutput(const Model &model,
+                         const proto::ValueInfoProto &output, Value value) {
+  if (!output.type().has_tensor_type())
+    return Error::success();
+  const auto &declared = output.type().tensor_type();
+  auto type = cast<RankedTensorType>(value.getType());
+  Expected<Type> element = model.getElementType(
+      declared.elem_type(), "graph output '" + output.name() + "'");
+  if (!element)
+    return element.takeError();
+  bool fits = *element == type.getElementType();
+  if (declared.has_shape())
+    fits &= declared.shape().dim_size() == type.getRank();
+  if (fits)
+    return Error::success();
+  std::string found;
+  llvm::raw_string_ostream(found) << Type(type);
+  return model.error(ErrorKind::Invalid,
+                     "graph output '" + output.name() + "' is declared as " +
+                         printType(model, output.type()) + ", but is " + found);
+}
+
+static Expected<OwningOpRef<ModuleOp>>
+importForward(const Model &model, const ImportOptions &options) {
+  Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  ShapeBinder shapes(model, options);
+  if (Error error = shapes.collect(graph->getInputs()))
+    return error;
+  ModuleImporter module(options, model.getContext());
+  FunctionImporter function(module, *graph, "forward");
+  if (Error error = addInputs(function, shapes))
+    module.report(std::move(error));
+  SmallVector<StringRef> outputs;
+  for (const proto::ValueInfoProto *output : graph->getOutputs())
+    outputs.push_back(output->name());
+  function.importNodes(graph->getNodesFor(outputs));
+  for (const proto::ValueInfoProto *output : graph->getOutputs()) {
+    Value value = function.materialize(output->name(), "");
+    if (!value)
+      continue;
+    if (Error error = checkOutput(model, *output, value))
+      module.report(std::move(error));
+    function.addOutput(output->name(), value, "output");
+  }
+  function.finish();
+  return module.finish();
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+Expected<OwningOpRef<ModuleOp>>
+mpc::onnx_frontend::importModel(StringRef path, const ImportOptions &options,
+                                MLIRContext *context) {
+  auto model = Model::read(path, context);
+  if (!model)
+    return model.takeError();
+  return importForward(**model, options);
+}
+
+Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
+                                                    MLIRContext *context) {
+  auto model = Model::read(path, context);
+  if (!model)
+    return model.takeError();
+  TensorMap weights;
+  for (const proto::TensorProto &tensor :
+       (*model)->getProto().graph().initializer()) {
+    auto decoded =
+        (*model)->decode(tensor, "initializer '" + tensor.name() + "'");
+    if (!decoded)
+      return decoded.takeError();
+    weights.try_emplace(tensor.name(), *decoded);
+  }
+  return weights;
+}
+
+Expected<ModelSummary>
+mpc::onnx_frontend::summarizeModel(StringRef path, MLIRContext *context) {
+  auto model = Model::read(path, context);
+  if (!model)
+    return model.takeError();
+  const proto::ModelProto &file = (*model)->getProto();
+  const proto::GraphProto &graph = file.graph();
+  ModelSummary summary;
+  summary.producer = file.producer_name() + " " + file.producer_version();
+  summary.irVersion = file.ir_version();
+  for (const auto &opset : file.opset_import())
+    summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
+                                opset.version());
+  auto describe = [&](const proto::ValueInfoProto &value) {
+    return value.name() + ": " + printType(**model, value.type());
+  };
+  for (const auto &input : graph.input())
+    summary.inputs.push_back(describe(input));
+  for (const auto &output : graph.output())
+    summary.outputs.push_back(describe(output));
+  for (const auto &node : graph.node())
+    ++summary.ops[getOpName(node)];
+  summary.initializers = graph.initializer_size();
+  for (const auto &tensor : graph.initializer()) {
+    auto decoded =
+        (*model)->decode(tensor, "initializer '" + tensor.name() + "'");
+    if (!decoded)
+      return decoded.takeError();
+    if (decoded->isFloat() && decoded->getNumElements() > 1)
+      summary.parameters += decoded->getNumElements();
+  }
+  summary.hasTrainingInfo = file.training_info_size() != 0;
+  return summary;
+}

@@ -1,0 +1,169 @@
+// Elementwise ops: activations, arithmetic, Clip, Cast.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+template <typename OpT>
+static LogicalResult importUnary(NodeImporter &node) {
+  if (auto op = node.create<OpT>({node.operand(0)}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// ONNX wants equal element types; mpc's ops would promote silently.
+static LogicalResult checkSameElementType(NodeImporter &node) {
+  Type first = node.operandType(0).getElementType();
+  for (unsigned i = 1; i < node.getNumInputs(); ++i)
+    if (node.operandType(i).getElementType() != first)
+      return node.invalid("the inputs have different element types");
+  return success();
+}
+
+template <typename OpT>
+static LogicalResult importBinary(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  if (auto op = node.create<OpT>({node.operand(0), node.operand(1)}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// Add of integers exists for one purpose: training steps count themselves.
+static LogicalResult importAdd(NodeImporter &node) {
+  if (!node.operandType(0).getElementType().isInteger())
+    return importBinary<AddOp>(node);
+  for (unsigned one : {1, 0}) {
+    auto constant = node.constant(one);
+    if (!constant || constant->isFloat() || constant->getNumElements() != 1 ||
+        constant->getInteger(0) != 1)
+      continue;
+    if (auto op = node.create<IncrementOp>({node.operand(1 - one)}))
+      return node.define(0, op.getOutput());
+    return failure();
+  }
+  return node.unsupported("expected floats, or a counter plus 1");
+}
+
+// Sum, Max and Min of any number of inputs, from the left.
+template <typename OpT>
+static LogicalResult importVariadic(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  Value result = node.operand(0);
+  for (unsigned i = 1; i < node.getNumInputs(); ++i) {
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
+    auto op = node.create<OpT>({result, node.operand(i)});
+    if (!op)
+      return failure();
+    result = op.getOutput();
+  }
+  return node.define(0, result);
+}
+
+// Pow's exponent may have another type, integers included.
+static LogicalResult importPow(NodeImporter &node) {
+  Value exponent = node.operand(1);
+  Type element = node.operandType(0).getElementType();
+  if (NodeImporter::typeOf(exponent).getElementType() != element) {
+    auto cast = node.create<CastOp>(
+        {exponent}, {},
+        RankedTensorType::get(NodeImporter::shapeOf(exponent), element));
+    if (!cast)
+      return failure();
+    exponent = cast.getOutput();
+  }
+  if (auto op = node.create<PowOp>({node.operand(0), exponent}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
+                               std::optional<double> max) {
+  SmallVector<NamedAttribute> bounds;
+  if (min)
+    bounds.push_back(node.attribute("min", *min));
+  if (max)
+    bounds.push_back(node.attribute("max", *max));
+  if (auto op = node.create<ClipOp>({node.operand(0)}, bounds))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// Opset 6: bounds are attributes, by default the range of float.
+static LogicalResult importClipAttributes(NodeImporter &node) {
+  std::optional<double> min, max;
+  if (node.hasAttribute("min"))
+    min = node.real("min", 0);
+  if (node.hasAttribute("max"))
+    max = node.real("max", 0);
+  return buildClip(node, min, max);
+}
+
+static LogicalResult importClip(NodeImporter &node) {
+  std::optional<double> bounds[2];
+  for (unsigned i : {0, 1}) {
+    if (!node.hasInput(i + 1))
+      continue;
+    FailureOr<double> bound = node.scalar(i + 1, i == 0 ? "min" : "max");
+    if (failed(bound))
+      return failure();
+    bounds[i] = *bound;
+  }
+  return buildClip(node, bounds[0], bounds[1]);
+}
+
+static LogicalResult importCast(NodeImporter &node) {
+  int64_t to = node.integer("to", 0);
+  node.ignore("saturate"); // matters for 8-bit floats only
+  if (node.hasAttribute("round_mode"))
+    return node.unsupported("attribute 'round_mode' is not supported");
+  auto element = node.getFunction().getModel().getElementType(
+      to, node.describe() + ": attribute 'to'");
+  if (!element) {
+    node.getFunction().getModule().report(element.takeError());
+    return failure();
+  }
+  if (auto op = node.create<CastOp>(
+          {node.operand(0)}, {},
+          RankedTensorType::get(node.operandShape(0), *element)))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+static LogicalResult importIdentity(NodeImporter &node) {
+  // Not an op of the IR: another name for the same value.
+  return node.define(0, node.operand(0));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
+  static const OpEntry entries[] = {
+      {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
+      {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
+      {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
+      {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
+      {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
+      {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
+      {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
+      {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
+      {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
+      {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
+      {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+      {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
+      {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
+      {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
+      {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
+      {"", "Relu", 6, kNoEnd, 1, 1, 1, importUnary<ReluOp>},
+      {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
+      {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
+      {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
+      {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
+      {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
+      {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+  };
+  return entries;
+}

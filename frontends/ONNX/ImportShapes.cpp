@@ -1,0 +1,395 @@
+// Movement, constants and reductions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+// Number of elements; shapes of existing tensors cannot overflow.
+static int64_t product(ArrayRef<int64_t> extents) {
+  int64_t result = 1;
+  for (int64_t extent : extents)
+    result *= extent;
+  return result;
+}
+
+static LogicalResult defineReshape(NodeImporter &node,
+                                   ArrayRef<int64_t> shape) {
+  return node.define(0, node.reshape(node.operand(0), shape));
+}
+
+// Replaces 0 (copy) and -1 (infer) in a requested shape.
+static FailureOr<SmallVector<int64_t>>
+resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
+  ArrayRef<int64_t> input = node.operandShape(0);
+  SmallVector<int64_t> shape(requested);
+  int64_t known = 1;
+  std::optional<size_t> unknown;
+  for (auto [i, extent] : llvm::enumerate(shape)) {
+    if (extent == 0 && !allowZero) {
+      if (i >= input.size())
+        return node.invalid("0 at position " + Twine(i) +
+                            " of the shape copies an axis the input does not "
+                            "have");
+      extent = input[i];
+    }
+    if (extent < -1 || (extent == -1 && unknown))
+      return node.invalid("expected extents of at least 0 and at most one -1");
+    if (extent == -1)
+      unknown = i;
+    else if (llvm::MulOverflow(known, extent, known))
+      return node.invalid("the number of elements of the shape overflows");
+  }
+  int64_t count = product(input);
+  if (unknown && (known == 0 || count % known != 0))
+    return node.invalid("cannot infer -1: " + Twine(count) +
+                        " elements do not divide into " + Twine(known));
+  if (unknown)
+    shape[*unknown] = count / known;
+  else if (known != count)
+    return node.invalid("expected a shape of " + Twine(count) +
+                        " elements, found " + Twine(known));
+  return shape;
+}
+
+static LogicalResult importReshape(NodeImporter &node) {
+  auto requested = node.integers(1, "the shape");
+  if (failed(requested))
+    return failure();
+  auto shape =
+      resolveShape(node, *requested, node.integer("allowzero", 0) != 0);
+  return failed(shape) ? failure() : defineReshape(node, *shape);
+}
+
+static LogicalResult importFlatten(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  int64_t rank = shape.size(), axis = node.integer("axis", 1);
+  if (axis < -rank || axis > rank)
+    return node.invalid("axis " + Twine(axis) + " is not in [" + Twine(-rank) +
+                        ", " + Twine(rank) + "]");
+  if (axis < 0)
+    axis += rank;
+  return defineReshape(
+      node, {product(shape.take_front(axis)), product(shape.drop_front(axis))});
+}
+
+// The axes of Squeeze, Unsqueeze and reductions: an attribute first, then an
+// input. Nothing where there are none.
+static FailureOr<std::optional<SmallVector<int64_t>>>
+readAxes(NodeImporter &node) {
+  if (auto list = node.integerList("axes"))
+    return std::optional(*list);
+  if (!node.hasInput(1))
+    return std::optional<SmallVector<int64_t>>();
+  auto list = node.integers(1, "axes");
+  if (failed(list))
+    return failure();
+  return std::optional(*list);
+}
+
+static LogicalResult importSqueeze(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  SmallVector<int64_t> result;
+  if (!*axes) {
+    llvm::copy_if(shape, std::back_inserter(result),
+                  [](int64_t extent) { return extent != 1; });
+    return defineReshape(node, result);
+  }
+  auto normalized = node.normalizeAxes(**axes, shape.size());
+  if (failed(normalized))
+    return failure();
+  for (auto [i, extent] : llvm::enumerate(shape)) {
+    bool drop = llvm::is_contained(*normalized, static_cast<int64_t>(i));
+    if (drop && extent != 1)
+      return node.invalid("axis " + Twine(i) + " has " + Twine(extent) +
+                          " elements, expected 1");
+    if (!drop)
+      result.push_back(extent);
+  }
+  return defineReshape(node, result);
+}
+
+static LogicalResult importUnsqueeze(NodeImporter &node) {
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  if (!*axes)
+    return node.invalid("axes are missing");
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto normalized =
+      node.normalizeAxes(**axes, shape.size() + (*axes)->size());
+  if (failed(normalized))
+    return failure();
+  for (int64_t axis : *normalized)
+    shape.insert(shape.begin() + axis, 1);
+  return defineReshape(node, shape);
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importTranspose(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  SmallVector<int64_t> reversed;
+  for (int64_t axis = rank - 1; axis >= 0; --axis)
+    reversed.push_back(axis);
+  auto perm = node.integerList("perm").value_or(reversed);
+  auto op = node.create<TransposeOp>(
+      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(perm))});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importConcat(NodeImporter &node) {
+  if (!node.hasAttribute("axis"))
+    return node.invalid("attribute 'axis' is missing");
+  auto axis = node.normalizeAxis(node.integer("axis", 0),
+                                 node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op =
+      node.create<ConcatOp>(node.operands(), {node.attribute("axis", *axis)});
+  if (!op || failed(node.define(0, op.getOutput())))
+    return failure();
+  if (!node.hasOutput(1)) // ConcatTraining: the length of every input
+    return success();
+  SmallVector<int64_t> lengths;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    lengths.push_back(node.operandShape(i)[*axis]);
+  return node.define(1, HostTensor::fromIntegers(
+                            node.getContext(),
+                            {static_cast<int64_t>(lengths.size())}, lengths));
+}
+
+static LogicalResult importExpand(NodeImporter &node) {
+  auto requested = node.integers(1, "the shape");
+  if (failed(requested))
+    return failure();
+  auto type = node.operandType(0);
+  if (!getCheckedBytes(*requested, type.getElementType()))
+    return node.invalid("the shape has a negative extent or overflows");
+  // Both sides broadcast: an axis of 1 in the request keeps the input's.
+  auto shape = broadcastShapes(type.getShape(), *requested);
+  if (failed(shape))
+    return node.invalid("the input does not broadcast to the shape");
+  auto op = node.create<ExpandOp>(
+      {node.operand(0)}, {},
+      RankedTensorType::get(*shape, type.getElementType()));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+namespace {
+/// Slice's ranges, one entry per sliced axis.
+struct SliceRanges {
+  SmallVector<int64_t> starts, ends, axes;
+};
+} // namespace
+
+static LogicalResult buildSlice(NodeImporter &node, const SliceRanges &ranges) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (ranges.ends.size() != ranges.starts.size() ||
+      ranges.axes.size() != ranges.starts.size())
+    return node.invalid("starts, ends and axes have different lengths");
+  SmallVector<int64_t> offsets(shape.size(), 0), sizes(shape);
+  for (auto [start, end, axis] :
+       llvm::zip(ranges.starts, ranges.ends, ranges.axes)) {
+    auto index = node.normalizeAxis(axis, shape.size());
+    if (failed(index))
+      return failure();
+    int64_t extent = shape[*index];
+    auto clamp = [&](int64_t position) {
+      position = position < 0 ? std::max(position, -extent) + extent : position;
+      return std::min(position, extent);
+    };
+    offsets[*index] = clamp(start);
+    sizes[*index] = std::max<int64_t>(clamp(end) - offsets[*index], 0);
+  }
+  auto op = node.create<SliceOp>(
+      {node.operand(0)},
+      {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+       node.attribute("sizes", ArrayRef<int64_t>(sizes))});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static SmallVector<int64_t> firstAxes(size_t count) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, count));
+}
+
+// Before opset 10 the ranges are attributes.
+static LogicalResult importSliceAttributes(NodeImporter &node) {
+  auto starts = node.integerList("starts"), ends = node.integerList("ends");
+  if (!starts || !ends)
+    return node.invalid("attributes 'starts' and 'ends' are missing");
+  auto axes = node.integerList("axes").value_or(firstAxes(starts->size()));
+  return buildSlice(node, {*starts, *ends, axes});
+}
+
+static LogicalResult importSlice(NodeImporter &node) {
+  auto starts = node.integers(1, "starts"), ends = node.integers(2, "ends");
+  if (failed(starts) || failed(ends))
+    return failure();
+  SmallVector<int64_t> axes = firstAxes(starts->size());
+  if (node.hasInput(3)) {
+    auto given = node.integers(3, "axes");
+    if (failed(given))
+      return failure();
+    axes = *given;
+  }
+  if (node.hasInput(4)) {
+    auto steps = node.integers(4, "steps");
+    if (failed(steps))
+      return failure();
+    if (llvm::any_of(*steps, [](int64_t step) { return step != 1; }))
+      return node.unsupported("steps other than 1 are not supported");
+  }
+  return buildSlice(node, {*starts, *ends, axes});
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+static HostTensor makeFloats(NodeImporter &node, ArrayRef<int64_t> shape,
+                             ArrayRef<float> values) {
+  auto type = RankedTensorType::get(shape, node.attributes().getF32Type());
+  auto [tensor, data] = HostTensor::allocate(type);
+  llvm::copy(values, reinterpret_cast<float *>(data));
+  return tensor;
+}
+
+static LogicalResult defineTensor(NodeImporter &node,
+                                  const proto::TensorProto &tensor) {
+  auto decoded = node.getFunction().getModel().decode(
+      tensor, node.describe() + ": attribute 'value'");
+  if (!decoded) {
+    node.getFunction().getModule().report(decoded.takeError());
+    return failure();
+  }
+  // Weights of some exporters; as state the user can choose to train them.
+  if (decoded->isFloat() && decoded->getNumElements() > 1)
+    return node.defineState(0, *decoded, "frozen");
+  return node.define(0, *decoded);
+}
+
+static LogicalResult importConstant(NodeImporter &node) {
+  using Attribute = proto::AttributeProto;
+  MLIRContext *context = node.getContext();
+  if (const auto *value = node.find("value", Attribute::TENSOR))
+    return defineTensor(node, value->t());
+  if (const auto *value = node.find("value_int", Attribute::INT))
+    return node.define(0, HostTensor::fromIntegers(context, {}, {value->i()}));
+  if (const auto *value = node.find("value_ints", Attribute::INTS))
+    return node.define(
+        0, HostTensor::fromIntegers(context, {value->ints_size()},
+                                    ArrayRef<int64_t>(value->ints().data(),
+                                                      value->ints_size())));
+  if (const auto *value = node.find("value_float", Attribute::FLOAT))
+    return node.define(0, makeFloats(node, {}, {value->f()}));
+  if (const auto *value = node.find("value_floats", Attribute::FLOATS))
+    return node.define(0, makeFloats(node, {value->floats_size()},
+                                     ArrayRef<float>(value->floats().data(),
+                                                     value->floats_size())));
+  return node.unsupported("expected a value, value_int(s) or value_float(s)");
+}
+
+static LogicalResult importConstantOfShape(NodeImporter &node) {
+  auto shape = node.integers(0, "the shape");
+  if (failed(shape))
+    return failure();
+  HostTensor element = makeFloats(node, {1}, {0.0f});
+  if (const auto *value = node.find("value", proto::AttributeProto::TENSOR)) {
+    auto decoded = node.getFunction().getModel().decode(
+        value->t(), node.describe() + ": attribute 'value'");
+    if (!decoded) {
+      node.getFunction().getModule().report(decoded.takeError());
+      return failure();
+    }
+    element = *decoded;
+  }
+  if (element.getNumElements() != 1)
+    return node.invalid("expected one element as value");
+  // What is computed from a shape is small; weights are not made like this.
+  constexpr int64_t kMostBytes = int64_t(1) << 30;
+  auto bytes = getCheckedBytes(*shape, element.type.getElementType());
+  if (!bytes || *bytes > kMostBytes)
+    return node.unsupported("the shape is negative or too large");
+  auto [tensor, data] = HostTensor::allocate(
+      RankedTensorType::get(*shape, element.type.getElementType()));
+  for (int64_t i = 0; i < *bytes; i += element.data.size())
+    llvm::copy(element.data, data + i);
+  return node.define(0, tensor);
+}
+
+// Shape arithmetic that is not known at import has no op in the IR.
+static LogicalResult requireKnownInputs(NodeImporter &node) {
+  return node.unsupported(
+      "expected inputs that are known at import; they depend on data");
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importReduce(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  bool noop = node.integer("noop_with_empty_axes", 0) != 0;
+  SmallVector<int64_t> all = firstAxes(rank);
+  bool isEmpty = !*axes || (*axes)->empty();
+  if (isEmpty && noop)
+    return node.define(0, node.operand(0));
+  auto normalized = node.normalizeAxes(
+      isEmpty ? ArrayRef<int64_t>(all) : ArrayRef<int64_t>(**axes), rank);
+  if (failed(normalized))
+    return failure();
+  auto op = node.create<OpT>(
+      {node.operand(0)},
+      {node.attribute("axes", ArrayRef<int64_t>(*normalized)),
+       node.attribute("keepdims", node.integer("keepdims", 1) != 0)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
+  static const OpEntry entries[] = {
+      {"", "Concat", 4, kNoEnd, 1, kAnyNumber, 1, importConcat},
+      {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
+      {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
+      {"", "Equal", 7, kNoEnd, 2, 2, 1, requireKnownInputs},
+      {"", "Expand", 8, kNoEnd, 2, 2, 1, importExpand},
+      {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
+      {"", "Gather", 1, kNoEnd, 2, 2, 1, requireKnownInputs},
+      {"", "Range", 11, kNoEnd, 3, 3, 1, requireKnownInputs},
+      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMaxOp>},
+      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMeanOp>},
+      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, requireKnownInputs},
+      {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
+      {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
+      {"", "Shape", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
+      {"", "Size", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
+      {"", "Slice", 1, 9, 1, 1, 1, importSliceAttributes},
+      {"", "Slice", 10, kNoEnd, 3, 5, 1, importSlice},
+      {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
+      {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
+      {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
+      {"", "Where", 9, kNoEnd, 3, 3, 1, requireKnownInputs},
+      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2,
+       importConcat},
+      {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
+       importReduce<ReduceSumOp>},
+  };
+  return entries;
+}

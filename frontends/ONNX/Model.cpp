@@ -1,0 +1,125 @@
+// Reading and parsing ONNX files.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model.h"
+
+#include "frontends/ONNX/File.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <climits>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+// What this importer was written against: ONNX 1.23.
+static constexpr int64_t kOldestIRVersion = 3, kNewestIRVersion = 14;
+static constexpr int64_t kOldestOpset = 7, kNewestOpset = 28;
+
+StringRef mpc::onnx_frontend::normalizeDomain(StringRef domain) {
+  return domain == "ai.onnx" ? StringRef() : domain;
+}
+
+llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
+                                                   MLIRContext *context) {
+  std::shared_ptr<Model> model(new Model(path, context));
+  if (llvm::Error error = model->parse())
+    return error;
+  if (llvm::Error error = model->checkHeader())
+    return error;
+  return model;
+}
+
+// What a file that is not ONNX looks like, from its first bytes.
+static StringRef guessFormat(StringRef start) {
+  StringRef text = start.ltrim();
+  if (start.starts_with("version https://git-lfs"))
+    return "a Git LFS pointer: the model itself was not downloaded";
+  if (text.starts_with_insensitive("<!doctype") ||
+      text.starts_with_insensitive("<html"))
+    return "an HTML page";
+  if (start.starts_with("\x1f\x8b"))
+    return "gzip data";
+  if (start.starts_with("PK\x03\x04"))
+    return "a zip archive";
+  if (start.starts_with("\x7f"
+                        "ELF"))
+    return "an ELF file";
+  if (start.size() > 8 && start[8] == '{')
+    return "a safetensors file";
+  if (text.starts_with("<") && text.contains("ir_version"))
+    return "ONNX text";
+  if (!text.empty() && llvm::all_of(start, [](char c) {
+        return llvm::isPrint(c) || llvm::isSpace(c);
+      }))
+    return "a text file";
+  return {};
+}
+
+llvm::Error Model::parse() {
+  llvm::Expected<File> file = File::open(path);
+  if (!file)
+    return file.takeError();
+  if (file->getSize() == 0)
+    return error(ErrorKind::Invalid, "the file is empty");
+  if (file->getSize() > INT_MAX)
+    return error(ErrorKind::Invalid,
+                 "a protobuf file cannot exceed 2 GiB, found " +
+                     Twine(file->getSize()) +
+                     " bytes; store the weights as external data");
+  std::string start(std::min<int64_t>(file->getSize(), 256), '\0');
+  if (llvm::Error error = file->read(0, {start.data(), start.size()}))
+    return error;
+  if (StringRef format = guessFormat(start); !format.empty())
+    return error(ErrorKind::Invalid, "expected an ONNX file, found " + format);
+
+  google::protobuf::io::FileInputStream stream(file->getDescriptor());
+  google::protobuf::io::CodedInputStream input(&stream);
+  if (model.ParseFromCodedStream(&input) && input.ConsumedEntireMessage())
+    return llvm::Error::success();
+  if (stream.GetErrno() != 0)
+    return error(ErrorKind::IO, "cannot read the file");
+  return error(ErrorKind::Invalid,
+               "not an ONNX file: truncated, damaged or nested too deeply near "
+               "byte " +
+                   Twine(input.CurrentPosition()) + " of " +
+                   Twine(file->getSize()));
+}
+
+llvm::Error Model::checkHeader() {
+  if (!model.has_graph())
+    return error(ErrorKind::Invalid,
+                 "not an ONNX model: no graph in the file");
+  int64_t version = model.ir_version();
+  if (version < 1)
+    return error(ErrorKind::Invalid, "no valid ir_version, found " +
+                                         Twine(version));
+  if (version < kOldestIRVersion || version > kNewestIRVersion)
+    return error(ErrorKind::Unsupported,
+                 "expected ir_version " + Twine(kOldestIRVersion) + " to " +
+                     Twine(kNewestIRVersion) + ", found " + Twine(version));
+  for (const auto &import : model.opset_import()) {
+    StringRef domain = normalizeDomain(import.domain());
+    auto [entry, isNew] = opsets.try_emplace(domain, import.version());
+    if (!isNew && entry->second != import.version())
+      return error(ErrorKind::Invalid,
+                   "opset '" + domain + "' is imported twice, as version " +
+                       Twine(entry->second) + " and " +
+                       Twine(import.version()));
+    if (import.version() < 1)
+      return error(ErrorKind::Invalid, "opset '" + domain + "' has version " +
+                                           Twine(import.version()));
+  }
+  int64_t opset = getOpset("");
+  if (opset != 0 && (opset < kOldestOpset || opset > kNewestOpset))
+    return error(ErrorKind::Unsupported,
+                 "expected opset " + Twine(kOldestOpset) + " to " +
+                     Twine(kNewestOpset) + ", found " + Twine(opset));
+  return llvm::Error::success();
+}
+
+int64_t Model::getOpset(StringRef domain) const {
+  return opsets.lookup(normalizeDomain(domain));
+}

@@ -1,0 +1,95 @@
+// The module: variables, and what happens when everything was imported.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer.h"
+
+#include "frontends/ONNX/Names.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// Symbols that functions of the module have, now or after a later stage.
+static bool isReservedSymbol(StringRef name) {
+  return name.starts_with("mpc.") ||
+         llvm::StringSwitch<bool>(name)
+             .Cases({"forward", "step", "accumulate", "update", "eval",
+                     "derive", "init"},
+                    true)
+             .Default(false);
+}
+
+std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {
+  return isReservedSymbol(onnxName) || onnxName.starts_with(kEscape)
+             ? (kEscape + onnxName).str()
+             : onnxName.str();
+}
+
+StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
+  variableName.consume_front(kEscape);
+  return variableName;
+}
+
+ModuleImporter::ModuleImporter(const ImportOptions &options,
+                               MLIRContext *context)
+    : options(options), context(context) {
+  context->loadDialect<MPCDialect, func::FuncDialect>();
+  module = ModuleOp::create(UnknownLoc::get(context));
+}
+
+static VariableOp declare(ModuleOp module, StringRef symbol, StringRef role,
+                          RankedTensorType type, ElementsAttr init,
+                          size_t position) {
+  MLIRContext *context = module.getContext();
+  OpBuilder builder(context);
+  // Variables stand before functions, in the order of their first use.
+  Block *body = module.getBody();
+  builder.setInsertionPoint(body, std::next(body->begin(), position));
+  auto loc = NameLoc::get(builder.getStringAttr(symbol));
+  return VariableOp::create(builder, loc, builder.getStringAttr(symbol),
+                            TypeAttr::get(type), builder.getStringAttr(role),
+                            init, FloatAttr(), StringAttr());
+}
+
+VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
+                                       RankedTensorType type,
+                                       const HostTensor *init) {
+  VariableOp &variable = variables[name];
+  if (variable)
+    return variable;
+  std::string symbol = getVariableName(name);
+  variable = declare(*module, symbol, role, type,
+                     init ? init->toAttribute(symbol) : ElementsAttr(),
+                     variables.size() - 1);
+  return variable;
+}
+
+VariableOp ModuleImporter::getCounter(StringRef name) {
+  // Not an ONNX value: its reserved name stays as it is.
+  VariableOp &variable = variables[name];
+  if (!variable)
+    variable = declare(*module, name, "counter",
+                       RankedTensorType::get({}, IntegerType::get(context, 64)),
+                       ElementsAttr(), variables.size() - 1);
+  return variable;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
+  if (failed)
+    return std::move(errors);
+  std::string message;
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return success();
+  });
+  llvm::cantFail(std::move(errors));
+  // Every op was verified as it was made: a failure here is ours.
+  if (mlir::failed(verify(*module)))
+    return makeError(ErrorKind::Invalid, "internal error of the importer: " +
+                                             message);
+  return std::move(module);
+}

@@ -1,0 +1,124 @@
+// mpc-translate: ONNX to MLIR without the rest of the compiler, and ONNX text
+// to ONNX, for developers and tests.
+//
+//   mpc-translate --import-onnx model.onnx --batch-size=32
+//   mpc-translate --onnx-text-to-onnx model.onnxtxt -o model.onnx
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Import.h"
+#include "tools/mpc-translate/ONNXText.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mpc::onnx_frontend;
+namespace cl = llvm::cl;
+
+enum class Action { ImportONNX, ONNXTextToONNX };
+
+static cl::opt<Action> action(
+    cl::desc("what to do:"), cl::Required,
+    cl::values(clEnumValN(Action::ImportONNX, "import-onnx",
+                          "import an ONNX file"),
+               clEnumValN(Action::ONNXTextToONNX, "onnx-text-to-onnx",
+                          "convert ONNX text to an ONNX file")));
+static cl::opt<std::string> input(cl::Positional, cl::Required,
+                                  cl::desc("<file>"));
+static cl::opt<std::string> output("o", cl::init("-"),
+                                   cl::desc("output file"));
+static cl::list<std::string>
+    shapes("shape", cl::desc("shape of an input: x=32x3x224x224"));
+static cl::opt<int64_t> batchSize("batch-size", cl::init(0),
+                                  cl::desc("the dynamic first dimension"));
+static cl::opt<bool> training("training",
+                              cl::desc("BatchNormalization and Dropout in "
+                                       "training mode"));
+static cl::opt<std::string> weights("weights",
+                                    cl::desc("ONNX file with parameters"));
+static cl::opt<std::string>
+    optimizerModel("optimizer-model", cl::desc("optimizer graph of artifacts"));
+static cl::opt<bool>
+    locations("locations", cl::desc("print locations: the ONNX nodes' names"));
+
+static int fail(llvm::Error error) {
+  Findings findings = takeFindings(std::move(error));
+  for (const std::string &message : findings.messages)
+    llvm::WithColor::error(llvm::errs(), "mpc-translate") << message << '\n';
+  return findings.exitCode;
+}
+
+// x=32x3x8x8
+static llvm::Error addShape(llvm::StringRef text, ImportOptions &options) {
+  auto [name, extents] = text.rsplit('=');
+  llvm::SmallVector<llvm::StringRef> parts;
+  extents.split(parts, 'x');
+  std::vector<int64_t> shape;
+  for (llvm::StringRef part : parts)
+    if (part.getAsInteger(10, shape.emplace_back()))
+      return makeError(ErrorKind::Usage,
+                       "expected --shape NAME=AxBxC, found '" + text + "'");
+  options.shapes[name.str()] = std::move(shape);
+  return llvm::Error::success();
+}
+
+static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
+  ImportOptions options;
+  for (const std::string &shape : shapes)
+    if (llvm::Error error = addShape(shape, options))
+      return error;
+  if (batchSize > 0)
+    options.batchSize = batchSize;
+  options.trainingMode = training;
+  options.optimizerModel = optimizerModel;
+  if (!weights.empty()) {
+    llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
+    if (!tensors)
+      return tensors.takeError();
+    options.weights = std::move(*tensors);
+  }
+  return options;
+}
+
+static llvm::Error importONNX(llvm::raw_ostream &os) {
+  mlir::MLIRContext context;
+  llvm::Expected<ImportOptions> options = getOptions(context);
+  if (!options)
+    return options.takeError();
+  auto module = importModel(input, *options, &context);
+  if (!module)
+    return module.takeError();
+  mlir::OpPrintingFlags flags;
+  if (locations)
+    flags.enableDebugInfo();
+  (*module)->print(os, flags);
+  return llvm::Error::success();
+}
+
+static llvm::Error convertText(llvm::raw_ostream &os) {
+  auto text = llvm::MemoryBuffer::getFileOrSTDIN(input);
+  if (!text)
+    return makeError(ErrorKind::IO, input + ": " + text.getError().message());
+  std::string result;
+  if (!convertONNXText((*text)->getBuffer().str(), result))
+    return makeError(ErrorKind::Invalid, input + ": " + result);
+  os << result;
+  return llvm::Error::success();
+}
+
+int main(int argc, char **argv) {
+  cl::ParseCommandLineOptions(argc, argv, "mpc's translations\n");
+  std::error_code error;
+  llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_None);
+  if (error)
+    return fail(makeError(ErrorKind::IO, output + ": " + error.message()));
+  llvm::Error result = action == Action::ImportONNX ? importONNX(file.os())
+                                                    : convertText(file.os());
+  if (result)
+    return fail(std::move(result));
+  file.keep();
+  return 0;
+}
