@@ -66,7 +66,12 @@ static void addFusion(OpPassManager &pm) {
   nested.addPass(createCSEPass());
 }
 
-static void addPlanning(OpPassManager &pm) {}
+static void addPlanning(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(createOrderPass());
+  pm.addPass(createOutlineKernelsPass());
+  pm.addPass(createBuildProgramsPass());
+  pm.addPass(createAssignOffsetsPass());
+}
 
 static void addCodegen(OpPassManager &pm, llvm::StringRef target) {}
 

@@ -4,6 +4,11 @@
 #ifndef MPC_PASSES_PLANNING_PASSES_H
 #define MPC_PASSES_PLANNING_PASSES_H
 
+#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace mpc {

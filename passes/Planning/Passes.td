@@ -6,6 +6,70 @@
 
 include "mlir/Pass/PassBase.td"
 
+def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
+  let summary = "the order in which a function's kernels run";
+  let description = [{
+    Moves every op that reads the old value of a state variable before the op
+    that makes the new one, as far as their operands allow, so that
+    `plan-build-programs` can write it in place. Otherwise keeps the order.
+
+    See test/passes/Planning/order.mlir.
+  }];
+}
+
+def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "every mpc.region into a function and a call";
+  let description = [{
+    A region's body becomes a private function with the attribute `mpc.kernel`,
+    its kind. A contraction without f64 stays in the caller, where
+    `plan-build-programs` makes it a library call; the ops after it become an
+    `epilogue` kernel on its fp32 accumulators.
+
+    Before (test/passes/Planning/outline-kernels.mlir):
+
+    ```mlir
+    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1"}
+        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+    ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
+      %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+      %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      mpc.yield %4 : tensor<32x10xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.matmul %x, %w {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+    %y = call @step_0_fc1(%0, %b) : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
+}
+
+def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
+  let summary = "functions on tensors into programs on buffers";
+  let description = [{
+    Every function that is no kernel becomes a `plan.program` of its name. New
+    values of state variables are written in place where nothing needs the old
+    value any more, and copied at the end otherwise; pointwise kernels and
+    epilogues may write over an operand that ends there. Offsets into the arena
+    are assigned by `plan-assign-offsets`.
+
+    See test/passes/Planning/build-programs.mlir.
+  }];
+  let dependentDialects = ["::mpc::plan::PlanDialect"];
+}
+
+def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
+  let summary = "offsets for the slices of every program's arena";
+  let description = [{
+    Slices that hold data at the same time do not overlap. Sets `arena_bytes`.
+
+    See test/passes/Planning/assign-offsets.mlir.
+  }];
+}
+
 def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "say how the work of every kernel is divided";
   let description = [{

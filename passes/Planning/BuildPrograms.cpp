@@ -1,0 +1,369 @@
+// Turns functions on tensors into programs on buffers.
+//
+// Every value gets memory: state and inputs their own, a reshape that of its
+// source, everything else a slice of the arena whose offset is assigned later.
+// A new value of a state variable is written over the old one where everything
+// that reads the old one is done by then; otherwise it is copied at the end. An
+// elementwise kernel may write over an operand that nothing needs any more.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Dialect/Plan/Plan.h"
+#include "passes/Planning/Contractions.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_BUILDPROGRAMSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+using EpilogueCalls = DenseMap<Operation *, func::CallOp>;
+
+namespace {
+/// When every value is last used, through views and by the caller too.
+class Liveness {
+public:
+  Liveness(Block &block, const EpilogueCalls &epilogueOf);
+  unsigned lastUse(Value value) const { return last.lookup(root(value)); }
+  unsigned position(Operation *op) const { return positions.lookup(op); }
+  /// The value whose memory a view is.
+  static Value root(Value value);
+
+private:
+  DenseMap<Value, unsigned> last;
+  DenseMap<Operation *, unsigned> positions;
+};
+
+/// What an op reads, as far as writing over it is concerned.
+struct Reads {
+  /// Every operand of a result's type is read at the element that is written.
+  bool elementwise = false;
+  /// Operands that are read elsewhere all the same.
+  SmallVector<Value> contracted;
+};
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp function, const SymbolTable &symbols);
+  LogicalResult run();
+
+private:
+  void addArguments();
+  void findUpdates();
+  LogicalResult addOp(Operation *op);
+  void addLaunch(func::CallOp call, func::FuncOp kernel);
+  LogicalResult addContraction(Operation *op, func::CallOp epilogue);
+  void addEnd();
+
+  bool mayOverwrite(Operation *op, Value old, const Reads &reads) const;
+  Value chooseBuffer(Operation *op, Value result, const Reads &reads,
+                     llvm::SmallPtrSetImpl<Operation *> &taken);
+  SmallVector<Value> placeResults(Operation *op, const Reads &reads);
+
+  Value newArena(Type type, Location location);
+  Value stateBuffer(FlatSymbolRefAttr state, Type type);
+  SmallVector<Value> buffersOf(ValueRange values) const {
+    return llvm::map_to_vector(
+        values, [&](Value value) { return buffers.lookup(value); });
+  }
+
+  func::FuncOp function;
+  Block &block;
+  const SymbolTable &symbols;
+  EpilogueCalls epilogueOf;
+  std::optional<Liveness> liveness;
+  OpBuilder builder;
+  DenseMap<Value, Value> buffers;
+  /// Memory and old value (if it is read at all) of state variables.
+  llvm::MapVector<Attribute, Value> states;
+  DenseMap<Attribute, Value> oldValues;
+  /// The variable a value is the new value of.
+  DenseMap<Value, FlatSymbolRefAttr> replaces;
+};
+
+struct BuildProgramsPass
+    : public mpc::impl::BuildProgramsPassBase<BuildProgramsPass> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    for (auto function :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (getKernelKind(function))
+        continue;
+      if (failed(ProgramBuilder(function, symbols).run()))
+        return signalPassFailure();
+      function.erase();
+    }
+  }
+};
+} // namespace
+
+static MemRefType bufferType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+}
+
+static bool isContraction(Operation *op) {
+  auto candidate = dyn_cast<RegionOpInterface>(op);
+  return candidate && candidate.getRegionRole() == RegionRole::Contraction;
+}
+
+// The calls that consume contractions tile by tile, by contraction.
+static EpilogueCalls findEpilogues(Block &block, const SymbolTable &symbols) {
+  EpilogueCalls calls;
+  for (auto call : block.getOps<func::CallOp>()) {
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (kernel && getKernelKind(kernel) == KernelKind::Epilogue)
+      calls[call.getOperand(0).getDefiningOp()] = call;
+  }
+  return calls;
+}
+
+//===----------------------------------------------------------------------===//
+// Liveness
+//===----------------------------------------------------------------------===//
+
+Value Liveness::root(Value value) {
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
+Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
+  for (Operation &op : block)
+    positions[&op] = positions.size() + 1;
+  for (Operation &op : block) {
+    if (isa<ReshapeOp>(op))
+      continue;
+    // A contraction with an epilogue runs where the epilogue is called.
+    func::CallOp epilogue = epilogueOf.lookup(&op);
+    unsigned position = positions.lookup(epilogue ? epilogue : &op);
+    for (Value operand : op.getOperands()) {
+      unsigned &use = last[root(operand)];
+      use = std::max(use, position);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Where results go
+//===----------------------------------------------------------------------===//
+
+Value ProgramBuilder::newArena(Type type, Location location) {
+  return plan::ArenaOp::create(builder, location, bufferType(type),
+                               IntegerAttr());
+}
+
+// Whether `op` may write over `old`: nothing uses it later, and `op` itself
+// reads it, if at all, at the very element it writes.
+bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
+                                  const Reads &reads) const {
+  unsigned last = liveness->lastUse(old), now = liveness->position(op);
+  if (last != now)
+    return last < now;
+  auto sharesMemory = [&](Value value) {
+    return Liveness::root(value) == Liveness::root(old);
+  };
+  return reads.elementwise && llvm::none_of(reads.contracted, sharesMemory) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return !sharesMemory(operand) || operand.getType() == old.getType();
+         });
+}
+
+// Memory for a result: the state variable it replaces, an operand that ends
+// here, or new memory.
+Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
+                                   const Reads &reads,
+                                   llvm::SmallPtrSetImpl<Operation *> &taken) {
+  if (FlatSymbolRefAttr state = replaces.lookup(result)) {
+    Value old = oldValues.lookup(state);
+    if (!old || mayOverwrite(op, old, reads))
+      return states.lookup(state);
+  }
+  for (Value operand : op->getOperands()) {
+    Value candidate = buffers.lookup(operand);
+    if (!reads.elementwise || !candidate ||
+        operand.getType() != result.getType() ||
+        !candidate.getDefiningOp<plan::ArenaOp>() ||
+        !mayOverwrite(op, operand, reads))
+      continue;
+    if (taken.insert(candidate.getDefiningOp()).second)
+      return candidate;
+  }
+  return newArena(result.getType(), op->getLoc());
+}
+
+SmallVector<Value> ProgramBuilder::placeResults(Operation *op,
+                                                const Reads &reads) {
+  llvm::SmallPtrSet<Operation *, 4> taken;
+  for (Value result : op->getResults())
+    buffers[result] = chooseBuffer(op, result, reads, taken);
+  return buffersOf(op->getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
+  KernelPartition partition = getKernelPartition(kernel);
+  bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
+  SmallVector<Value> outputs = placeResults(call, {elementwise, {}});
+  plan::LaunchOp::create(builder, call.getLoc(), call.getCallee(),
+                         buffersOf(call.getOperands()), outputs,
+                         partition.extent, partition.grain);
+}
+
+LogicalResult ProgramBuilder::addContraction(Operation *op,
+                                             func::CallOp epilogue) {
+  ContractionTarget target;
+  if (epilogue) {
+    target.epilogue = epilogue.getCalleeAttr();
+    target.inputs = buffersOf(epilogue.getOperands().drop_front());
+    target.outputs =
+        placeResults(epilogue, {/*elementwise=*/true,
+                                SmallVector<Value>(op->getOperands())});
+  } else {
+    target.result = placeResults(op, Reads()).front();
+  }
+  return emitContraction(builder, op, buffers.lookup(op->getOperand(0)),
+                         buffers.lookup(op->getOperand(1)), target);
+}
+
+LogicalResult ProgramBuilder::addOp(Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    buffers[constant] = plan::ConstantOp::create(builder, op->getLoc(),
+                                                 bufferType(constant.getType()),
+                                                 constant.getValue());
+    return success();
+  }
+  if (auto view = dyn_cast<ReshapeOp>(op)) {
+    buffers[view] =
+        plan::ViewOp::create(builder, op->getLoc(), bufferType(view.getType()),
+                             buffers.lookup(view.getInput()));
+    return success();
+  }
+  if (isContraction(op)) // With an epilogue: when that is called.
+    return epilogueOf.count(op) ? success()
+                                : addContraction(op, func::CallOp());
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+    std::optional<KernelKind> kind =
+        kernel ? getKernelKind(kernel) : std::nullopt;
+    if (!kind)
+      return call.emitOpError("expected a kernel, found @") << call.getCallee();
+    if (*kind == KernelKind::Epilogue)
+      return addContraction(call.getOperand(0).getDefiningOp(), call);
+    addLaunch(call, kernel);
+    return success();
+  }
+  return op->emitOpError("expected a kernel call, a contraction, a reshape or "
+                         "a constant");
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments, updates and outputs
+//===----------------------------------------------------------------------===//
+
+Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
+  Value &buffer = states[state];
+  if (!buffer)
+    buffer = plan::StateOp::create(builder, function.getLoc(), bufferType(type),
+                                   state);
+  return buffer;
+}
+
+void ProgramBuilder::addArguments() {
+  for (BlockArgument argument : block.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    if (auto state =
+            function.getArgAttrOfType<FlatSymbolRefAttr>(number, kStateAttr)) {
+      buffers[argument] = stateBuffer(state, argument.getType());
+      oldValues[state] = argument;
+      continue;
+    }
+    auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
+    auto role = function.getArgAttrOfType<StringAttr>(number, kRoleAttr);
+    buffers[argument] = plan::InputOp::create(
+        builder, function.getLoc(), bufferType(argument.getType()),
+        name ? name : builder.getStringAttr("arg" + Twine(number)),
+        role ? role : builder.getStringAttr("data"));
+  }
+}
+
+// Notes which value replaces which variable's. One value can replace several:
+// it is written to the first and copied to the others.
+void ProgramBuilder::findUpdates() {
+  for (OpOperand &result : block.getTerminator()->getOpOperands())
+    if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(
+            result.getOperandNumber(), kUpdatesAttr)) {
+      stateBuffer(state, result.get().getType());
+      replaces.try_emplace(result.get(), state);
+    }
+}
+
+// Copies the new values that are not in place, and names the outputs. An old
+// value that is still wanted when its variable is written moves away first.
+void ProgramBuilder::addEnd() {
+  Location location = function.getLoc();
+  SmallVector<std::pair<Value, Value>> copies;
+  for (OpOperand &result : block.getTerminator()->getOpOperands())
+    if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(
+            result.getOperandNumber(), kUpdatesAttr)) {
+      Value source = buffers.lookup(result.get());
+      if (plan::getStorage(source) != states.lookup(state))
+        copies.emplace_back(source, states.lookup(state));
+    }
+  llvm::SmallPtrSet<Operation *, 8> overwritten;
+  for (auto &[source, destination] : copies)
+    overwritten.insert(destination.getDefiningOp());
+  auto save = [&](Value source) -> Value {
+    if (!overwritten.contains(plan::getStorage(source).getDefiningOp()))
+      return source;
+    Value saved = plan::ArenaOp::create(
+        builder, location, cast<MemRefType>(source.getType()), IntegerAttr());
+    plan::CopyOp::create(builder, location, source, saved);
+    return saved;
+  };
+  for (auto &[source, destination] : copies)
+    source = save(source);
+  SmallVector<plan::OutputOp> outputs;
+  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+    unsigned number = result.getOperandNumber();
+    auto name = function.getResultAttrOfType<StringAttr>(number, kOutputAttr);
+    auto role = function.getResultAttrOfType<StringAttr>(number, kRoleAttr);
+    if (!name)
+      continue;
+    outputs.push_back(plan::OutputOp::create(
+        builder, location, name, role ? role : builder.getStringAttr("output"),
+        save(buffers.lookup(result.get()))));
+  }
+  for (auto &[source, destination] : copies)
+    plan::CopyOp::create(builder, location, source, destination);
+  for (plan::OutputOp output : outputs)
+    output->moveBefore(output->getBlock(), output->getBlock()->end());
+}
+
+ProgramBuilder::ProgramBuilder(func::FuncOp function,
+                               const SymbolTable &symbols)
+    : function(function), block(function.getBody().front()), symbols(symbols),
+      epilogueOf(findEpilogues(block, symbols)), builder(function) {}
+
+LogicalResult ProgramBuilder::run() {
+  liveness.emplace(block, epilogueOf);
+  auto program =
+      plan::ProgramOp::create(builder, function.getLoc(), function.getName());
+  builder.setInsertionPointToStart(&program.getBody().front());
+  addArguments();
+  findUpdates();
+  for (Operation &op : block.without_terminator())
+    if (failed(addOp(&op)))
+      return failure();
+  addEnd();
+  return success();
+}

@@ -1,0 +1,135 @@
+// Puts the ops of a function into the order they will run in: what reads the
+// old value of a state variable before what makes the new one, so that the new
+// one can be written in place; otherwise as they stand.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <queue>
+
+namespace mpc {
+#define GEN_PASS_DEF_ORDERPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct OrderPass : public mpc::impl::OrderPassBase<OrderPass> {
+  void runOnOperation() override;
+};
+
+/// The ops of a block with what must come before what.
+class OrderGraph {
+public:
+  explicit OrderGraph(Block &block);
+  /// Lets `before` run first, unless it needs something of `after`.
+  void addUnlessCyclic(Operation *before, Operation *after);
+  /// A valid order, as close to the present one as there is.
+  SmallVector<Operation *> sort() const;
+
+private:
+  bool reaches(unsigned from, unsigned to) const;
+
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, unsigned> indexOf;
+  SmallVector<llvm::SmallSetVector<unsigned, 4>> successors;
+};
+} // namespace
+
+OrderGraph::OrderGraph(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    indexOf[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  successors.resize(ops.size());
+  for (auto [index, op] : llvm::enumerate(ops))
+    for (Operation *user : op->getUsers())
+      if (indexOf.count(user))
+        successors[index].insert(indexOf.lookup(user));
+}
+
+bool OrderGraph::reaches(unsigned from, unsigned to) const {
+  llvm::BitVector seen(ops.size());
+  SmallVector<unsigned> worklist = {from};
+  while (!worklist.empty()) {
+    unsigned current = worklist.pop_back_val();
+    if (current == to)
+      return true;
+    for (unsigned next : successors[current])
+      if (!seen.test(next)) {
+        seen.set(next);
+        worklist.push_back(next);
+      }
+  }
+  return false;
+}
+
+void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
+  unsigned first = indexOf.lookup(before), second = indexOf.lookup(after);
+  if (first != second && !reaches(second, first))
+    successors[first].insert(second);
+}
+
+SmallVector<Operation *> OrderGraph::sort() const {
+  SmallVector<unsigned> pending(ops.size(), 0);
+  for (const auto &list : successors)
+    for (unsigned next : list)
+      ++pending[next];
+  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
+  for (unsigned i = 0; i < ops.size(); ++i)
+    if (pending[i] == 0)
+      ready.push(i);
+  SmallVector<Operation *> result;
+  while (!ready.empty()) {
+    unsigned next = ready.top();
+    ready.pop();
+    result.push_back(ops[next]);
+    for (unsigned user : successors[next])
+      if (--pending[user] == 0)
+        ready.push(user);
+  }
+  return result;
+}
+
+// Ops that read `value`, through views too.
+static SmallVector<Operation *> readersOf(Value value) {
+  SmallVector<Operation *> readers;
+  SmallVector<Value> worklist = {value};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (isa<ReshapeOp>(user))
+        worklist.push_back(user->getResult(0));
+      else if (!user->hasTrait<OpTrait::IsTerminator>())
+        readers.push_back(user);
+    }
+  return readers;
+}
+
+void OrderPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  Block &block = function.getBody().front();
+  DenseMap<Attribute, Value> oldValues;
+  for (BlockArgument argument : block.getArguments())
+    if (Attribute state =
+            function.getArgAttr(argument.getArgNumber(), kStateAttr))
+      oldValues[state] = argument;
+
+  OrderGraph graph(block);
+  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+    Attribute state =
+        function.getResultAttr(result.getOperandNumber(), kUpdatesAttr);
+    Operation *update = result.get().getDefiningOp();
+    if (Value old = oldValues.lookup(state); state && old && update)
+      for (Operation *reader : readersOf(old))
+        graph.addUnlessCyclic(reader, update);
+  }
+  for (Operation *op : graph.sort())
+    op->moveBefore(block.getTerminator());
+}

@@ -1,0 +1,164 @@
+// Turns every region into a call of a kernel function.
+//
+// A contraction that the library does stays in the caller, as an op of its own;
+// what follows it in its region becomes an epilogue kernel whose argument 0 is
+// the contraction's fp32 accumulator. Where the contraction's own result was
+// narrower, the epilogue rounds it first, so that the outcome is the same.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_OUTLINEKERNELSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+class Outliner {
+public:
+  explicit Outliner(ModuleOp module)
+      : symbols(module), builder(module.getContext()) {}
+  void outline(RegionOp region);
+
+private:
+  void outlineWhole(RegionOp region);
+  void outlineTail(RegionOp region, Operation *hero);
+  func::FuncOp createKernel(RegionOp region, KernelKind kind,
+                            TypeRange arguments);
+  void replaceByCall(RegionOp region, func::FuncOp kernel, ValueRange operands);
+
+  SymbolTable symbols;
+  OpBuilder builder;
+};
+
+struct OutlineKernelsPass
+    : public mpc::impl::OutlineKernelsPassBase<OutlineKernelsPass> {
+  void runOnOperation() override {
+    Outliner outliner(getOperation());
+    SmallVector<RegionOp> regions;
+    getOperation().walk([&](RegionOp region) { regions.push_back(region); });
+    for (RegionOp region : regions)
+      outliner.outline(region);
+  }
+};
+} // namespace
+
+static bool isF64(Type type) {
+  return cast<RankedTensorType>(type).getElementType().isF64();
+}
+
+// The contraction of a region if the library computes it: nothing is f64.
+static Operation *libraryContraction(RegionOp region) {
+  if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
+    return nullptr;
+  for (Operation &op : region.getBody().front()) {
+    auto candidate = dyn_cast<RegionOpInterface>(op);
+    if (candidate && candidate.getRegionRole() == RegionRole::Contraction)
+      return llvm::any_of(op.getOperandTypes(), isF64) ||
+                     llvm::any_of(op.getResultTypes(), isF64)
+                 ? nullptr
+                 : &op;
+  }
+  return nullptr;
+}
+
+func::FuncOp Outliner::createKernel(RegionOp region, KernelKind kind,
+                                    TypeRange arguments) {
+  auto name = region->getAttrOfType<StringAttr>("kernel");
+  auto kernel = func::FuncOp::create(
+      region.getLoc(), name ? name.getValue() : "kernel",
+      builder.getFunctionType(arguments, region.getResultTypes()));
+  kernel.setPrivate();
+  kernel->setAttr(kKernelAttr,
+                  builder.getStringAttr(stringifyKernelKind(kind)));
+  symbols.insert(kernel);
+  builder.setInsertionPointToStart(kernel.addEntryBlock());
+  return kernel;
+}
+
+void Outliner::replaceByCall(RegionOp region, func::FuncOp kernel,
+                             ValueRange operands) {
+  builder.setInsertionPoint(region);
+  auto call = func::CallOp::create(builder, region.getLoc(), kernel, operands);
+  region.replaceAllUsesWith(call.getResults());
+  region.erase();
+}
+
+void Outliner::outlineWhole(RegionOp region) {
+  Block &body = region.getBody().front();
+  func::FuncOp kernel = createKernel(
+      region, *symbolizeKernelKind(region.getKind()), body.getArgumentTypes());
+  IRMapping mapping;
+  mapping.map(body.getArguments(), kernel.getArguments());
+  for (Operation &op : body.without_terminator())
+    builder.clone(op, mapping);
+  SmallVector<Value> results;
+  for (Value yielded : body.getTerminator()->getOperands())
+    results.push_back(mapping.lookup(yielded));
+  func::ReturnOp::create(builder, region.getLoc(), results);
+  replaceByCall(region, kernel, region.getInputs());
+}
+
+// The op `hero` of `region` before the region, on what the region is given.
+static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
+  IRMapping mapping;
+  mapping.map(region.getBody().getArguments(), region.getInputs());
+  builder.setInsertionPoint(region);
+  Operation *hoisted = builder.clone(*hero, mapping);
+  hoisted->setLoc(region.getLoc());
+  return hoisted;
+}
+
+void Outliner::outlineTail(RegionOp region, Operation *hero) {
+  Block &body = region.getBody().front();
+  Operation *yield = body.getTerminator();
+  Operation *hoisted = hoist(region, hero, builder);
+  if (yield->getNumOperands() == 1 &&
+      yield->getOperand(0) == hero->getResult(0)) {
+    region.replaceAllUsesWith(hoisted->getResults());
+    region.erase();
+    return;
+  }
+  auto type = cast<RankedTensorType>(hero->getResult(0).getType());
+  auto exact = type.clone(builder.getF32Type());
+  hoisted->getResult(0).setType(exact);
+
+  SmallVector<Value> inputs, operands = {hoisted->getResult(0)};
+  for (auto [argument, input] :
+       llvm::zip(body.getArguments(), region.getInputs()))
+    if (llvm::any_of(argument.getUsers(),
+                     [&](Operation *user) { return user != hero; })) {
+      inputs.push_back(argument);
+      operands.push_back(input);
+    }
+  func::FuncOp kernel = createKernel(region, KernelKind::Epilogue,
+                                     ValueRange(operands).getTypes());
+  IRMapping mapping;
+  mapping.map(inputs, kernel.getArguments().drop_front());
+  Value tile = kernel.getArgument(0);
+  mapping.map(hero->getResult(0),
+              type == exact
+                  ? tile
+                  : amp::CastOp::create(builder, hero->getLoc(), type, tile)
+                        .getOutput());
+  for (Operation &op : body.without_terminator())
+    if (&op != hero)
+      builder.clone(op, mapping);
+  SmallVector<Value> results;
+  for (Value yielded : yield->getOperands())
+    results.push_back(mapping.lookup(yielded));
+  func::ReturnOp::create(builder, region.getLoc(), results);
+  replaceByCall(region, kernel, operands);
+}
+
+void Outliner::outline(RegionOp region) {
+  if (Operation *hero = libraryContraction(region))
+    return outlineTail(region, hero);
+  outlineWhole(region);
+}
