@@ -10,6 +10,7 @@
 #include "runtime/train/SafeTensors.h"
 
 #include <filesystem>
+#include <new>
 
 namespace mpc::runtime::train {
 
@@ -33,8 +34,8 @@ static std::string guess(std::string_view text) {
   return "it begins as none of these does";
 }
 
-StatusOr<std::vector<Array>> readArrays(const std::string &path,
-                                        const ReadLimits &limits) {
+static StatusOr<std::vector<Array>> readMapped(const std::string &path,
+                                               const ReadLimits &limits) {
   StatusOr<std::shared_ptr<const MappedFile>> opened = MappedFile::open(path);
   if (!opened.ok())
     return opened.status();
@@ -54,6 +55,17 @@ StatusOr<std::vector<Array>> readArrays(const std::string &path,
   return Status(
       StatusCode::InvalidInput,
       path + ": neither .npy, .npz nor .safetensors: " + guess(file.text()));
+}
+
+StatusOr<std::vector<Array>> readArrays(const std::string &path,
+                                        const ReadLimits &limits) {
+  try {
+    return readMapped(path, limits);
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO,
+                  path + ": does not fit in memory; .npy and .safetensors "
+                         "files are read in place");
+  }
 }
 
 static std::string_view bytesOf(const Array &array) {

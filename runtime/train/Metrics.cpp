@@ -58,6 +58,16 @@ MetricsLine &MetricsLine::add(std::string_view key, double value) {
   return addRaw(key, text);
 }
 
+MetricsLine &MetricsLine::add(std::string_view key,
+                              const std::optional<double> &value) {
+  return value ? add(key, *value) : addRaw(key, "null");
+}
+
+MetricsLine &MetricsLine::add(std::string_view key,
+                              const std::optional<int64_t> &value) {
+  return value ? add(key, *value) : addRaw(key, "null");
+}
+
 //===----------------------------------------------------------------------===//
 // MetricsFile
 //===----------------------------------------------------------------------===//

@@ -35,10 +35,8 @@ public:
   /// "nan", "inf" and "-inf".
   MetricsLine &add(std::string_view key, double value);
   /// null where there is no value.
-  template <typename T>
-  MetricsLine &add(std::string_view key, const std::optional<T> &value) {
-    return value ? add(key, *value) : addRaw(key, "null");
-  }
+  MetricsLine &add(std::string_view key, const std::optional<double> &value);
+  MetricsLine &add(std::string_view key, const std::optional<int64_t> &value);
 
   /// The object and its new line.
   std::string text() const { return line + "}\n"; }

@@ -1,0 +1,73 @@
+// Loading and reading weights.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Weights.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::train {
+
+static Status invalid(const std::string &what) {
+  return Status(StatusCode::InvalidInput, what);
+}
+
+/// "'a', 'b' and 3 more".
+static std::string listNames(const std::vector<std::string> &names) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  if (names.size() > kShown)
+    text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
+                   const std::vector<std::string> &required) {
+  const auto find = [&](const std::string &name) {
+    return std::find_if(arrays.begin(), arrays.end(),
+                        [&](const Array &array) { return array.name == name; });
+  };
+  std::vector<std::string> missing;
+  for (const std::string &name : required)
+    if (find(name) == arrays.end())
+      missing.push_back(name);
+  if (!missing.empty())
+    return invalid("the weights lack " + listNames(missing));
+
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const Port &port : model.info().state) {
+    const auto array = find(port.name);
+    if (array == arrays.end() || port.role == "derived")
+      continue;
+    if (array->shape != port.shape)
+      return invalid("weight '" + port.name + "' is " + toString(array->shape) +
+                     ", the model wants " + toString(port.shape));
+    StatusOr<Tensor> value = toTensor(*array, port.type);
+    if (!value.ok())
+      return value.status();
+    values.emplace_back(port.name, std::move(*value));
+  }
+  if (values.empty())
+    return invalid("no array of the weights has a name of the model's state");
+  for (const auto &[name, value] : values)
+    if (Status status = model.setState(name, value); !status.ok())
+      return status;
+  return model.derive();
+}
+
+StatusOr<std::vector<Array>> readWeights(Trainee &model) {
+  std::vector<Array> arrays;
+  for (const Port &port : model.info().state) {
+    if (port.role != "parameter" && port.role != "frozen" &&
+        port.role != "statistic")
+      continue;
+    StatusOr<Tensor> value = model.state(port.name);
+    if (!value.ok())
+      return value.status();
+    arrays.push_back(toArray(port.name, *value));
+  }
+  return arrays;
+}
+
+} // namespace mpc::runtime::train

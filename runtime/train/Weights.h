@@ -1,0 +1,30 @@
+// Weights by name: into a model from files, and out of it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_WEIGHTS_H
+#define MPC_RUNTIME_TRAIN_WEIGHTS_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Array.h"
+#include "runtime/train/Trainee.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// Gives state variables the values of the arrays with their names, converted
+/// to their types, and derives what depends on them. Arrays that name no state
+/// are ignored: files often hold more than one model takes. InvalidInput where
+/// one of `required` is missing or a shape differs; the model is then as it
+/// was.
+Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
+                   const std::vector<std::string> &required = {});
+
+/// What a trained model is made of: state of the roles "parameter", "frozen"
+/// and "statistic".
+StatusOr<std::vector<Array>> readWeights(Trainee &model);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_WEIGHTS_H
