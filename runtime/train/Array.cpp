@@ -297,6 +297,10 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
   return std::nullopt;
 }
 
+std::string locate(const Array &array) {
+  return array.source.empty() ? array.name : array.source + ": " + array.name;
+}
+
 std::string locate(const Array &array, int64_t index) {
   std::string position;
   for (size_t axis = array.shape.size(); axis-- > 0;) {
@@ -304,7 +308,8 @@ std::string locate(const Array &array, int64_t index) {
     position = position.empty() ? here : here + "," + position;
     index /= array.shape[axis];
   }
-  return position.empty() ? array.name : array.name + "[" + position + "]";
+  return position.empty() ? locate(array)
+                          : locate(array) + "[" + position + "]";
 }
 
 std::string describe(const Array &array, const BadElement &bad, DType type) {

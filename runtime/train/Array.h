@@ -34,6 +34,7 @@ ElementType toElementType(DType type);
 /// mapping or a buffer) and need not be aligned.
 struct Array {
   std::string name;
+  std::string source; ///< the file it is from, for messages; may be empty
   ElementType type = ElementType::F32;
   Shape shape;
   const std::byte *data = nullptr;
@@ -71,10 +72,12 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out);
 
-/// "x[3,0,2]": an element by its flat index.
+/// "data.npz: x", or the name alone without a source.
+std::string locate(const Array &array);
+/// "data.npz: x[3,0,2]": an element by its flat index.
 std::string locate(const Array &array, int64_t index);
 
-/// "x[3,0,2]: nan is not a finite number".
+/// "data.npz: x[3,0,2]: nan is not a finite number".
 std::string describe(const Array &array, const BadElement &bad, DType type);
 
 /// The whole array as a tensor of `type`; InvalidInput names the element that

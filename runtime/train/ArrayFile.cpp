@@ -60,7 +60,11 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits) {
   try {
-    return readMapped(path, limits);
+    StatusOr<std::vector<Array>> arrays = readMapped(path, limits);
+    if (arrays.ok())
+      for (Array &array : *arrays)
+        array.source = path;
+    return arrays;
   } catch (const std::bad_alloc &) {
     return Status(StatusCode::IO,
                   path + ": does not fit in memory; .npy and .safetensors "

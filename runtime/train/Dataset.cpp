@@ -92,12 +92,12 @@ StatusOr<Dataset::Column> Dataset::makeColumn(const Port &port, Array array) {
                  port.shape.begin() + !port.shape.empty());
   if (!fits)
     return invalid(
-        array.name + ": got " + brackets(array.shape, "", nameOf(array.type)) +
-        ", the model wants " +
+        locate(array) + ": got " +
+        brackets(array.shape, "", nameOf(array.type)) + ", the model wants " +
         brackets(port.shape, "N", runtime::nameOf(port.type)) +
         " for its input '" + port.name + "'" + shapeHelp(port, array));
   if (array.shape[0] == 0)
-    return invalid(array.name + ": has no samples");
+    return invalid(locate(array) + ": has no samples");
   Column column;
   column.port = port;
   column.rowElements = rowSize(array.shape);
@@ -155,6 +155,15 @@ static uint64_t digestOf(const Array &array, uint64_t seed) {
 // Creation
 //===----------------------------------------------------------------------===//
 
+/// The files of the arrays, each once.
+static std::set<std::string> sourcesOf(const std::vector<Array> &arrays) {
+  std::set<std::string> sources;
+  for (const Array &array : arrays)
+    if (!array.source.empty())
+      sources.insert(array.source);
+  return sources;
+}
+
 /// The array that feeds `port`, by the rules of Dataset::create.
 static StatusOr<Array> findArray(const std::vector<Array> &arrays,
                                  const Port &port, bool onlyLabel,
@@ -171,7 +180,11 @@ static StatusOr<Array> findArray(const std::vector<Array> &arrays,
     found = named(options.targetArray);
   if (found)
     return *found;
-  std::string text = "no array is called '" + port.name + "'";
+  std::string text;
+  for (const std::string &source : sourcesOf(arrays))
+    text += (text.empty() ? "" : ", ") + source;
+  text += (text.empty() ? "" : ": ");
+  text += "no array is called '" + port.name + "'";
   if (byTarget)
     text += " or '" + options.targetArray + "'";
   text += ", which the model takes as " + port.role + "; the data has ";
@@ -190,7 +203,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   std::set<std::string> names;
   for (const Array &array : arrays)
     if (!names.insert(array.name).second)
-      return invalid("two arrays are called '" + array.name + "'");
+      return invalid(locate(array) + ": another array has that name");
   const int64_t labels =
       std::count_if(ports.inputs.begin(), ports.inputs.end(),
                     [](const Port &port) { return port.role == "label"; });
@@ -218,7 +231,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
     if (!dataset.columns.empty()) {
       const Array &first = dataset.columns[0].array;
       if (column->array.shape[0] != first.shape[0])
-        return invalid(column->array.name + ": has " +
+        return invalid(locate(column->array) + ": has " +
                        std::to_string(column->array.shape[0]) + " samples, " +
                        first.name + " has " + std::to_string(first.shape[0]));
     }
@@ -268,8 +281,8 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
                                                      uint64_t seed) const {
   const int64_t held = std::llround(fraction * double(size()));
   if (!(fraction > 0 && fraction < 1) || held == 0 || held == size())
-    return invalid("holding back " + std::to_string(fraction) + " of " +
-                   std::to_string(size()) +
+    return invalid(source() + ": holding back " + std::to_string(fraction) +
+                   " of " + std::to_string(size()) +
                    " samples leaves nothing to train on or to evaluate");
   const std::vector<int64_t> shuffled =
       permutation(size(), seed, Stream::Split, 0);
@@ -283,6 +296,11 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
   take(parts.first, shuffled.begin() + held, shuffled.end());
   take(parts.second, shuffled.begin(), shuffled.begin() + held);
   return parts;
+}
+
+std::string Dataset::source() const {
+  const std::string &file = columns[0].array.source;
+  return file.empty() ? "the data" : file;
 }
 
 std::string Dataset::fingerprint() const {

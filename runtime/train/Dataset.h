@@ -50,6 +50,8 @@ public:
   int64_t size() const { return int64_t(order.size()); }
   /// Samples of one batch, as the model was compiled.
   int64_t batchSize() const { return batch; }
+  /// The file of the first input's array, for messages.
+  std::string source() const;
   /// XXH3-64 over names, types, shapes and bytes of the arrays and the choice
   /// of samples, 16 hexadecimal digits.
   std::string fingerprint() const;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainee.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
@@ -64,6 +65,8 @@ static Status readRecipe(TraineeInfo &info) {
     return malformed;
   if (recipe.contains("loss") && recipe["loss"].is_string())
     info.loss = recipe["loss"].get<std::string>();
+  // "softmax_cross_entropy@logits" says of which output.
+  info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
   if (!recipe.contains("accumulate"))
     return Status();
   if (!recipe["accumulate"].is_number_integer())

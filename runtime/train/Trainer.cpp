@@ -92,7 +92,7 @@ Status TrainingRun::planSteps() {
                   " samples, which fill no step; --last-batch keep uses them");
   if (stepsPerEpoch == 0)
     return Status(StatusCode::InvalidInput,
-                  "the data has " + std::to_string(data.size()) +
+                  data.source() + ": has " + std::to_string(data.size()) +
                       " samples, one step takes " + std::to_string(perStep) +
                       "; use a smaller --batch-size or --last-batch keep");
   const int64_t unlimited = std::numeric_limits<int64_t>::max();

@@ -123,7 +123,7 @@ TEST(Dataset, RefusesEmptyDuplicateAndUnequalArrays) {
       Dataset::create({images(0), labels("target", {})}, imagePorts()),
       "x: has no samples");
   expectInvalid(Dataset::create({images(1), images(1)}, imagePorts()),
-                "two arrays are called 'x'");
+                "x: another array has that name");
   expectInvalid(
       Dataset::create({images(3), labels("target", {0, 1})}, imagePorts()),
       "target: has 2 samples, x has 3");
@@ -139,6 +139,17 @@ TEST(Dataset, OpensFilesAndNamedFiles) {
                     imagePorts(), tenClasses());
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->size(), 2);
+}
+
+TEST(Dataset, MessagesNameTheFile) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "data.npz";
+  ASSERT_TRUE(writeArrays(path, {images(2), labels("target", {0, 11})}).ok());
+  expectInvalid(Dataset::open({path}, imagePorts(), tenClasses()),
+                "data.npz: target[1]: label 11");
+  ASSERT_TRUE(writeArrays(path, {images(2)}).ok());
+  expectInvalid(Dataset::open({path}, imagePorts()),
+                "data.npz: no array is called 'label'");
 }
 
 TEST(Dataset, SplitIsSeededDisjointAndComplete) {

@@ -139,7 +139,7 @@ TEST_F(Trainer, KeepsTheRestOfAnEpochFilledUp) {
 TEST_F(Trainer, RefusesDataThatFillNoStep) {
   ToyModel model;
   expectFailure(run(model, 3).status(), StatusCode::InvalidInput,
-                "the data has 3 samples, one step takes 4");
+                "the data: has 3 samples, one step takes 4");
 }
 
 TEST_F(Trainer, AccumulatingTwoBatchesIsOneOfTwiceTheSize) {
