@@ -9,6 +9,9 @@
 #include "passes/Planning/Passes.h"
 #include "passes/Precision/Passes.h"
 
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -73,7 +76,27 @@ static void addPlanning(OpPassManager &pm) {
   pm.addPass(createAssignOffsetsPass());
 }
 
-static void addCodegen(OpPassManager &pm, llvm::StringRef target) {}
+static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
+  // Tensors to loops.
+  pm.addPass(createEmitKernels({target.str()}));
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createLowerMath({target.str()}));
+  // Loops to the LLVM dialect.
+  pm.addPass(arith::createArithExpandOpsPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  ConvertFuncToLLVMPassOptions functions;
+  functions.useBarePtrCallConv = true;
+  pm.addPass(createConvertFuncToLLVMPass(functions));
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createAddKernelEntries());
+}
 
 void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
                         Stage last) {
@@ -89,6 +112,22 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
     addCodegen(pm, options.target);
 }
 
+namespace {
+struct CodegenOptions : PassPipelineOptions<CodegenOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("the CPU to compile for"),
+                             llvm::cl::init("native")};
+};
+} // namespace
+
+static void registerStagePipelines() {
+  static PassPipelineRegistration<CodegenOptions> codegen(
+      "mpc-codegen", "the Codegen stage: kernels to the LLVM dialect",
+      [](OpPassManager &pm, const CodegenOptions &options) {
+        addCodegen(pm, options.target);
+      });
+}
+
 void mpc::registerAllPasses() {
   registerTransformsPasses();
   registerDifferentiationPasses();
@@ -96,4 +135,5 @@ void mpc::registerAllPasses() {
   registerFusionPasses();
   registerPlanningPasses();
   registerCodegenPasses();
+  registerStagePipelines();
 }

@@ -6,4 +6,96 @@
 
 include "mlir/Pass/PassBase.td"
 
+def EmitKernels : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "turn kernel functions on tensors into loops over buffers";
+  let description = [{
+    Replaces every function with the attribute `mpc.kernel` by one of the same
+    name that takes the buffers of its arguments and results, flat, and the
+    bounds of `runtime/ABI.h`, and computes the results there. Floats are
+    computed in f32 (f64 where an f64 takes part), in vectors of the target's
+    width; narrower types exist at loads, at stores and where an op's result
+    rounds to them. The order of every sum depends on shapes alone.
+
+    Before (test/passes/Codegen/emit-kernels.mlir):
+
+    ```mlir
+    func.func private @scale(%x: tensor<64xf32>, %s: tensor<f32>) -> tensor<64xf32>
+        attributes {mpc.kernel = "pointwise"} {
+      %y = mpc.mul %x, %s : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
+      return %y : tensor<64xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @scale(%x: memref<64xf32>, %s: memref<1xf32>, %y: memref<64xf32>,
+                     %begin: index, %end: index) attributes {mpc.kernel = "pointwise"} {
+      %0 = memref.load %s[%c0] : memref<1xf32>
+      scf.for %i = %begin to %middle step %c16 {
+        %1 = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
+        %2 = vector.broadcast %0 : f32 to vector<16xf32>
+        %3 = arith.mulf %1, %2 : vector<16xf32>
+        vector.store %3, %y[%i] : memref<64xf32>, vector<16xf32>
+      }
+      ...
+    ```
+
+    Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the CPU to compile for, a name --target knows">,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+  ];
+}
+
+def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
+  let summary = "turn functions of the math dialect into arithmetic or calls";
+  let description = [{
+    exp, log, log1p and tanh of f32 become polynomials, which vectorise; those of
+    f64, and powers, become calls of libm. Conversions from f32 to bf16 become
+    integer arithmetic where the target has no instruction for them.
+
+    ```mlir
+    %0 = math.exp %x : f64      // -> call @exp(%x)
+    %1 = math.exp %y : vector<16xf32>   // -> arith, vector and math.fma ops
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the CPU to compile for, a name --target knows">,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
+    "::mlir::LLVM::LLVMDialect",
+  ];
+}
+
+def AddKernelEntries : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
+  let summary = "give every kernel the signature the runtime calls";
+  let description = [{
+    After conversion to the LLVM dialect: a kernel becomes the internal function
+    `NAME.body`, and NAME a function of the type `mpc_kernel_fn` or
+    `mpc_epilogue_fn` (`runtime/ABI.h`) that loads the buffers' addresses and
+    calls it.
+
+    ```mlir
+    llvm.func internal @scale.body(%x: !llvm.ptr, ..., %begin: i64, %end: i64)
+    llvm.func @scale(%args: !llvm.ptr, %begin: i64, %end: i64) {
+      %0 = llvm.load %args : !llvm.ptr -> !llvm.ptr
+      ...
+      llvm.call @scale.body(%0, ..., %begin, %end)
+      llvm.return
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // MPC_PASSES_CODEGEN_PASSES_TD

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Accumulators.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/KernelContext.h"
+#include "passes/Codegen/Lanes.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+Value Accumulator::getInit(int64_t width) {
+  FloatType type = KernelContext::getComputeType(op);
+  double neutral =
+      isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity() : 0;
+  Value scalar = Lanes(b, type).constant(neutral);
+  if (width == 1)
+    return scalar;
+  return vector::BroadcastOp::create(b, VectorType::get(width, type), scalar);
+}
+
+Value Accumulator::combine(Value x, Value y) {
+  if (isa<ReduceMaxOp>(op))
+    return arith::MaximumFOp::create(b, x, y);
+  return arith::AddFOp::create(b, x, y);
+}
+
+Value Accumulator::combine(ValueRange accumulators) {
+  SmallVector<Value> values(accumulators);
+  while (values.size() > 1) {
+    SmallVector<Value> halved;
+    for (size_t i = 0; i + 1 < values.size(); i += 2)
+      halved.push_back(combine(values[i], values[i + 1]));
+    if (values.size() % 2)
+      halved.push_back(values.back());
+    values = std::move(halved);
+  }
+  return values.front();
+}
+
+Value Accumulator::combineLanes(Value vector) {
+  auto type = dyn_cast<VectorType>(vector.getType());
+  if (!type)
+    return vector;
+  // In halves: log2 steps, in an order fixed by the width.
+  for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
+    Value low = vector::ExtractStridedSliceOp::create(
+        b, vector, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2},
+        ArrayRef<int64_t>{1});
+    Value high = vector::ExtractStridedSliceOp::create(
+        b, vector, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{width / 2},
+        ArrayRef<int64_t>{1});
+    vector = combine(low, high);
+  }
+  return vector::ExtractOp::create(b, vector, ArrayRef<int64_t>{0});
+}
+
+Value Accumulator::finish(Value accumulated) {
+  auto mean = dyn_cast<ReduceMeanOp>(op);
+  if (!mean)
+    return accumulated;
+  ArrayRef<int64_t> shape = mean.getInput().getType().getShape();
+  double count = 1;
+  for (int64_t axis : mean.getAxes())
+    count *= shape[axis];
+  Lanes lanes(b, KernelContext::getComputeType(op));
+  return lanes.div(accumulated, lanes.constant(count));
+}

@@ -1,0 +1,35 @@
+// Arithmetic of the reductions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_ACCUMULATORS_H
+#define MPC_PASSES_CODEGEN_ACCUMULATORS_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mpc::codegen {
+
+/// What one reduction op does with its accumulators. Accumulators are f32 or
+/// f64, scalar or vector, whatever the op's operands are.
+class Accumulator {
+public:
+  Accumulator(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op)
+      : b(builder), op(op) {}
+
+  /// The neutral element, `width` times (a scalar where it is 1).
+  mlir::Value getInit(int64_t width);
+  mlir::Value combine(mlir::Value x, mlir::Value y);
+  /// All of them, pairwise: the order depends on their number alone.
+  mlir::Value combine(mlir::ValueRange accumulators);
+  /// The lanes of a vector; a scalar is itself.
+  mlir::Value combineLanes(mlir::Value vector);
+  /// From what was accumulated to the op's value.
+  mlir::Value finish(mlir::Value accumulated);
+
+private:
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::Operation *op;
+};
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_ACCUMULATORS_H

@@ -1,0 +1,199 @@
+// Loop nest of kernels that reduce over leading or middle axes.
+//
+// The space is (outer, reduced, inner); a slice owns some of the outer x inner
+// results. Vectors lie along the inner axis, several side by side, so a pass
+// over the reduced axis reads whole cache lines and needs no sums across lanes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Accumulators.h"
+#include "passes/Codegen/FragmentEmitter.h"
+#include "passes/Codegen/Loops.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class ColumnEmitter {
+public:
+  ColumnEmitter(KernelContext &context, const KernelBody &body)
+      : context(context), body(body), fragments(context, body), b(context.b) {
+    for (const Output &output : body.getOutputs())
+      outputNodes.push_back(output.value.node);
+  }
+
+  void emit(Value begin, Value end);
+
+private:
+  using Scopes = SmallVector<Scope, 4>;
+
+  void emitRun(const Scope &outer, Value lower, Value upper);
+  void emitChunk(const Scope &outer, Chunk chunk);
+  void reduceLevel(Scopes &scopes, unsigned level);
+  Carried emitReduced(const Scopes &scopes, unsigned dimension,
+                      ArrayRef<unsigned> reductions, int64_t rows,
+                      ValueRange init);
+  Carried accumulate(const Scopes &scopes, ArrayRef<unsigned> reductions,
+                     int64_t row, int64_t rows, ValueRange carried);
+
+  KernelContext &context;
+  const KernelBody &body;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  SmallVector<unsigned> outputNodes;
+};
+} // namespace
+
+/// The carried values are ordered by reduction, then row, then vector.
+Carried ColumnEmitter::accumulate(const Scopes &scopes,
+                                  ArrayRef<unsigned> reductions, int64_t row,
+                                  int64_t rows, ValueRange carried) {
+  Carried values(carried);
+  for (auto [position, reduction] : llvm::enumerate(reductions)) {
+    Accumulator accumulator(b, body.getNodes()[reduction].op);
+    for (auto [vector, scope] : llvm::enumerate(scopes)) {
+      Value &target = values[(position * rows + row) * scopes.size() + vector];
+      Value input = fragments.getReductionInput(scope, reduction);
+      input = Lanes(b, cast<FloatType>(getElementTypeOrSelf(input.getType())))
+                  .broadcast(input, target);
+      target = accumulator.combine(target, input);
+    }
+  }
+  return values;
+}
+
+Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
+                                   ArrayRef<unsigned> reductions, int64_t rows,
+                                   ValueRange init) {
+  SmallVector<unsigned> inputs;
+  for (unsigned reduction : reductions)
+    inputs.push_back(body.getNodes()[reduction].operands[0].node);
+  auto enter = [&](Value index) {
+    Scopes scopes = outer;
+    for (Scope &scope : scopes) {
+      scope.enter(dimension, index);
+      fragments.evaluate(scope, inputs);
+    }
+    return scopes;
+  };
+  int64_t size = body.getDimensions()[dimension].size;
+  if (dimension + 1 < body.getGroup(1).second)
+    return emitLoop(b, size, 1, init, [&](Value index, ValueRange carried) {
+      return emitReduced(enter(index), dimension + 1, reductions, rows,
+                         carried);
+    });
+  return emitChunks(
+      b, size, 1, rows, init, [&](Chunk chunk, ValueRange carried) {
+        Carried values(carried);
+        for (int64_t row = 0; row < chunk.count; ++row)
+          values = accumulate(enter(addIndex(b, chunk.index, row)), reductions,
+                              row, rows, values);
+        return values;
+      });
+}
+
+void ColumnEmitter::reduceLevel(Scopes &scopes, unsigned level) {
+  SmallVector<unsigned> reductions = body.getReductions(level);
+  // Rows summed apart where there are few vectors, to hide latency.
+  int64_t vectors = scopes.size();
+  int64_t rows = vectors == 1 && reductions.size() <= 2 ? 4 : 1;
+  Carried init;
+  for (unsigned reduction : reductions)
+    init.append(rows * vectors, Accumulator(b, body.getNodes()[reduction].op)
+                                    .getInit(scopes.front().width));
+  Carried sums =
+      emitReduced(scopes, body.getGroup(1).first, reductions, rows, init);
+  for (auto [position, reduction] : llvm::enumerate(reductions)) {
+    Accumulator accumulator(b, body.getNodes()[reduction].op);
+    for (auto [vector, scope] : llvm::enumerate(scopes)) {
+      SmallVector<Value> parts;
+      for (int64_t row = 0; row < rows; ++row)
+        parts.push_back(sums[(position * rows + row) * vectors + vector]);
+      fragments.setReduction(scope, reduction,
+                             accumulator.finish(accumulator.combine(parts)));
+    }
+  }
+}
+
+void ColumnEmitter::emitChunk(const Scope &outer, Chunk chunk) {
+  Scopes scopes(chunk.count, outer);
+  unsigned last = body.getDimensions().size() - 1;
+  for (auto [vector, scope] : llvm::enumerate(scopes)) {
+    scope.width = chunk.width;
+    scope.enter(last, addIndex(b, chunk.index, vector * chunk.width));
+    fragments.evaluate(scope, outputNodes);
+  }
+  for (unsigned level = 1; level <= body.getLevelCount(); ++level)
+    reduceLevel(scopes, level);
+  for (Scope &scope : scopes) {
+    fragments.evaluate(scope, outputNodes);
+    for (const Output &output : body.getOutputs())
+      fragments.store(scope, output);
+  }
+}
+
+void ColumnEmitter::emitRun(const Scope &outer, Value lower, Value upper) {
+  int64_t width = context.getVectorWidth();
+  SmallVector<ChunkShape> shapes = {{width, 4}};
+  for (int64_t lanes = width; lanes >= 1; lanes /= 2)
+    shapes.push_back({lanes, 1});
+  emitDynamicChunks(b, lower, upper, body.getDimensions().back().size, shapes,
+                    [&](Chunk chunk) { emitChunk(outer, chunk); });
+}
+
+// Result e is element e % run of run e / run, where a run is the last
+// dimension. The first and the last run of a slice may be cut.
+void ColumnEmitter::emit(Value begin, Value end) {
+  ArrayRef<Dimension> dimensions = body.getDimensions();
+  unsigned last = dimensions.size() - 1;
+  int64_t run = dimensions[last].size;
+  SmallVector<unsigned> outerDimensions;
+  SmallVector<int64_t> outerSizes;
+  for (unsigned d = 0; d < last; ++d)
+    if (dimensions[d].group != 1) {
+      outerDimensions.push_back(d);
+      outerSizes.push_back(dimensions[d].size);
+    }
+  Value runSize = createIndex(b, run);
+  Value firstRun = arith::DivUIOp::create(b, begin, runSize);
+  Value endRun = arith::CeilDivUIOp::create(b, end, runSize);
+  emitLoop(b, firstRun, endRun, 1, {}, [&](Value number, ValueRange) {
+    Scope scope = fragments.createScope();
+    for (auto [dimension, index] :
+         llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))
+      scope.enter(dimension, index);
+    fragments.evaluate(scope, outputNodes);
+    Value start = mulIndex(b, number, run);
+    Value lower = arith::SubIOp::create(
+        b, arith::MaxUIOp::create(b, begin, start), start);
+    Value stop = arith::MinUIOp::create(b, end, addIndex(b, start, runSize));
+    emitRun(scope, lower, arith::SubIOp::create(b, stop, start));
+    return Carried();
+  });
+}
+
+LogicalResult codegen::emitColumnReduce(KernelContext &context) {
+  Operation *hero = nullptr;
+  context.kernel.walk([&](Operation *op) {
+    if (!hero && getReducedAxes(op))
+      hero = op;
+  });
+  if (!hero)
+    return context.kernel.emitOpError("has no reduction");
+  ArrayRef<int64_t> space =
+      cast<RankedTensorType>(hero->getOperand(0).getType()).getShape();
+  SmallVector<int64_t> axes = *getReducedAxes(hero);
+  int64_t rank = space.size(), first = 0;
+  while (first < rank &&
+         (space[first] == 1 || !llvm::is_contained(axes, first)))
+    ++first;
+  int64_t end = first;
+  while (end < rank && (space[end] == 1 || llvm::is_contained(axes, end)))
+    ++end;
+  FailureOr<KernelBody> body = KernelBody::create(
+      context.kernel, space, {first, end - first, rank - end});
+  if (failed(body))
+    return failure();
+  ColumnEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);
+  return success();
+}

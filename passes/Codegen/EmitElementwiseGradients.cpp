@@ -1,0 +1,54 @@
+// Formulas of the elementwise gradient ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/ElementwiseTable.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static Value emitReluGrad(Lanes &l, ReluGradOp, ReluGradOp::Adaptor in) {
+  Value zero = l.constant(0);
+  Value active = l.compare(arith::CmpFPredicate::OGT, in.getSaved(), zero);
+  return l.select(active, in.getDOutput(), zero);
+}
+
+static Value emitSigmoidGrad(Lanes &l, SigmoidGradOp,
+                             SigmoidGradOp::Adaptor in) {
+  Value y = in.getSaved();
+  return l.mul(l.mul(in.getDOutput(), y), l.sub(l.constant(1), y));
+}
+
+static Value emitTanhGrad(Lanes &l, TanhGradOp, TanhGradOp::Adaptor in) {
+  Value y = in.getSaved();
+  return l.mul(in.getDOutput(), l.sub(l.constant(1), l.mul(y, y)));
+}
+
+static Value emitClipGrad(Lanes &l, ClipGradOp op, ClipGradOp::Adaptor in) {
+  Value dx = in.getDOutput(), x = in.getInput(), zero = l.constant(0);
+  if (op.getMin()) {
+    Value min = l.constant(op.getMin()->convertToDouble());
+    dx = l.select(l.compare(arith::CmpFPredicate::OGE, x, min), dx, zero);
+  }
+  if (op.getMax()) {
+    Value max = l.constant(op.getMax()->convertToDouble());
+    dx = l.select(l.compare(arith::CmpFPredicate::OLE, x, max), dx, zero);
+  }
+  return dx;
+}
+
+static Value emitBCEGrad(Lanes &l, BCEWithLogitsGradOp,
+                         BCEWithLogitsGradOp::Adaptor in) {
+  Value one = l.constant(1);
+  Value sigmoid = l.div(one, l.add(one, l.exp(l.neg(in.getLogits()))));
+  return l.mul(in.getDOutput(), l.sub(sigmoid, in.getTargets()));
+}
+
+void codegen::addGradientFormulas(ElementwiseTable &table) {
+  table.add<ReluGradOp>(emitReluGrad);
+  table.add<SigmoidGradOp>(emitSigmoidGrad);
+  table.add<TanhGradOp>(emitTanhGrad);
+  table.add<ClipGradOp>(emitClipGrad);
+  table.add<BCEWithLogitsGradOp>(emitBCEGrad);
+}

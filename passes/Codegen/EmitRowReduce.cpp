@@ -1,0 +1,226 @@
+// Loop nest of kernels that reduce over trailing axes, row by row.
+//
+// Reductions may follow one another (softmax: a maximum, then a sum): each
+// level is one pass over the row, which by then lies in the first-level cache.
+// A row is summed in several vectors side by side, combined in a fixed order.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Accumulators.h"
+#include "passes/Codegen/FragmentEmitter.h"
+#include "passes/Codegen/Loops.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class RowEmitter {
+public:
+  RowEmitter(KernelContext &context, const KernelBody &body)
+      : context(context), body(body), fragments(context, body), b(context.b),
+        width(context.getVectorWidth()) {}
+
+  void emit(Value begin, Value end);
+
+private:
+  /// The carried values of one reduction: vectors side by side, where the row
+  /// has as many elements, and a scalar for the rest.
+  struct Slots {
+    unsigned reduction;
+    int64_t vectors;
+  };
+
+  void emitRow(Scope &scope);
+  void reduceLevel(Scope &scope, unsigned level);
+  void storeElements(const Scope &scope);
+  Carried emitColumns(
+      const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
+      int64_t vectors, ValueRange init,
+      llvm::function_ref<Carried(const Scope &, int64_t slot, ValueRange)>
+          element);
+  Carried accumulate(const Scope &scope, int64_t slot, ArrayRef<Slots> slots,
+                     ValueRange carried);
+
+  SmallVector<unsigned> getOutputNodes() const {
+    SmallVector<unsigned> numbers;
+    for (const Output &output : body.getOutputs())
+      numbers.push_back(output.value.node);
+    return numbers;
+  }
+
+  KernelContext &context;
+  const KernelBody &body;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  int64_t width;
+};
+} // namespace
+
+/// Calls `element` for every vector or scalar of the columns; `slot` is which
+/// of the vectors side by side it is, or -1 where it is narrower than a vector.
+Carried RowEmitter::emitColumns(
+    const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
+    int64_t vectors, ValueRange init,
+    llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element) {
+  int64_t size = body.getDimensions()[dimension].size;
+  unsigned last = body.getDimensions().size() - 1;
+  if (dimension < last)
+    return emitLoop(b, size, 1, init, [&](Value index, ValueRange carried) {
+      Scope scope = outer;
+      scope.enter(dimension, index);
+      fragments.evaluate(scope, targets);
+      return emitColumns(scope, dimension + 1, targets, vectors, carried,
+                         element);
+    });
+  return emitChunks(
+      b, size, width, vectors, init, [&](Chunk chunk, ValueRange carried) {
+        Carried values(carried);
+        for (int64_t slot = 0; slot < chunk.count; ++slot) {
+          Scope scope = outer;
+          scope.width = chunk.width;
+          scope.enter(last, addIndex(b, chunk.index, slot * chunk.width));
+          fragments.evaluate(scope, targets);
+          values = element(scope, chunk.width == width ? slot : -1, values);
+        }
+        return values;
+      });
+}
+
+Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
+                               ArrayRef<Slots> slots, ValueRange carried) {
+  Carried values(carried);
+  unsigned first = 0;
+  for (const Slots &own : slots) {
+    Accumulator accumulator(b, body.getNodes()[own.reduction].op);
+    Value input = fragments.getReductionInput(scope, own.reduction);
+    if (slot >= 0 && slot < own.vectors && width > 1) {
+      Value &target = values[first + slot];
+      if (!isa<VectorType>(input.getType()))
+        input =
+            Lanes(b, cast<FloatType>(input.getType())).broadcast(input, target);
+      target = accumulator.combine(target, input);
+    } else {
+      // A value that is the same in all lanes counts in each of them.
+      Value &target = values[first + own.vectors];
+      if (scope.width > 1 && !isa<VectorType>(input.getType()))
+        for (int64_t lane = 0; lane < scope.width; ++lane)
+          target = accumulator.combine(target, input);
+      else
+        target = accumulator.combine(target, accumulator.combineLanes(input));
+    }
+    first += own.vectors + 1;
+  }
+  return values;
+}
+
+void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
+  SmallVector<unsigned> reductions = body.getReductions(level);
+  unsigned firstColumn = body.getGroup(1).first;
+  int64_t run = body.getDimensions().back().size;
+  // Enough chains of additions to hide their latency, without spilling.
+  int64_t wanted = reductions.size() > 2 ? 2 : 4;
+  int64_t vectors = run >= width * wanted ? wanted : run >= width ? 1 : 0;
+  if (width == 1)
+    vectors = 0;
+
+  SmallVector<Slots> slots;
+  SmallVector<unsigned> inputs;
+  Carried init;
+  for (unsigned reduction : reductions) {
+    slots.push_back({reduction, vectors});
+    inputs.push_back(body.getNodes()[reduction].operands[0].node);
+    Accumulator accumulator(b, body.getNodes()[reduction].op);
+    for (int64_t i = 0; i < vectors; ++i)
+      init.push_back(accumulator.getInit(width));
+    init.push_back(accumulator.getInit(1));
+  }
+  fragments.evaluate(scope, inputs);
+  Carried sums =
+      emitColumns(scope, firstColumn, inputs, std::max<int64_t>(vectors, 1),
+                  init, [&](const Scope &at, int64_t slot, ValueRange carried) {
+                    return accumulate(at, slot, slots, carried);
+                  });
+
+  unsigned first = 0;
+  for (const Slots &own : slots) {
+    Accumulator accumulator(b, body.getNodes()[own.reduction].op);
+    ValueRange all(sums);
+    Value total = all[first + own.vectors];
+    if (own.vectors > 0) {
+      Value lanes = accumulator.combine(all.slice(first, own.vectors));
+      total = accumulator.combine(accumulator.combineLanes(lanes), total);
+    }
+    fragments.setReduction(scope, own.reduction, accumulator.finish(total));
+    first += own.vectors + 1;
+  }
+}
+
+void RowEmitter::storeElements(const Scope &scope) {
+  uint64_t columns = body.getGroupMask(1);
+  SmallVector<unsigned> targets;
+  for (const Output &output : body.getOutputs())
+    if (output.dimensions & columns)
+      targets.push_back(output.value.node);
+  if (targets.empty())
+    return;
+  emitColumns(scope, body.getGroup(1).first, targets, 1, {},
+              [&](const Scope &at, int64_t, ValueRange) {
+                for (const Output &output : body.getOutputs())
+                  if (output.dimensions & columns)
+                    fragments.store(at, output);
+                return Carried();
+              });
+}
+
+void RowEmitter::emitRow(Scope &scope) {
+  for (unsigned level = 1; level <= body.getLevelCount(); ++level)
+    reduceLevel(scope, level);
+  fragments.evaluate(scope, getOutputNodes());
+  uint64_t columns = body.getGroupMask(1);
+  // One column: its elements are computed where the row is.
+  for (const Output &output : body.getOutputs())
+    if (!(output.dimensions & columns))
+      fragments.store(scope, output);
+  storeElements(scope);
+}
+
+void RowEmitter::emit(Value begin, Value end) {
+  Scope outer = fragments.createScope();
+  fragments.evaluate(outer, getOutputNodes());
+  emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
+    Scope scope = outer;
+    SmallVector<int64_t> sizes;
+    auto [first, last] = body.getGroup(0);
+    for (unsigned d = first; d < last; ++d)
+      sizes.push_back(body.getDimensions()[d].size);
+    for (auto [offset, index] : llvm::enumerate(splitIndex(b, row, sizes)))
+      scope.enter(first + offset, index);
+    fragments.evaluate(scope, getOutputNodes());
+    emitRow(scope);
+    return Carried();
+  });
+}
+
+LogicalResult codegen::emitRowReduce(KernelContext &context) {
+  Operation *hero = nullptr;
+  context.kernel.walk([&](Operation *op) {
+    if (!hero && getReducedAxes(op))
+      hero = op;
+  });
+  if (!hero)
+    return context.kernel.emitOpError("has no reduction");
+  ArrayRef<int64_t> space =
+      cast<RankedTensorType>(hero->getOperand(0).getType()).getShape();
+  SmallVector<int64_t> axes = *getReducedAxes(hero);
+  int64_t rows = space.size();
+  while (rows > 0 &&
+         (space[rows - 1] == 1 || llvm::is_contained(axes, rows - 1)))
+    --rows;
+  FailureOr<KernelBody> body = KernelBody::create(
+      context.kernel, space, {rows, static_cast<int64_t>(space.size()) - rows});
+  if (failed(body))
+    return failure();
+  RowEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);
+  return success();
+}

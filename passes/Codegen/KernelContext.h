@@ -1,0 +1,51 @@
+// One kernel while it is emitted: what it computes and the function that will.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELCONTEXT_H
+#define MPC_PASSES_CODEGEN_KERNELCONTEXT_H
+
+#include "compiler/Analysis/KernelPartition.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mpc::codegen {
+
+/// The type elements of `type` have in memory and in registers: booleans are
+/// bytes, integers carry no sign.
+mlir::Type getStorageType(mlir::Type elementType);
+
+struct KernelContext {
+  /// The kernel on tensors.
+  mlir::func::FuncOp kernel;
+  /// At the end of the entry block of the function being emitted.
+  mlir::ImplicitLocOpBuilder &b;
+  /// The buffers of arguments and results, flat.
+  llvm::SmallVector<mlir::Value> buffers;
+  /// What follows the buffers: begin and end, or an epilogue's row_begin,
+  /// row_end, col_begin, col_end and ld.
+  llvm::SmallVector<mlir::Value> bounds;
+  /// Bits of the target's vectors.
+  unsigned vectorBits = 128;
+
+  /// The type float formulas of `op` are computed in: f64 where any operand or
+  /// result is f64, else f32.
+  static mlir::FloatType getComputeType(mlir::Operation *op);
+
+  /// Lanes of a vector of the kernel's widest compute type.
+  int64_t getVectorWidth();
+};
+
+// The loop nests, by kind of kernel. Each emits an error where the kernel's
+// body is not what its kind may hold.
+mlir::LogicalResult emitPointwise(KernelContext &context);
+mlir::LogicalResult emitEpilogue(KernelContext &context);
+mlir::LogicalResult emitRowReduce(KernelContext &context);
+mlir::LogicalResult emitColumnReduce(KernelContext &context);
+mlir::LogicalResult emitMovement(KernelContext &context);
+mlir::LogicalResult emitWindow(KernelContext &context);
+mlir::LogicalResult emitContraction(KernelContext &context);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELCONTEXT_H

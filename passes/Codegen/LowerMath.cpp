@@ -1,0 +1,68 @@
+// Functions of the math dialect become polynomials (f32) or calls of libm.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/TargetInfo.h"
+#include "passes/Codegen/Passes.h"
+
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+using namespace mpc;
+
+namespace mpc {
+#define GEN_PASS_DEF_LOWERMATH
+#include "passes/Codegen/Passes.h.inc"
+} // namespace mpc
+
+namespace {
+class LowerMathPass : public mpc::impl::LowerMathBase<LowerMathPass> {
+public:
+  using LowerMathBase::LowerMathBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult approximate(const TargetInfo &info);
+  LogicalResult callLibm();
+};
+} // namespace
+
+/// The functions of f32 that polynomials compute to a few units in the last
+/// place, over their whole range.
+static bool hasPolynomial(StringRef op) {
+  return llvm::is_contained(
+      {math::ExpOp::getOperationName(), math::LogOp::getOperationName(),
+       math::Log1pOp::getOperationName(), math::TanhOp::getOperationName()},
+      op);
+}
+
+LogicalResult LowerMathPass::approximate(const TargetInfo &info) {
+  RewritePatternSet patterns(&getContext());
+  populateMathPolynomialApproximationPatterns(patterns, hasPolynomial);
+  if (!info.hasNativeBF16Conversion())
+    arith::populateExpandBFloat16Patterns(patterns);
+  return applyPatternsGreedily(getOperation(), std::move(patterns));
+}
+
+LogicalResult LowerMathPass::callLibm() {
+  RewritePatternSet patterns(&getContext());
+  populateMathToLibmConversionPatterns(patterns);
+  ConversionTarget target(getContext());
+  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  target.addIllegalOp<math::ExpOp, math::LogOp, math::Log1pOp, math::TanhOp,
+                      math::PowFOp>();
+  return applyPartialConversion(getOperation(), target, std::move(patterns));
+}
+
+void LowerMathPass::runOnOperation() {
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info) {
+    getOperation().emitError(llvm::toString(info.takeError()));
+    return signalPassFailure();
+  }
+  if (failed(approximate(*info)) || failed(callLibm()))
+    signalPassFailure();
+}

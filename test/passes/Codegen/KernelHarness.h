@@ -1,0 +1,61 @@
+// Compiles kernels written as MLIR text and runs them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_PASSES_CODEGEN_KERNELHARNESS_H
+#define MPC_TEST_PASSES_CODEGEN_KERNELHARNESS_H
+
+#include "compiler/Analysis/KernelPartition.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mpc::test {
+
+/// One function `@kernel` of the given text, compiled for `target` through the
+/// Codegen stage, linked as an artifact and loaded.
+class CompiledKernel {
+public:
+  explicit CompiledKernel(llvm::StringRef text,
+                          llvm::StringRef target = "native");
+  ~CompiledKernel();
+
+  /// Why it could not be compiled; empty where it was.
+  const std::string &getError() const { return error; }
+
+  /// Runs all slices, last to first where `backwards`.
+  void launch(const std::vector<void *> &args, bool backwards = false) const;
+
+  /// Calls an epilogue.
+  void runTile(const std::vector<void *> &args, int64_t rowBegin,
+               int64_t rowEnd, int64_t colBegin, int64_t colEnd,
+               int64_t ld) const;
+
+  const KernelPartition &getPartition() const { return partition; }
+
+private:
+  std::string compile(llvm::StringRef text, llvm::StringRef target);
+  std::string load(llvm::StringRef bytes);
+
+  KernelPartition partition;
+  std::string error;
+  void *library = nullptr;
+  void *entry = nullptr;
+};
+
+/// The targets this machine can execute: each is tried by the tests.
+std::vector<std::string> runnableTargets();
+
+/// bf16 as its bits.
+uint16_t toBF16(float value);
+float fromBF16(uint16_t bits);
+
+/// Repeatable values in [low, high).
+std::vector<float> randomFloats(size_t count, float low = -2, float high = 2);
+
+} // namespace mpc::test
+
+#endif // MPC_TEST_PASSES_CODEGEN_KERNELHARNESS_H

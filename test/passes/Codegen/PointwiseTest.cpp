@@ -1,0 +1,261 @@
+// Pointwise kernels and epilogues against plain loops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/passes/Codegen/KernelHarness.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mpc::test {
+namespace {
+
+class Pointwise : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, Pointwise,
+                         testing::ValuesIn(runnableTargets()));
+
+TEST_P(Pointwise, BroadcastsABiasOverRows) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<5x37xf32>, %b: tensor<37xf32>)
+        -> tensor<5x37xf32> attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.add %x, %b : (tensor<5x37xf32>, tensor<37xf32>) -> tensor<5x37xf32>
+      %1 = mpc.relu %0 : (tensor<5x37xf32>) -> tensor<5x37xf32>
+      return %1 : tensor<5x37xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(5 * 37), b = randomFloats(37);
+  std::vector<float> y(5 * 37);
+  kernel.launch({x.data(), b.data(), y.data()});
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_EQ(y[i], std::max(x[i] + b[i % 37], 0.0f)) << i;
+}
+
+TEST_P(Pointwise, RoundsToBF16AtEveryCast) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<101xf32>, %s: tensor<bf16>)
+        -> (tensor<101xbf16>, tensor<101xf32>) attributes {mpc.kernel = "pointwise"} {
+      %0 = amp.cast %x : (tensor<101xf32>) -> tensor<101xbf16>
+      %1 = mpc.mul %0, %s : (tensor<101xbf16>, tensor<bf16>) -> tensor<101xf32>
+      return %0, %1 : tensor<101xbf16>, tensor<101xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(101);
+  uint16_t scale = toBF16(1.25f);
+  std::vector<uint16_t> low(101);
+  std::vector<float> y(101);
+  kernel.launch({x.data(), &scale, low.data(), y.data()});
+  for (size_t i = 0; i < y.size(); ++i) {
+    EXPECT_EQ(low[i], toBF16(x[i])) << i;
+    EXPECT_EQ(y[i], fromBF16(toBF16(x[i])) * 1.25f) << i;
+  }
+}
+
+TEST_P(Pointwise, ComputesTranscendentalsWithinAFewUnits) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4099xf32>)
+        -> (tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.exp %x : (tensor<4099xf32>) -> tensor<4099xf32>
+      %1 = mpc.log %0 : (tensor<4099xf32>) -> tensor<4099xf32>
+      %2 = mpc.tanh %x : (tensor<4099xf32>) -> tensor<4099xf32>
+      %3 = mpc.sigmoid %x : (tensor<4099xf32>) -> tensor<4099xf32>
+      return %0, %1, %2, %3 : tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(4099, -30, 30);
+  std::vector<float> e(4099), l(4099), t(4099), s(4099);
+  kernel.launch({x.data(), e.data(), l.data(), t.data(), s.data()});
+  for (size_t i = 0; i < x.size(); ++i) {
+    double v = x[i], unit = 1.2e-7;
+    EXPECT_NEAR(e[i], std::exp(v), 2 * unit * std::exp(v)) << v;
+    EXPECT_NEAR(l[i], std::log(double(e[i])),
+                2 * unit * std::max(1.0, std::fabs(v)));
+    EXPECT_NEAR(t[i], std::tanh(v), 4 * unit * std::fabs(std::tanh(v))) << v;
+    double sigmoid = 1 / (1 + std::exp(-v));
+    EXPECT_NEAR(s[i], sigmoid, 4 * unit * sigmoid) << v;
+  }
+}
+
+TEST_P(Pointwise, StepsAdamWInPlaceAndWritesTheLowCopy) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%p: tensor<1000xf32>, %g: tensor<1000xf32>,
+        %m: tensor<1000xf32>, %v: tensor<1000xf32>, %lr: tensor<f32>, %t: tensor<i64>,
+        %ok: tensor<i1>)
+        -> (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<1000xbf16>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0:3 = mpc.adam %p, %g, %m, %v, %lr, %t, %ok {beta1 = 0.9 : f64,
+          beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64,
+          decay_mode = "decoupled", bias_correction = "torch"}
+        : (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>,
+           tensor<f32>, tensor<i64>, tensor<i1>)
+        -> (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>)
+      %1 = amp.cast %0#0 : (tensor<1000xf32>) -> tensor<1000xbf16>
+      return %0#0, %0#1, %0#2, %1 : tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<1000xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto p = randomFloats(1000), g = randomFloats(1000);
+  auto m = randomFloats(1000), v = randomFloats(1000, 0, 1);
+  const auto p0 = p, m0 = m, v0 = v;
+  std::vector<uint16_t> low(1000);
+  float lr = 1e-2f;
+  int64_t step = 3;
+  uint8_t apply = 0;
+  std::vector<void *> args = {p.data(), g.data(), m.data(),  v.data(),
+                              &lr,      &step,    &apply,    p.data(),
+                              m.data(), v.data(), low.data()};
+  kernel.launch(args);
+  EXPECT_EQ(p, p0);
+  EXPECT_EQ(v, v0);
+  apply = 1;
+  kernel.launch(args);
+  for (size_t i = 0; i < p.size(); ++i) {
+    double newM = 0.9 * m0[i] + 0.1 * g[i];
+    double newV = 0.999 * v0[i] + 0.001 * g[i] * g[i];
+    double hat = newM / (1 - std::pow(0.9, 3));
+    double root = std::sqrt(newV / (1 - std::pow(0.999, 3)));
+    double expected = p0[i] * (1 - lr * 0.01) - lr * hat / (root + 1e-8);
+    EXPECT_NEAR(m[i], newM, 1e-6);
+    EXPECT_NEAR(v[i], newV, 1e-6);
+    EXPECT_NEAR(p[i], expected, 1e-6);
+    EXPECT_EQ(low[i], toBF16(p[i]));
+  }
+}
+
+TEST_P(Pointwise, ComputesF64WithoutLosingDigits) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<19xf64>, %y: tensor<19xf32>) -> (tensor<19xf64>, tensor<19xbf16>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.mul %x, %y : (tensor<19xf64>, tensor<19xf32>) -> tensor<19xf64>
+      %1 = mpc.exp %0 : (tensor<19xf64>) -> tensor<19xf64>
+      %2 = amp.cast %0 : (tensor<19xf64>) -> tensor<19xbf16>
+      return %1, %2 : tensor<19xf64>, tensor<19xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto y = randomFloats(19);
+  std::vector<double> x(19, 1.0 / 3), z(19);
+  // Just above a tie between two values of bf16, by less than f32 can tell.
+  x[0] = 1 + 1.0 / 256 + 1e-12;
+  y[0] = 1;
+  std::vector<uint16_t> low(19);
+  kernel.launch({x.data(), y.data(), z.data(), low.data()});
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(z[i], std::exp(x[i] * y[i]), 1e-14 * std::exp(x[i] * y[i]));
+  EXPECT_EQ(fromBF16(low[0]), 1 + 1.0f / 128);
+}
+
+TEST_P(Pointwise, MarksLabelsByOneHot) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%l: tensor<7xi64>) -> tensor<7x10xf32>
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.one_hot %l {axis = 1 : i64, depth = 10 : i64} : (tensor<7xi64>) -> tensor<7x10xf32>
+      return %0 : tensor<7x10xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<int64_t> labels = {3, 0, 9, -1, 10, 5, 8};
+  std::vector<float> y(70, -1);
+  kernel.launch({labels.data(), y.data()});
+  for (int64_t i = 0; i < 70; ++i)
+    EXPECT_EQ(y[i], labels[i / 10] == i % 10 ? 1 : 0) << i;
+}
+
+/// Philox-4x32-10, written as the op's description says it.
+uint32_t philox(int64_t index, int64_t id, int64_t microStep, int64_t seed) {
+  auto group = static_cast<uint64_t>(index) / 4;
+  uint32_t c[4] = {static_cast<uint32_t>(group),
+                   static_cast<uint32_t>(group >> 32),
+                   static_cast<uint32_t>(id), static_cast<uint32_t>(microStep)};
+  auto key0 = static_cast<uint32_t>(seed);
+  auto key1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uint64_t p0 = uint64_t(0xD2511F53) * c[0], p1 = uint64_t(0xCD9E8D57) * c[2];
+    uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ key0;
+    uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ key1;
+    c[1] = static_cast<uint32_t>(p1);
+    c[3] = static_cast<uint32_t>(p0);
+    c[0] = n0;
+    c[2] = n2;
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return c[index % 4];
+}
+
+TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
+  // The published test vector: all zeros.
+  ASSERT_EQ(philox(0, 0, 0, 0), 0x6627e8d5u);
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<30x11xf32>, %seed: tensor<i64>, %step: tensor<i64>)
+        -> tensor<30x11xf32> attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.dropout %x, %seed, %step {ratio = 0.25 : f64, id = 7 : i64}
+        : (tensor<30x11xf32>, tensor<i64>, tensor<i64>) -> tensor<30x11xf32>
+      return %0 : tensor<30x11xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(330);
+  int64_t seed = 0x123456789abcdef, step = 5;
+  std::vector<float> y(330);
+  kernel.launch({x.data(), &seed, &step, y.data()});
+  for (int64_t i = 0; i < 330; ++i) {
+    bool keep = (philox(i, 7, step, seed) >> 8) * 0x1p-24 >= 0.25;
+    EXPECT_EQ(y[i], keep ? x[i] / 0.75f : 0) << i;
+  }
+}
+
+TEST_P(Pointwise, ReadsATileInAnEpilogue) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%acc: tensor<6x50xf32>, %b: tensor<50xf32>) -> tensor<6x50xbf16>
+        attributes {mpc.kernel = "epilogue"} {
+      %0 = mpc.add %acc, %b : (tensor<6x50xf32>, tensor<50xf32>) -> tensor<6x50xbf16>
+      return %0 : tensor<6x50xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto tile = randomFloats(4 * 64), b = randomFloats(50);
+  std::vector<uint16_t> y(300, 0xffff);
+  kernel.runTile({tile.data(), b.data(), y.data()}, 2, 5, 8, 45, 64);
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t col = 0; col < 50; ++col) {
+      bool inside = row >= 2 && row < 5 && col >= 8 && col < 45;
+      uint16_t expected =
+          inside ? toBF16(tile[(row - 2) * 64 + col - 8] + b[col]) : 0xffff;
+      EXPECT_EQ(y[row * 50 + col], expected) << row << " " << col;
+    }
+}
+
+TEST_P(Pointwise, UpdatesTheLossScale) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>)
+        -> (tensor<f32>, tensor<i64>, tensor<i64>) attributes {mpc.kernel = "pointwise"} {
+      %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64,
+          growth_interval = 3 : i64, min_scale = 1.0 : f64, max_scale = 64.0 : f64, hysteresis = 2 : i64}
+        : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+      return %0#0, %0#1, %0#2 : tensor<f32>, tensor<i64>, tensor<i64>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  float scale = 16;
+  int64_t good = 0, left = 2;
+  uint8_t finite = 1;
+  auto step = [&](bool ok) {
+    finite = ok;
+    kernel.launch({&scale, &good, &left, &finite, &scale, &good, &left});
+  };
+  step(false);
+  EXPECT_EQ(scale, 16);
+  step(false);
+  EXPECT_EQ(scale, 8);
+  for (int i = 0; i < 3; ++i)
+    step(true);
+  EXPECT_EQ(scale, 16);
+  EXPECT_EQ(good, 0);
+  EXPECT_EQ(left, 2);
+}
+
+} // namespace
+} // namespace mpc::test
