@@ -8,6 +8,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -15,7 +16,19 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mpc::amp {
+
+/// Names of the attributes a decided module carries; see the dialect.
+inline constexpr llvm::StringLiteral kModeAttr = "amp.mode";
+inline constexpr llvm::StringLiteral kLossScaleAttr = "amp.loss_scale";
+
+} // namespace mpc::amp
+
 #include "compiler/Dialect/AMP/AMPDialect.h.inc"
+#include "compiler/Dialect/AMP/AMPEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/AMP/AMPAttrs.h.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/AMP/AMPOps.h.inc"

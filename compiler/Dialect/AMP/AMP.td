@@ -17,7 +17,15 @@ def AMP_Dialect : Dialect {
     What the Precision stage adds to a training graph. A cast is an observable
     rounding; loss-scale state is tensors on the device, so nothing here needs
     the host.
+
+    | discardable attribute | on | meaning |
+    |---|---|---|
+    | `amp.decision` | ops of the training graph | the decision record |
+    | `amp.mode` | the module | the `--precision` it was decided for |
+    | `amp.loss_scale` | the module | `"dynamic"`, `"static"` or `"none"`, once the scale has been inserted |
   }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 def AMP_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;

@@ -4,11 +4,16 @@
 #include "compiler/Dialect/AMP/AMP.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mpc::amp;
 
 #include "compiler/Dialect/AMP/AMPDialect.cpp.inc"
+#include "compiler/Dialect/AMP/AMPEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/AMP/AMPAttrs.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/AMP/AMPOps.cpp.inc"
@@ -18,6 +23,26 @@ void AMPDialect::initialize() {
 #define GET_OP_LIST
 #include "compiler/Dialect/AMP/AMPOps.cpp.inc"
       >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/Dialect/AMP/AMPAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
+                                                   NamedAttribute attr) {
+  if (attr.getName() == DecisionAttr::attrName &&
+      !isa<DecisionAttr>(attr.getValue()))
+    return op->emitOpError("expected amp.decision to be a decision, found ")
+           << attr.getValue();
+  return success();
+}
+
+DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out) const {
+  return get(getContext(), getCompute(), getAccumulate(), getStorage(),
+             getPrecisionClass(), getRule(), getReason(), getPath(),
+             getEvidence(), getNative(), in, out, getCostLow(), getCostHigh(),
+             getFlip());
 }
 
 // A cast to the type it comes from is nothing. Pairs of casts are not folded

@@ -4,6 +4,8 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Interfaces/OptimizerOpInterface.h"
+#include "compiler/Interfaces/PrecisionOpInterface.h"
 #include "compiler/Interfaces/RegionOpInterface.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_TD
 #define MPC_COMPILER_DIALECT_MPC_MPC_TD
 
+include "compiler/Interfaces/PrecisionOpInterface.td"
 include "compiler/Interfaces/RegionOpInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -74,6 +75,7 @@ class MPC_Op<string mnemonic, list<Trait> traits = []>
 // is also the verifier: shapes must agree, float element types are free.
 class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
     : MPC_Op<mnemonic, !listconcat(traits, [Pure, InferTensorTypeAdaptor,
+          PrecisionOpInterface,
           DeclareOpInterfaceMethods<RegionOpInterface>])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = [{
@@ -92,7 +94,7 @@ class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
 // A pure op whose result shape is given, not inferred (reshape, the gradients
 // that restore a shape); it has a verifier of its own.
 class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
-    : MPC_Op<mnemonic, !listconcat(traits, [Pure,
+    : MPC_Op<mnemonic, !listconcat(traits, [Pure, PrecisionOpInterface,
           DeclareOpInterfaceMethods<RegionOpInterface>])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

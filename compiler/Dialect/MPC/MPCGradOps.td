@@ -33,7 +33,7 @@ def MPC_GradientOp : MPC_Op<"gradient", [Pure]> {
 }
 
 def MPC_GradientSeedOp : MPC_Op<"gradient_seed", [Pure,
-    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "where a backward pass starts: ones";
   let description = [{
     dY/dY. An op and not a constant, so that the Precision stage finds where the

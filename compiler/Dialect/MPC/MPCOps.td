@@ -45,7 +45,7 @@ def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
 }
 
 def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "output"]>,
-    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "a constant tensor";
   let description = [{
     ```mlir

@@ -5,10 +5,14 @@
 #define MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
 
 include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Interfaces/OptimizerOpInterface.td"
 
 // All are elementwise: p is the parameter, g its (unscaled, clipped) gradient.
 // Scalars (`lr`, `step`, `apply`) have rank 0. Where `apply` is given and false
 // every result is the operand it replaces.
+
+class MPC_OptimizerOp<string mnemonic>
+    : MPC_TensorOp<mnemonic, "Elementwise", [OptimizerOpInterface]>;
 
 def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let summary = "adds one to a counter, unless apply is false";
@@ -21,7 +25,7 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let results = (outs MPC_IntTensor:$output);
 }
 
-def MPC_SGDOp : MPC_TensorOp<"sgd", "Elementwise"> {
+def MPC_SGDOp : MPC_OptimizerOp<"sgd"> {
   let summary = "p - lr * (g + weight_decay * p)";
   let description = [{
     ```mlir
@@ -35,7 +39,7 @@ def MPC_SGDOp : MPC_TensorOp<"sgd", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$new_param);
 }
 
-def MPC_MomentumOp : MPC_TensorOp<"momentum", "Elementwise"> {
+def MPC_MomentumOp : MPC_OptimizerOp<"momentum"> {
   let summary = "SGD with momentum, plain or Nesterov";
   let description = [{
     g' = g + weight_decay * p; v' = momentum * v + b * g', with b = `beta` when
@@ -58,7 +62,7 @@ def MPC_MomentumOp : MPC_TensorOp<"momentum", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_velocity);
 }
 
-def MPC_AdamOp : MPC_TensorOp<"adam", "Elementwise"> {
+def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
   let summary = "Adam and AdamW";
   let description = [{
     With `step` = t, the number of this update counted from 1:
@@ -97,7 +101,7 @@ def MPC_AdamOp : MPC_TensorOp<"adam", "Elementwise"> {
   let hasVerifier = 1;
 }
 
-def MPC_AdagradOp : MPC_TensorOp<"adagrad", "Elementwise"> {
+def MPC_AdagradOp : MPC_OptimizerOp<"adagrad"> {
   let summary = "Adagrad";
   let description = [{
     g' = g + weight_decay * p; h' = h + g' * g';
@@ -120,7 +124,7 @@ def MPC_AdagradOp : MPC_TensorOp<"adagrad", "Elementwise"> {
 }
 
 def MPC_ClipGradNormOp : MPC_Op<"clip_grad_norm", [Pure,
-    DeclareOpInterfaceMethods<RegionOpInterface>]> {
+    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "scales all gradients so that their common norm is bounded";
   let description = [{
     `norm` is the L2 norm over all elements of all gradients, in f32. Every

@@ -1,0 +1,27 @@
+// How passes address the operands optimizer ops have in common.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def OptimizerOpInterface : OpInterface<"OptimizerOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    A step of an optimizer on one parameter: it has operands `param` and `grad`
+    and an optional operand `apply`, which predicates it. The first result is
+    the new parameter.
+  }];
+  let methods = [
+    InterfaceMethod<"The parameter.", "::mlir::OpOperand &", "getParamOperand",
+                    (ins), [{}], [{ return $_op.getParamMutable(); }]>,
+    InterfaceMethod<"Its gradient.", "::mlir::OpOperand &", "getGradOperand",
+                    (ins), [{}], [{ return $_op.getGradMutable(); }]>,
+    InterfaceMethod<"The predicate, where there is one.",
+                    "::mlir::MutableOperandRange", "getApplyOperand", (ins),
+                    [{}], [{ return $_op.getApplyMutable(); }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_OPTIMIZEROPINTERFACE_TD

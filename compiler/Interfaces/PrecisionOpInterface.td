@@ -1,0 +1,37 @@
+// What the Precision stage asks an op.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    An op whose types the Precision stage decides. Which class the op is of is
+    not its own affair but the policy's, under the op's key; here stands only
+    what follows from what the op computes.
+  }];
+  let methods = [
+    InterfaceMethod<"The op's row in the precision policy.",
+                    "::llvm::StringRef", "getPolicyKey", (ins), [{}],
+                    [{ return $_op->getName().stripDialect(); }]>,
+    StaticInterfaceMethod<[{
+      How many leading operands are multiplied with each other and summed: the
+      operands a lower type makes fast. Zero unless the op is a contraction.
+    }], "unsigned", "getNumContractedOperands", (ins), [{}], [{
+      return ConcreteOp::getRegionRole() == ::mpc::RegionRole::Contraction
+                 ? 2 : 0;
+    }]>,
+    StaticInterfaceMethod<[{
+      Whether the op only moves or reshapes elements, so that its results have
+      the element type of its operands.
+    }], "bool", "movesElements", (ins), [{}], [{
+      return ConcreteOp::getRegionRole() == ::mpc::RegionRole::View ||
+             ConcreteOp::getRegionRole() == ::mpc::RegionRole::Movement;
+    }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_TD
