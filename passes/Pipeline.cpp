@@ -55,7 +55,24 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
   pm.addPass(createCanonicalizerPass());
 }
 
-static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision) {
+static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
+                         llvm::StringRef target) {
+  AssignPrecisionOptions assign;
+  assign.mode = precision.mode;
+  assign.policy = precision.policyFile;
+  assign.keepFP32 = llvm::to_vector(precision.keepFp32);
+  assign.forceLow = llvm::to_vector(precision.forceLow);
+  assign.target = target.str();
+  pm.addPass(createAssignPrecision(std::move(assign)));
+  if (precision.mode == "64-true")
+    pm.addPass(createConvertFloatType());
+  pm.addPass(createInsertCasts());
+  pm.addPass(createOptimizeCasts());
+  InsertLossScalingOptions scaling;
+  scaling.lossScale = precision.lossScale;
+  pm.addPass(createInsertLossScaling(std::move(scaling)));
+  pm.addPass(createInsertMasterWeights());
+  pm.addPass(createVerifyPrecision());
 }
 
 static void addFusion(OpPassManager &pm) {
@@ -103,7 +120,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (last >= Stage::Differentiate)
     addDifferentiation(pm, options.recipe);
   if (last >= Stage::Precision)
-    addPrecision(pm, options.precision);
+    addPrecision(pm, options.precision, options.target);
   if (last >= Stage::Fusion)
     addFusion(pm);
   if (last >= Stage::Plan)

@@ -78,8 +78,7 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   llvm::BitVector carriers(nodes.size());
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i) {
-    bool infers =
-        isOpen(i) && nodes[i].precisionClass == PrecisionClass::Infer;
+    bool infers = isOpen(i) && nodes[i].precisionClass == PrecisionClass::Infer;
     bool denies = colors[i] == Color::High && nodes[i].deniesReaders;
     if (infers)
       carriers.set(i);
@@ -107,7 +106,7 @@ void GreedyPlacement::spreadDeny() {
     for (unsigned consumer : nodes[source].consumers) {
       if (!isOpen(consumer) || !carriers.test(consumer))
         continue;
-      SmallVector<unsigned> path(placements[source].path);
+      SmallVector<unsigned, 4> path = placements[source].path;
       path.push_back(consumer);
       paint(consumer, Color::High, Reason::AfterDenied, path);
       worklist.push_back(consumer);

@@ -17,6 +17,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/PrecisionPolicy.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -35,7 +36,8 @@ static llvm::Error checkKeys(const llvm::json::Object &object, StringRef where,
   for (const auto &member : object)
     if (!llvm::is_contained(known, StringRef(member.first)))
       return reject(where, "unknown key \"" + StringRef(member.first) +
-                               "\", expected one of " + llvm::join(known, ", "));
+                               "\", expected one of " +
+                               llvm::join(known, ", "));
   return llvm::Error::success();
 }
 
@@ -57,10 +59,9 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   const llvm::json::Object *object = value.getAsObject();
   if (!object)
     return reject(where, "expected an object");
-  if (llvm::Error error =
-          checkKeys(*object, where,
-                    {"op", "node", "type", "class", "poison", "reason"}))
-    return std::move(error);
+  if (llvm::Error error = checkKeys(
+          *object, where, {"op", "node", "type", "class", "poison", "reason"}))
+    return error;
 
   PolicyRule rule;
   std::string op, precisionClass;
@@ -74,7 +75,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                  {"reason", rule.why}};
   for (auto &[key, target] : strings)
     if (llvm::Error error = readString(*object, where, key, target))
-      return std::move(error);
+      return error;
 
   if (op.empty() && rule.node.empty() && rule.type.empty())
     return reject(where, "expected a condition: op, node or type");
@@ -84,12 +85,13 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
       return reject(where, "op: unknown op \"" + op + "\"");
   }
   if (!rule.type.empty() && rule.type != "fp16" && rule.type != "bf16")
-    return reject(where, "type: expected fp16 or bf16, found \"" + rule.type +
-                             "\"");
+    return reject(where,
+                  "type: expected fp16 or bf16, found \"" + rule.type + "\"");
   auto parsed = amp::symbolizePrecisionClass(precisionClass);
   if (!parsed || *parsed == PrecisionClass::Fixed)
-    return reject(where, "class: expected allow, infer, deny or clear, found \"" +
-                             precisionClass + "\"");
+    return reject(where,
+                  "class: expected allow, infer, deny or clear, found \"" +
+                      precisionClass + "\"");
   rule.precisionClass = *parsed;
   if (const llvm::json::Value *poison = object->get("poison")) {
     rule.poison = poison->getAsBoolean();

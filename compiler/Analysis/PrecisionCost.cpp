@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/PrecisionCost.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mpc;
 
@@ -45,7 +47,8 @@ static double countFlops(PrecisionOpInterface op) {
   if (op.getNumContractedOperands() == 0)
     return 0;
   double product = 1;
-  for (Value value : {op->getOperand(0), op->getOperand(1), op->getResult(0)})
+  for (Value value : std::initializer_list<Value>{
+           op->getOperand(0), op->getOperand(1), op->getResult(0)})
     product *= static_cast<double>(
         cast<RankedTensorType>(value.getType()).getNumElements());
   return 2 * std::sqrt(product);

@@ -101,7 +101,7 @@ static Reason getFixedReason(Operation *op) {
 // Whether a finite value of `elements` is infinite in `low`.
 static bool overflows(ElementsAttr elements, FloatType low) {
   auto values = elements.try_value_begin<APFloat>();
-  if (failed(values))
+  if (!values)
     return false;
   auto overflowsAt = [&](APFloat value) {
     if (!value.isFinite())
@@ -125,15 +125,15 @@ static bool overflows(std::optional<APFloat> bound, FloatType low) {
 }
 
 // Whether a constant the op reads, or a bound it clips to, overflows `low`.
-static bool readsOverflowingConstant(Operation *op, const PolicyEntry &entry,
-                                     FloatType low) {
-  if (auto clip = dyn_cast<ClipOp>(op))
+static bool readsOverflowingConstant(PrecisionOpInterface op, FloatType low) {
+  StringRef key = op.getPolicyKey();
+  if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (overflows(clip.getMin(), low) || overflows(clip.getMax(), low))
       return true;
   for (OpOperand &operand : op->getOpOperands()) {
     auto constant = operand.get().getDefiningOp<ConstantOp>();
     if (constant && isF32(operand.get()) &&
-        !entry.keepsOperandFP32(operand.getOperandNumber()) &&
+        !policyKeepsOperandFP32(key, operand.getOperandNumber()) &&
         overflows(constant.getValue(), low))
       return true;
   }
@@ -160,7 +160,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
              (getPhase(member) == "backward" &&
               lossNodes.contains(getNodeName(member).split('#').first));
     });
-    if (readsOverflowingConstant(op, node.entry, policy.getLowType()))
+    if (readsOverflowingConstant(op, policy.getLowType()))
       pinHigh(Reason::ConstantRange);
     if (ofLoss && node.entry.precisionClass != PrecisionClass::Deny) {
       pinHigh(Reason::LossRegion);
@@ -233,15 +233,17 @@ void PrecisionGraph::connect() {
   for (auto [index, node] : llvm::enumerate(nodes)) {
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
+    StringRef key = node.ops.front().getPolicyKey();
     for (Operation *op : node.ops)
       for (OpResult result : op->getResults()) {
         if (!isF32(result) ||
-            node.entry.keepsResultFP32(result.getResultNumber()))
+            policyKeepsResultFP32(key, result.getResultNumber()))
           continue;
         for (OpOperand &use : result.getUses()) {
           auto reader = indexOf.find(use.getOwner());
           if (reader == indexOf.end() ||
-              nodes[reader->second].entry.keepsOperandFP32(
+              policyKeepsOperandFP32(
+                  nodes[reader->second].ops.front().getPolicyKey(),
                   use.getOperandNumber())) {
             placed.readInFP32 = true;
             continue;

@@ -36,8 +36,15 @@ struct PresetRow {
 
 static constexpr TableRow tableRows[] = {
 #define MPC_POLICY(OP, ONNX, FP16, BF16, POISON, OPERANDS, RESULTS, WHY)       \
-  {#OP,    ONNX,     PrecisionClass::FP16, PrecisionClass::BF16,               \
-   POISON, OPERANDS, RESULTS,              WHY},
+  {                                                                            \
+      #OP,                                                                     \
+      ONNX,                                                                    \
+      PrecisionClass::FP16,                                                    \
+      PrecisionClass::BF16,                                                    \
+      POISON,                                                                  \
+      OPERANDS,                                                                \
+      RESULTS,                                                                 \
+      WHY},
 #include "compiler/Analysis/DefaultPolicy.def"
 };
 
@@ -79,17 +86,31 @@ static StringRef getLeader(StringRef key) {
   return key;
 }
 
+// The masks of operands and results of `key` that stay fp32.
+static std::pair<unsigned, unsigned> getMasks(StringRef key) {
+  for (const TableRow &row : tableRows)
+    if (key == row.op)
+      return {row.fp32Operands, row.fp32Results};
+  for (const FollowerRow &row : followerRows)
+    if (key == row.op)
+      return {row.fp32Operands, row.fp32Results};
+  return {0, 0};
+}
+
+bool mpc::policyKeepsOperandFP32(StringRef key, unsigned index) {
+  return index < 32 && (getMasks(key).first >> index & 1);
+}
+
+bool mpc::policyKeepsResultFP32(StringRef key, unsigned index) {
+  return index < 32 && (getMasks(key).second >> index & 1);
+}
+
 PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {
   for (const TableRow &row : tableRows)
     table[row.op] = {low.isF16() ? row.fp16 : row.bf16, row.poison,
-                     row.fp32Operands, row.fp32Results,
                      ("default:" + row.op).str(), row.why.str()};
-  for (const FollowerRow &row : followerRows) {
-    PolicyEntry entry = table.lookup(row.leader);
-    entry.fp32Operands = row.fp32Operands;
-    entry.fp32Results = row.fp32Results;
-    table[row.op] = std::move(entry);
-  }
+  for (const FollowerRow &row : followerRows)
+    table[row.op] = table.lookup(row.leader);
 }
 
 llvm::ArrayRef<llvm::StringLiteral> PrecisionPolicy::getPresets() {
@@ -164,9 +185,8 @@ std::optional<PolicyEntry> PrecisionPolicy::lookup(StringRef key,
 std::vector<std::string> PrecisionPolicy::getUnmatchedRules() const {
   std::vector<std::string> unmatched;
   for (const ActiveRule &active : rules)
-    if (!active.matched &&
-        (active.rule.type.empty() ||
-         (active.rule.type == "fp16") == low.isF16()))
+    if (!active.matched && (active.rule.type.empty() ||
+                            (active.rule.type == "fp16") == low.isF16()))
       unmatched.push_back(active.label);
   return unmatched;
 }

@@ -21,18 +21,9 @@ namespace mpc {
 struct PolicyEntry {
   amp::PrecisionClass precisionClass;
   bool poison = false;
-  /// Bit i: operand or result i stays fp32 whatever the class.
-  unsigned fp32Operands = 0, fp32Results = 0;
   /// "default:gemm", "preset:torch:exp", "policy:2".
   std::string rule;
   std::string why;
-
-  bool keepsOperandFP32(unsigned index) const {
-    return index < 32 && (fp32Operands >> index & 1);
-  }
-  bool keepsResultFP32(unsigned index) const {
-    return index < 32 && (fp32Results >> index & 1);
-  }
 };
 
 /// A rule of a user's policy file; it holds where all its conditions do.
@@ -96,6 +87,11 @@ private:
 /// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
 /// rows never share a name.
 llvm::StringRef resolvePolicyKey(llvm::StringRef name);
+
+/// Whether an operand or result of the op `key` stays fp32 whatever its class:
+/// no rule changes that.
+bool policyKeepsOperandFP32(llvm::StringRef key, unsigned index);
+bool policyKeepsResultFP32(llvm::StringRef key, unsigned index);
 
 } // namespace mpc
 

@@ -141,6 +141,9 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
 
     /// The record with other counts of casts.
     DecisionAttr withCasts(int64_t in, int64_t out) const;
+
+    /// The record of an op that now stores `type` because its readers do.
+    DecisionAttr withStorage(::mlir::FloatType type) const;
   }];
 }
 

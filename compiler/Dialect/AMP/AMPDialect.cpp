@@ -45,6 +45,13 @@ DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out) const {
              getFlip());
 }
 
+DecisionAttr DecisionAttr::withStorage(FloatType type) const {
+  return get(getContext(), getCompute(), getAccumulate(), type,
+             getPrecisionClass(), getRule(), Reason::FollowsNeighbours,
+             getPath(), getEvidence(), getNative(), getCastsIn(), getCastsOut(),
+             getCostLow(), getCostHigh(), getFlip());
+}
+
 // A cast to the type it comes from is nothing. Pairs of casts are not folded
 // here: the inner one rounds, and that is observable.
 OpFoldResult CastOp::fold(FoldAdaptor) {

@@ -1,0 +1,280 @@
+// Decides the types of every op and records why.
+//
+// The decision stands in the IR, as an attribute per op, before anything is
+// changed: insertion carries it out, verification holds the result against it,
+// and everything that explains precision prints it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/DecisionReport.h"
+#include "compiler/Analysis/PrecisionGraph.h"
+#include "compiler/Support/ExitCode.h"
+#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SmallSet.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_ASSIGNPRECISION
+#include "passes/Precision/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+namespace {
+struct AssignPrecisionPass
+    : mpc::impl::AssignPrecisionBase<AssignPrecisionPass> {
+  using AssignPrecisionBase::AssignPrecisionBase;
+  void runOnOperation() override;
+
+private:
+  FailureOr<FloatType> getLowType();
+  LogicalResult checkExpanded();
+  DecisionAttr decide(const PrecisionGraph &graph, unsigned index,
+                      ArrayRef<Placement> placements, const TargetInfo &target);
+  void record(const PrecisionGraph &graph, const TargetInfo &target);
+  void countCasts();
+  void emitRemarks();
+
+  /// The type mixed modes lower to; null in 32-true and 64-true.
+  FloatType low;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The mode
+//===----------------------------------------------------------------------===//
+
+// The low type of the mode, null where it has none.
+FailureOr<FloatType> AssignPrecisionPass::getLowType() {
+  if (mode == "16-mixed")
+    return FloatType(Float16Type::get(&getContext()));
+  if (mode == "bf16-mixed")
+    return FloatType(BFloat16Type::get(&getContext()));
+  if (mode == "32-true" || mode == "64-true")
+    return FloatType();
+  return withExitCode(getOperation().emitError(), ExitCode::Usage)
+         << "unknown precision '" << mode
+         << "', expected 32-true, 16-mixed, bf16-mixed or 64-true";
+}
+
+LogicalResult AssignPrecisionPass::checkExpanded() {
+  WalkResult walk = getOperation().walk([](GradientOp op) {
+    op.emitOpError("expected gradients to be expanded before precision is "
+                   "assigned");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// One decision
+//===----------------------------------------------------------------------===//
+
+static bool hasLowConsumer(const PlacementNode &node,
+                           ArrayRef<Placement> placements) {
+  return llvm::any_of(node.consumers, [&](unsigned consumer) {
+    return placements[consumer].low;
+  });
+}
+
+// A sum leaves its fp32 accumulator either way, so where no low op reads it, it
+// is stored as it is; rounding it would save no product.
+static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
+                      const Placement &placement,
+                      ArrayRef<Placement> placements) {
+  if (!placement.low || llvm::none_of(op->getResultTypes(), [](Type type) {
+        return isa<FloatType>(getElementTypeOrSelf(type));
+      }))
+    return false;
+  auto region = cast<RegionOpInterface>(op.getOperation());
+  bool sums = region.getRegionRole() == RegionRole::Contraction ||
+              region.getRegionRole() == RegionRole::Reduction;
+  return !sums || placement.reason == Reason::ForceLow ||
+         hasLowConsumer(node, placements);
+}
+
+// The float type the op has in the model: that of its first float result, or
+// else operand.
+static FloatType getModelType(Operation *op) {
+  for (ValueRange values :
+       {ValueRange(op->getResults()), ValueRange(op->getOperands())})
+    for (Value value : values)
+      if (auto type =
+              dyn_cast<FloatType>(getElementTypeOrSelf(value.getType())))
+        return type;
+  llvm_unreachable("an op of the precision graph has a float");
+}
+
+// The flag that changes the decision; none for a hard constraint.
+static std::string getFlip(Reason reason, bool low, StringRef rule,
+                           StringRef name) {
+  switch (reason) {
+  case Reason::Mode:
+    return "--precision=bf16-mixed";
+  case Reason::Update:
+  case Reason::ModelCast:
+  case Reason::ModelType:
+  case Reason::Constant:
+    return "";
+  case Reason::KeepFP32:
+  case Reason::ForceLow:
+    return ("drop " + rule).str();
+  default:
+    if (name.empty())
+      return "";
+    return ((low ? "--keep-fp32=^" : "--force-low=^") +
+            llvm::Twine(llvm::Regex::escape(name)) + "$")
+        .str();
+  }
+}
+
+DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
+                                         unsigned index,
+                                         ArrayRef<Placement> placements,
+                                         const TargetInfo &target) {
+  MLIRContext *context = &getContext();
+  const PrecisionGraphNode &node = graph.getNodes()[index];
+  const PlacementNode &problem = graph.getProblem().nodes[index];
+  const Placement &placement = placements[index];
+  PrecisionOpInterface op = node.ops.front();
+  FloatType wide = getModelType(op);
+  if (mode == "64-true" && wide.isF32())
+    wide = Float64Type::get(context);
+
+  bool contraction = op.getNumContractedOperands() > 0;
+  FloatType compute = wide.getWidth() < 32 && !contraction
+                          ? FloatType(Float32Type::get(context))
+                          : wide;
+  if (placement.low && contraction)
+    compute = low;
+  FloatType storage =
+      storesLow(op, problem, placement, placements) ? low : wide;
+  FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
+
+  SmallVector<Attribute> path;
+  for (unsigned step : placement.path)
+    path.push_back(StringAttr::get(context, graph.getNodes()[step].name));
+  std::string flip = getFlip(placement.reason, placement.low, node.entry.rule,
+                             getNodeName(op));
+  return DecisionAttr::get(
+      context, compute, accumulate, storage, node.entry.precisionClass,
+      StringAttr::get(context, node.entry.rule), placement.reason,
+      ArrayAttr::get(context, path), node.evidence,
+      !contraction || target.hasNativeContraction(compute), 0, 0,
+      problem.costLow, problem.costHigh,
+      flip.empty() ? StringAttr() : StringAttr::get(context, flip));
+}
+
+//===----------------------------------------------------------------------===//
+// All decisions
+//===----------------------------------------------------------------------===//
+
+void AssignPrecisionPass::record(const PrecisionGraph &graph,
+                                 const TargetInfo &target) {
+  std::vector<Placement> placements;
+  if (low) {
+    placements = createGreedyPlacement()->place(graph.getProblem());
+  } else {
+    placements.resize(graph.getNodes().size());
+    for (auto [index, placement] : llvm::enumerate(placements)) {
+      placement.reason = Reason::Mode;
+      placement.path.push_back(index);
+    }
+  }
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    DecisionAttr decision = decide(graph, index, placements, target);
+    for (Operation *op : node.ops)
+      op->setAttr(DecisionAttr::attrName, decision);
+  }
+}
+
+// The type `value` will be stored in.
+static FloatType getStorage(Value value) {
+  if (auto result = dyn_cast<OpResult>(value))
+    return getStoredType(result);
+  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+// Counts the casts that carrying out the decisions will take.
+void AssignPrecisionPass::countCasts() {
+  auto needsCast = [](OpOperand &operand) {
+    FloatType required = getRequiredType(operand);
+    return required && required != getStorage(operand.get());
+  };
+  getOperation().walk([&](PrecisionOpInterface op) {
+    DecisionAttr decision = DecisionAttr::of(op);
+    if (!decision)
+      return;
+    int64_t in = llvm::count_if(op->getOpOperands(), needsCast), out = 0;
+    for (OpResult result : op->getResults()) {
+      llvm::SmallDenseSet<Type, 2> types;
+      for (OpOperand &use : result.getUses())
+        if (needsCast(use))
+          types.insert(getRequiredType(use));
+      out += types.size();
+    }
+    op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out));
+  });
+}
+
+// A decision to go low is an optimization that passed; one that a flag could
+// flip is one that was missed; the rest is analysis.
+void AssignPrecisionPass::emitRemarks() {
+  for (auto function : getOperation().getOps<FunctionOpInterface>())
+    function->walk([&](PrecisionOpInterface op) {
+      DecisionAttr decision = DecisionAttr::of(op);
+      if (!decision)
+        return;
+      StringRef name = op->getName().getStringRef();
+      auto options = remark::RemarkOpts::name(name).category("amp").function(
+          function.getName());
+      auto emit = decision.isLow()     ? remark::passed
+                  : decision.getFlip() ? remark::missed
+                                       : remark::analysis;
+      auto remark = emit(op->getLoc(), options);
+      remark << remark::detail::Remark::Arg("Node", getNodeName(op))
+             << remark::detail::Remark::Arg("Precision",
+                                            Type(decision.getStorage()))
+             << remark::detail::Remark::Arg("Reason",
+                                            describeDecision(decision));
+    });
+}
+
+void AssignPrecisionPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto lowType = getLowType();
+  auto targetInfo = TargetInfo::get(target);
+  if (!targetInfo) {
+    withExitCode(module.emitError(), ExitCode::Usage)
+        << llvm::toString(targetInfo.takeError());
+    return signalPassFailure();
+  }
+  if (failed(lowType) || failed(checkExpanded()))
+    return signalPassFailure();
+  low = *lowType;
+
+  // Modes with one type consult the policy too: classes are shown, and a wrong
+  // rule is as wrong there.
+  PrecisionPolicy precisionPolicy(
+      low ? low : FloatType(BFloat16Type::get(&getContext())));
+  if (!policy.empty())
+    if (llvm::Error error = precisionPolicy.load(policy)) {
+      withExitCode(module.emitError(), ExitCode::Usage)
+          << llvm::toString(std::move(error));
+      return signalPassFailure();
+    }
+  auto graph = PrecisionGraph::build(module, precisionPolicy,
+                                     {keepFP32, forceLow}, *targetInfo);
+  if (failed(graph))
+    return signalPassFailure();
+
+  record(*graph, *targetInfo);
+  countCasts();
+  module->setAttr(kModeAttr, StringAttr::get(&getContext(), mode));
+  emitRemarks();
+}

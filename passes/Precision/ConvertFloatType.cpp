@@ -1,0 +1,84 @@
+// 64-true: fp32 becomes fp64 in every type and value of the module.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Precision/Passes.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_CONVERTFLOATTYPE
+#include "passes/Precision/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+
+namespace {
+struct ConvertFloatTypePass
+    : mpc::impl::ConvertFloatTypeBase<ConvertFloatTypePass> {
+  using ConvertFloatTypeBase::ConvertFloatTypeBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+// The values of `elements` in f64, exactly.
+static DenseElementsAttr widen(DenseFPElementsAttr elements) {
+  Type f64 = Float64Type::get(elements.getContext());
+  return elements.mapValues(f64, [](const APFloat &value) {
+    APFloat wide = value;
+    bool losesInfo;
+    wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                 &losesInfo);
+    return wide.bitcastToAPInt();
+  });
+}
+
+// As above, into a blob of its own.
+static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
+  std::optional<ArrayRef<float>> values = elements.tryGetAsArrayRef();
+  if (!values)
+    return {};
+  auto blob = HeapAsmResourceBlob::allocateAndCopyInferAlign<double>(
+      llvm::to_vector_of<double>(*values));
+  auto type = cast<ShapedType>(elements.getType())
+                  .clone(Float64Type::get(elements.getContext()));
+  return DenseResourceElementsAttr::get(type, elements.getRawHandle().getKey(),
+                                        std::move(blob));
+}
+
+void ConvertFloatTypePass::runOnOperation() {
+  MLIRContext *context = &getContext();
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](Float32Type) -> std::optional<Type> {
+    return Float64Type::get(context);
+  });
+  replacer.addReplacement(
+      [&](DenseFPElementsAttr elements)
+          -> std::optional<std::pair<Attribute, WalkResult>> {
+        if (!elements.getElementType().isF32())
+          return std::nullopt;
+        return std::make_pair(Attribute(widen(elements)), WalkResult::skip());
+      });
+  bool resourcesRead = true;
+  replacer.addReplacement(
+      [&](DenseF32ResourceElementsAttr elements)
+          -> std::optional<std::pair<Attribute, WalkResult>> {
+        Attribute wide = widen(elements);
+        if (!wide) {
+          resourcesRead = false;
+          return std::make_pair(Attribute(elements), WalkResult::skip());
+        }
+        return std::make_pair(wide, WalkResult::skip());
+      });
+  replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true,
+                                        /*replaceLocs=*/false,
+                                        /*replaceTypes=*/true);
+  if (!resourcesRead) {
+    getOperation().emitError(
+        "expected the values of every resource to be present");
+    signalPassFailure();
+  }
+}

@@ -1,0 +1,132 @@
+// Replaces casts of parameters by derived state that the update writes.
+//
+// Master and copy change together: every function that gives a parameter a new
+// value casts that value once, in the kernel that computes it, and writes the
+// copy. @derive makes all copies when state is loaded, so they are never saved.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/FunctionState.h"
+#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_INSERTMASTERWEIGHTS
+#include "passes/Precision/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+static constexpr llvm::StringLiteral kDeriveName = "derive";
+static constexpr llvm::StringLiteral kLowSuffix = ".low";
+
+namespace {
+struct InsertMasterWeightsPass
+    : mpc::impl::InsertMasterWeightsBase<InsertMasterWeightsPass> {
+  using InsertMasterWeightsBase::InsertMasterWeightsBase;
+  void runOnOperation() override;
+
+private:
+  void findCasts();
+  VariableOp getCopy(VariableOp master, Type type);
+  void readCopies();
+  void writeCopies(FunctionOpInterface function);
+  FunctionOpInterface getDerive();
+
+  /// Casts of parameters, and the low copy of each master, in program order.
+  SmallVector<std::pair<amp::CastOp, VariableOp>> casts;
+  llvm::MapVector<Operation *, VariableOp> copies;
+};
+} // namespace
+
+// The parameter a cast narrows, or null.
+static VariableOp getNarrowedParameter(amp::CastOp op) {
+  auto argument = dyn_cast<BlockArgument>(op.getInput());
+  VariableOp variable = argument ? getVariable(argument) : VariableOp();
+  if (!variable ||
+      (variable.getRole() != "parameter" && variable.getRole() != "frozen"))
+    return {};
+  unsigned from = op.getInput().getType().getElementTypeBitWidth();
+  return op.getType().getElementTypeBitWidth() < from ? variable : VariableOp();
+}
+
+VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
+  VariableOp &copy = copies[master];
+  if (!copy)
+    copy = declareVariable(getOperation(),
+                           (master.getSymName() + kLowSuffix).str(), type,
+                           "derived");
+  return copy;
+}
+
+// A stage lowers to one type, so a parameter has one copy; a cast to another
+// type stays what it is.
+void InsertMasterWeightsPass::findCasts() {
+  for (auto function : getOperation().getOps<FunctionOpInterface>())
+    function->walk([&](amp::CastOp op) {
+      VariableOp master = getNarrowedParameter(op);
+      if (master && getCopy(master, op.getType()).getType() == op.getType())
+        casts.push_back({op, master});
+    });
+}
+
+void InsertMasterWeightsPass::readCopies() {
+  for (auto [op, master] : casts) {
+    auto function = op->getParentOfType<FunctionOpInterface>();
+    op.replaceAllUsesWith(readState(function, copies[master]));
+    op.erase();
+  }
+}
+
+// Writes the copy beside every new value of a master.
+void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
+  Operation *terminator = getReturn(function);
+  OpBuilder builder(terminator);
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    VariableOp master = getUpdatedVariable(function, i);
+    auto found = master ? copies.find(master) : copies.end();
+    if (found == copies.end())
+      continue;
+    Value value = terminator->getOperand(i);
+    auto cast = amp::CastOp::create(builder, value.getLoc(),
+                                    found->second.getType(), value);
+    cast->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    writeState(function, found->second, cast);
+  }
+}
+
+FunctionOpInterface InsertMasterWeightsPass::getDerive() {
+  ModuleOp module = getOperation();
+  if (auto function = module.lookupSymbol<FunctionOpInterface>(kDeriveName))
+    return function;
+  auto builder = OpBuilder::atBlockEnd(module.getBody());
+  auto function = func::FuncOp::create(builder, module.getLoc(), kDeriveName,
+                                       builder.getFunctionType({}, {}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  func::ReturnOp::create(builder, module.getLoc());
+  return cast<FunctionOpInterface>(function.getOperation());
+}
+
+void InsertMasterWeightsPass::runOnOperation() {
+  casts.clear();
+  copies.clear();
+  findCasts();
+  if (copies.empty())
+    return;
+  readCopies();
+  for (auto function : getOperation().getOps<FunctionOpInterface>())
+    writeCopies(function);
+
+  FunctionOpInterface derive = getDerive();
+  for (auto [op, copy] : copies) {
+    Value master = readState(derive, cast<VariableOp>(op));
+    OpBuilder builder(getReturn(derive));
+    Value low =
+        amp::CastOp::create(builder, op->getLoc(), copy.getType(), master);
+    writeState(derive, copy, low);
+  }
+}

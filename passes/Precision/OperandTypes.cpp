@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/OperandTypes.h"
+
+#include "compiler/Analysis/PrecisionPolicy.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+RankedTensorType amp::withElementType(Type type, Type element) {
+  return cast<RankedTensorType>(type).clone(element);
+}
+
+bool amp::hasFloats(Operation *op) {
+  auto isFloat = [](Type type) {
+    return isa<FloatType>(getElementTypeOrSelf(type));
+  };
+  return llvm::any_of(op->getOperandTypes(), isFloat) ||
+         llvm::any_of(op->getResultTypes(), isFloat);
+}
+
+FloatType amp::getStoredType(OpResult result) {
+  auto type = dyn_cast<FloatType>(getElementTypeOrSelf(result.getType()));
+  DecisionAttr decision = DecisionAttr::of(result.getOwner());
+  if (!type || !decision || !type.isF32())
+    return type;
+  auto op = cast<PrecisionOpInterface>(result.getOwner());
+  if (decision.getStorage().getWidth() < 32 &&
+      !policyKeepsResultFP32(op.getPolicyKey(), result.getResultNumber()))
+    return decision.getStorage();
+  return type;
+}
+
+bool amp::readsFP32Only(DecisionAttr decision) {
+  if (decision.isLow())
+    return false;
+  switch (decision.getReason()) {
+  case Reason::DenyList:
+  case Reason::LossRegion:
+  case Reason::Update:
+  case Reason::ModelCast:
+  case Reason::ModelType:
+  case Reason::ConstantRange:
+  case Reason::KeepFP32:
+  case Reason::UnknownOp:
+    return true;
+  default:
+    return false;
+  }
+}
+
+FloatType amp::getRequiredType(OpOperand &operand) {
+  auto type =
+      dyn_cast<FloatType>(getElementTypeOrSelf(operand.get().getType()));
+  Operation *op = operand.getOwner();
+  if (!type || op->hasTrait<OpTrait::ReturnLike>())
+    return type;
+  DecisionAttr decision = DecisionAttr::of(op);
+  if (!decision)
+    return {};
+  auto precise = cast<PrecisionOpInterface>(op);
+  unsigned index = operand.getOperandNumber();
+  if (index < precise.getNumContractedOperands())
+    return decision.getCompute();
+  if (precise.movesElements())
+    return decision.getStorage();
+  if (readsFP32Only(decision) ||
+      policyKeepsOperandFP32(precise.getPolicyKey(), index))
+    return type;
+  return {};
+}

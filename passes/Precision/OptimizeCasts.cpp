@@ -1,0 +1,163 @@
+// Shares, cancels and moves casts. No pattern here changes how often or where a
+// value is rounded: a cast that loses digits is observable.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/OperandTypes.h"
+#include "passes/Precision/Passes.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_OPTIMIZECASTS
+#include "passes/Precision/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+namespace {
+struct OptimizeCastsPass : mpc::impl::OptimizeCastsBase<OptimizeCastsPass> {
+  using OptimizeCastsBase::OptimizeCastsBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+static FloatType getFloatType(Value value) {
+  return cast<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+// Whether every value of `from` is one of `to`.
+static bool isLossless(FloatType from, FloatType to) {
+  const llvm::fltSemantics &narrow = from.getFloatSemantics();
+  const llvm::fltSemantics &wide = to.getFloatSemantics();
+  return APFloat::semanticsPrecision(narrow) <=
+             APFloat::semanticsPrecision(wide) &&
+         APFloat::semanticsMaxExponent(narrow) <=
+             APFloat::semanticsMaxExponent(wide) &&
+         APFloat::semanticsMinExponent(narrow) >=
+             APFloat::semanticsMinExponent(wide);
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// cast(cast(x) : wide) -> cast(x), where the inner cast loses nothing.
+struct CancelWidening : OpRewritePattern<amp::CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(amp::CastOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getInput().getDefiningOp<amp::CastOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "input is not a cast");
+    if (!isLossless(getFloatType(inner.getInput()), getFloatType(inner)))
+      return rewriter.notifyMatchFailure(op, "the inner cast rounds");
+    rewriter.replaceOpWithNewOp<amp::CastOp>(op, op.getType(),
+                                             inner.getInput());
+    return success();
+  }
+};
+
+/// cast(move(x)) -> move(cast(x)) where nothing else reads the moved value:
+/// moving fewer bytes, and a parameter is cast as it is stored.
+struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(amp::CastOp op,
+                                PatternRewriter &rewriter) const override {
+    Operation *moving = op.getInput().getDefiningOp();
+    auto precise = dyn_cast_or_null<PrecisionOpInterface>(moving);
+    if (!precise || !precise.movesElements())
+      return rewriter.notifyMatchFailure(op, "input is not moved");
+    FloatType type = getFloatType(op), from = getFloatType(op.getInput());
+    if (!op.getInput().hasOneUse() || type.getWidth() >= from.getWidth())
+      return rewriter.notifyMatchFailure(op, "casting first moves no less");
+    rewriter.modifyOpInPlace(moving, [&] {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(moving);
+      for (OpOperand &operand : moving->getOpOperands())
+        operand.set(amp::CastOp::create(
+            rewriter, op.getLoc(),
+            withElementType(operand.get().getType(), type), operand.get()));
+      moving->getResult(0).setType(cast<RankedTensorType>(op.getType()));
+      if (DecisionAttr decision = DecisionAttr::of(moving))
+        moving->setAttr(DecisionAttr::attrName, decision.withStorage(type));
+    });
+    rewriter.replaceOp(op, moving->getResult(0));
+    return success();
+  }
+};
+
+/// cast(constant) -> constant
+struct CastConstant : OpRewritePattern<amp::CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(amp::CastOp op,
+                                PatternRewriter &rewriter) const override {
+    DenseFPElementsAttr values;
+    if (!matchPattern(op.getInput(), m_Constant(&values)))
+      return rewriter.notifyMatchFailure(op, "input is not a dense constant");
+    FloatType type = getFloatType(op);
+    auto rounded = cast<DenseFPElementsAttr>(
+        values.mapValues(type, [&](const APFloat &value) {
+          APFloat result = value;
+          bool losesInfo;
+          result.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                         &losesInfo);
+          return result.bitcastToAPInt();
+        }));
+    rewriter.replaceOpWithNewOp<mpc::ConstantOp>(op, op.getType(), rounded);
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sharing and counting
+//===----------------------------------------------------------------------===//
+
+// Leaves one cast per value and type. The earliest in its block stays, so it
+// dominates the readers of the others.
+static void shareCasts(FunctionOpInterface function) {
+  llvm::DenseMap<std::pair<Value, Type>, amp::CastOp> first;
+  SmallVector<amp::CastOp> casts;
+  function->walk([&](amp::CastOp op) { casts.push_back(op); });
+  for (amp::CastOp op : casts) {
+    auto [it, inserted] = first.try_emplace({op.getInput(), op.getType()}, op);
+    if (inserted)
+      continue;
+    op.replaceAllUsesWith(it->second.getOutput());
+    op.erase();
+  }
+}
+
+// Brings the counts in the record of `op` up to date with the IR.
+static void recountCasts(Operation *op) {
+  DecisionAttr decision = DecisionAttr::of(op);
+  if (!decision)
+    return;
+  int64_t in = llvm::count_if(op->getOperands(), [](Value value) {
+    return value.getDefiningOp<amp::CastOp>();
+  });
+  int64_t out = llvm::count_if(op->getUsers(), llvm::IsaPred<amp::CastOp>);
+  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out));
+}
+
+void OptimizeCastsPass::runOnOperation() {
+  RewritePatternSet patterns(&getContext());
+  patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
+  FrozenRewritePatternSet frozen(std::move(patterns));
+  for (auto function : getOperation().getOps<FunctionOpInterface>()) {
+    shareCasts(function);
+    if (failed(applyPatternsGreedily(function, frozen)))
+      return signalPassFailure();
+    shareCasts(function);
+    function->walk(recountCasts);
+  }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/ScaledValues.h"
+
+#include "passes/Precision/FunctionState.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+bool amp::belongsToUpdate(Operation *op) {
+  if (isa<OptimizerOpInterface, ClipGradNormOp>(op))
+    return true;
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase && phase.getValue() == "optimizer";
+}
+
+bool amp::mayReturnScaled(FunctionOpInterface function, unsigned index) {
+  VariableOp variable = getUpdatedVariable(function, index);
+  return variable && variable.getRole() == "accumulator";
+}
+
+// Whether the function updates parameters: there, gradients are unscaled as
+// they enter the update. Elsewhere sums of gradients stay scaled.
+static bool updates(FunctionOpInterface function) {
+  return function
+      ->walk([](OptimizerOpInterface) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
+  llvm::DenseSet<Value> scaled;
+  for (BlockArgument argument : function.getArguments())
+    if (VariableOp variable = getVariable(argument))
+      if (variable.getRole() == "accumulator")
+        scaled.insert(argument);
+  bool stopsAtUpdate = updates(function);
+  // Operands come before their readers, so one pass in order is enough.
+  for (Operation &op : function.getFunctionBody().front()) {
+    bool carries = isa<ScaleLossOp>(op) ||
+                   llvm::any_of(op.getOperands(), [&](Value operand) {
+                     return scaled.contains(operand);
+                   });
+    if (!carries || isa<UnscaleOp>(op) ||
+        (stopsAtUpdate && belongsToUpdate(&op)))
+      continue;
+    for (Value result : op.getResults())
+      if (isa<FloatType>(getElementTypeOrSelf(result.getType())))
+        scaled.insert(result);
+  }
+  return scaled;
+}
