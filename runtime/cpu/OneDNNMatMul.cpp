@@ -143,7 +143,9 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   if (int64_t slices = a.widenSlices() + b.widenSlices())
     phaseSlices.push_back(slices);
 
-  direct = !epilogue && step.alpha == 1 &&
+  // A tile of a wide result is written through scratch: the library stores it
+  // many times over, and rows far apart would share few lines of the cache.
+  direct = !epilogue && step.alpha == 1 && tileColumns() == step.ldc &&
            (c.type == DType::F32 || (narrow && c.type == DType::BF16));
   tilesM = (step.m + step.tileM - 1) / step.tileM;
   tilesN = (step.n + step.tileN - 1) / step.tileN;
