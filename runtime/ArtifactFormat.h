@@ -13,13 +13,16 @@
 // The runtime reads and checks these from the mapped file, without executing
 // anything, and calls dlopen only on a file that passed.
 //
-// The plan:
+// The plan. Every field is there unless it says optional, and a field that the
+// reader does not know is an error, except in "model" and "recipe".
 //
 //   { "format": 1, "producer": "mpc 0.1.0",
 //     "model": {"name", "hash", "opset"}, "precision": "bf16-mixed",
 //     "recipe": {"loss": "softmax_cross_entropy", "optimizer": "adamw",
 //                "accumulate": 1, "accumulate_reduction": "mean", ...},
 //     "target": {"triple", "cpu", "features": ["avx512bf16", ...]},
+//               (all the features the code needs, by LLVM's names; one that
+//               runtime/cpu/CPUFeatures.cpp cannot detect counts as missing)
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
 //
 //   STATE     { "name", "role": "parameter|frozen|optimizer_state|statistic|
@@ -31,8 +34,8 @@
 //               prediction|grad_norm|finite|loss_scale|output", "buffer"}],
 //               "buffers": [BUFFER...], "steps": [STEP...] }
 //   BUFFER    { "space": "arena|state|input|constant", "type", "shape",
-//               "offset": byte offset into the arena or .mpc.data, or
-//               "index": which state variable or which input }
+//               "offset": byte offset into the arena or .mpc.data; for state
+//               and inputs "index" says which, "offset" is optional }
 //             Buffers may overlap (views, reuse); order of steps makes it safe.
 //   STEP      one of, buffers given as indices into "buffers", each with
 //             "name": the ONNX node it is reported under
