@@ -1,0 +1,120 @@
+// The loop over a real session and a real, if small, artifact.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/Trainer.h"
+#include "test/runtime/ArtifactBuilder.h"
+
+namespace mpc::runtime::train {
+namespace {
+
+constexpr int64_t kBatch = 4;
+
+/// w -= learning_rate * x for a batch x of 4, with x . x for a loss and a check
+/// that x is finite.
+std::shared_ptr<const Artifact> makeArtifact() {
+  test::ArtifactBuilder builder;
+  builder.filledState("w", DType::F32, {kBatch}, 0);
+  test::FunctionBuilder step = builder.function("step");
+  const size_t x = step.input("x", DType::F32, {kBatch});
+  const size_t rate = step.input("learning_rate", DType::F32, {});
+  const size_t loss = step.arena(DType::F32, {1, 1});
+  const size_t finite = step.arena(DType::I1, {});
+  step.launch("sgd", {step.state("w"), x, rate}, kBatch, kBatch);
+  step.launch("all_finite", {x, finite}, kBatch, kBatch);
+  step.step({{"op", "matmul"},   {"a", x},
+             {"b", x},           {"c", loss},
+             {"batch", 1},       {"m", 1},
+             {"n", 1},           {"k", kBatch},
+             {"trans_a", false}, {"trans_b", false},
+             {"lda", kBatch},    {"ldb", 1},
+             {"ldc", 1},         {"stride_a", 0},
+             {"stride_b", 0},    {"stride_c", 0},
+             {"alpha", 1.0},     {"tile_m", 1},
+             {"tile_n", 1},      {"epilogue", nullptr}});
+  step.output("loss", loss);
+  step.output("finite", finite);
+  auto &function = builder.plan["functions"]["step"];
+  function["inputs"][1]["role"] = "scalar";
+  function["outputs"][0]["role"] = "loss";
+  function["outputs"][1]["role"] = "finite";
+  builder.plan["recipe"] = {{"loss", "mse@y"}, {"accumulate", 1}};
+  return builder.open();
+}
+
+class SessionTrainee : public testing::Test {
+protected:
+  void SetUp() override {
+    SessionOptions one;
+    one.threads = 1;
+    auto created = Session::create(makeArtifact(), one);
+    ASSERT_TRUE(created.ok()) << created.status().message();
+    session = std::move(*created);
+    auto made = makeTrainee(*session);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    trainee = std::move(*made);
+  }
+
+  StatusOr<TrainResult> run(const TrainOptions &options) {
+    std::vector<float> values;
+    for (int i = 0; i < 20; ++i)
+      values.push_back(float(i) / 7);
+    auto data =
+        Dataset::create({makeArray("x", ElementType::F32, {20}, values)},
+                        *trainingInputs(trainee->info()));
+    EXPECT_TRUE(data.ok()) << data.status().message();
+    return train(*trainee, *data, nullptr, options);
+  }
+
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Trainee> trainee;
+};
+
+TEST_F(SessionTrainee, SaysWhatThePlanSays) {
+  const TraineeInfo &info = trainee->info();
+  EXPECT_EQ(info.loss, "mse");
+  EXPECT_EQ(info.accumulate, 1);
+  ASSERT_NE(info.function("step"), nullptr);
+  EXPECT_EQ(info.function("step")->input("scalar")->name, "learning_rate");
+  EXPECT_EQ(info.function("step")->output("finite")->type, DType::I1);
+  ASSERT_EQ(info.state.size(), 1u);
+  EXPECT_EQ(info.state[0].shape, Shape{kBatch});
+}
+
+TEST_F(SessionTrainee, Trains) {
+  TrainOptions options;
+  options.schedule.learningRate = 0.5;
+  options.shuffle = false;
+  StatusOr<TrainResult> result = run(options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 5);
+  float expected = 0;
+  for (int i = 0; i < 20; i += int(kBatch))
+    expected -= 0.5f * (float(i) / 7);
+  EXPECT_EQ(session->state("w")->as<float>()[0], expected);
+}
+
+TEST_F(SessionTrainee, ResumesInANewSession) {
+  TemporaryDirectory directory;
+  TrainOptions options;
+  options.maxSteps = 14;
+  ASSERT_TRUE(run(options).ok());
+  const auto whole = session->state("w")->bytes;
+
+  options.checkpointDir = directory / "c";
+  options.maxSteps = 8;
+  SetUp();
+  ASSERT_TRUE(run(options).ok());
+  EXPECT_NE(session->state("w")->bytes, whole);
+
+  options.maxSteps = 14;
+  options.resume = "auto";
+  SetUp();
+  StatusOr<TrainResult> result = run(options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(session->state("w")->bytes, whole);
+}
+
+} // namespace
+} // namespace mpc::runtime::train
