@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -331,6 +334,48 @@ TEST_F(Trainer, ResumesExactlyWithAccumulation) {
     TemporaryDirectory run;
     expectExactResume(options, 2, first, 18, run / "c");
   }
+}
+
+/// Trains in a process of its own and kills it after `microseconds`. True where
+/// it came to its end before.
+bool trainAndKill(const TrainOptions &options, useconds_t microseconds) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ToyModel model;
+    StatusOr<TrainResult> result =
+        train(model, toyData(model, 50), nullptr, options);
+    _exit(result.ok() && result->deferred.ok() ? 0 : 1);
+  }
+  usleep(microseconds);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFEXITED(status);
+}
+
+TEST_F(Trainer, KilledAtAnyTimeItResumesToTheSameBits) {
+  options.maxSteps = 120;
+  options.checkpointEvery = 2;
+  ToyModel reference;
+  ASSERT_TRUE(train(reference, toyData(reference, 50), nullptr, options).ok());
+
+  options.checkpointDir = directory / "c";
+  options.metrics = directory / "m.jsonl";
+  options.resume = "auto";
+  int kills = 0;
+  // Later and later, so that the run ends however slow the disk is.
+  while (!trainAndKill(options, useconds_t(2000 + 1500 * kills)))
+    ASSERT_LT(++kills, 1000);
+  EXPECT_GT(kills, 0);
+
+  ToyModel resumed;
+  StatusOr<TrainResult> result =
+      train(resumed, toyData(resumed, 50), nullptr, options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(stateOf(resumed), stateOf(reference));
+  // No line is left unfinished in the middle; readLines parses them all.
+  EXPECT_GE(readLines(options.metrics).size(), 120u);
 }
 
 TEST_F(Trainer, ResumeOfAFinishedRunOnlyEvaluates) {
