@@ -53,7 +53,8 @@ private:
   const ImportOptions &options;
   mlir::MLIRContext *context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::StringMap<VariableOp> variables;
+  /// By ONNX name, and mpc's own by theirs.
+  llvm::StringMap<VariableOp> variables, counters;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
 };

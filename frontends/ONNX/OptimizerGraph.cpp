@@ -93,7 +93,7 @@ private:
   /// Input `index` must be the sequence of gradients, clipped or not.
   FailureOr<ArrayRef<Value>> getGradients(NodeImporter &node, unsigned index);
   LogicalResult update(NodeImporter &node, VariableOp variable, Value value);
-  Value getMoment(const Accumulation &accumulation, StringRef suffix);
+  Value getMoment(Accumulation accumulation, StringRef suffix);
 
   ModuleImporter &module;
   const Graph &graph;
@@ -116,7 +116,7 @@ Error OptimizerImporter::run() {
       return Error::success(); // the finding is with the module
   }
   OpBuilder &builder = function.getBuilder();
-  for (const Accumulation &accumulation : accumulations) {
+  for (Accumulation accumulation : accumulations) {
     if (!function.getUpdate(accumulation.parameter))
       return graph.getModel().error(ErrorKind::Invalid,
                                     "parameter '" + accumulation.name +
@@ -152,16 +152,22 @@ FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
   SmallVector<Value> &sequence = sequences[node.getInputName(index)];
   // The graph's own input: the sums of @accumulate.
   if (sequence.empty())
-    for (const Accumulation &accumulation : accumulations)
+    for (Accumulation accumulation : accumulations)
       sequence.push_back(function.getState(accumulation.buffer));
   return ArrayRef<Value>(sequence);
 }
 
-Value OptimizerImporter::getMoment(const Accumulation &accumulation,
+Value OptimizerImporter::getMoment(Accumulation accumulation,
                                    StringRef suffix) {
-  return function.getState(module.getVariable(
-      (accumulation.name + suffix).str(), "optimizer_state",
-      accumulation.buffer.getTensorType()));
+  std::string name = (accumulation.name + suffix).str();
+  VariableOp variable = module.getVariable(
+      name, "optimizer_state", accumulation.buffer.getTensorType());
+  if (variable.getRole() != "optimizer_state")
+    module.report(graph.getModel().error(
+        ErrorKind::Unsupported, "'" + name +
+                                    "' is both a value of the model and the "
+                                    "name of optimizer state"));
+  return function.getState(variable);
 }
 
 LogicalResult OptimizerImporter::update(NodeImporter &node,

@@ -102,6 +102,7 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   ModuleImporter scratch(none, model.getContext());
   FunctionImporter function(scratch, *initial, "init");
   function.importNodes(initial->getNodes());
+  function.finish();
   if (scratch.hasFailed())
     return scratch.finish().takeError();
   for (const auto &binding : info.initialization_binding()) {
