@@ -77,6 +77,7 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
 
 static void addFusion(OpPassManager &pm) {
   OpPassManager &nested = pm.nest<func::FuncOp>();
+  nested.addPass(createConvertLayoutPass());
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createNormalizeReductionsPass());
@@ -84,6 +85,7 @@ static void addFusion(OpPassManager &pm) {
   nested.addPass(createCSEPass());
   nested.addPass(createFormRegionsPass());
   nested.addPass(createCSEPass());
+  nested.addPass(createVerifyFusionPass());
 }
 
 static void addPlanning(OpPassManager &pm) {
