@@ -147,11 +147,10 @@ void PlanVerifier::verifyState(const StateVariable &state) {
   if (!state.data)
     return;
   const DataRange &data = *state.data;
-  if (!expect(data.offset >= 0 && data.offset % format::kDataAlignment == 0,
-              "its initial value is not aligned") ||
-      !expect(data.bytes == state.bytes,
-              "its initial value has another size than its type and shape"))
-    return;
+  expect(data.offset >= 0 && data.offset % format::kDataAlignment == 0,
+         "its initial value is not aligned");
+  expect(data.bytes == state.bytes,
+         "its initial value has another size than its type and shape");
   expect(data.offset <= dataBytes && data.bytes <= dataBytes - data.offset,
          "its initial value lies outside the data section");
 }
@@ -178,9 +177,8 @@ void PlanVerifier::verifyBuffer(const Buffer &buffer) {
     break;
   }
   }
-  if (!expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
-              "its offset is negative or not aligned to its type"))
-    return;
+  expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
+         "its offset is negative or not aligned to its type");
   expect(buffer.offset <= limit && buffer.bytes <= limit - buffer.offset,
          "it reaches outside its memory");
 }

@@ -13,13 +13,7 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-static bool isContraction(Operation *op) {
-  auto role = dyn_cast<RegionOpInterface>(op);
-  return role && role.getRegionRole() == RegionRole::Contraction;
-}
-
 bool Node::isReduction() const { return op && getReducedAxes(op).has_value(); }
-bool Node::isContraction() const { return op && ::isContraction(op); }
 
 //===----------------------------------------------------------------------===//
 // Places
@@ -169,9 +163,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
     output.argument = kernel.getNumArguments() + returned.getOperandNumber();
     outputs.push_back(output);
   }
-  for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (isContraction(&op))
-      continue;
+  for (Operation &op : llvm::reverse(block.without_terminator()))
     for (const Place &place : demand.getAny(&op))
       for (OpOperand &operand : op.getOpOperands()) {
         FailureOr<Place> source = operandPlace(operand, place, space);
@@ -179,7 +171,6 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
           return failure();
         demand.add(operand.get(), *source);
       }
-  }
 
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
@@ -193,10 +184,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
       Node node;
       node.op = &op;
       node.place = place;
-      MutableArrayRef<OpOperand> operands = op.getOpOperands();
-      if (node.isContraction())
-        operands = {};
-      for (OpOperand &operand : operands)
+      for (OpOperand &operand : op.getOpOperands())
         node.operands.push_back(findNode(nodes, operand.get(),
                                          *operandPlace(operand, place, space)));
       nodes.push_back(node);
@@ -292,7 +280,7 @@ void KernelBody::findDependencies(bool hasTile) {
   for (Node &node : nodes) {
     if (node.strides)
       node.dimensions = nonZero(*node.strides);
-    if (node.isContraction() || (hasTile && !node.op && node.argument == 0))
+    if (hasTile && !node.op && node.argument == 0)
       node.dimensions = (uint64_t(1) << dimensions.size()) - 1;
     for (NodeResult operand : node.operands) {
       node.dimensions |= nodes[operand.node].dimensions;

@@ -38,18 +38,20 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out) const {
+DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
+                                     int64_t fused) const {
   return get(getContext(), getCompute(), getAccumulate(), getStorage(),
-             getPrecisionClass(), getRule(), getReason(), getPath(),
-             getEvidence(), getNative(), in, out, getCostLow(), getCostHigh(),
-             getFlip());
+             getPrecisionClass(), getRule(), getWhy(), getReason(), getPath(),
+             getEvidence(), getNative(), in, out, fused, getCostLow(),
+             getCostHigh(), getFlip());
 }
 
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
   return get(getContext(), getCompute(), getAccumulate(), type,
-             getPrecisionClass(), getRule(), Reason::FollowsNeighbours,
-             getPath(), getEvidence(), getNative(), getCastsIn(), getCastsOut(),
-             getCostLow(), getCostHigh(), getFlip());
+             getPrecisionClass(), getRule(), getWhy(),
+             Reason::FollowsNeighbours, getPath(), getEvidence(), getNative(),
+             getCastsIn(), getCastsOut(), getCastsFused(), getCostLow(),
+             getCostHigh(), getFlip());
 }
 
 // A cast to the type it comes from is nothing. Pairs of casts are not folded
