@@ -57,26 +57,27 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
 
 static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
                          llvm::StringRef target) {
-  AssignPrecisionPassOptions assign;
+  AssignPrecisionOptions assign;
   assign.mode = precision.mode;
   assign.policy = precision.policyFile;
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   assign.target = target.str();
-  pm.addPass(createAssignPrecisionPass(std::move(assign)));
+  pm.addPass(createAssignPrecision(std::move(assign)));
   if (precision.mode == "64-true")
-    pm.addPass(createConvertFloatTypePass());
-  pm.addPass(createInsertCastsPass());
-  pm.addPass(createOptimizeCastsPass());
-  InsertLossScalingPassOptions scaling;
+    pm.addPass(createConvertFloatType());
+  pm.addPass(createInsertCasts());
+  pm.addPass(createOptimizeCasts());
+  InsertLossScalingOptions scaling;
   scaling.lossScale = precision.lossScale;
-  pm.addPass(createInsertLossScalingPass(std::move(scaling)));
-  pm.addPass(createInsertMasterWeightsPass());
-  pm.addPass(createVerifyPrecisionPass());
+  pm.addPass(createInsertLossScaling(std::move(scaling)));
+  pm.addPass(createInsertMasterWeights());
+  pm.addPass(createVerifyPrecision());
 }
 
 static void addFusion(OpPassManager &pm) {
   OpPassManager &nested = pm.nest<func::FuncOp>();
+  nested.addPass(createConvertLayoutPass());
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createNormalizeReductionsPass());
@@ -84,6 +85,7 @@ static void addFusion(OpPassManager &pm) {
   nested.addPass(createCSEPass());
   nested.addPass(createFormRegionsPass());
   nested.addPass(createCSEPass());
+  nested.addPass(createVerifyFusionPass());
 }
 
 static void addPlanning(OpPassManager &pm) {

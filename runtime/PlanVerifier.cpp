@@ -147,10 +147,11 @@ void PlanVerifier::verifyState(const StateVariable &state) {
   if (!state.data)
     return;
   const DataRange &data = *state.data;
-  expect(data.offset >= 0 && data.offset % format::kDataAlignment == 0,
-         "its initial value is not aligned");
-  expect(data.bytes == state.bytes,
-         "its initial value has another size than its type and shape");
+  if (!expect(data.offset >= 0 && data.offset % format::kDataAlignment == 0,
+              "its initial value is not aligned") ||
+      !expect(data.bytes == state.bytes,
+              "its initial value has another size than its type and shape"))
+    return;
   expect(data.offset <= dataBytes && data.bytes <= dataBytes - data.offset,
          "its initial value lies outside the data section");
 }
@@ -177,8 +178,9 @@ void PlanVerifier::verifyBuffer(const Buffer &buffer) {
     break;
   }
   }
-  expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
-         "its offset is negative or not aligned to its type");
+  if (!expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
+              "its offset is negative or not aligned to its type"))
+    return;
   expect(buffer.offset <= limit && buffer.bytes <= limit - buffer.offset,
          "it reaches outside its memory");
 }

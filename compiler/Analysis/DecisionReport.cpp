@@ -37,8 +37,6 @@ static StringRef getSentence(Reason reason) {
     return "the mode has one float type";
   case Reason::AllowList:
     return "on the allow list";
-  case Reason::AllowListUnbounded:
-    return "on the allow list, though it multiplies sums of unbounded range";
   case Reason::BetweenLow:
     return "between low ops";
   case Reason::FollowsNeighbours:
@@ -87,11 +85,7 @@ std::string mpc::describeDecision(DecisionAttr decision) {
      << getSentence(decision.getReason());
   if (decision.getPath().size() > 1)
     os << " (" << joinPath(decision, " -> ") << ")";
-  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
-    os << ", stored wide since no low op reads it";
   os << "; rule " << decision.getRule().getValue();
-  if (StringRef why = decision.getWhy().getValue(); !why.empty())
-    os << ": " << why;
   if (!decision.getNative())
     os << "; the target has no fast kernel for " << decision.getCompute();
   return text;
@@ -231,7 +225,6 @@ static llvm::json::Object toJSON(Operation *op) {
       {"storage", toString(decision.getStorage())},
       {"class", stringifyPrecisionClass(decision.getPrecisionClass())},
       {"rule", decision.getRule().getValue()},
-      {"why", decision.getWhy().getValue()},
       {"reason", stringifyReason(decision.getReason())},
       {"path", std::move(path)},
       {"evidence",
@@ -240,7 +233,6 @@ static llvm::json::Object toJSON(Operation *op) {
            {"kernel", decision.getNative() ? "native" : "missing"}}},
       {"casts_in", decision.getCastsIn()},
       {"casts_out", decision.getCastsOut()},
-      {"casts_fused", decision.getCastsFused()},
       {"cost_low", decision.getCostLow()},
       {"cost_high", decision.getCostHigh()},
       {"flip", std::move(flip)},
@@ -260,22 +252,16 @@ static void explain(Operation *op, llvm::raw_ostream &os) {
      << decision.getCompute() << ", accumulate " << decision.getAccumulate()
      << "\n";
   os << "  class     " << stringifyPrecisionClass(decision.getPrecisionClass())
-     << " by " << decision.getRule().getValue();
-  if (StringRef why = decision.getWhy().getValue(); !why.empty())
-    os << ": " << why;
-  os << "\n";
+     << " by " << decision.getRule().getValue() << "\n";
   os << "  reason    " << stringifyReason(decision.getReason()) << ": "
      << getSentence(decision.getReason()) << "\n";
-  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
-    os << "            stored wide since no low op reads it\n";
   if (decision.getPath().size() > 1)
     os << "  path      " << joinPath(decision, " -> ") << "\n";
   os << "  evidence  " << stringifyEvidence(decision.getEvidence());
   if (!decision.getNative())
     os << "; the target has no fast kernel for " << decision.getCompute();
   os << "\n  casts     " << decision.getCastsIn() << " in, "
-     << decision.getCastsOut() << " out, " << decision.getCastsFused()
-     << " of them fused\n";
+     << decision.getCastsOut() << " out\n";
   os << "  cost      " << decision.getCostLow() << " ns low, "
      << decision.getCostHigh() << " ns high (nominal)\n";
   if (StringAttr flip = decision.getFlip())

@@ -83,7 +83,6 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
       placed.pinReason = Reason::UnknownOp;
     }
     placed.precisionClass = node.entry.precisionClass;
-    placed.poison = node.entry.poison;
     placed.deniesReaders = placed.precisionClass == PrecisionClass::Deny;
   }
 }
@@ -211,7 +210,6 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       placed.pinReason = reason;
       placed.deniesReaders = false;
       node.entry.rule = (flag + "=" + expression).str();
-      node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
     }
     if (!changed)

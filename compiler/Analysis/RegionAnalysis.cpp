@@ -102,10 +102,19 @@ static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return perRow || perColumn;
 }
 
+// Whether reductions alone use what `op` computes: their kernels do it again
+// for less than storing it takes.
+static bool isOnlyReduced(Operation *op) {
+  return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
+    return getReducedAxes(user).has_value();
+  });
+}
+
 // Whether elementwise `op` can follow the contraction of `region`.
 static bool fitsTail(Operation *op, const KernelRegion &region) {
   std::optional<size_t> axis = columnAxis(region.hero);
-  return axis && !isa<OneHotOp>(op) && resultsHaveShape(op, region.space) &&
+  return axis && !isa<OneHotOp>(op) && !isOnlyReduced(op) &&
+         resultsHaveShape(op, region.space) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return isTailOperand(shapeOf(operand), region.space, *axis);
          });

@@ -25,7 +25,10 @@ static constexpr llvm::StringLiteral levelV4[] = {
 static constexpr llvm::StringLiteral bf16Servers[] = {
     "avx512bf16",  "avx512bitalg", "avx512ifma",      "avx512vbmi",
     "avx512vbmi2", "avx512vnni",   "avx512vpopcntdq", "gfni"};
-static constexpr llvm::StringLiteral sapphireRapids[] = {"avx512fp16"};
+// Generated code leaves tiles to the contraction libraries, which take from an
+// artifact's features what they may use.
+static constexpr llvm::StringLiteral sapphireRapids[] = {"amx-bf16", "amx-tile",
+                                                         "avx512fp16"};
 
 static constexpr llvm::ArrayRef<llvm::StringLiteral> levels[] = {
     baseline, levelV3, levelV4, bf16Servers, sapphireRapids};
@@ -36,16 +39,15 @@ struct KnownTarget {
   llvm::StringLiteral tuneCPU;
   /// How many of `levels` it has.
   unsigned levelCount;
-  bool amx;
 };
 } // namespace
 
 static constexpr KnownTarget knownTargets[] = {
-    {"x86-64", "x86-64", 1, false},
-    {"x86-64-v3", "haswell", 2, false},
-    {"x86-64-v4", "skylake-avx512", 3, false},
-    {"zen5", "znver5", 4, false},
-    {"sapphirerapids", "sapphirerapids", 5, true},
+    {"x86-64", "x86-64", 1},
+    {"x86-64-v3", "haswell", 2},
+    {"x86-64-v4", "skylake-avx512", 3},
+    {"zen5", "znver5", 4},
+    {"sapphirerapids", "sapphirerapids", 5},
 };
 
 llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
@@ -60,7 +62,6 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   if (name == "native") {
     llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
     target.tuneCPU = llvm::sys::getHostCPUName().str();
-    target.amx = host.lookup("amx-bf16");
     for (llvm::ArrayRef<llvm::StringLiteral> level : levels)
       for (llvm::StringRef feature : level)
         if (host.lookup(feature))
@@ -73,7 +74,6 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
                                      name.str().c_str(),
                                      llvm::join(getNames(), ", ").c_str());
     target.tuneCPU = known->tuneCPU.str();
-    target.amx = known->amx;
     for (llvm::ArrayRef<llvm::StringLiteral> level :
          llvm::ArrayRef(levels).take_front(known->levelCount))
       for (llvm::StringRef feature : level)
@@ -111,5 +111,5 @@ bool TargetInfo::hasNativeFMA() const { return hasFeature("fma"); }
 bool TargetInfo::hasNativeContraction(Type elementType) const {
   if (elementType.isF32() || elementType.isF64())
     return true;
-  return elementType.isBF16() && (amx || hasFeature("avx512bf16"));
+  return elementType.isBF16() && hasFeature("avx512bf16");
 }

@@ -34,8 +34,8 @@ public:
   /// The CPU whose instruction costs the scheduler assumes.
   llvm::StringRef getTuneCPU() const { return tuneCPU; }
 
-  /// Features that generated code may use, sorted, by LLVM's names; what the
-  /// machine that runs the artifact must have.
+  /// Features that generated code and contraction libraries may use, sorted, by
+  /// LLVM's names; what the machine that runs the artifact must have.
   llvm::ArrayRef<std::string> getFeatures() const { return features; }
   bool hasFeature(llvm::StringRef feature) const;
 
@@ -58,14 +58,12 @@ public:
   /// fast as, those of f32 (f32 and f64 count as native everywhere).
   bool hasNativeContraction(mlir::Type elementType) const;
 
-  /// Whether the machine has bf16 tile products. Contraction libraries use
-  /// them; generated code does not, so they are not among the features.
-  bool hasAMX() const { return amx; }
+  /// Whether there are products of bf16 tiles.
+  bool hasAMX() const { return hasFeature("amx-bf16"); }
 
 private:
   std::string name, tuneCPU;
   llvm::SmallVector<std::string> features;
-  bool amx = false;
 };
 
 } // namespace mpc

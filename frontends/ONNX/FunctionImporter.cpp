@@ -181,6 +181,11 @@ int64_t FunctionImporter::getDropoutId(StringRef name) {
   return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
 }
 
+std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
+  auto it = dropoutIds.find(name);
+  return it == dropoutIds.end() ? std::nullopt : std::optional(it->second);
+}
+
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//

@@ -30,6 +30,20 @@ std::string mpc::onnx_frontend::getOpName(const proto::NodeProto &node) {
                         : (domain + "." + node.op_type()).str();
 }
 
+std::vector<StringRef>
+mpc::onnx_frontend::getReadValues(const proto::NodeProto &node) {
+  std::vector<StringRef> values;
+  for (const std::string &input : node.input())
+    if (!input.empty())
+      values.push_back(input);
+  if (node.op_type() != "Gradient")
+    return values;
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "y" && !attribute.s().empty())
+      values.push_back(attribute.s());
+  return values;
+}
+
 Expected<Graph> Graph::check(const Model &model,
                              ArrayRef<const proto::GraphProto *> parts) {
   Graph graph(model);
@@ -126,8 +140,8 @@ Error Graph::checkUses() const {
   for (const proto::NodeProto *node : nodes) {
     if (node->op_type().empty())
       report("node '" + getNodeName(*node) + "' has no op_type");
-    for (const std::string &input : node->input())
-      if (!input.empty() && !definitions.contains(input))
+    for (StringRef input : getReadValues(*node))
+      if (!definitions.contains(input))
         report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
                "): input '" + input + "' is never defined" +
                suggestName(input));
@@ -154,7 +168,7 @@ Error Graph::sortNodes() {
   std::vector<std::vector<unsigned>> users(nodes.size());
   std::vector<unsigned> pendingInputs(nodes.size());
   for (auto [index, node] : llvm::enumerate(nodes))
-    for (const std::string &input : node->input())
+    for (StringRef input : getReadValues(*node))
       if (const proto::NodeProto *producer = getProducer(input)) {
         users[indices[producer]].push_back(index);
         ++pendingInputs[index];
@@ -196,7 +210,7 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
   std::vector<unsigned> path;
   while (position.try_emplace(index, path.size()).second) {
     path.push_back(index);
-    for (const std::string &input : nodes[index]->input()) {
+    for (StringRef input : getReadValues(*nodes[index])) {
       const proto::NodeProto *producer = getProducer(input);
       if (producer && isPending(indices[producer])) {
         index = indices[producer];
@@ -226,7 +240,7 @@ Graph::getNodesFor(ArrayRef<StringRef> values) const {
     if (!isNeeded)
       continue;
     result.push_back(node);
-    for (const std::string &input : node->input())
+    for (StringRef input : getReadValues(*node))
       needed.insert(input);
   }
   std::reverse(result.begin(), result.end());

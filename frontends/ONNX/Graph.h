@@ -21,6 +21,10 @@ std::string getNodeName(const proto::NodeProto &node);
 /// "com.microsoft.ReluGrad", "Conv".
 std::string getOpName(const proto::NodeProto &node);
 
+/// The values a node reads: its inputs, and what a Gradient names in its
+/// attributes. Absent inputs are left out.
+std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
+
 class Graph {
 public:
   /// Checks the concatenation of `parts` (one graph, or an inference graph and

@@ -3,10 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
+#include "frontends/ONNX/Artifacts.h"
 #include "frontends/ONNX/Importer.h"
 #include "frontends/ONNX/Shapes.h"
+#include "frontends/ONNX/TrainingInfo.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -102,12 +105,25 @@ importForward(const Model &model, const ImportOptions &options) {
 // Entry points
 //===----------------------------------------------------------------------===//
 
+// A directory holds ONNX Runtime's training artifacts.
+static std::string getModelPath(StringRef path) {
+  if (!llvm::sys::fs::is_directory(path))
+    return path.str();
+  llvm::SmallString<128> file = path;
+  llvm::sys::path::append(file, "training_model.onnx");
+  return file.str().str();
+}
+
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(StringRef path, const ImportOptions &options,
                                 MLIRContext *context) {
-  auto model = Model::read(path, context);
+  auto model = Model::read(getModelPath(path), context);
   if (!model)
     return model.takeError();
+  if (isTrainingArtifact(**model))
+    return importArtifacts(**model, options);
+  if ((*model)->getProto().training_info_size() != 0)
+    return importTrainingInfo(**model, options);
   return importForward(**model, options);
 }
 

@@ -41,6 +41,7 @@ static LogicalResult importAdd(NodeImporter &node) {
     if (!constant || constant->isFloat() || constant->getNumElements() != 1 ||
         constant->getInteger(0) != 1)
       continue;
+    node.setPhase("optimizer");
     if (auto op = node.create<IncrementOp>({node.operand(1 - one)}))
       return node.define(0, op.getOutput());
     return failure();

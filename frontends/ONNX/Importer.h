@@ -53,7 +53,8 @@ private:
   const ImportOptions &options;
   mlir::MLIRContext *context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::StringMap<VariableOp> variables;
+  /// By ONNX name, and mpc's own by theirs.
+  llvm::StringMap<VariableOp> variables, counters;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
 };
@@ -119,6 +120,8 @@ public:
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
   int64_t getDropoutId(llvm::StringRef name);
+  /// The same for one that exists.
+  std::optional<int64_t> findDropoutId(llvm::StringRef name) const;
 
   /// Phases by node: "loss", "backward"; absent: forward.
   llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
@@ -363,7 +366,7 @@ llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
-llvm::ArrayRef<OpEntry> getOptimizerOps();
+llvm::ArrayRef<OpEntry> getTrainingOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();

@@ -63,17 +63,17 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   std::string symbol = getVariableName(name);
   variable = declare(*module, symbol, role, type,
                      init ? init->toAttribute(symbol) : ElementsAttr(),
-                     variables.size() - 1);
+                     variables.size() + counters.size() - 1);
   return variable;
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {
   // Not an ONNX value: its reserved name stays as it is.
-  VariableOp &variable = variables[name];
+  VariableOp &variable = counters[name];
   if (!variable)
     variable = declare(*module, name, "counter",
                        RankedTensorType::get({}, IntegerType::get(context, 64)),
-                       ElementsAttr(), variables.size() - 1);
+                       ElementsAttr(), variables.size() + counters.size() - 1);
   return variable;
 }
 

@@ -11,7 +11,7 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   for (ArrayRef<OpEntry> family :
        {getElementwiseOps(), getShapeOps(), getContractionOps(),
         getNormalizationOps(), getLossOps(), getGradientOps(),
-        getOptimizerOps()})
+        getTrainingOps()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

@@ -109,8 +109,8 @@ void ColumnEmitter::reduceLevel(Scopes &scopes, unsigned level) {
       SmallVector<Value> parts;
       for (int64_t row = 0; row < rows; ++row)
         parts.push_back(sums[(position * rows + row) * vectors + vector]);
-      fragments.setReduction(scope, reduction,
-                             accumulator.finish(accumulator.combine(parts)));
+      fragments.setValue(scope, reduction,
+                         accumulator.finish(accumulator.combine(parts)));
     }
   }
 }

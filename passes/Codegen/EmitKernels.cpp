@@ -42,6 +42,16 @@ Type codegen::getStorageType(Type elementType) {
   return elementType;
 }
 
+Value KernelContext::getBuffer(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return buffers[argument.getArgNumber()];
+  for (OpOperand &use : value.getUses())
+    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return buffers[value.getParentBlock()->getNumArguments() +
+                     use.getOperandNumber()];
+  return nullptr;
+}
+
 FloatType KernelContext::getComputeType(Operation *op) {
   auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
   Builder b(op->getContext());
@@ -110,10 +120,11 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   case KernelKind::ColumnReduce:
     return emitColumnReduce(context);
   case KernelKind::Contraction:
+    return emitContraction(context);
   case KernelKind::Window:
+    return emitWindow(context);
   case KernelKind::Movement:
-    return context.kernel.emitOpError("of kind '")
-           << stringifyKernelKind(kind) << "' cannot be generated yet";
+    return emitMovement(context);
   case KernelKind::Epilogue:
     return emitEpilogue(context);
   }

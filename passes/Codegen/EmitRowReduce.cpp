@@ -151,7 +151,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
       Value lanes = accumulator.combine(all.slice(first, own.vectors));
       total = accumulator.combine(accumulator.combineLanes(lanes), total);
     }
-    fragments.setReduction(scope, own.reduction, accumulator.finish(total));
+    fragments.setValue(scope, own.reduction, accumulator.finish(total));
     first += own.vectors + 1;
   }
 }

@@ -190,7 +190,8 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
   }
   for (unsigned number : needed.set_bits()) {
     const Node &node = nodes[number];
-    bool ready = !node.isReduction() && !(node.dimensions & ~scope.known) &&
+    bool ready = !node.isReduction() && !node.isContraction() &&
+                 !(node.dimensions & ~scope.known) &&
                  llvm::all_of(node.operands, [&](NodeResult operand) {
                    return !scope.values[operand.node].empty();
                  });
@@ -210,8 +211,7 @@ Value FragmentEmitter::getReductionInput(const Scope &scope,
                     KernelContext::getComputeType(node.op));
 }
 
-void FragmentEmitter::setReduction(Scope &scope, unsigned reduction,
-                                   Value value) {
+void FragmentEmitter::setValue(Scope &scope, unsigned reduction, Value value) {
   Operation *op = body.getNodes()[reduction].op;
   scope.values[reduction].assign({round(
       value,

@@ -50,8 +50,9 @@ public:
   /// Float operand 0 of a reduction, in the type it accumulates in.
   mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
 
-  /// Records the finished value of a reduction, given in its compute type.
-  void setReduction(Scope &scope, unsigned reduction, mlir::Value value);
+  /// Records the finished value of a reduction or contraction, given in its
+  /// compute type.
+  void setValue(Scope &scope, unsigned node, mlir::Value value);
 
   /// For epilogues: argument 0 is read at this base plus the column.
   void setTileBase(mlir::Value base) { tileBase = base; }

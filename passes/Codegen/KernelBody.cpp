@@ -13,7 +13,13 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+static bool isContraction(Operation *op) {
+  auto role = dyn_cast<RegionOpInterface>(op);
+  return role && role.getRegionRole() == RegionRole::Contraction;
+}
+
 bool Node::isReduction() const { return op && getReducedAxes(op).has_value(); }
+bool Node::isContraction() const { return op && ::isContraction(op); }
 
 //===----------------------------------------------------------------------===//
 // Places
@@ -163,7 +169,9 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
     output.argument = kernel.getNumArguments() + returned.getOperandNumber();
     outputs.push_back(output);
   }
-  for (Operation &op : llvm::reverse(block.without_terminator()))
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (isContraction(&op))
+      continue;
     for (const Place &place : demand.getAny(&op))
       for (OpOperand &operand : op.getOpOperands()) {
         FailureOr<Place> source = operandPlace(operand, place, space);
@@ -171,6 +179,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
           return failure();
         demand.add(operand.get(), *source);
       }
+  }
 
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
@@ -184,7 +193,10 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
       Node node;
       node.op = &op;
       node.place = place;
-      for (OpOperand &operand : op.getOpOperands())
+      MutableArrayRef<OpOperand> operands = op.getOpOperands();
+      if (node.isContraction())
+        operands = {};
+      for (OpOperand &operand : operands)
         node.operands.push_back(findNode(nodes, operand.get(),
                                          *operandPlace(operand, place, space)));
       nodes.push_back(node);
@@ -280,7 +292,7 @@ void KernelBody::findDependencies(bool hasTile) {
   for (Node &node : nodes) {
     if (node.strides)
       node.dimensions = nonZero(*node.strides);
-    if (hasTile && !node.op && node.argument == 0)
+    if (node.isContraction() || (hasTile && !node.op && node.argument == 0))
       node.dimensions = (uint64_t(1) << dimensions.size()) - 1;
     for (NodeResult operand : node.operands) {
       node.dimensions |= nodes[operand.node].dimensions;

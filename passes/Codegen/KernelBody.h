@@ -48,6 +48,8 @@ struct Node {
   unsigned level = 0;
 
   bool isReduction() const;
+  /// A contraction, whose sums the loop nest provides: it has no operands here.
+  bool isContraction() const;
 };
 
 /// A returned value and the buffer it goes to.

@@ -28,6 +28,10 @@ struct KernelContext {
   /// Bits of the target's vectors.
   unsigned vectorBits = 128;
 
+  /// The buffer an argument is read from or a value is returned in; null for a
+  /// value that is neither.
+  mlir::Value getBuffer(mlir::Value value) const;
+
   /// The type float formulas of `op` are computed in: f64 where any operand or
   /// result is f64, else f32.
   static mlir::FloatType getComputeType(mlir::Operation *op);

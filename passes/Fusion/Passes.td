@@ -10,6 +10,36 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
+def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
+  let summary = "activations into NHWC";
+  let description = [{
+    Gives every convolution, pooling and BatchNormalization the layout NHWC and
+    moves the transposes this takes to where the order of elements shows:
+    flattening, inputs and outputs. Dropout, whose mask depends on an element's
+    place, stays in the layout it has.
+
+    Before (test/passes/Fusion/convert-layout.mlir):
+
+    ```mlir
+    %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+        dilations = array<i64: 1, 1>}
+        : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x8x8xf32>
+    %y = mpc.relu %0 : (tensor<2x6x8x8xf32>) -> tensor<2x6x8x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x4x8x8xf32>) -> tensor<2x8x8x4xf32>
+    %1 = mpc.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+        dilations = array<i64: 1, 1>, layout = "NHWC"}
+        : (tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x8x8x6xf32>
+    %2 = mpc.relu %1 : (tensor<2x8x8x6xf32>) -> tensor<2x8x8x6xf32>
+    %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
+    ```
+  }];
+}
+
 def DecomposePass : FusionPass<"mpc-decompose"> {
   let summary = "composite ops into elementwise ops and reductions";
   let description = [{
@@ -96,6 +126,18 @@ def FormRegionsPass : FusionPass<"mpc-form-regions"> {
     name, unique in the module, and is located at the nodes it holds.
 
     See test/passes/Fusion/form-regions.mlir.
+  }];
+}
+
+def VerifyFusionPass : FusionPass<"mpc-verify-fusion"> {
+  let summary = "check that the Fusion stage left nothing but kernels";
+  let description = [{
+    Fails unless a function holds only regions, reshapes and constants; every
+    region holds one kernel of its kind; contractions are matrix products or
+    convolutions in NHWC without a bias; reductions keep their axes, which lie
+    together. Codegen relies on each of these.
+
+    See test/passes/Fusion/verify-fusion-errors.mlir.
   }];
 }
 

@@ -10,7 +10,7 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_CONVERTFLOATTYPEPASS
+#define GEN_PASS_DEF_CONVERTFLOATTYPE
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -18,8 +18,8 @@ using namespace mlir;
 
 namespace {
 struct ConvertFloatTypePass
-    : mpc::impl::ConvertFloatTypePassBase<ConvertFloatTypePass> {
-  using ConvertFloatTypePassBase::ConvertFloatTypePassBase;
+    : mpc::impl::ConvertFloatTypeBase<ConvertFloatTypePass> {
+  using ConvertFloatTypeBase::ConvertFloatTypeBase;
   void runOnOperation() override;
 };
 } // namespace

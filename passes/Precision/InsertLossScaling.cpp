@@ -16,7 +16,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_INSERTLOSSSCALINGPASS
+#define GEN_PASS_DEF_INSERTLOSSSCALING
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -31,8 +31,8 @@ static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 namespace {
 struct InsertLossScalingPass
-    : mpc::impl::InsertLossScalingPassBase<InsertLossScalingPass> {
-  using InsertLossScalingPassBase::InsertLossScalingPassBase;
+    : mpc::impl::InsertLossScalingBase<InsertLossScalingPass> {
+  using InsertLossScalingBase::InsertLossScalingBase;
   void runOnOperation() override;
 
 private:
@@ -144,11 +144,10 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
 }
 
 // Whether a scaled value must not reach `use` as it is.
-static bool mustUnscale(FunctionOpInterface function, bool updates,
-                        OpOperand &use) {
+static bool mustUnscale(FunctionOpInterface function, OpOperand &use) {
   if (use.getOwner() == getReturn(function))
     return !mayReturnScaled(function, use.getOperandNumber());
-  return updates && belongsToUpdate(use.getOwner());
+  return belongsToUpdate(use.getOwner());
 }
 
 // Unscales every gradient where it enters the update, once however many ops
@@ -156,11 +155,10 @@ static bool mustUnscale(FunctionOpInterface function, bool updates,
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
-  bool updates = updatesParameters(function);
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
-      if (scaled.contains(use.get()) && mustUnscale(function, updates, use))
+      if (scaled.contains(use.get()) && mustUnscale(function, use))
         uses[use.get()].push_back(&use);
   });
   SmallVector<Value> gradients;
@@ -186,6 +184,12 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 //===----------------------------------------------------------------------===//
 // The update
 //===----------------------------------------------------------------------===//
+
+static bool hasOptimizer(FunctionOpInterface function) {
+  return function
+      ->walk([](OptimizerOpInterface) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
 
 // Whether a counter counts forward passes rather than updates.
 static bool countsMicroSteps(IncrementOp op) {
@@ -250,7 +254,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   if (kind == Kind::None)
     return success();
   SmallVector<Value> gradients = unscaleGradients(function);
-  if (!updatesParameters(function))
+  if (!hasOptimizer(function))
     return success();
   if (gradients.empty())
     return withExitCode(function->emitError(), ExitCode::Unsupported)

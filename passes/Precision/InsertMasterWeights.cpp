@@ -13,7 +13,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_INSERTMASTERWEIGHTSPASS
+#define GEN_PASS_DEF_INSERTMASTERWEIGHTS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -26,8 +26,8 @@ static constexpr llvm::StringLiteral kLowSuffix = ".low";
 
 namespace {
 struct InsertMasterWeightsPass
-    : mpc::impl::InsertMasterWeightsPassBase<InsertMasterWeightsPass> {
-  using InsertMasterWeightsPassBase::InsertMasterWeightsPassBase;
+    : mpc::impl::InsertMasterWeightsBase<InsertMasterWeightsPass> {
+  using InsertMasterWeightsBase::InsertMasterWeightsBase;
   void runOnOperation() override;
 
 private:

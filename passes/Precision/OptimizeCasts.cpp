@@ -2,7 +2,6 @@
 // value is rounded: a cast that loses digits is observable.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/RegionAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 
@@ -12,7 +11,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_OPTIMIZECASTSPASS
+#define GEN_PASS_DEF_OPTIMIZECASTS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -21,8 +20,8 @@ using namespace mpc;
 using namespace mpc::amp;
 
 namespace {
-struct OptimizeCastsPass : mpc::impl::OptimizeCastsPassBase<OptimizeCastsPass> {
-  using OptimizeCastsPassBase::OptimizeCastsPassBase;
+struct OptimizeCastsPass : mpc::impl::OptimizeCastsBase<OptimizeCastsPass> {
+  using OptimizeCastsBase::OptimizeCastsBase;
   void runOnOperation() override;
 };
 } // namespace
@@ -138,28 +137,16 @@ static void shareCasts(FunctionOpInterface function) {
   }
 }
 
-// Brings the counts in the record of `op` up to date with the IR. A cast that
-// shares its kernel with another op is done in registers.
-static void recountCasts(Operation *op, const RegionAnalysis &regions) {
+// Brings the counts in the record of `op` up to date with the IR.
+static void recountCasts(Operation *op) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)
     return;
-  auto isFused = [&](Operation *cast) {
-    const KernelRegion *region = regions.getRegion(cast);
-    return region && region->ops.size() > 1;
-  };
-  int64_t in = 0, out = 0, fused = 0;
-  for (Value operand : op->getOperands())
-    if (auto cast = operand.getDefiningOp<amp::CastOp>()) {
-      ++in;
-      fused += isFused(cast);
-    }
-  for (Operation *user : op->getUsers())
-    if (isa<amp::CastOp>(user)) {
-      ++out;
-      fused += isFused(user);
-    }
-  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
+  int64_t in = llvm::count_if(op->getOperands(), [](Value value) {
+    return value.getDefiningOp<amp::CastOp>();
+  });
+  int64_t out = llvm::count_if(op->getUsers(), llvm::IsaPred<amp::CastOp>);
+  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out));
 }
 
 void OptimizeCastsPass::runOnOperation() {
@@ -171,7 +158,6 @@ void OptimizeCastsPass::runOnOperation() {
     if (failed(applyPatternsGreedily(function, frozen)))
       return signalPassFailure();
     shareCasts(function);
-    RegionAnalysis regions(function.getFunctionBody().front());
-    function->walk([&](Operation *op) { recountCasts(op, regions); });
+    function->walk(recountCasts);
   }
 }

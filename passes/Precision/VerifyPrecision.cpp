@@ -11,7 +11,7 @@
 #include "mlir/IR/TypeUtilities.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_VERIFYPRECISIONPASS
+#define GEN_PASS_DEF_VERIFYPRECISION
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -21,8 +21,8 @@ using namespace mpc::amp;
 
 namespace {
 struct VerifyPrecisionPass
-    : mpc::impl::VerifyPrecisionPassBase<VerifyPrecisionPass> {
-  using VerifyPrecisionPassBase::VerifyPrecisionPassBase;
+    : mpc::impl::VerifyPrecisionBase<VerifyPrecisionPass> {
+  using VerifyPrecisionBase::VerifyPrecisionBase;
   void runOnOperation() override;
 
 private:
@@ -152,7 +152,6 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
   if (!scales)
     scaled.clear();
-  bool updates = updatesParameters(function);
   for (Operation &op : function.getFunctionBody().front()) {
     if (!scales && isa<ScaleLossOp, UnscaleOp>(op))
       report(&op) << "scales in a module whose loss scale is none";
@@ -162,7 +161,7 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
     if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
       if (scales && optimizer.getApplyOperand().empty())
         report(&op) << "expected a condition, since gradients can overflow";
-    if (!updates || !belongsToUpdate(&op) || unscale)
+    if (!belongsToUpdate(&op) || unscale || isa<AllFiniteOp>(op))
       continue;
     for (Value operand : op.getOperands())
       if (scaled.contains(operand))

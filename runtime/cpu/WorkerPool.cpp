@@ -14,6 +14,23 @@ namespace mpc::runtime {
 /// process on the core would notice.
 static constexpr std::chrono::microseconds kSpinTime{15};
 
+/// Round to nearest, no traps, subnormals kept.
+static constexpr unsigned kDefaultMXCSR = 0x1f80;
+
+namespace {
+
+/// The default floating-point mode while this lives.
+class DefaultFloatingPoint {
+public:
+  DefaultFloatingPoint() : previous(_mm_getcsr()) { _mm_setcsr(kDefaultMXCSR); }
+  ~DefaultFloatingPoint() { _mm_setcsr(previous); }
+
+private:
+  unsigned previous;
+};
+
+} // namespace
+
 static int usableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -49,6 +66,7 @@ void WorkerPool::claimSlices(int worker) {
 }
 
 void WorkerPool::run(int64_t slices, Task newTask) {
+  DefaultFloatingPoint mode;
   if (slices <= 1 || workers.empty()) {
     for (int64_t slice = 0; slice < slices; ++slice)
       newTask.call(newTask.context, slice, 0);
@@ -66,21 +84,38 @@ void WorkerPool::run(int64_t slices, Task newTask) {
   }
   claimSlices(0);
   open = false;
-  while (inside != 0)
-    _mm_pause();
+  awaitWorkers();
+}
+
+/// Spins until `done` holds; false where that took too long.
+template <typename Done>
+static bool spinUntil(Done done) {
+  auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done())
+        return true;
+      _mm_pause();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return false;
+}
+
+/// Returns when no worker is in the loop any more. The last one may be waiting
+/// for the very core the caller runs on, so the caller sleeps after a while.
+void WorkerPool::awaitWorkers() {
+  if (spinUntil([&] { return inside == 0; }))
+    return;
+  std::unique_lock<std::mutex> lock(sleepMutex);
+  callerSleeps = true;
+  wakeCaller.wait(lock, [&] { return inside == 0; });
+  callerSleeps = false;
 }
 
 /// Returns when the number of loops started is no longer `seen`.
 void WorkerPool::awaitLoop(uint64_t seen) {
-  auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-  do {
-    for (int i = 0; i < 64; ++i) {
-      if (loopCount.load(std::memory_order_acquire) != seen)
-        return;
-      _mm_pause();
-    }
-  } while (std::chrono::steady_clock::now() < deadline);
-
+  if (spinUntil([&] { return loopCount != seen; }))
+    return;
   std::unique_lock<std::mutex> lock(sleepMutex);
   ++sleepers;
   wake.wait(lock, [&] { return loopCount != seen; });
@@ -88,6 +123,7 @@ void WorkerPool::awaitLoop(uint64_t seen) {
 }
 
 void WorkerPool::workerMain(int worker) {
+  DefaultFloatingPoint mode; // a new thread inherits its creator's
   uint64_t seen = 0;
   for (;;) {
     awaitLoop(seen);
@@ -97,7 +133,10 @@ void WorkerPool::workerMain(int worker) {
     ++inside;
     if (open)
       claimSlices(worker);
-    --inside;
+    if (--inside == 0 && callerSleeps) {
+      std::lock_guard<std::mutex> lock(sleepMutex);
+      wakeCaller.notify_one();
+    }
   }
 }
 

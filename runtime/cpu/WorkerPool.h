@@ -3,13 +3,13 @@
 //
 // Slices are handed out by an atomic counter. Which thread runs a slice varies;
 // what a slice computes must not depend on it, and then results have the same
-// bits on any number of threads. A worker that runs out of loops spins for a
-// few microseconds, because the next step of a plan usually follows at once,
-// then sleeps.
+// bits on any number of threads. Whoever waits spins for a few microseconds,
+// because the next step of a plan usually follows at once, then sleeps.
 //
-// Floating point runs in IEEE's default mode on every thread: subnormals are
-// neither flushed nor read as zero, so that a result does not depend on what
-// else the process did to the control register.
+// Loops run in IEEE's default floating-point mode on every thread, whatever
+// mode the calling thread is in: results do not depend on what else a process
+// does. Subnormals are kept (only the CPU's bf16 instructions flush them,
+// always).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_WORKERPOOL_H
@@ -57,6 +57,7 @@ private:
   void workerMain(int worker);
   void claimSlices(int worker);
   void awaitLoop(uint64_t seen);
+  void awaitWorkers();
 
   std::vector<std::thread> workers;
 
@@ -74,9 +75,12 @@ private:
   std::atomic<bool> open{false};
   std::atomic<bool> stopping{false};
 
+  // Who sleeps says so before looking once more at what it waits for, under the
+  // lock; who changes that looks for sleepers afterwards.
   std::atomic<int> sleepers{0};
+  std::atomic<bool> callerSleeps{false};
   std::mutex sleepMutex;
-  std::condition_variable wake;
+  std::condition_variable wake, wakeCaller;
 };
 
 } // namespace mpc::runtime

@@ -1,61 +1,28 @@
-// Writing, finding and verifying checkpoints.
+// The directory of checkpoints, and whether one fits a run.
 //
-// Reading is in two parts, and only the second touches the model: first the
+// Restoring is in two parts, and only the second touches the model: first the
 // files must be what was written (else an older checkpoint may serve), then
 // what was written must fit this run (else nobody may guess).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Checkpoint.h"
 
-#include "runtime/train/MappedFile.h"
-#include "runtime/train/SafeTensors.h"
+#include "runtime/train/CheckpointFiles.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <xxhash.h>
 
 namespace mpc::runtime::train {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
-static constexpr int64_t kFormat = 1;
-static constexpr char kStateFile[] = "state.safetensors";
-static constexpr char kTrainFile[] = "train.json";
 static constexpr std::string_view kPrefix = "step-";
 static constexpr std::string_view kUnfinished = ".tmp";
 
-static Status damaged(const std::string &path, const std::string &what) {
-  return Status(StatusCode::Checkpoint, path + ": " + what);
-}
-
-static std::string hex(uint64_t digest) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx",
-                static_cast<unsigned long long>(digest));
-  return text;
-}
-
-static std::string digestOf(const void *bytes, size_t size) {
-  return hex(XXH3_64bits(bytes, size));
-}
-
 static bool isSaved(const Port &state) { return state.role != "derived"; }
 
-static std::string_view bytesOf(const Array &array) {
-  return {reinterpret_cast<const char *>(array.data), size_t(array.bytes())};
-}
-
-/// "16x1x3x3 f32".
-static std::string formOf(const Shape &shape, std::string_view type) {
-  return toString(shape) + " " + std::string(type);
-}
-
 //===----------------------------------------------------------------------===//
-// Writing
+// Saving
 //===----------------------------------------------------------------------===//
 
 static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
@@ -78,67 +45,27 @@ static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
   return arrays;
 }
 
-static json toJSON(const Progress &progress) {
-  return {
-      {"step", progress.step},       {"micro_step", progress.microStep},
-      {"samples", progress.samples}, {"skipped", progress.skipped},
-      {"epoch", progress.epoch},     {"step_in_epoch", progress.stepInEpoch}};
-}
-
-/// train.json: the document's own digest is over its compact form without the
-/// digest, keys sorted.
-static std::string sealed(json document) {
-  const std::string content = document.dump();
-  document["digest"] = digestOf(content.data(), content.size());
-  return document.dump(2) + "\n";
-}
-
 Status CheckpointStore::save(Trainee &model, const Progress &progress,
                              const RunIdentity &identity, int64_t keep) {
   StatusOr<std::vector<Array>> arrays = snapshot(model);
   if (!arrays.ok())
     return arrays.status();
-  StatusOr<SafeTensorsLayout> layout =
-      layOutSafeTensors(*arrays, {{"format", "mpc"}});
-  if (!layout.ok())
-    return layout.status();
-
-  std::vector<std::string_view> chunks{layout->header};
-  json tensors = json::object();
-  for (const Array *array : layout->order) {
-    chunks.push_back(bytesOf(*array));
-    tensors[array->name] = digestOf(array->data, size_t(array->bytes()));
-  }
-  XXH3_state_t *state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  uint64_t total = 0;
-  for (std::string_view chunk : chunks) {
-    XXH3_64bits_update(state, chunk.data(), chunk.size());
-    total += chunk.size();
-  }
-  const std::string stateDigest = hex(XXH3_64bits_digest(state));
-  XXH3_freeState(state);
-  const std::string train = sealed({{"format", kFormat},
-                                    {"progress", toJSON(progress)},
-                                    {"run", identity},
-                                    {"state", stateDigest},
-                                    {"tensors", tensors}});
-
-  if (Status status = requireSpace(directory, total + total / 5); !status.ok())
+  const CheckpointContents contents{progress, identity, std::move(*arrays)};
+  StatusOr<std::unique_ptr<CheckpointImage>> image =
+      makeCheckpointImage(contents);
+  if (!image.ok())
+    return image.status();
+  const uint64_t bytes = (*image)->stateBytes;
+  if (Status status = requireSpace(directory, bytes + bytes / 5); !status.ok())
     return status;
+
   const std::string path = pathOf(progress.step);
   const std::string unfinished = path + std::string(kUnfinished);
-  std::error_code error;
-  fs::create_directory(unfinished, error);
-  if (error)
-    return Status(StatusCode::IO,
-                  unfinished + ": cannot create: " + error.message());
-  Status status = createFile(unfinished + "/" + kStateFile, chunks);
+  Status status = makeDirectories(unfinished);
   if (status.ok())
-    status = createFile(unfinished + "/" + kTrainFile, {train});
-  if (status.ok())
-    status = syncDirectory(unfinished);
+    status = writeCheckpointFiles(unfinished, **image);
   // Of the same name there can only be one that was found damaged on resume.
+  std::error_code error;
   if (status.ok() && fs::exists(path, error))
     status = removeDirectory(path);
   if (status.ok())
@@ -241,123 +168,17 @@ StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
 }
 
 //===----------------------------------------------------------------------===//
-// Reading: are the files what was written?
+// Restoring
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct Contents {
-  Progress progress;
-  RunIdentity identity;
-  std::vector<Array> arrays;
-};
-} // namespace
-
-/// The sealed document, with every field that is read later present and of the
-/// right kind.
-static StatusOr<json> openTrainFile(const std::string &path) {
-  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
-  if (!file.ok())
-    return damaged(path, "missing or unreadable: " + file.status().message());
-  const std::string_view text = (*file)->text();
-  json document = json::parse(text.begin(), text.end(), nullptr,
-                              /*allow_exceptions=*/false);
-  if (!document.is_object() || !document.contains("digest"))
-    return damaged(path, "corrupt or truncated");
-  const json digest = document["digest"];
-  document.erase("digest");
-  const std::string content =
-      document.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (digest != digestOf(content.data(), content.size()))
-    return damaged(path, "corrupt: its digest does not match");
-  if (document.value("format", json()) != kFormat)
-    return damaged(path, "written in format " +
-                             document.value("format", json()).dump() +
-                             ", this version reads " + std::to_string(kFormat));
-  const bool complete = document.value("progress", json()).is_object() &&
-                        document.value("run", json()).is_object() &&
-                        document.value("state", json()).is_string() &&
-                        document.value("tensors", json()).is_object();
-  return complete ? StatusOr<json>(std::move(document))
-                  : damaged(path, "lacks a field");
+/// "16x1x3x3 f32".
+static std::string formOf(const Shape &shape, std::string_view type) {
+  return toString(shape) + " " + std::string(type);
 }
-
-static StatusOr<Progress> toProgress(const json &fields,
-                                     const std::string &path) {
-  Progress progress;
-  const std::pair<const char *, int64_t *> members[] = {
-      {"step", &progress.step},       {"micro_step", &progress.microStep},
-      {"samples", &progress.samples}, {"skipped", &progress.skipped},
-      {"epoch", &progress.epoch},     {"step_in_epoch", &progress.stepInEpoch},
-  };
-  for (const auto &[name, value] : members) {
-    const auto field = fields.find(name);
-    // Far above any count, and safe to do arithmetic with.
-    constexpr uint64_t kLimit = uint64_t(1) << 53;
-    if (field == fields.end() || !field->is_number_unsigned() ||
-        field->get<uint64_t>() > kLimit)
-      return damaged(path, std::string("has no valid '") + name + "'");
-    *value = field->get<int64_t>();
-  }
-  return progress;
-}
-
-/// Names the first tensor whose bytes are not those that were written.
-static Status checkTensors(const std::vector<Array> &arrays,
-                           const json &digests, const std::string &path) {
-  for (const Array &array : arrays) {
-    const auto digest = digests.find(array.name);
-    if (digest == digests.end() ||
-        *digest != digestOf(array.data, size_t(array.bytes())))
-      return damaged(path, "tensor '" + array.name +
-                               "' is corrupt: its digest does not match");
-  }
-  if (arrays.size() != digests.size())
-    return damaged(path, "has " + std::to_string(arrays.size()) + " tensors, " +
-                             std::to_string(digests.size()) + " were written");
-  return Status();
-}
-
-static StatusOr<Contents> readContents(const std::string &directory) {
-  const std::string trainPath = directory + "/" + kTrainFile;
-  const std::string statePath = directory + "/" + kStateFile;
-  StatusOr<json> document = openTrainFile(trainPath);
-  if (!document.ok())
-    return document.status();
-  StatusOr<Progress> progress = toProgress((*document)["progress"], trainPath);
-  if (!progress.ok())
-    return progress.status();
-  Contents contents;
-  contents.progress = *progress;
-  for (const auto &[key, value] : (*document)["run"].items())
-    if (value.is_string())
-      contents.identity[key] = value.get<std::string>();
-
-  StatusOr<std::shared_ptr<const MappedFile>> file =
-      MappedFile::open(statePath);
-  if (!file.ok())
-    return damaged(statePath,
-                   "missing or unreadable: " + file.status().message());
-  const MappedFile &state = **file;
-  StatusOr<std::vector<Array>> arrays =
-      parseSafeTensors(state.data(), state.size(), *file, statePath);
-  if (!arrays.ok())
-    return Status(StatusCode::Checkpoint, arrays.status().message());
-  if (Status status = checkTensors(*arrays, (*document)["tensors"], statePath);
-      !status.ok())
-    return status;
-  if ((*document)["state"] != digestOf(state.data(), state.size()))
-    return damaged(statePath, "corrupt: its digest does not match");
-  contents.arrays = std::move(*arrays);
-  return contents;
-}
-
-//===----------------------------------------------------------------------===//
-// Reading: does it fit this run?
-//===----------------------------------------------------------------------===//
 
 /// How the checkpoint's tensors differ from the model's state, one after
 /// another; empty where they do not.
-static std::string tensorDifferences(const Contents &contents,
+static std::string tensorDifferences(const CheckpointContents &contents,
                                      const TraineeInfo &info) {
   std::vector<std::string> differences;
   size_t expected = 0;
@@ -393,8 +214,9 @@ static std::string tensorDifferences(const Contents &contents,
   return text;
 }
 
-static Status checkFit(const Contents &contents, const TraineeInfo &info,
-                       const RunIdentity &identity, const std::string &path) {
+static Status checkFit(const CheckpointContents &contents,
+                       const TraineeInfo &info, const RunIdentity &identity,
+                       const std::string &path) {
   std::string problem;
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
@@ -410,10 +232,11 @@ static Status checkFit(const Contents &contents, const TraineeInfo &info,
     problem += (problem.empty() ? "" : "; ") + ("tensors: " + tensors);
   if (problem.empty())
     return Status();
-  return damaged(path, "checkpoint of another run: " + problem);
+  return Status(StatusCode::Checkpoint,
+                path + ": checkpoint of another run: " + problem);
 }
 
-static Status apply(const Contents &contents, Trainee &model) {
+static Status apply(const CheckpointContents &contents, Trainee &model) {
   for (const Array &array : contents.arrays) {
     StatusOr<Tensor> tensor = toTensor(array);
     Status status =
@@ -426,7 +249,7 @@ static Status apply(const Contents &contents, Trainee &model) {
 
 StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,
                                      const RunIdentity &identity) {
-  StatusOr<Contents> contents = readContents(path);
+  StatusOr<CheckpointContents> contents = readCheckpointFiles(path);
   if (!contents.ok())
     return contents.status();
   if (Status status = checkFit(*contents, model.info(), identity, path);
@@ -445,7 +268,7 @@ StatusOr<std::optional<Progress>> CheckpointStore::restoreNewest(
     return steps.status();
   Status last;
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
-    StatusOr<Contents> contents = readContents(pathOf(*step));
+    StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
     if (!contents.ok()) {
       last = contents.status();
       note(last.message() + "; trying the checkpoint before it");

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -36,6 +37,7 @@ public:
 private:
   Status prepare();
   Status planSteps();
+  Status checkDirectory() const;
   Status resume();
   Status openMetrics();
   Status train();
@@ -120,11 +122,33 @@ RunIdentity TrainingRun::identity() const {
            options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
 }
 
+/// A run prunes its directory, so it takes none that has another's checkpoints.
+Status TrainingRun::checkDirectory() const {
+  if (!checkpoints || options.resume == "auto")
+    return Status();
+  const std::filesystem::path resumed(options.resume);
+  std::error_code ignored;
+  if (!resumed.empty() && std::filesystem::equivalent(
+                              resumed / "..", options.checkpointDir, ignored))
+    return Status();
+  StatusOr<std::vector<int64_t>> steps = checkpoints->list();
+  if (!steps.ok())
+    return steps.status();
+  if (steps->empty())
+    return Status();
+  return Status(StatusCode::Usage,
+                options.checkpointDir +
+                    ": has checkpoints of an earlier run; continue it with "
+                    "--resume auto or choose another directory");
+}
+
 Status TrainingRun::resume() {
   const bool automatic = options.resume == "auto";
   if (automatic && !checkpoints)
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
+  if (Status status = checkDirectory(); !status.ok())
+    return status;
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
@@ -141,18 +165,9 @@ Status TrainingRun::resume() {
       observer.note("no checkpoint to resume from in " + options.checkpointDir +
                     "; starting anew");
     progress = restored->value_or(Progress());
-  } else if (checkpoints) {
-    StatusOr<std::vector<int64_t>> steps = checkpoints->list();
-    if (!steps.ok())
-      return steps.status();
-    if (!steps->empty())
-      return Status(StatusCode::Usage,
-                    options.checkpointDir +
-                        ": has checkpoints of an earlier run; continue it "
-                        "with --resume auto or choose another directory");
   }
-  if (progress.epoch * stepsPerEpoch + progress.stepInEpoch != progress.step ||
-      progress.stepInEpoch >= stepsPerEpoch)
+  if (progress.step / stepsPerEpoch != progress.epoch ||
+      progress.step % stepsPerEpoch != progress.stepInEpoch)
     return Status(StatusCode::Checkpoint,
                   "the checkpoint's position, step " +
                       std::to_string(progress.stepInEpoch) + " of epoch " +
@@ -392,6 +407,11 @@ Status TrainingRun::evaluateNow() {
 void TrainingRun::save() {
   if (!checkpoints || lastSaved == progress.step || progress.step == 0)
     return;
+  // Weights that a non-finite update may have reached replace no good ones.
+  if (nonfiniteInARow > 0) {
+    observer.note("checkpoint not saved: the loss is not finite");
+    return;
+  }
   Status status =
       checkpoints->save(model, progress, identity(), options.keepCheckpoints);
   if (!status.ok()) {

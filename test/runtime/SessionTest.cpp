@@ -11,6 +11,12 @@
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
+/// Under AddressSanitizer too, memory that cannot be had is null and not the
+/// end of the process.
+extern "C" const char *__asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
 namespace {
 
 /// A trainee of two parameters: `step` updates them by a gradient where that is

@@ -34,36 +34,34 @@ def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   I32EnumAttrCase<"Mode", 0, "mode">,
   // On the allow list.
   I32EnumAttrCase<"AllowList", 1, "allow_list">,
-  // On the allow list, though it multiplies sums, whose range is unbounded.
-  I32EnumAttrCase<"AllowListUnbounded", 2, "allow_list_unbounded">,
   // On a path between two low ops, through infer and clear ops only.
-  I32EnumAttrCase<"BetweenLow", 3, "between_low">,
+  I32EnumAttrCase<"BetweenLow", 2, "between_low">,
   // Exact in any type, and all its neighbours on one side are low.
-  I32EnumAttrCase<"FollowsNeighbours", 4, "follows_neighbours">,
+  I32EnumAttrCase<"FollowsNeighbours", 3, "follows_neighbours">,
   // Could go low, but is not between low ops: a cast would gain nothing.
-  I32EnumAttrCase<"NotBetweenLow", 5, "not_between_low">,
+  I32EnumAttrCase<"NotBetweenLow", 4, "not_between_low">,
   // On the deny list.
-  I32EnumAttrCase<"DenyList", 6, "deny_list">,
+  I32EnumAttrCase<"DenyList", 5, "deny_list">,
   // Reads the result of a denied op, through infer and clear ops only.
-  I32EnumAttrCase<"AfterDenied", 7, "after_denied">,
+  I32EnumAttrCase<"AfterDenied", 6, "after_denied">,
   // Part of the loss or of its gradient.
-  I32EnumAttrCase<"LossRegion", 8, "loss_region">,
+  I32EnumAttrCase<"LossRegion", 7, "loss_region">,
   // Optimizer, gradient clipping or loss-scale arithmetic.
-  I32EnumAttrCase<"Update", 9, "update">,
+  I32EnumAttrCase<"Update", 8, "update">,
   // A conversion the model itself asks for.
-  I32EnumAttrCase<"ModelCast", 10, "model_cast">,
+  I32EnumAttrCase<"ModelCast", 9, "model_cast">,
   // The model stores the value in a type other than fp32.
-  I32EnumAttrCase<"ModelType", 11, "model_type">,
+  I32EnumAttrCase<"ModelType", 10, "model_type">,
   // A constant: it is cast where it is read.
-  I32EnumAttrCase<"Constant", 12, "constant">,
+  I32EnumAttrCase<"Constant", 11, "constant">,
   // A constant operand does not fit the low type.
-  I32EnumAttrCase<"ConstantRange", 13, "constant_range">,
+  I32EnumAttrCase<"ConstantRange", 12, "constant_range">,
   // --keep-fp32 names the node.
-  I32EnumAttrCase<"KeepFP32", 14, "keep_fp32">,
+  I32EnumAttrCase<"KeepFP32", 13, "keep_fp32">,
   // --force-low names the node.
-  I32EnumAttrCase<"ForceLow", 15, "force_low">,
+  I32EnumAttrCase<"ForceLow", 14, "force_low">,
   // In no list: denied.
-  I32EnumAttrCase<"UnknownOp", 16, "unknown_op">,
+  I32EnumAttrCase<"UnknownOp", 15, "unknown_op">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
@@ -90,44 +88,42 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `storage` | type the float results are stored in |
     | `class` | the list the op stands on |
     | `rule` | the row, user rule or flag that decided |
-    | `why` | that rule's reason, in words |
-    | `reason` | how it came to apply, from a closed list |
+    | `reason` | why, from a closed list |
     | `path` | the chain of nodes the reason speaks of |
     | `evidence` | what the decision rests on |
     | `native` | whether the target has a fast kernel for `compute` |
     | `casts_in`, `casts_out` | operands read through a cast, casts of results |
-    | `casts_fused` | how many of those share a kernel with an op, and cost nothing |
     | `cost_low`, `cost_high` | nanoseconds on a nominal machine in either type |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
     ```mlir
     #amp.decision<compute = bf16, accumulate = f32, storage = bf16,
-                  class = allow, rule = "default:gemm", why = "exact products",
-                  reason = allow_list, path = ["fc1"], evidence = assumed, native = true,
-                  casts_in = 2, casts_out = 0, casts_fused = 1, cost_low = 9,
-                  cost_high = 30, flip = "--keep-fp32=^fc1$">
+                  class = allow, rule = "default:gemm", reason = allow_list,
+                  path = ["fc1"], evidence = assumed, native = true,
+                  casts_in = 2, casts_out = 0, cost_low = 9, cost_high = 30,
+                  flip = "--keep-fp32=^fc1$">
     ```
   }];
   let parameters = (ins "::mlir::FloatType":$compute,
                         "::mlir::FloatType":$accumulate,
                         "::mlir::FloatType":$storage,
                         EnumParameter<AMP_PrecisionClass>:$precisionClass,
-                        "::mlir::StringAttr":$rule, "::mlir::StringAttr":$why,
+                        "::mlir::StringAttr":$rule,
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
                         "bool":$native, "int64_t":$castsIn,
-                        "int64_t":$castsOut, "int64_t":$castsFused,
-                        "int64_t":$costLow, "int64_t":$costHigh,
+                        "int64_t":$castsOut, "int64_t":$costLow,
+                        "int64_t":$costHigh,
                         OptionalParameter<"::mlir::StringAttr">:$flip);
   let assemblyFormat = [{
     `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
         `storage` `=` $storage `,` `class` `=` $precisionClass `,`
-        `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,` `path` `=` $path `,`
+        `rule` `=` $rule `,` `reason` `=` $reason `,` `path` `=` $path `,`
         `evidence` `=` $evidence `,` `native` `=` $native `,`
         `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
-        `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`
-        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
+        `cost_low` `=` $costLow `,` `cost_high` `=` $costHigh
+        (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute the record stands under on an op.
@@ -144,7 +140,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     }
 
     /// The record with other counts of casts.
-    DecisionAttr withCasts(int64_t in, int64_t out, int64_t fused) const;
+    DecisionAttr withCasts(int64_t in, int64_t out) const;
 
     /// The record of an op that now stores `type` because its readers do.
     DecisionAttr withStorage(::mlir::FloatType type) const;

@@ -38,20 +38,18 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
-                                     int64_t fused) const {
+DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out) const {
   return get(getContext(), getCompute(), getAccumulate(), getStorage(),
-             getPrecisionClass(), getRule(), getWhy(), getReason(), getPath(),
-             getEvidence(), getNative(), in, out, fused, getCostLow(),
-             getCostHigh(), getFlip());
+             getPrecisionClass(), getRule(), getReason(), getPath(),
+             getEvidence(), getNative(), in, out, getCostLow(), getCostHigh(),
+             getFlip());
 }
 
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
   return get(getContext(), getCompute(), getAccumulate(), type,
-             getPrecisionClass(), getRule(), getWhy(),
-             Reason::FollowsNeighbours, getPath(), getEvidence(), getNative(),
-             getCastsIn(), getCastsOut(), getCastsFused(), getCostLow(),
-             getCostHigh(), getFlip());
+             getPrecisionClass(), getRule(), Reason::FollowsNeighbours,
+             getPath(), getEvidence(), getNative(), getCastsIn(), getCastsOut(),
+             getCostLow(), getCostHigh(), getFlip());
 }
 
 // A cast to the type it comes from is nothing. Pairs of casts are not folded

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <gtest/gtest.h>
+#include <immintrin.h>
 #include <numeric>
 
 using namespace mpc::runtime;
@@ -45,6 +46,21 @@ TEST(WorkerPool, WakesWorkersThatSleep) {
     });
     ASSERT_EQ(arrived, 2);
   }
+}
+
+TEST(WorkerPool, LoopsKeepSubnormalsWhateverModeTheCallerIsIn) {
+  constexpr unsigned flushAndZero = 0x8040;
+  unsigned before = _mm_getcsr();
+  _mm_setcsr(before | flushAndZero);
+  WorkerPool pool(2);
+  std::vector<unsigned> modes(100);
+  pool.parallelFor(100, [&](int64_t slice, int) {
+    modes[static_cast<size_t>(slice)] = _mm_getcsr() & flushAndZero;
+  });
+  EXPECT_EQ(_mm_getcsr() & flushAndZero, flushAndZero);
+  _mm_setcsr(before);
+  for (unsigned mode : modes)
+    EXPECT_EQ(mode, 0u);
 }
 
 TEST(WorkerPool, NoSlicesIsNoWork) {

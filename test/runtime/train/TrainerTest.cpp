@@ -401,6 +401,37 @@ TEST_F(Trainer, DoesNotTouchAnEarlierRunsCheckpointsUnasked) {
                 "--resume auto or choose another");
 }
 
+TEST_F(Trainer, ResumesFromACheckpointByItsPath) {
+  options.checkpointDir = directory / "c";
+  options.checkpointEvery = 2;
+  ToyModel model;
+  ASSERT_TRUE(run(model).ok());
+  const auto end = stateOf(model);
+  options.resume = directory / "c/step-2";
+  ToyModel again;
+  ASSERT_TRUE(run(again).ok());
+  EXPECT_EQ(recorder.start.firstStep, 2);
+  EXPECT_EQ(stateOf(again), end);
+  // Into another run's directory it does not write.
+  options.resume = directory / "c/step-4";
+  options.checkpointDir = directory / "d";
+  ToyModel other;
+  ASSERT_TRUE(run(other).ok());
+  expectFailure(run(other).status(), StatusCode::Usage, "choose another");
+}
+
+TEST_F(Trainer, KeepsNoCheckpointOfALossThatIsNotFinite) {
+  options.epochs = 4;
+  options.checkpointDir = directory / "c";
+  ToyModel model;
+  model.disturb = [](int64_t attempt, double &loss, bool &) {
+    if (attempt > 12)
+      loss = NAN;
+  };
+  EXPECT_TRUE(run(model).ok());
+  EXPECT_EQ(recorder.saves, (std::vector<int64_t>{5, 10}));
+}
+
 TEST_F(Trainer, ResumeByPathFailsWithTheCheckpointCode) {
   options.resume = directory / "none";
   ToyModel model;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/ContractionHero.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+Value ContractionHero::load(Value argument, Value offset, int64_t width) {
+  Value buffer = context.getBuffer(argument);
+  Type element = cast<MemRefType>(buffer.getType()).getElementType();
+  Value value = width == 1
+                    ? Value(memref::LoadOp::create(b, buffer, offset))
+                    : Value(vector::LoadOp::create(
+                          b, VectorType::get(width, element), buffer, offset));
+  return lanes.convert(value, lanes.getComputeType());
+}
+
+Value ContractionHero::multiplyAdd(Value x, Value y, Value sum) {
+  auto contract = arith::FastMathFlags::contract;
+  x = lanes.broadcast(x, y);
+  y = lanes.broadcast(y, x);
+  Value product = arith::MulFOp::create(b, x, y, contract);
+  return arith::AddFOp::create(b, sum, product, contract);
+}
+
+Value ContractionHero::zeros(int64_t width) {
+  Value zero = lanes.constant(0);
+  if (width == 1)
+    return zero;
+  return vector::BroadcastOp::create(b, VectorType::get(width, zero.getType()),
+                                     zero);
+}
+
+std::unique_ptr<ContractionHero>
+codegen::createContractionHero(KernelContext &context, Operation *op) {
+  if (isa<MatMulOp>(op))
+    return createMatMulHero(context, op);
+  if (auto gemm = dyn_cast<GemmOp>(op); gemm && !gemm.getC())
+    return createMatMulHero(context, op);
+  if (auto conv = dyn_cast<ConvOp>(op); conv && !conv.getBias())
+    return createConvolutionHero(context, op);
+  if (isa<ConvInputGradOp, ConvWeightGradOp>(op))
+    return createConvolutionHero(context, op);
+  return nullptr;
+}

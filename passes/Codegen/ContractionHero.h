@@ -1,0 +1,55 @@
+// The sums of a generated contraction, one implementation per op.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_CONTRACTIONHERO_H
+#define MPC_PASSES_CODEGEN_CONTRACTIONHERO_H
+
+#include "passes/Codegen/KernelContext.h"
+#include "passes/Codegen/Lanes.h"
+#include "passes/Codegen/Loops.h"
+
+#include <memory>
+
+namespace mpc::codegen {
+
+class ContractionHero {
+public:
+  ContractionHero(KernelContext &context, mlir::Operation *op)
+      : context(context), b(context.b),
+        lanes(b, KernelContext::getComputeType(op)) {}
+  virtual ~ContractionHero() = default;
+
+  /// How many columns of the result are summed side by side.
+  virtual ChunkShape getChunkShape() = 0;
+
+  /// The sums of a row's columns `chunk`, in the compute type: `chunk.count`
+  /// values of `chunk.width` lanes.
+  virtual llvm::SmallVector<mlir::Value> emit(mlir::Value row, Chunk chunk) = 0;
+
+protected:
+  /// Elements of an argument in the compute type.
+  mlir::Value load(mlir::Value argument, mlir::Value offset, int64_t width = 1);
+
+  /// sum + x * y, fused where the target can: the sum is of products of floats
+  /// that are exact in it or nearly so, and every target keeps its own order.
+  mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
+
+  mlir::Value zeros(int64_t width);
+
+  KernelContext &context;
+  mlir::ImplicitLocOpBuilder &b;
+  Lanes lanes;
+};
+
+/// The implementation for `op`, or null where there is none.
+std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
+                                                       mlir::Operation *op);
+
+std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
+                                                  mlir::Operation *op);
+std::unique_ptr<ContractionHero> createConvolutionHero(KernelContext &context,
+                                                       mlir::Operation *op);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_CONTRACTIONHERO_H

@@ -1,0 +1,113 @@
+// Loop nest of generated contractions: matrix products and convolutions that no
+// library does, float64 ones above all, with the elementwise ops after them.
+//
+// Every element is summed in the order of its depth axes, in f32 or f64, then
+// goes through the tail of the kernel while it is in registers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/ContractionHero.h"
+#include "passes/Codegen/FragmentEmitter.h"
+#include "passes/Codegen/Loops.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static Operation *findHero(func::FuncOp kernel) {
+  for (Operation &op : kernel.getBody().front())
+    if (auto role = dyn_cast<RegionOpInterface>(op))
+      if (role.getRegionRole() == RegionRole::Contraction)
+        return &op;
+  return nullptr;
+}
+
+namespace {
+class ContractionEmitter {
+public:
+  ContractionEmitter(KernelContext &context, const KernelBody &body,
+                     ContractionHero &hero, Operation *heroOp)
+      : body(body), hero(hero), fragments(context, body), b(context.b) {
+    for (auto [number, node] : llvm::enumerate(body.getNodes()))
+      if (node.op == heroOp)
+        heroNode = number;
+    for (const Output &output : body.getOutputs())
+      targets.push_back(output.value.node);
+  }
+
+  void emit(Value begin, Value end, int64_t columns);
+
+private:
+  void enterGroup(Scope &scope, unsigned group, Value index);
+  void emitChunk(const Scope &outer, Value row, Chunk chunk);
+
+  const KernelBody &body;
+  ContractionHero &hero;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  SmallVector<unsigned> targets;
+  unsigned heroNode = 0;
+};
+} // namespace
+
+void ContractionEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
+  auto [first, end] = body.getGroup(group);
+  SmallVector<int64_t> sizes;
+  for (unsigned d = first; d < end; ++d)
+    sizes.push_back(body.getDimensions()[d].size);
+  for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
+    scope.enter(first + offset, part);
+}
+
+void ContractionEmitter::emitChunk(const Scope &outer, Value row, Chunk chunk) {
+  SmallVector<Value> sums = hero.emit(row, chunk);
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    Scope scope = outer;
+    scope.width = chunk.width;
+    enterGroup(scope, 1, addIndex(b, chunk.index, i * chunk.width));
+    fragments.setValue(scope, heroNode, sum);
+    fragments.evaluate(scope, targets);
+    for (const Output &output : body.getOutputs())
+      fragments.store(scope, output);
+  }
+}
+
+void ContractionEmitter::emit(Value begin, Value end, int64_t columns) {
+  emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
+    Scope scope = fragments.createScope();
+    enterGroup(scope, 0, row);
+    fragments.evaluate(scope, targets);
+    ChunkShape shape = hero.getChunkShape();
+    emitChunks(b, columns, shape.width, shape.count, {},
+               [&](Chunk chunk, ValueRange) {
+                 emitChunk(scope, row, chunk);
+                 return Carried();
+               });
+    return Carried();
+  });
+}
+
+LogicalResult codegen::emitContraction(KernelContext &context) {
+  Operation *op = findHero(context.kernel);
+  if (!op)
+    return context.kernel.emitOpError("has no contraction");
+  std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
+  if (!hero)
+    return op->emitOpError("is no contraction that code is generated for");
+  ArrayRef<int64_t> space =
+      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  int64_t rank = space.size();
+  // Rows of a weight gradient are output channels, of all others everything but
+  // the last axis.
+  int64_t rowAxes = isa<ConvWeightGradOp>(op) ? 1 : rank - 1;
+  int64_t columns = 1;
+  for (int64_t size : space.drop_front(rowAxes))
+    columns *= size;
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
+  if (failed(body))
+    return failure();
+  ContractionEmitter(context, *body, *hero, op)
+      .emit(context.bounds[0], context.bounds[1], columns);
+  return success();
+}

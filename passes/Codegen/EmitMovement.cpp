@@ -1,0 +1,324 @@
+// Loop nests of kernels that move elements: transpose, slice and concat.
+//
+// A row of the result is copied at a time; a transpose that turns columns into
+// rows goes through square blocks in registers, so that both sides are read and
+// written along their contiguous axes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/KernelContext.h"
+#include "passes/Codegen/Lanes.h"
+#include "passes/Codegen/Loops.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// An axis of the result: its size and the distance between neighbours along it
+/// in the input. Adjacent axes that lie alike in the input are one.
+namespace {
+struct MovedAxis {
+  int64_t size;
+  int64_t stride;
+};
+} // namespace
+
+static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+static SmallVector<MovedAxis> mergeAxes(ArrayRef<MovedAxis> axes) {
+  SmallVector<MovedAxis> merged;
+  for (MovedAxis axis : axes) {
+    if (axis.size == 1)
+      continue;
+    if (!merged.empty() && merged.back().stride == axis.stride * axis.size)
+      merged.back() = {merged.back().size * axis.size, axis.stride};
+    else
+      merged.push_back(axis);
+  }
+  return merged;
+}
+
+namespace {
+class MovementEmitter {
+public:
+  explicit MovementEmitter(KernelContext &context)
+      : context(context), b(context.b), output(context.buffers.back()) {
+    auto type = cast<MemRefType>(output.getType());
+    unsigned bits = type.getElementTypeBitWidth();
+    width = std::max<int64_t>(1, context.vectorBits / std::max(bits, 8u));
+  }
+
+  void emitTranspose(TransposeOp op);
+  void emitSlice(SliceOp op);
+  void emitConcat(ConcatOp op);
+
+private:
+  Value load(Value buffer, Value offset, int64_t lanes);
+  void store(Value value, Value offset);
+  Value convert(Value value);
+
+  /// input[from...] to output[to...], `size` elements, `stride` apart in the
+  /// input.
+  void copyRun(Value input, Value from, Value to, int64_t size,
+               int64_t stride = 1);
+  void emitRows(Value input, int64_t base, ArrayRef<MovedAxis> rows,
+                MovedAxis columns);
+  void emitBlocks(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
+                  MovedAxis columns);
+  void emitBlock(Value input, Value from, Value to, int64_t rowCount,
+                 MovedAxis columns);
+  SmallVector<Value> transposeInRegisters(SmallVector<Value> rows);
+  Value offsetOf(Value index, ArrayRef<MovedAxis> axes);
+
+  KernelContext &context;
+  ImplicitLocOpBuilder &b;
+  Value output;
+  /// Elements of one vector.
+  int64_t width;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+Value MovementEmitter::load(Value buffer, Value offset, int64_t lanes) {
+  auto type = cast<MemRefType>(buffer.getType());
+  if (lanes == 1)
+    return memref::LoadOp::create(b, buffer, offset);
+  return vector::LoadOp::create(
+      b, VectorType::get(lanes, type.getElementType()), buffer, offset);
+}
+
+/// The type of the result may be another float type than the input's.
+Value MovementEmitter::convert(Value value) {
+  auto type =
+      dyn_cast<FloatType>(cast<MemRefType>(output.getType()).getElementType());
+  return type ? Lanes(b, type).convert(value, type) : value;
+}
+
+void MovementEmitter::store(Value value, Value offset) {
+  value = convert(value);
+  if (isa<VectorType>(value.getType()))
+    vector::StoreOp::create(b, value, output, offset);
+  else
+    memref::StoreOp::create(b, value, output, offset);
+}
+
+void MovementEmitter::copyRun(Value input, Value from, Value to, int64_t size,
+                              int64_t stride) {
+  emitChunks(
+      b, size, stride == 1 ? width : 1, 1, {}, [&](Chunk chunk, ValueRange) {
+        Value source = addIndex(b, from, mulIndex(b, chunk.index, stride));
+        store(load(input, source, chunk.width), addIndex(b, to, chunk.index));
+        return Carried();
+      });
+}
+
+Value MovementEmitter::offsetOf(Value index, ArrayRef<MovedAxis> axes) {
+  SmallVector<int64_t> sizes;
+  for (MovedAxis axis : axes)
+    sizes.push_back(axis.size);
+  Value offset = createIndex(b, 0);
+  for (auto [part, axis] : llvm::zip_equal(splitIndex(b, index, sizes), axes))
+    offset = addIndex(b, offset, mulIndex(b, part, axis.stride));
+  return offset;
+}
+
+void MovementEmitter::emitRows(Value input, int64_t base,
+                               ArrayRef<MovedAxis> rows, MovedAxis columns) {
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
+           [&](Value row, ValueRange) {
+             Value from = addIndex(b, offsetOf(row, rows), base);
+             copyRun(input, from, mulIndex(b, row, columns.size), columns.size,
+                     columns.stride);
+             return Carried();
+           });
+}
+
+//===----------------------------------------------------------------------===//
+// Transpose
+//===----------------------------------------------------------------------===//
+
+/// Rows of a square matrix to its columns: log2(n) perfect shuffles of rows.
+SmallVector<Value>
+MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
+  int64_t n = rows.size();
+  SmallVector<int64_t> low, high;
+  for (int64_t i = 0; i < n; ++i) {
+    low.push_back(i / 2 + (i % 2) * n);
+    high.push_back(n / 2 + i / 2 + (i % 2) * n);
+  }
+  for (int64_t step = 1; step < n; step *= 2) {
+    SmallVector<Value> shuffled;
+    for (int64_t i = 0; i < n / 2; ++i) {
+      shuffled.push_back(
+          vector::ShuffleOp::create(b, rows[i], rows[i + n / 2], low));
+      shuffled.push_back(
+          vector::ShuffleOp::create(b, rows[i], rows[i + n / 2], high));
+    }
+    rows = std::move(shuffled);
+  }
+  return rows;
+}
+
+/// `rowCount` rows of the result, all columns: the input has the rows side by
+/// side. `from` is the input's first element, `to` the result's.
+void MovementEmitter::emitBlock(Value input, Value from, Value to,
+                                int64_t rowCount, MovedAxis columns) {
+  emitChunks(b, columns.size, rowCount, 1, {}, [&](Chunk chunk, ValueRange) {
+    Value source = addIndex(b, from, mulIndex(b, chunk.index, columns.stride));
+    Value target = addIndex(b, to, chunk.index);
+    if (chunk.width == rowCount && rowCount > 1) {
+      SmallVector<Value> vectors;
+      for (int64_t i = 0; i < rowCount; ++i)
+        vectors.push_back(
+            load(input, addIndex(b, source, i * columns.stride), rowCount));
+      for (auto [i, row] : llvm::enumerate(transposeInRegisters(vectors)))
+        store(row, addIndex(b, target, i * columns.size));
+      return Carried();
+    }
+    for (int64_t row = 0; row < rowCount; ++row)
+      for (int64_t column = 0; column < chunk.width; ++column)
+        store(
+            load(input, addIndex(b, source, row + column * columns.stride), 1),
+            addIndex(b, target, row * columns.size + column));
+    return Carried();
+  });
+}
+
+/// Row r of the result is row r % rows.size of matrix r / rows.size; a slice of
+/// rows may begin and end within a matrix.
+void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
+                                 MovedAxis rows, MovedAxis columns) {
+  Value begin = context.bounds[0], end = context.bounds[1];
+  Value matrixRows = createIndex(b, rows.size);
+  Value firstMatrix = arith::DivUIOp::create(b, begin, matrixRows);
+  Value endMatrix =
+      arith::DivUIOp::create(b, addIndex(b, end, rows.size - 1), matrixRows);
+  emitLoop(b, firstMatrix, endMatrix, 1, {}, [&](Value matrix, ValueRange) {
+    Value start = mulIndex(b, matrix, rows.size);
+    Value first = arith::SubIOp::create(
+        b, arith::MaxUIOp::create(b, begin, start), start);
+    Value stop = arith::SubIOp::create(
+        b, arith::MinUIOp::create(b, end, addIndex(b, start, matrixRows)),
+        start);
+    Value base = offsetOf(matrix, outer);
+    emitDynamicChunks(
+        b, first, stop, rows.size, {{8, 1}, {1, 1}}, [&](Chunk chunk) {
+          Value to = mulIndex(b, addIndex(b, start, chunk.index), columns.size);
+          emitBlock(input, addIndex(b, base, chunk.index), to, chunk.width,
+                    columns);
+        });
+    return Carried();
+  });
+}
+
+void MovementEmitter::emitTranspose(TransposeOp op) {
+  Value input = context.buffers.front();
+  ArrayRef<int64_t> shape = shapeOf(op.getOutput());
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getInput()));
+  SmallVector<MovedAxis> axes;
+  for (auto [size, source] : llvm::zip_equal(shape, op.getPerm()))
+    axes.push_back({size, strides[source]});
+  MovedAxis columns = axes.empty() ? MovedAxis{1, 1} : axes.pop_back_val();
+  SmallVector<MovedAxis> rows = mergeAxes(axes);
+  if (columns.size > 1 && columns.stride > 1 && !rows.empty() &&
+      rows.back().stride == 1)
+    emitBlocks(input, ArrayRef(rows).drop_back(), rows.back(), columns);
+  else
+    emitRows(input, 0, rows, columns);
+}
+
+//===----------------------------------------------------------------------===//
+// Slice and concat
+//===----------------------------------------------------------------------===//
+
+void MovementEmitter::emitSlice(SliceOp op) {
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getInput()));
+  int64_t base = 0;
+  SmallVector<MovedAxis> axes;
+  for (auto [offset, size, stride] :
+       llvm::zip_equal(op.getOffsets(), op.getSizes(), strides)) {
+    base += offset * stride;
+    axes.push_back({size, stride});
+  }
+  MovedAxis columns = axes.empty() ? MovedAxis{1, 1} : axes.pop_back_val();
+  emitRows(context.buffers.front(), base, mergeAxes(axes), columns);
+}
+
+// A row of the result is (outer, index along the axis, inner), or, where the
+// last axis is joined, a piece of every input.
+void MovementEmitter::emitConcat(ConcatOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getOutput());
+  int64_t axis = op.getAxis(), rank = shape.size();
+  bool joinsColumns = axis == rank - 1;
+  int64_t innerRows = 1;
+  for (int64_t d = axis + 1; d < rank - 1; ++d)
+    innerRows *= shape[d];
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
+           [&](Value row, ValueRange) {
+             Value to = mulIndex(b, row, shape.back());
+             SmallVector<Value> parts =
+                 joinsColumns ? SmallVector<Value>{row}
+                              : splitIndex(b, row, {1, shape[axis], innerRows});
+             int64_t start = 0;
+             for (OpOperand &operand : op->getOpOperands()) {
+               int64_t size = shapeOf(operand.get())[axis];
+               Value input = context.getBuffer(operand.get());
+               if (joinsColumns) {
+                 copyRun(input, mulIndex(b, row, size), addIndex(b, to, start),
+                         size);
+                 start += size;
+                 continue;
+               }
+               Value along = addIndex(b, parts[1], -start);
+               Value inside = arith::CmpIOp::create(
+                   b, arith::CmpIPredicate::ult, along, createIndex(b, size));
+               scf::IfOp::create(b, inside, [&](OpBuilder &nested, Location) {
+                 OpBuilder::InsertionGuard guard(b);
+                 b.setInsertionPointToEnd(nested.getInsertionBlock());
+                 Value outer = mulIndex(b, parts[0], size);
+                 Value sourceRow = addIndex(
+                     b, mulIndex(b, addIndex(b, outer, along), innerRows),
+                     parts[2]);
+                 copyRun(input, mulIndex(b, sourceRow, shape.back()), to,
+                         shape.back());
+                 scf::YieldOp::create(b);
+               });
+               start += size;
+             }
+             return Carried();
+           });
+}
+
+LogicalResult codegen::emitMovement(KernelContext &context) {
+  Operation &op = context.kernel.getBody().front().front();
+  Operation *terminator = op.getNextNode();
+  if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
+    return context.kernel.emitOpError(
+        "of kind 'movement' must hold exactly one op");
+  MovementEmitter emitter(context);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    emitter.emitTranspose(transpose);
+  else if (auto slice = dyn_cast<SliceOp>(op))
+    emitter.emitSlice(slice);
+  else if (auto concat = dyn_cast<ConcatOp>(op))
+    emitter.emitConcat(concat);
+  else
+    return op.emitOpError("is no movement that code is generated for");
+  return success();
+}

@@ -1,0 +1,351 @@
+// Brings activations into NHWC, in which convolutions, pooling and channel
+// statistics have their channels side by side.
+//
+// Every op with a layout gets NHWC and transposes around it. Those behind it
+// then move down through ops that do not care about the order of axes, until
+// they meet one in front of another such op and both vanish. What is left lies
+// where the order of elements shows: at flattening, inputs and outputs. A
+// transpose that moves only axes of size 1 is a reshape.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Passes.h"
+
+#include "compiler/Analysis/KernelPartition.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_CONVERTLAYOUTPASS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+using Perm = SmallVector<int64_t>;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+// Channels from axis 1 to the end, and back.
+static Perm toLast(int64_t rank) {
+  Perm perm = {0};
+  llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
+  perm.push_back(1);
+  return perm;
+}
+static Perm toFirst(int64_t rank) {
+  Perm perm = {0, rank - 1};
+  llvm::append_range(perm, llvm::seq<int64_t>(1, rank - 1));
+  return perm;
+}
+
+static SmallVector<int64_t> permute(ArrayRef<int64_t> values,
+                                    ArrayRef<int64_t> perm) {
+  return llvm::map_to_vector(perm, [&](int64_t axis) { return values[axis]; });
+}
+
+static RankedTensorType permute(Type type, ArrayRef<int64_t> perm) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.clone(permute(tensor.getShape(), perm));
+}
+
+// Gives `op` the phase of the op it is made for.
+template <typename OpTy>
+static OpTy inPhase(OpTy op, Operation *of) {
+  if (Attribute phase = of->getAttr(kPhaseAttr))
+    op->setAttr(kPhaseAttr, phase);
+  return op;
+}
+
+static Value transpose(OpBuilder &builder, Operation *of, Value value,
+                       ArrayRef<int64_t> perm) {
+  return inPhase(TransposeOp::create(builder, of->getLoc(),
+                                     permute(value.getType(), perm), value,
+                                     perm),
+                 of);
+}
+
+static Value reshape(OpBuilder &builder, Operation *of, Value value,
+                     ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  auto type = cast<RankedTensorType>(value.getType()).clone(shape);
+  return inPhase(ReshapeOp::create(builder, of->getLoc(), type, value), of);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops with a layout
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How many of the first operands and results of an op are activations.
+struct Activations {
+  unsigned operands = 0, results = 0;
+};
+} // namespace
+
+static Activations activationsOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Activations>(op)
+      .Case<ConvOp, ConvInputGradOp, BatchNormOp, BatchNormInferenceOp,
+            AveragePoolOp, AveragePoolGradOp, GlobalAveragePoolOp,
+            GlobalAveragePoolGradOp>([](auto) {
+        return Activations{1, 1};
+      })
+      .Case([](ConvWeightGradOp) {
+        return Activations{2, 0};
+      })
+      .Case<BatchNormGradOp, MaxPoolGradOp>([](auto) {
+        return Activations{2, 1};
+      })
+      .Case([](MaxPoolOp) {
+        return Activations{1, 2};
+      })
+      .Default([](Operation *) { return Activations(); });
+}
+
+// Surrounds `op` with transposes and sets its layout.
+static void convert(Operation *op, Activations activations) {
+  int64_t rank = shapeOf(op->getOperand(0)).size();
+  OpBuilder builder(op);
+  for (OpOperand &operand :
+       op->getOpOperands().take_front(activations.operands))
+    operand.set(transpose(builder, op, operand.get(), toLast(rank)));
+  builder.setInsertionPointAfter(op);
+  for (OpResult result : op->getResults().take_front(activations.results)) {
+    result.setType(permute(result.getType(), toLast(rank)));
+    Value restored = transpose(builder, op, result, toFirst(rank));
+    result.replaceAllUsesExcept(restored, restored.getDefiningOp());
+  }
+  op->setAttr("layout", builder.getStringAttr("NHWC"));
+}
+
+//===----------------------------------------------------------------------===//
+// Moving transposes down
+//===----------------------------------------------------------------------===//
+
+// Whether permuting leaves the elements in their order in memory.
+static bool keepsOrder(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
+  int64_t last = -1;
+  for (int64_t axis : perm) {
+    if (shape[axis] == 1)
+      continue;
+    if (axis < last)
+      return false;
+    last = axis;
+  }
+  return true;
+}
+
+namespace {
+/// A transpose of axes of size 1 is a reshape.
+struct TransposeToReshape : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!keepsOrder(shapeOf(op.getInput()), op.getPerm()))
+      return rewriter.notifyMatchFailure(op, "moves elements");
+    rewriter.replaceOp(
+        op, reshape(rewriter, op, op.getInput(), op.getType().getShape()));
+    return success();
+  }
+};
+
+/// e(transpose(a), transpose(b)) -> transpose(e(a, b)). A full operand that is
+/// not transposed is transposed the other way, where that adds no transpose.
+struct SinkThroughElementwise : RewritePattern {
+  explicit SinkThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// reduce(transpose(x)) -> transpose(reduce(x)), on axes that stay.
+struct SinkThroughReduction : RewritePattern {
+  explicit SinkThroughReduction(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct SinkThroughConcat : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct SinkThroughSlice : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct ConvertLayoutPass
+    : public mpc::impl::ConvertLayoutPassBase<ConvertLayoutPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+// The transpose from channels last to channels first that makes `value`.
+static TransposeOp restoringTranspose(Value value) {
+  auto transpose = value.getDefiningOp<TransposeOp>();
+  if (!transpose || transpose.getPerm().size() < 3 ||
+      transpose.getPerm() !=
+          ArrayRef<int64_t>(toFirst(transpose.getPerm().size())))
+    return nullptr;
+  return transpose;
+}
+
+// An op whose result at an element depends on its operands there and nothing
+// else, its place included.
+static bool ignoresPlace(Operation *op) {
+  auto candidate = dyn_cast<RegionOpInterface>(op);
+  return candidate && candidate.getRegionRole() == RegionRole::Elementwise &&
+         !isa<OneHotOp, DropoutOp>(op);
+}
+
+// `operand`, which broadcasts to a result of rank `rank`, with axes permuted
+// like it.
+static Value permuteOperand(OpBuilder &builder, Operation *op, Value operand,
+                            int64_t rank, ArrayRef<int64_t> perm) {
+  if (auto restoring = restoringTranspose(operand))
+    if (static_cast<int64_t>(restoring.getPerm().size()) == rank)
+      return restoring.getInput();
+  auto type = cast<RankedTensorType>(operand.getType());
+  if (type.getNumElements() == 1 && type.getRank() == 0)
+    return operand;
+  SmallVector<int64_t> padded(rank - type.getRank(), 1);
+  llvm::append_range(padded, type.getShape());
+  return transpose(builder, op, reshape(builder, op, operand, padded), perm);
+}
+
+LogicalResult
+SinkThroughElementwise::matchAndRewrite(Operation *op,
+                                        PatternRewriter &rewriter) const {
+  if (!ignoresPlace(op))
+    return rewriter.notifyMatchFailure(op, "is not elementwise");
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  int64_t rank = shape.size(), transposed = 0, others = 0;
+  for (Value operand : op->getOperands()) {
+    bool full = shapeOf(operand) == shape;
+    (full && restoringTranspose(operand) ? transposed : others) += full;
+  }
+  // Of rank 3 both directions are one permutation: it would go back and forth.
+  if (transposed == 0 || others > (rank == 3 ? 0 : transposed))
+    return rewriter.notifyMatchFailure(op, "too few operands are transposed");
+  if (!llvm::all_of(op->getResults(),
+                    [&](Value result) { return shapeOf(result) == shape; }))
+    return rewriter.notifyMatchFailure(op, "results differ in shape");
+
+  OperationState state(op->getLoc(), op->getName());
+  state.addAttributes(op->getAttrs());
+  for (Value operand : op->getOperands())
+    state.operands.push_back(
+        permuteOperand(rewriter, op, operand, rank, toLast(rank)));
+  for (Type type : op->getResultTypes())
+    state.types.push_back(permute(type, toLast(rank)));
+  Operation *sunk = rewriter.create(state);
+  SmallVector<Value> restored;
+  for (Value result : sunk->getResults())
+    restored.push_back(transpose(rewriter, op, result, toFirst(rank)));
+  rewriter.replaceOp(op, restored);
+  return success();
+}
+
+// A reduction of the kind of `op` that keeps its axes.
+static Value reduceLike(OpBuilder &builder, Operation *op, Value input,
+                        ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> shape(shapeOf(input));
+  for (int64_t axis : axes)
+    shape[axis] = 1;
+  auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
+  if (isa<ReduceMeanOp>(op))
+    return inPhase(ReduceMeanOp::create(builder, op->getLoc(), type, input,
+                                        axes, /*keepdims=*/true),
+                   op);
+  if (isa<ReduceMaxOp>(op))
+    return inPhase(ReduceMaxOp::create(builder, op->getLoc(), type, input, axes,
+                                       /*keepdims=*/true),
+                   op);
+  return inPhase(ReduceSumOp::create(builder, op->getLoc(), type, input, axes,
+                                     /*keepdims=*/true),
+                 op);
+}
+
+LogicalResult
+SinkThroughReduction::matchAndRewrite(Operation *op,
+                                      PatternRewriter &rewriter) const {
+  auto axes = getReducedAxes(op);
+  if (!axes)
+    return rewriter.notifyMatchFailure(op, "is no reduction");
+  TransposeOp restoring = restoringTranspose(op->getOperand(0));
+  if (!restoring)
+    return rewriter.notifyMatchFailure(op, "reduces no restored layout");
+  SmallVector<int64_t> moved = llvm::map_to_vector(
+      *axes, [&](int64_t axis) { return restoring.getPerm()[axis]; });
+  llvm::sort(moved);
+  Value reduced = reduceLike(rewriter, op, restoring.getInput(), moved);
+  Value restored = transpose(rewriter, op, reduced, restoring.getPerm());
+  rewriter.replaceOp(
+      op, reshape(rewriter, op, restored, shapeOf(op->getResult(0))));
+  return success();
+}
+
+LogicalResult
+SinkThroughConcat::matchAndRewrite(ConcatOp op,
+                                   PatternRewriter &rewriter) const {
+  SmallVector<Value> inputs;
+  for (Value input : op.getInputs()) {
+    TransposeOp restoring = restoringTranspose(input);
+    if (!restoring)
+      return rewriter.notifyMatchFailure(op, "an input is not transposed");
+    inputs.push_back(restoring.getInput());
+  }
+  int64_t rank = op.getType().getRank();
+  auto sunk = inPhase(ConcatOp::create(rewriter, op.getLoc(),
+                                       permute(op.getType(), toLast(rank)),
+                                       inputs, toFirst(rank)[op.getAxis()]),
+                      op);
+  rewriter.replaceOp(op, transpose(rewriter, op, sunk, toFirst(rank)));
+  return success();
+}
+
+LogicalResult
+SinkThroughSlice::matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const {
+  TransposeOp restoring = restoringTranspose(op.getInput());
+  if (!restoring)
+    return rewriter.notifyMatchFailure(op, "the input is not transposed");
+  int64_t rank = op.getType().getRank();
+  auto sunk = inPhase(SliceOp::create(rewriter, op.getLoc(),
+                                      permute(op.getType(), toLast(rank)),
+                                      restoring.getInput(),
+                                      permute(op.getOffsets(), toLast(rank)),
+                                      permute(op.getSizes(), toLast(rank))),
+                      op);
+  rewriter.replaceOp(op, transpose(rewriter, op, sunk, toFirst(rank)));
+  return success();
+}
+
+void ConvertLayoutPass::runOnOperation() {
+  getOperation().walk([](Operation *op) {
+    Activations activations = activationsOf(op);
+    auto layout = op->getAttrOfType<StringAttr>("layout");
+    bool isFirst = !layout || layout.getValue() == "NCHW";
+    if (activations.operands > 0 && isFirst &&
+        shapeOf(op->getOperand(0)).size() > 2)
+      convert(op, activations);
+  });
+  RewritePatternSet patterns(&getContext());
+  patterns.add<TransposeToReshape, SinkThroughElementwise, SinkThroughReduction,
+               SinkThroughConcat, SinkThroughSlice>(&getContext());
+  TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
+  ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
+  if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    signalPassFailure();
+}

@@ -1,0 +1,202 @@
+// Serialising, sealing and verifying.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/CheckpointFiles.h"
+
+#include "runtime/train/MappedFile.h"
+#include "runtime/train/SafeTensors.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+using nlohmann::json;
+
+static constexpr int64_t kFormat = 1;
+static constexpr char kStateFile[] = "/state.safetensors";
+static constexpr char kTrainFile[] = "/train.json";
+
+static Status damaged(const std::string &path, const std::string &what) {
+  return Status(StatusCode::Checkpoint, path + ": " + what);
+}
+
+static std::string hex(uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(digest));
+  return text;
+}
+
+static std::string digestOf(const void *bytes, size_t size) {
+  return hex(XXH3_64bits(bytes, size));
+}
+
+static std::string digestOf(const std::vector<std::string_view> &chunks) {
+  XXH3_state_t *state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (std::string_view chunk : chunks)
+    XXH3_64bits_update(state, chunk.data(), chunk.size());
+  const uint64_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return hex(digest);
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+static json toJSON(const Progress &progress) {
+  return {
+      {"step", progress.step},       {"micro_step", progress.microStep},
+      {"samples", progress.samples}, {"skipped", progress.skipped},
+      {"epoch", progress.epoch},     {"step_in_epoch", progress.stepInEpoch}};
+}
+
+/// train.json: the document's own digest is over its compact form without the
+/// digest, keys sorted.
+static std::string sealed(json document) {
+  const std::string content = document.dump();
+  document["digest"] = digestOf(content.data(), content.size());
+  return document.dump(2) + "\n";
+}
+
+StatusOr<std::unique_ptr<CheckpointImage>>
+makeCheckpointImage(const CheckpointContents &contents) {
+  StatusOr<SafeTensorsLayout> layout =
+      layOutSafeTensors(contents.arrays, {{"format", "mpc"}});
+  if (!layout.ok())
+    return layout.status();
+  auto image = std::make_unique<CheckpointImage>();
+  image->header = std::move(layout->header);
+  image->chunks.push_back(image->header);
+  json tensors = json::object();
+  for (const Array *array : layout->order) {
+    const auto size = size_t(array->bytes());
+    image->chunks.emplace_back(reinterpret_cast<const char *>(array->data),
+                               size);
+    tensors[array->name] = digestOf(array->data, size);
+  }
+  for (std::string_view chunk : image->chunks)
+    image->stateBytes += chunk.size();
+  image->train = sealed({{"format", kFormat},
+                         {"progress", toJSON(contents.progress)},
+                         {"run", contents.identity},
+                         {"state", digestOf(image->chunks)},
+                         {"tensors", tensors}});
+  return image;
+}
+
+Status writeCheckpointFiles(const std::string &directory,
+                            const CheckpointImage &image) {
+  Status status = createFile(directory + kStateFile, image.chunks);
+  if (status.ok())
+    status = createFile(directory + kTrainFile, {image.train});
+  return status.ok() ? syncDirectory(directory) : status;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// The sealed document, with every field that is read later present and of the
+/// right kind.
+static StatusOr<json> openTrainFile(const std::string &path) {
+  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file.ok())
+    return damaged(path, "missing or unreadable: " + file.status().message());
+  const std::string_view text = (*file)->text();
+  json document = json::parse(text.begin(), text.end(), nullptr,
+                              /*allow_exceptions=*/false);
+  if (!document.is_object() || !document.contains("digest"))
+    return damaged(path, "corrupt or truncated");
+  const json digest = document["digest"];
+  document.erase("digest");
+  const std::string content =
+      document.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (digest != digestOf(content.data(), content.size()))
+    return damaged(path, "corrupt: its digest does not match");
+  if (document.value("format", json()) != kFormat)
+    return damaged(path, "written in format " +
+                             document.value("format", json()).dump() +
+                             ", this version reads " + std::to_string(kFormat));
+  const bool complete = document.value("progress", json()).is_object() &&
+                        document.value("run", json()).is_object() &&
+                        document.value("state", json()).is_string() &&
+                        document.value("tensors", json()).is_object();
+  return complete ? StatusOr<json>(std::move(document))
+                  : damaged(path, "lacks a field");
+}
+
+static StatusOr<Progress> toProgress(const json &fields,
+                                     const std::string &path) {
+  Progress progress;
+  const std::pair<const char *, int64_t *> members[] = {
+      {"step", &progress.step},       {"micro_step", &progress.microStep},
+      {"samples", &progress.samples}, {"skipped", &progress.skipped},
+      {"epoch", &progress.epoch},     {"step_in_epoch", &progress.stepInEpoch},
+  };
+  for (const auto &[name, value] : members) {
+    const auto field = fields.find(name);
+    // Far above any count, and safe to do arithmetic with.
+    constexpr uint64_t kLimit = uint64_t(1) << 53;
+    if (field == fields.end() || !field->is_number_unsigned() ||
+        field->get<uint64_t>() > kLimit)
+      return damaged(path, std::string("has no valid '") + name + "'");
+    *value = field->get<int64_t>();
+  }
+  return progress;
+}
+
+/// Names the first tensor whose bytes are not those that were written.
+static Status checkTensors(const std::vector<Array> &arrays,
+                           const json &digests, const std::string &path) {
+  for (const Array &array : arrays) {
+    const auto digest = digests.find(array.name);
+    if (digest == digests.end() ||
+        *digest != digestOf(array.data, size_t(array.bytes())))
+      return damaged(path, "tensor '" + array.name +
+                               "' is corrupt: its digest does not match");
+  }
+  if (arrays.size() != digests.size())
+    return damaged(path, "has " + std::to_string(arrays.size()) + " tensors, " +
+                             std::to_string(digests.size()) + " were written");
+  return Status();
+}
+
+StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
+  const std::string trainPath = directory + kTrainFile;
+  const std::string statePath = directory + kStateFile;
+  StatusOr<json> document = openTrainFile(trainPath);
+  if (!document.ok())
+    return document.status();
+  StatusOr<Progress> progress = toProgress((*document)["progress"], trainPath);
+  if (!progress.ok())
+    return progress.status();
+  CheckpointContents contents;
+  contents.progress = *progress;
+  for (const auto &[key, value] : (*document)["run"].items())
+    if (value.is_string())
+      contents.identity[key] = value.get<std::string>();
+
+  StatusOr<std::shared_ptr<const MappedFile>> file =
+      MappedFile::open(statePath);
+  if (!file.ok())
+    return damaged(statePath,
+                   "missing or unreadable: " + file.status().message());
+  const MappedFile &state = **file;
+  StatusOr<std::vector<Array>> arrays =
+      parseSafeTensors(state.data(), state.size(), *file, statePath);
+  if (!arrays.ok())
+    return Status(StatusCode::Checkpoint, arrays.status().message());
+  if (Status status = checkTensors(*arrays, (*document)["tensors"], statePath);
+      !status.ok())
+    return status;
+  if ((*document)["state"] != digestOf(state.data(), state.size()))
+    return damaged(statePath, "corrupt: its digest does not match");
+  contents.arrays = std::move(*arrays);
+  return contents;
+}
+
+} // namespace mpc::runtime::train

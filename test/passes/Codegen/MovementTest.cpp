@@ -1,0 +1,129 @@
+// Transposes, slices and joins against index arithmetic.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/passes/Codegen/KernelHarness.h"
+
+#include <gtest/gtest.h>
+
+namespace mpc::test {
+namespace {
+
+class Movement : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, Movement,
+                         testing::ValuesIn(runnableTargets()));
+
+std::string tensor(const std::vector<int64_t> &shape, const char *element) {
+  std::string text = "tensor<";
+  for (int64_t size : shape)
+    text += std::to_string(size) + "x";
+  return text + element + ">";
+}
+
+/// Transposes every element by its indices.
+template <typename T>
+std::vector<T> transpose(const std::vector<T> &x,
+                         const std::vector<int64_t> &shape,
+                         const std::vector<int64_t> &perm) {
+  std::vector<T> y(x.size());
+  std::vector<int64_t> index(shape.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    size_t rest = i;
+    for (size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
+      index[axis] = rest % shape[axis];
+    size_t to = 0;
+    for (int64_t axis : perm)
+      to = to * shape[axis] + index[axis];
+    y[to] = x[i];
+  }
+  return y;
+}
+
+template <typename T>
+void checkTranspose(const std::string &target, const char *element,
+                    const std::vector<int64_t> &shape,
+                    const std::vector<int64_t> &perm) {
+  std::vector<int64_t> result;
+  std::string list;
+  size_t count = 1;
+  for (int64_t axis : perm) {
+    result.push_back(shape[axis]);
+    list += (list.empty() ? "" : ", ") + std::to_string(axis);
+    count *= shape[axis];
+  }
+  std::string from = tensor(shape, element), to = tensor(result, element);
+  CompiledKernel kernel("func.func private @kernel(%x: " + from + ") -> " + to +
+                            " attributes {mpc.kernel = \"movement\"} {\n"
+                            "%0 = mpc.transpose %x {perm = array<i64: " +
+                            list + ">} : (" + from + ") -> " + to +
+                            "\nreturn %0 : " + to + "\n}",
+                        target);
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<T> x(count), y(count);
+  for (size_t i = 0; i < count; ++i)
+    x[i] = static_cast<T>(i + 1);
+  kernel.launch({x.data(), y.data()});
+  EXPECT_EQ(y, transpose(x, shape, perm)) << from << " by " << list;
+}
+
+TEST_P(Movement, TransposesAnyPermutation) {
+  checkTranspose<float>(GetParam(), "f32", {37, 53}, {1, 0});
+  checkTranspose<float>(GetParam(), "f32", {300, 8}, {1, 0});
+  checkTranspose<uint16_t>(GetParam(), "bf16", {64, 96}, {1, 0});
+  checkTranspose<double>(GetParam(), "f64", {9, 16}, {1, 0});
+  checkTranspose<float>(GetParam(), "f32", {3, 5, 7, 11}, {0, 2, 3, 1});
+  checkTranspose<float>(GetParam(), "f32", {3, 7, 11, 5}, {0, 3, 1, 2});
+  checkTranspose<float>(GetParam(), "f32", {3, 5, 17}, {1, 0, 2});
+  checkTranspose<float>(GetParam(), "f32", {3, 5, 17}, {2, 0, 1});
+  checkTranspose<float>(GetParam(), "f32", {3, 5, 4, 6}, {2, 1, 3, 0});
+  checkTranspose<int64_t>(GetParam(), "i64", {1, 9}, {1, 0});
+  checkTranspose<uint8_t>(GetParam(), "i1", {1, 1}, {1, 0});
+}
+
+TEST_P(Movement, SlicesABox) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4x5x37xf32>) -> tensor<2x3x33xf32> attributes {mpc.kernel = "movement"} {
+      %0 = mpc.slice %x {offsets = array<i64: 1, 2, 3>, sizes = array<i64: 2, 3, 33>} : (tensor<4x5x37xf32>) -> tensor<2x3x33xf32>
+      return %0 : tensor<2x3x33xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(4 * 5 * 37);
+  std::vector<float> y(2 * 3 * 33);
+  kernel.launch({x.data(), y.data()});
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t j = 0; j < 3; ++j)
+      for (int64_t k = 0; k < 33; ++k)
+        EXPECT_EQ(y[(i * 3 + j) * 33 + k],
+                  x[((i + 1) * 5 + j + 2) * 37 + k + 3]);
+}
+
+TEST_P(Movement, JoinsAlongTheLastAndAMiddleAxis) {
+  CompiledKernel last(R"(
+    func.func private @kernel(%a: tensor<6x5xf32>, %b: tensor<6x20xf32>) -> tensor<6x25xf32> attributes {mpc.kernel = "movement"} {
+      %0 = mpc.concat %b, %a {axis = 1 : i64} : (tensor<6x20xf32>, tensor<6x5xf32>) -> tensor<6x25xf32>
+      return %0 : tensor<6x25xf32>
+    })",
+                      GetParam());
+  ASSERT_EQ(last.getError(), "");
+  auto a = randomFloats(30), b = randomFloats(120);
+  std::vector<float> y(150);
+  last.launch({a.data(), b.data(), y.data()});
+  for (int64_t i = 0; i < 6; ++i)
+    for (int64_t j = 0; j < 25; ++j)
+      EXPECT_EQ(y[i * 25 + j], j < 20 ? b[i * 20 + j] : a[i * 5 + j - 20]);
+
+  CompiledKernel middle(R"(
+    func.func private @kernel(%a: tensor<3x1x2x5xf32>, %b: tensor<3x4x2x5xf32>) -> tensor<3x5x2x5xf32> attributes {mpc.kernel = "movement"} {
+      %0 = mpc.concat %a, %b {axis = 1 : i64} : (tensor<3x1x2x5xf32>, tensor<3x4x2x5xf32>) -> tensor<3x5x2x5xf32>
+      return %0 : tensor<3x5x2x5xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(middle.getError(), "");
+  middle.launch({a.data(), b.data(), y.data()});
+  for (int64_t n = 0; n < 3; ++n)
+    for (int64_t i = 0; i < 50; ++i)
+      EXPECT_EQ(y[n * 50 + i], i < 10 ? a[n * 10 + i] : b[n * 40 + i - 10]);
+}
+
+} // namespace
+} // namespace mpc::test

@@ -1,0 +1,75 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-decompose))" | FileCheck %s
+
+// CHECK-LABEL: func.func @mean
+func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>) {
+  // CHECK: %[[HOT:.*]] = mpc.one_hot %{{.*}} {axis = 1 : i64, depth = 10 : i64}
+  // CHECK: %[[LOG:.*]] = mpc.log
+  // CHECK: %[[LOGP:.*]] = mpc.sub %{{.*}}, %[[LOG]]
+  // Another class's log-probability may be -inf: select, do not multiply.
+  // CHECK: %[[IS:.*]] = mpc.cast %[[HOT]] : (tensor<32x10xf32>) -> tensor<32x10xi1>
+  // CHECK: %[[PICKED:.*]] = mpc.select %[[IS]], %[[LOGP]]
+  // CHECK: mpc.reduce_sum %[[PICKED]] {axes = array<i64: 1>, keepdims = true}
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true}
+  // CHECK: %[[N:.*]] = mpc.constant dense<3.200000e+01>
+  // CHECK: mpc.div %{{.*}}, %[[N]]
+  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = "mean"}
+      : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+  return %loss, %logp : tensor<f32>, tensor<32x10xf32>
+}
+
+// The loss of a sample keeps the labels' shape.
+// CHECK-LABEL: func.func @per_sample
+func.func @per_sample(%x: tensor<32x10xbf16>, %l: tensor<32xi64>) -> tensor<32xf32> {
+  // CHECK-NOT: mpc.div
+  // CHECK: mpc.reshape %{{.*}} : (tensor<32x1xf32>) -> tensor<32xf32>
+  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = "none"}
+      : (tensor<32x10xbf16>, tensor<32xi64>) -> (tensor<32xf32>, tensor<32x10xbf16>)
+  return %loss : tensor<32xf32>
+}
+
+// A mean divides by the weights of the labels that count.
+// CHECK-LABEL: func.func @weighted
+func.func @weighted(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -> tensor<f32> {
+  // CHECK: %[[HOT:.*]] = mpc.one_hot
+  // CHECK: %[[WEIGHTED:.*]] = mpc.mul %[[HOT]], %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>)
+  // CHECK: %[[MASK:.*]] = mpc.constant dense<[1.000000e+00, 0.000000e+00, 1.000000e+00]>
+  // CHECK: %[[COUNTED:.*]] = mpc.mul %[[WEIGHTED]], %[[MASK]]
+  // CHECK: %[[ROWS:.*]] = mpc.reduce_sum %[[COUNTED]] {axes = array<i64: 1>, keepdims = true}
+  // CHECK: %[[TOTAL:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true} : (tensor<4x1xf32>)
+  // CHECK: mpc.div
+  %loss = mpc.nll_loss %x, %l, %w {reduction = "mean", ignore_index = 1 : i64}
+      : (tensor<4x3xf32>, tensor<4xi64>, tensor<3xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// Classes of images are on axis 1; rows have them last.
+// CHECK-LABEL: func.func @images
+func.func @images(%x: tensor<2x3x4x5xf32>, %l: tensor<2x4x5xi64>) -> tensor<f32> {
+  // CHECK: mpc.one_hot %{{.*}} {axis = 3 : i64, depth = 3 : i64} : (tensor<2x4x5xi64>) -> tensor<2x4x5x3xf32>
+  // CHECK: mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 3, 1>}
+  %loss = mpc.nll_loss %x, %l {reduction = "sum"}
+      : (tensor<2x3x4x5xf32>, tensor<2x4x5xi64>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @gradient
+func.func @gradient(%d: tensor<f32>, %logp: tensor<32x10xf32>, %l: tensor<32xi64>) -> tensor<32x10xbf16> {
+  // CHECK: %[[HOT:.*]] = mpc.one_hot
+  // CHECK: %[[SHARE:.*]] = mpc.div
+  // CHECK: %[[P:.*]] = mpc.exp
+  // CHECK: %[[DIFF:.*]] = mpc.sub %[[P]], %[[HOT]]
+  // CHECK: mpc.mul %[[DIFF]], %[[SHARE]] : (tensor<32x10xf32>, tensor<f32>) -> tensor<32x10xbf16>
+  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = "mean"}
+      : (tensor<f32>, tensor<32x10xf32>, tensor<32xi64>) -> tensor<32x10xbf16>
+  return %dx : tensor<32x10xbf16>
+}
+
+// CHECK-LABEL: func.func @nll_gradient
+func.func @nll_gradient(%d: tensor<32xf32>, %l: tensor<32xi64>) -> tensor<32x10xf32> {
+  // CHECK: %[[HOT:.*]] = mpc.one_hot
+  // CHECK: %[[ROW:.*]] = mpc.reshape %{{.*}} : (tensor<32xf32>) -> tensor<32x1xf32>
+  // CHECK: %[[NEG:.*]] = mpc.neg %[[ROW]]
+  // CHECK: mpc.mul %[[HOT]], %[[NEG]]
+  %dx = mpc.nll_loss_grad %d, %l {reduction = "none"} : (tensor<32xf32>, tensor<32xi64>) -> tensor<32x10xf32>
+  return %dx : tensor<32x10xf32>
+}

@@ -1,0 +1,111 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-form-regions))" | FileCheck %s
+
+// Bias and activation follow the contraction in its kernel, and so does the
+// copy that the next contraction reads.
+// CHECK-LABEL: func.func @tail
+func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xbf16>) {
+  // CHECK: mpc.region "contraction"(%{{.*}}, %{{.*}}, %{{.*}}) {kernel = "tail_0_matmul"}
+  // CHECK: mpc.matmul
+  // CHECK: mpc.add
+  // CHECK: mpc.relu
+  // CHECK: amp.cast
+  // CHECK-NOT: mpc.region
+  // CHECK: return
+  %0 = mpc.matmul %x, %w {transB = true} : (tensor<32x64xbf16>, tensor<16x64xbf16>) -> tensor<32x16xf32>
+  %1 = mpc.add %0, %b : (tensor<32x16xf32>, tensor<16xf32>) -> tensor<32x16xf32>
+  %2 = mpc.relu %1 : (tensor<32x16xf32>) -> tensor<32x16xf32>
+  %3 = amp.cast %2 : (tensor<32x16xf32>) -> tensor<32x16xbf16>
+  return %2, %3 : tensor<32x16xf32>, tensor<32x16xbf16>
+}
+
+// A weight gradient that nothing else needs ends in the update.
+// CHECK-LABEL: func.func @update
+func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {
+  // CHECK: mpc.region "contraction"
+  // CHECK: mpc.matmul
+  // CHECK-NEXT: mpc.sgd
+  // CHECK-NEXT: mpc.yield
+  %g = mpc.matmul %dy, %x {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+  %p = mpc.sgd %w, %g, %lr : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+  return %p : tensor<16x64xf32>
+}
+
+// The norm needs the whole gradient first, so the update waits.
+// CHECK-LABEL: func.func @clipped
+func.func @clipped(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {
+  // CHECK: mpc.region "contraction"
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: mpc.matmul
+  // CHECK-NEXT: mpc.yield
+  // CHECK: mpc.region "row_reduce"
+  // CHECK: mpc.mul
+  // CHECK: mpc.reduce_sum
+  // CHECK: mpc.region "pointwise"
+  // CHECK: mpc.mul
+  // CHECK: mpc.sgd
+  %g = mpc.matmul %dy, %x {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+  %sq = mpc.mul %g, %g : (tensor<16x64xf32>, tensor<16x64xf32>) -> tensor<16x64xf32>
+  %n = mpc.reduce_sum %sq {axes = array<i64: 0, 1>, keepdims = true} : (tensor<16x64xf32>) -> tensor<1x1xf32>
+  %s = mpc.reshape %n : (tensor<1x1xf32>) -> tensor<f32>
+  %c = mpc.mul %g, %s : (tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+  %p = mpc.sgd %w, %c, %lr : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+  return %p : tensor<16x64xf32>
+}
+
+// A softmax is one kernel, with what comes before and after.
+// CHECK-LABEL: func.func @softmax
+func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xbf16> {
+  // CHECK: mpc.region "row_reduce"
+  // CHECK: mpc.neg
+  // CHECK: mpc.reduce_max
+  // CHECK: mpc.reduce_sum
+  // CHECK: mpc.div
+  // CHECK: amp.cast
+  // CHECK-NOT: mpc.region
+  // CHECK: return
+  %n = mpc.neg %x : (tensor<32x10xf32>) -> tensor<32x10xf32>
+  %0 = mpc.reduce_max %n {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+  %1 = mpc.sub %n, %0 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+  %2 = mpc.exp %1 : (tensor<32x10xf32>) -> tensor<32x10xf32>
+  %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+  %4 = mpc.div %2, %3 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+  %5 = amp.cast %4 : (tensor<32x10xf32>) -> tensor<32x10xbf16>
+  return %5 : tensor<32x10xbf16>
+}
+
+// Two reductions over the same columns share a kernel; what follows does not.
+// CHECK-LABEL: func.func @columns
+func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>) {
+  // CHECK: mpc.region "column_reduce"
+  // CHECK: mpc.mul
+  // CHECK-COUNT-2: mpc.reduce_sum
+  // CHECK-NEXT: mpc.yield
+  // CHECK: mpc.region "pointwise"
+  // CHECK: mpc.neg
+  %0 = mpc.mul %dy, %x : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<32x16xf32>) -> tensor<1x16xf32>
+  %2 = mpc.reduce_sum %dy {axes = array<i64: 0>, keepdims = true} : (tensor<32x16xf32>) -> tensor<1x16xf32>
+  %3 = mpc.neg %2 : (tensor<1x16xf32>) -> tensor<1x16xf32>
+  return %1, %3 : tensor<1x16xf32>, tensor<1x16xf32>
+}
+
+// Splat constants live in the kernel, others are read.
+// CHECK-LABEL: func.func @constants
+func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // CHECK: %[[C:.*]] = mpc.constant dense<[1.000000e+00, 2.000000e+00]>
+  // CHECK: mpc.region "pointwise"(%{{.*}}, %[[C]])
+  // CHECK: mpc.constant dense<5.000000e-01> : tensor<f32>
+  %half = mpc.constant dense<0.5> : tensor<f32>
+  %c = mpc.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = mpc.mul %x, %half : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  %1 = mpc.add %0, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// A kernel is named after its hero's node, in characters of a symbol.
+// CHECK-LABEL: func.func @names
+func.func @names(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: kernel = "names_0_layer1_relu_dx"
+  %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32> loc("layer1/relu#dx")
+  return %0 : tensor<4xf32>
+}

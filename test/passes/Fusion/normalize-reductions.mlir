@@ -1,0 +1,48 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions))" | FileCheck %s
+
+// CHECK-LABEL: func.func @sum_to_size
+func.func @sum_to_size(%x: tensor<32x10xf32>) -> tensor<10xf32> {
+  // CHECK: %[[S:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<32x10xf32>) -> tensor<1x10xf32>
+  // CHECK: mpc.reshape %[[S]] : (tensor<1x10xf32>) -> tensor<10xf32>
+  %0 = mpc.sum_to_size %x : (tensor<32x10xf32>) -> tensor<10xf32>
+  return %0 : tensor<10xf32>
+}
+
+// Axes that do not lie together are reduced one after the other.
+// CHECK-LABEL: func.func @apart
+func.func @apart(%x: tensor<2x3x4x5xbf16>) -> tensor<3x1xbf16> {
+  // CHECK: %[[A:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 2, 3>, keepdims = true} : (tensor<2x3x4x5xbf16>) -> tensor<2x3x1x1xf32>
+  // CHECK: %[[B:.*]] = mpc.reduce_mean %[[A]] {axes = array<i64: 0>, keepdims = true} : (tensor<2x3x1x1xf32>) -> tensor<1x3x1x1xbf16>
+  // CHECK: mpc.reshape %[[B]]
+  %0 = mpc.reduce_mean %x {axes = array<i64: 0, 2, 3>} : (tensor<2x3x4x5xbf16>) -> tensor<3xbf16>
+  %1 = mpc.reshape %0 : (tensor<3xbf16>) -> tensor<3x1xbf16>
+  return %1 : tensor<3x1xbf16>
+}
+
+// A large reduction to one value: rows first.
+// CHECK-LABEL: func.func @large
+func.func @large(%x: tensor<2048x2048xf32>) -> tensor<f32> {
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 1>, keepdims = true} : (tensor<2048x2048xf32>) -> tensor<2048x1xf32>
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<2048x1xf32>) -> tensor<1x1xf32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<2048x2048xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// Few channels of many pixels: images first.
+// CHECK-LABEL: func.func @few_channels
+func.func @few_channels(%x: tensor<32x56x56x64xf32>) -> tensor<64xf32> {
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 1, 2>, keepdims = true} : (tensor<32x56x56x64xf32>) -> tensor<32x1x1x64xf32>
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true}
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1, 2>} : (tensor<32x56x56x64xf32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
+// Nothing to reduce is only a change of shape and type.
+// CHECK-LABEL: func.func @nothing
+func.func @nothing(%x: tensor<1x10xf32>) -> tensor<10xbf16> {
+  // CHECK-NOT: mpc.reduce
+  // CHECK: amp.cast
+  // CHECK: mpc.reshape
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>} : (tensor<1x10xf32>) -> tensor<10xbf16>
+  return %0 : tensor<10xbf16>
+}
