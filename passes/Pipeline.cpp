@@ -57,22 +57,22 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
 
 static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
                          llvm::StringRef target) {
-  AssignPrecisionOptions assign;
+  AssignPrecisionPassOptions assign;
   assign.mode = precision.mode;
   assign.policy = precision.policyFile;
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   assign.target = target.str();
-  pm.addPass(createAssignPrecision(std::move(assign)));
+  pm.addPass(createAssignPrecisionPass(std::move(assign)));
   if (precision.mode == "64-true")
-    pm.addPass(createConvertFloatType());
-  pm.addPass(createInsertCasts());
-  pm.addPass(createOptimizeCasts());
-  InsertLossScalingOptions scaling;
+    pm.addPass(createConvertFloatTypePass());
+  pm.addPass(createInsertCastsPass());
+  pm.addPass(createOptimizeCastsPass());
+  InsertLossScalingPassOptions scaling;
   scaling.lossScale = precision.lossScale;
-  pm.addPass(createInsertLossScaling(std::move(scaling)));
-  pm.addPass(createInsertMasterWeights());
-  pm.addPass(createVerifyPrecision());
+  pm.addPass(createInsertLossScalingPass(std::move(scaling)));
+  pm.addPass(createInsertMasterWeightsPass());
+  pm.addPass(createVerifyPrecisionPass());
 }
 
 static void addFusion(OpPassManager &pm) {

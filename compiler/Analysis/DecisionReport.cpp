@@ -37,6 +37,8 @@ static StringRef getSentence(Reason reason) {
     return "the mode has one float type";
   case Reason::AllowList:
     return "on the allow list";
+  case Reason::AllowListUnbounded:
+    return "on the allow list, though it multiplies sums of unbounded range";
   case Reason::BetweenLow:
     return "between low ops";
   case Reason::FollowsNeighbours:
@@ -233,6 +235,7 @@ static llvm::json::Object toJSON(Operation *op) {
            {"kernel", decision.getNative() ? "native" : "missing"}}},
       {"casts_in", decision.getCastsIn()},
       {"casts_out", decision.getCastsOut()},
+      {"casts_fused", decision.getCastsFused()},
       {"cost_low", decision.getCostLow()},
       {"cost_high", decision.getCostHigh()},
       {"flip", std::move(flip)},
@@ -261,7 +264,8 @@ static void explain(Operation *op, llvm::raw_ostream &os) {
   if (!decision.getNative())
     os << "; the target has no fast kernel for " << decision.getCompute();
   os << "\n  casts     " << decision.getCastsIn() << " in, "
-     << decision.getCastsOut() << " out\n";
+     << decision.getCastsOut() << " out, " << decision.getCastsFused()
+     << " of them fused\n";
   os << "  cost      " << decision.getCostLow() << " ns low, "
      << decision.getCostHigh() << " ns high (nominal)\n";
   if (StringAttr flip = decision.getFlip())

@@ -32,6 +32,9 @@ struct PlacementNode {
   /// result, an operand that stays fp32.
   bool readInFP32 = false;
 
+  /// Whether what it produces has no bound a low type could count on.
+  bool poison = false;
+
   /// Neighbours through values whose type is open, each once.
   llvm::SmallVector<unsigned, 4> producers, consumers;
 

@@ -83,6 +83,7 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
       placed.pinReason = Reason::UnknownOp;
     }
     placed.precisionClass = node.entry.precisionClass;
+    placed.poison = node.entry.poison;
     placed.deniesReaders = placed.precisionClass == PrecisionClass::Deny;
   }
 }

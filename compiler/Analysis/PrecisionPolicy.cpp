@@ -107,8 +107,9 @@ bool mpc::policyKeepsResultFP32(StringRef key, unsigned index) {
 
 PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {
   for (const TableRow &row : tableRows)
-    table[row.op] = {low.isF16() ? row.fp16 : row.bf16, row.poison,
-                     ("default:" + row.op).str(), row.why.str()};
+    table[row.op] = {low.isF16() ? row.fp16 : row.bf16,
+                     row.poison && low.isF16(), ("default:" + row.op).str(),
+                     row.why.str()};
   for (const FollowerRow &row : followerRows)
     table[row.op] = table.lookup(row.leader);
 }

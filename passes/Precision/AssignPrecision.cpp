@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Analysis/PrecisionGraph.h"
+#include "compiler/Analysis/RegionAnalysis.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
@@ -17,7 +18,7 @@
 #include "llvm/ADT/SmallSet.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_ASSIGNPRECISION
+#define GEN_PASS_DEF_ASSIGNPRECISIONPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -27,8 +28,8 @@ using namespace mpc::amp;
 
 namespace {
 struct AssignPrecisionPass
-    : mpc::impl::AssignPrecisionBase<AssignPrecisionPass> {
-  using AssignPrecisionBase::AssignPrecisionBase;
+    : mpc::impl::AssignPrecisionPassBase<AssignPrecisionPass> {
+  using AssignPrecisionPassBase::AssignPrecisionPassBase;
   void runOnOperation() override;
 
 private:
@@ -37,7 +38,7 @@ private:
   DecisionAttr decide(const PrecisionGraph &graph, unsigned index,
                       ArrayRef<Placement> placements, const TargetInfo &target);
   void record(const PrecisionGraph &graph, const TargetInfo &target);
-  void countCasts();
+  void countCasts(FunctionOpInterface function);
   void emitRemarks();
 
   /// The type mixed modes lower to; null in 32-true and 64-true.
@@ -165,7 +166,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       context, compute, accumulate, storage, node.entry.precisionClass,
       StringAttr::get(context, node.entry.rule), placement.reason,
       ArrayAttr::get(context, path), node.evidence,
-      !contraction || target.hasNativeContraction(compute), 0, 0,
+      !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));
 }
@@ -174,11 +175,42 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
 // All decisions
 //===----------------------------------------------------------------------===//
 
+// A low contraction that reads poison, through clear ops at most, stands on an
+// assumption about its range: the record says so and names the way.
+static void markUnbounded(const PlacementProblem &problem,
+                          MutableArrayRef<Placement> placements) {
+  for (auto [index, placement] : llvm::enumerate(placements)) {
+    if (placement.reason != Reason::AllowList)
+      continue;
+    SmallVector<SmallVector<unsigned, 4>> paths = {
+        {static_cast<unsigned>(index)}};
+    llvm::SmallDenseSet<unsigned> seen;
+    while (!paths.empty() && placement.reason == Reason::AllowList) {
+      SmallVector<unsigned, 4> path = paths.pop_back_val();
+      for (unsigned producer : problem.nodes[path.front()].producers) {
+        const PlacementNode &node = problem.nodes[producer];
+        if (!seen.insert(producer).second)
+          continue;
+        SmallVector<unsigned, 4> longer = path;
+        longer.insert(longer.begin(), producer);
+        if (node.poison) {
+          placement.reason = Reason::AllowListUnbounded;
+          placement.path = longer;
+          break;
+        }
+        if (node.precisionClass == PrecisionClass::Clear)
+          paths.push_back(std::move(longer));
+      }
+    }
+  }
+}
+
 void AssignPrecisionPass::record(const PrecisionGraph &graph,
                                  const TargetInfo &target) {
   std::vector<Placement> placements;
   if (low) {
     placements = createGreedyPlacement()->place(graph.getProblem());
+    markUnbounded(graph.getProblem(), placements);
   } else {
     placements.resize(graph.getNodes().size());
     for (auto [index, placement] : llvm::enumerate(placements)) {
@@ -200,25 +232,39 @@ static FloatType getStorage(Value value) {
   return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
 }
 
-// Counts the casts that carrying out the decisions will take.
-void AssignPrecisionPass::countCasts() {
-  auto needsCast = [](OpOperand &operand) {
-    FloatType required = getRequiredType(operand);
-    return required && required != getStorage(operand.get());
+static bool needsCast(OpOperand &operand) {
+  FloatType required = getRequiredType(operand);
+  return required && required != getStorage(operand.get());
+}
+
+// Counts the casts that carrying out the decisions will take. A value that is
+// written and read in one kernel is converted in registers.
+void AssignPrecisionPass::countCasts(FunctionOpInterface function) {
+  RegionAnalysis regions(function.getFunctionBody().front());
+  auto shareKernel = [&](Operation *a, Operation *b) {
+    return a && regions.getRegion(a) &&
+           regions.getRegion(a) == regions.getRegion(b);
   };
-  getOperation().walk([&](PrecisionOpInterface op) {
+  function->walk([&](PrecisionOpInterface op) {
     DecisionAttr decision = DecisionAttr::of(op);
     if (!decision)
       return;
-    int64_t in = llvm::count_if(op->getOpOperands(), needsCast), out = 0;
+    int64_t in = 0, out = 0, fused = 0;
+    for (OpOperand &operand : op->getOpOperands())
+      if (needsCast(operand)) {
+        ++in;
+        fused += shareKernel(operand.get().getDefiningOp(), op);
+      }
     for (OpResult result : op->getResults()) {
-      llvm::SmallDenseSet<Type, 2> types;
+      llvm::SmallDenseMap<Type, bool, 2> types;
       for (OpOperand &use : result.getUses())
         if (needsCast(use))
-          types.insert(getRequiredType(use));
+          types[getRequiredType(use)] |= shareKernel(op, use.getOwner());
       out += types.size();
+      for (auto [type, shared] : types)
+        fused += shared;
     }
-    op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out));
+    op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
   });
 }
 
@@ -274,7 +320,9 @@ void AssignPrecisionPass::runOnOperation() {
     return signalPassFailure();
 
   record(*graph, *targetInfo);
-  countCasts();
+  if (low)
+    for (auto function : module.getOps<FunctionOpInterface>())
+      countCasts(function);
   module->setAttr(kModeAttr, StringAttr::get(&getContext(), mode));
   emitRemarks();
 }

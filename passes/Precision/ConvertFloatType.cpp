@@ -10,7 +10,7 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_CONVERTFLOATTYPE
+#define GEN_PASS_DEF_CONVERTFLOATTYPEPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -18,8 +18,8 @@ using namespace mlir;
 
 namespace {
 struct ConvertFloatTypePass
-    : mpc::impl::ConvertFloatTypeBase<ConvertFloatTypePass> {
-  using ConvertFloatTypeBase::ConvertFloatTypeBase;
+    : mpc::impl::ConvertFloatTypePassBase<ConvertFloatTypePass> {
+  using ConvertFloatTypePassBase::ConvertFloatTypePassBase;
   void runOnOperation() override;
 };
 } // namespace

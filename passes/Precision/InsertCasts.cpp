@@ -9,7 +9,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_INSERTCASTS
+#define GEN_PASS_DEF_INSERTCASTSPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -18,8 +18,8 @@ using namespace mpc;
 using namespace mpc::amp;
 
 namespace {
-struct InsertCastsPass : mpc::impl::InsertCastsBase<InsertCastsPass> {
-  using InsertCastsBase::InsertCastsBase;
+struct InsertCastsPass : mpc::impl::InsertCastsPassBase<InsertCastsPass> {
+  using InsertCastsPassBase::InsertCastsPassBase;
   void runOnOperation() override;
 
 private:

@@ -16,7 +16,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_INSERTLOSSSCALING
+#define GEN_PASS_DEF_INSERTLOSSSCALINGPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -31,8 +31,8 @@ static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 namespace {
 struct InsertLossScalingPass
-    : mpc::impl::InsertLossScalingBase<InsertLossScalingPass> {
-  using InsertLossScalingBase::InsertLossScalingBase;
+    : mpc::impl::InsertLossScalingPassBase<InsertLossScalingPass> {
+  using InsertLossScalingPassBase::InsertLossScalingPassBase;
   void runOnOperation() override;
 
 private:

@@ -13,7 +13,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_INSERTMASTERWEIGHTS
+#define GEN_PASS_DEF_INSERTMASTERWEIGHTSPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -26,8 +26,8 @@ static constexpr llvm::StringLiteral kLowSuffix = ".low";
 
 namespace {
 struct InsertMasterWeightsPass
-    : mpc::impl::InsertMasterWeightsBase<InsertMasterWeightsPass> {
-  using InsertMasterWeightsBase::InsertMasterWeightsBase;
+    : mpc::impl::InsertMasterWeightsPassBase<InsertMasterWeightsPass> {
+  using InsertMasterWeightsPassBase::InsertMasterWeightsPassBase;
   void runOnOperation() override;
 
 private:

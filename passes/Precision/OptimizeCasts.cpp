@@ -2,6 +2,7 @@
 // value is rounded: a cast that loses digits is observable.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/RegionAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 
@@ -11,7 +12,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_OPTIMIZECASTS
+#define GEN_PASS_DEF_OPTIMIZECASTSPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -20,8 +21,8 @@ using namespace mpc;
 using namespace mpc::amp;
 
 namespace {
-struct OptimizeCastsPass : mpc::impl::OptimizeCastsBase<OptimizeCastsPass> {
-  using OptimizeCastsBase::OptimizeCastsBase;
+struct OptimizeCastsPass : mpc::impl::OptimizeCastsPassBase<OptimizeCastsPass> {
+  using OptimizeCastsPassBase::OptimizeCastsPassBase;
   void runOnOperation() override;
 };
 } // namespace
@@ -137,16 +138,28 @@ static void shareCasts(FunctionOpInterface function) {
   }
 }
 
-// Brings the counts in the record of `op` up to date with the IR.
-static void recountCasts(Operation *op) {
+// Brings the counts in the record of `op` up to date with the IR. A cast that
+// shares its kernel with another op is done in registers.
+static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)
     return;
-  int64_t in = llvm::count_if(op->getOperands(), [](Value value) {
-    return value.getDefiningOp<amp::CastOp>();
-  });
-  int64_t out = llvm::count_if(op->getUsers(), llvm::IsaPred<amp::CastOp>);
-  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out));
+  auto isFused = [&](Operation *cast) {
+    const KernelRegion *region = regions.getRegion(cast);
+    return region && region->ops.size() > 1;
+  };
+  int64_t in = 0, out = 0, fused = 0;
+  for (Value operand : op->getOperands())
+    if (auto cast = operand.getDefiningOp<amp::CastOp>()) {
+      ++in;
+      fused += isFused(cast);
+    }
+  for (Operation *user : op->getUsers())
+    if (isa<amp::CastOp>(user)) {
+      ++out;
+      fused += isFused(user);
+    }
+  op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
 }
 
 void OptimizeCastsPass::runOnOperation() {
@@ -158,6 +171,7 @@ void OptimizeCastsPass::runOnOperation() {
     if (failed(applyPatternsGreedily(function, frozen)))
       return signalPassFailure();
     shareCasts(function);
-    function->walk(recountCasts);
+    RegionAnalysis regions(function.getFunctionBody().front());
+    function->walk([&](Operation *op) { recountCasts(op, regions); });
   }
 }

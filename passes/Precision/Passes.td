@@ -6,7 +6,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def AssignPrecision : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
+def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
   let summary = "decide the types of every op, and record why";
   let description = [{
     Decides, over forward, backward and update of all functions at once, in
@@ -43,7 +43,7 @@ def AssignPrecision : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
-def InsertCasts : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
+def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
   let summary = "carry out the decisions";
   let description = [{
     Gives every result the type it is to be stored in, which is where its op
@@ -70,7 +70,7 @@ def InsertCasts : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
-def OptimizeCasts : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
+def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
   let summary = "share, cancel and move casts without changing a rounding";
   let description = [{
     Shares casts of one value to one type; removes pairs that widen and narrow
@@ -94,7 +94,7 @@ def OptimizeCasts : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
-def InsertLossScaling : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> {
+def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> {
   let summary = "scale the loss's gradient, unscale gradients, guard the update";
   let description = [{
     Replaces every `mpc.gradient_seed` by ones times the loss scale; divides
@@ -145,7 +145,7 @@ def InsertLossScaling : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
-def InsertMasterWeights : Pass<"amp-insert-master-weights", "::mlir::ModuleOp"> {
+def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleOp"> {
   let summary = "keep low copies of parameters as derived state";
   let description = [{
     A parameter stays an fp32 master; the cast of it that contractions read
@@ -169,7 +169,7 @@ def InsertMasterWeights : Pass<"amp-insert-master-weights", "::mlir::ModuleOp"> 
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
 
-def ConvertFloatType : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
+def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
   let summary = "replace one float type by another everywhere";
   let description = [{
     The whole of 64-true: state, inputs, constants and results of type fp32
@@ -187,7 +187,7 @@ def ConvertFloatType : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
   }];
 }
 
-def VerifyPrecision : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
+def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   let summary = "prove that the stage kept its rules";
   let description = [{
     Reports every violation of, relative to the module's mode:

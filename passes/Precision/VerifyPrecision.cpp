@@ -11,7 +11,7 @@
 #include "mlir/IR/TypeUtilities.h"
 
 namespace mpc {
-#define GEN_PASS_DEF_VERIFYPRECISION
+#define GEN_PASS_DEF_VERIFYPRECISIONPASS
 #include "passes/Precision/Passes.h.inc"
 } // namespace mpc
 
@@ -21,8 +21,8 @@ using namespace mpc::amp;
 
 namespace {
 struct VerifyPrecisionPass
-    : mpc::impl::VerifyPrecisionBase<VerifyPrecisionPass> {
-  using VerifyPrecisionBase::VerifyPrecisionBase;
+    : mpc::impl::VerifyPrecisionPassBase<VerifyPrecisionPass> {
+  using VerifyPrecisionPassBase::VerifyPrecisionPassBase;
   void runOnOperation() override;
 
 private:

@@ -34,34 +34,36 @@ def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   I32EnumAttrCase<"Mode", 0, "mode">,
   // On the allow list.
   I32EnumAttrCase<"AllowList", 1, "allow_list">,
+  // On the allow list, though it multiplies sums, whose range is unbounded.
+  I32EnumAttrCase<"AllowListUnbounded", 2, "allow_list_unbounded">,
   // On a path between two low ops, through infer and clear ops only.
-  I32EnumAttrCase<"BetweenLow", 2, "between_low">,
+  I32EnumAttrCase<"BetweenLow", 3, "between_low">,
   // Exact in any type, and all its neighbours on one side are low.
-  I32EnumAttrCase<"FollowsNeighbours", 3, "follows_neighbours">,
+  I32EnumAttrCase<"FollowsNeighbours", 4, "follows_neighbours">,
   // Could go low, but is not between low ops: a cast would gain nothing.
-  I32EnumAttrCase<"NotBetweenLow", 4, "not_between_low">,
+  I32EnumAttrCase<"NotBetweenLow", 5, "not_between_low">,
   // On the deny list.
-  I32EnumAttrCase<"DenyList", 5, "deny_list">,
+  I32EnumAttrCase<"DenyList", 6, "deny_list">,
   // Reads the result of a denied op, through infer and clear ops only.
-  I32EnumAttrCase<"AfterDenied", 6, "after_denied">,
+  I32EnumAttrCase<"AfterDenied", 7, "after_denied">,
   // Part of the loss or of its gradient.
-  I32EnumAttrCase<"LossRegion", 7, "loss_region">,
+  I32EnumAttrCase<"LossRegion", 8, "loss_region">,
   // Optimizer, gradient clipping or loss-scale arithmetic.
-  I32EnumAttrCase<"Update", 8, "update">,
+  I32EnumAttrCase<"Update", 9, "update">,
   // A conversion the model itself asks for.
-  I32EnumAttrCase<"ModelCast", 9, "model_cast">,
+  I32EnumAttrCase<"ModelCast", 10, "model_cast">,
   // The model stores the value in a type other than fp32.
-  I32EnumAttrCase<"ModelType", 10, "model_type">,
+  I32EnumAttrCase<"ModelType", 11, "model_type">,
   // A constant: it is cast where it is read.
-  I32EnumAttrCase<"Constant", 11, "constant">,
+  I32EnumAttrCase<"Constant", 12, "constant">,
   // A constant operand does not fit the low type.
-  I32EnumAttrCase<"ConstantRange", 12, "constant_range">,
+  I32EnumAttrCase<"ConstantRange", 13, "constant_range">,
   // --keep-fp32 names the node.
-  I32EnumAttrCase<"KeepFP32", 13, "keep_fp32">,
+  I32EnumAttrCase<"KeepFP32", 14, "keep_fp32">,
   // --force-low names the node.
-  I32EnumAttrCase<"ForceLow", 14, "force_low">,
+  I32EnumAttrCase<"ForceLow", 15, "force_low">,
   // In no list: denied.
-  I32EnumAttrCase<"UnknownOp", 15, "unknown_op">,
+  I32EnumAttrCase<"UnknownOp", 16, "unknown_op">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
@@ -93,6 +95,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `evidence` | what the decision rests on |
     | `native` | whether the target has a fast kernel for `compute` |
     | `casts_in`, `casts_out` | operands read through a cast, casts of results |
+    | `casts_fused` | how many of those share a kernel with an op, and cost nothing |
     | `cost_low`, `cost_high` | nanoseconds on a nominal machine in either type |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
@@ -100,8 +103,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     #amp.decision<compute = bf16, accumulate = f32, storage = bf16,
                   class = allow, rule = "default:gemm", reason = allow_list,
                   path = ["fc1"], evidence = assumed, native = true,
-                  casts_in = 2, casts_out = 0, cost_low = 9, cost_high = 30,
-                  flip = "--keep-fp32=^fc1$">
+                  casts_in = 2, casts_out = 0, casts_fused = 1, cost_low = 9,
+                  cost_high = 30, flip = "--keep-fp32=^fc1$">
     ```
   }];
   let parameters = (ins "::mlir::FloatType":$compute,
@@ -113,8 +116,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
                         "bool":$native, "int64_t":$castsIn,
-                        "int64_t":$castsOut, "int64_t":$costLow,
-                        "int64_t":$costHigh,
+                        "int64_t":$castsOut, "int64_t":$castsFused,
+                        "int64_t":$costLow, "int64_t":$costHigh,
                         OptionalParameter<"::mlir::StringAttr">:$flip);
   let assemblyFormat = [{
     `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
@@ -122,8 +125,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `rule` `=` $rule `,` `reason` `=` $reason `,` `path` `=` $path `,`
         `evidence` `=` $evidence `,` `native` `=` $native `,`
         `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
-        `cost_low` `=` $costLow `,` `cost_high` `=` $costHigh
-        (`,` `flip` `=` $flip^)? `>`
+        `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`
+        `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The discardable attribute the record stands under on an op.
@@ -140,7 +143,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     }
 
     /// The record with other counts of casts.
-    DecisionAttr withCasts(int64_t in, int64_t out) const;
+    DecisionAttr withCasts(int64_t in, int64_t out, int64_t fused) const;
 
     /// The record of an op that now stores `type` because its readers do.
     DecisionAttr withStorage(::mlir::FloatType type) const;

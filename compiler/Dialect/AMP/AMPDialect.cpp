@@ -38,11 +38,12 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out) const {
+DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
+                                     int64_t fused) const {
   return get(getContext(), getCompute(), getAccumulate(), getStorage(),
              getPrecisionClass(), getRule(), getReason(), getPath(),
-             getEvidence(), getNative(), in, out, getCostLow(), getCostHigh(),
-             getFlip());
+             getEvidence(), getNative(), in, out, fused, getCostLow(),
+             getCostHigh(), getFlip());
 }
 
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
