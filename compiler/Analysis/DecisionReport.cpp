@@ -87,7 +87,11 @@ std::string mpc::describeDecision(DecisionAttr decision) {
      << getSentence(decision.getReason());
   if (decision.getPath().size() > 1)
     os << " (" << joinPath(decision, " -> ") << ")";
+  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
+    os << ", stored wide since no low op reads it";
   os << "; rule " << decision.getRule().getValue();
+  if (StringRef why = decision.getWhy().getValue(); !why.empty())
+    os << ": " << why;
   if (!decision.getNative())
     os << "; the target has no fast kernel for " << decision.getCompute();
   return text;
@@ -227,6 +231,7 @@ static llvm::json::Object toJSON(Operation *op) {
       {"storage", toString(decision.getStorage())},
       {"class", stringifyPrecisionClass(decision.getPrecisionClass())},
       {"rule", decision.getRule().getValue()},
+      {"why", decision.getWhy().getValue()},
       {"reason", stringifyReason(decision.getReason())},
       {"path", std::move(path)},
       {"evidence",
@@ -255,9 +260,14 @@ static void explain(Operation *op, llvm::raw_ostream &os) {
      << decision.getCompute() << ", accumulate " << decision.getAccumulate()
      << "\n";
   os << "  class     " << stringifyPrecisionClass(decision.getPrecisionClass())
-     << " by " << decision.getRule().getValue() << "\n";
+     << " by " << decision.getRule().getValue();
+  if (StringRef why = decision.getWhy().getValue(); !why.empty())
+    os << ": " << why;
+  os << "\n";
   os << "  reason    " << stringifyReason(decision.getReason()) << ": "
      << getSentence(decision.getReason()) << "\n";
+  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
+    os << "            stored wide since no low op reads it\n";
   if (decision.getPath().size() > 1)
     os << "  path      " << joinPath(decision, " -> ") << "\n";
   os << "  evidence  " << stringifyEvidence(decision.getEvidence());

@@ -211,6 +211,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       placed.pinReason = reason;
       placed.deniesReaders = false;
       node.entry.rule = (flag + "=" + expression).str();
+      node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
     }
     if (!changed)

@@ -177,8 +177,7 @@ std::optional<PolicyEntry> PrecisionPolicy::lookup(StringRef key,
     entry.precisionClass = rule.precisionClass;
     entry.poison = rule.poison.value_or(entry.poison);
     entry.rule = active.label;
-    if (!rule.why.empty())
-      entry.why = rule.why;
+    entry.why = rule.why;
   }
   return entry;
 }

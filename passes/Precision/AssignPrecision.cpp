@@ -164,7 +164,8 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
                              getNodeName(op));
   return DecisionAttr::get(
       context, compute, accumulate, storage, node.entry.precisionClass,
-      StringAttr::get(context, node.entry.rule), placement.reason,
+      StringAttr::get(context, node.entry.rule),
+      StringAttr::get(context, node.entry.why), placement.reason,
       ArrayAttr::get(context, path), node.evidence,
       !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,
@@ -320,6 +321,13 @@ void AssignPrecisionPass::runOnOperation() {
     return signalPassFailure();
 
   record(*graph, *targetInfo);
+  if (low &&
+      llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
+        return node.precisionClass == PrecisionClass::Allow;
+      }))
+    module.emitWarning() << mode
+                         << " changes nothing: the model has no op that gains "
+                            "from a low type";
   if (low)
     for (auto function : module.getOps<FunctionOpInterface>())
       countCasts(function);

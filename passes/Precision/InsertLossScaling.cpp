@@ -144,10 +144,11 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
 }
 
 // Whether a scaled value must not reach `use` as it is.
-static bool mustUnscale(FunctionOpInterface function, OpOperand &use) {
+static bool mustUnscale(FunctionOpInterface function, bool updates,
+                        OpOperand &use) {
   if (use.getOwner() == getReturn(function))
     return !mayReturnScaled(function, use.getOperandNumber());
-  return belongsToUpdate(use.getOwner());
+  return updates && belongsToUpdate(use.getOwner());
 }
 
 // Unscales every gradient where it enters the update, once however many ops
@@ -155,10 +156,11 @@ static bool mustUnscale(FunctionOpInterface function, OpOperand &use) {
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
+  bool updates = updatesParameters(function);
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
-      if (scaled.contains(use.get()) && mustUnscale(function, use))
+      if (scaled.contains(use.get()) && mustUnscale(function, updates, use))
         uses[use.get()].push_back(&use);
   });
   SmallVector<Value> gradients;
@@ -184,12 +186,6 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 //===----------------------------------------------------------------------===//
 // The update
 //===----------------------------------------------------------------------===//
-
-static bool hasOptimizer(FunctionOpInterface function) {
-  return function
-      ->walk([](OptimizerOpInterface) { return WalkResult::interrupt(); })
-      .wasInterrupted();
-}
 
 // Whether a counter counts forward passes rather than updates.
 static bool countsMicroSteps(IncrementOp op) {
@@ -254,7 +250,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   if (kind == Kind::None)
     return success();
   SmallVector<Value> gradients = unscaleGradients(function);
-  if (!hasOptimizer(function))
+  if (!updatesParameters(function))
     return success();
   if (gradients.empty())
     return withExitCode(function->emitError(), ExitCode::Unsupported)

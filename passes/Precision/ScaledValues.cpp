@@ -21,9 +21,7 @@ bool amp::mayReturnScaled(FunctionOpInterface function, unsigned index) {
   return variable && variable.getRole() == "accumulator";
 }
 
-// Whether the function updates parameters: there, gradients are unscaled as
-// they enter the update. Elsewhere sums of gradients stay scaled.
-static bool updates(FunctionOpInterface function) {
+bool amp::updatesParameters(FunctionOpInterface function) {
   return function
       ->walk([](OptimizerOpInterface) { return WalkResult::interrupt(); })
       .wasInterrupted();
@@ -35,7 +33,7 @@ llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
     if (VariableOp variable = getVariable(argument))
       if (variable.getRole() == "accumulator")
         scaled.insert(argument);
-  bool stopsAtUpdate = updates(function);
+  bool stopsAtUpdate = updatesParameters(function);
   // Operands come before their readers, so one pass in order is enough.
   for (Operation &op : function.getFunctionBody().front()) {
     bool carries = isa<ScaleLossOp>(op) ||

@@ -12,6 +12,10 @@
 
 namespace mpc::amp {
 
+/// Whether the function updates parameters: there, gradients are unscaled as
+/// they enter the update. Elsewhere sums of gradients stay scaled.
+bool updatesParameters(mlir::FunctionOpInterface function);
+
 /// Whether gradients must be unscaled before this op reads them: it belongs to
 /// the update, not to the backward pass.
 bool belongsToUpdate(mlir::Operation *op);

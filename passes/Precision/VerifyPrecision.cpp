@@ -152,6 +152,7 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
   if (!scales)
     scaled.clear();
+  bool updates = updatesParameters(function);
   for (Operation &op : function.getFunctionBody().front()) {
     if (!scales && isa<ScaleLossOp, UnscaleOp>(op))
       report(&op) << "scales in a module whose loss scale is none";
@@ -161,7 +162,7 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
     if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
       if (scales && optimizer.getApplyOperand().empty())
         report(&op) << "expected a condition, since gradients can overflow";
-    if (!belongsToUpdate(&op) || unscale || isa<AllFiniteOp>(op))
+    if (!updates || !belongsToUpdate(&op) || unscale)
       continue;
     for (Value operand : op.getOperands())
       if (scaled.contains(operand))

@@ -90,7 +90,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `storage` | type the float results are stored in |
     | `class` | the list the op stands on |
     | `rule` | the row, user rule or flag that decided |
-    | `reason` | why, from a closed list |
+    | `why` | that rule's reason, in words |
+    | `reason` | how it came to apply, from a closed list |
     | `path` | the chain of nodes the reason speaks of |
     | `evidence` | what the decision rests on |
     | `native` | whether the target has a fast kernel for `compute` |
@@ -101,8 +102,8 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
 
     ```mlir
     #amp.decision<compute = bf16, accumulate = f32, storage = bf16,
-                  class = allow, rule = "default:gemm", reason = allow_list,
-                  path = ["fc1"], evidence = assumed, native = true,
+                  class = allow, rule = "default:gemm", why = "exact products",
+                  reason = allow_list, path = ["fc1"], evidence = assumed, native = true,
                   casts_in = 2, casts_out = 0, casts_fused = 1, cost_low = 9,
                   cost_high = 30, flip = "--keep-fp32=^fc1$">
     ```
@@ -111,7 +112,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
                         "::mlir::FloatType":$accumulate,
                         "::mlir::FloatType":$storage,
                         EnumParameter<AMP_PrecisionClass>:$precisionClass,
-                        "::mlir::StringAttr":$rule,
+                        "::mlir::StringAttr":$rule, "::mlir::StringAttr":$why,
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,
                         EnumParameter<AMP_Evidence>:$evidence,
@@ -122,7 +123,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
   let assemblyFormat = [{
     `<` `compute` `=` $compute `,` `accumulate` `=` $accumulate `,`
         `storage` `=` $storage `,` `class` `=` $precisionClass `,`
-        `rule` `=` $rule `,` `reason` `=` $reason `,` `path` `=` $path `,`
+        `rule` `=` $rule `,` `why` `=` $why `,` `reason` `=` $reason `,` `path` `=` $path `,`
         `evidence` `=` $evidence `,` `native` `=` $native `,`
         `casts_in` `=` $castsIn `,` `casts_out` `=` $castsOut `,`
         `casts_fused` `=` $castsFused `,` `cost_low` `=` $costLow `,`

@@ -41,16 +41,17 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
 DecisionAttr DecisionAttr::withCasts(int64_t in, int64_t out,
                                      int64_t fused) const {
   return get(getContext(), getCompute(), getAccumulate(), getStorage(),
-             getPrecisionClass(), getRule(), getReason(), getPath(),
+             getPrecisionClass(), getRule(), getWhy(), getReason(), getPath(),
              getEvidence(), getNative(), in, out, fused, getCostLow(),
              getCostHigh(), getFlip());
 }
 
 DecisionAttr DecisionAttr::withStorage(FloatType type) const {
   return get(getContext(), getCompute(), getAccumulate(), type,
-             getPrecisionClass(), getRule(), Reason::FollowsNeighbours,
-             getPath(), getEvidence(), getNative(), getCastsIn(), getCastsOut(),
-             getCostLow(), getCostHigh(), getFlip());
+             getPrecisionClass(), getRule(), getWhy(),
+             Reason::FollowsNeighbours, getPath(), getEvidence(), getNative(),
+             getCastsIn(), getCastsOut(), getCastsFused(), getCostLow(),
+             getCostHigh(), getFlip());
 }
 
 // A cast to the type it comes from is nothing. Pairs of casts are not folded

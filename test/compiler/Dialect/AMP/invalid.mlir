@@ -1,0 +1,55 @@
+// RUN: mpc-opt %s -split-input-file -verify-diagnostics
+
+func.func @cast_changes_shape(%x: tensor<8xf32>) -> tensor<4xbf16> {
+  // expected-error@+1 {{requires the same shape for all operands and results}}
+  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<4xbf16>
+  return %0 : tensor<4xbf16>
+}
+
+// -----
+
+func.func @cast_of_integers(%x: tensor<8xi64>) -> tensor<8xf32> {
+  // expected-error@+1 {{operand #0 must be}}
+  %0 = amp.cast %x : (tensor<8xi64>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func @decision_of_another_kind(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{expected amp.decision to be a decision, found "bf16"}}
+  %0 = mpc.relu %x {amp.decision = "bf16"} : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func @scale_that_shrinks_when_it_grows(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>) {
+  // expected-error@+1 {{expected growth_factor of at least 1, found 5.0}}
+  %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 0.5 : f64, backoff_factor = 0.5 : f64, growth_interval = 2000 : i64, min_scale = 1.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @backoff_that_does_not_back_off(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>) {
+  // expected-error@+1 {{expected backoff_factor between 0 and 1, found 1.0}}
+  %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 1.0 : f64, growth_interval = 2000 : i64, min_scale = 1.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @interval_of_nothing(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>) {
+  // expected-error@+1 {{expected growth_interval of at least 1, found 0}}
+  %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64, growth_interval = 0 : i64, min_scale = 1.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @bounds_that_cross(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>) {
+  // expected-error@+1 {{expected 0 < min_scale <= max_scale}}
+  %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64, growth_interval = 2000 : i64, min_scale = 4.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
+  return
+}

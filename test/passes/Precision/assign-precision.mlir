@@ -1,0 +1,138 @@
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,FP16
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,BF16
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=32-true target=zen5" | FileCheck %s --check-prefix=FP32
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=64-true target=zen5" | FileCheck %s --check-prefix=FP64
+
+// The mode with one type decides nothing, and says so.
+// FP32: amp.mode = "32-true"
+// FP32: mpc.matmul {{.*}}compute = f32, accumulate = f32, storage = f32, class = allow, {{.*}}reason = mode
+// FP64: amp.mode = "64-true"
+// FP64: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, class = allow, {{.*}}reason = mode
+
+// A contraction multiplies the low type and sums in fp32; where no low op reads
+// its result, that stays fp32 too.
+// CHECK-LABEL: func @allowed
+func.func @allowed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // FP16: mpc.matmul {{.*}}compute = f16, accumulate = f32, storage = f16, class = allow, rule = "default:matmul", {{.*}}reason = allow_list, path = ["a"], {{.*}}native = false
+  // BF16: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = bf16, class = allow, {{.*}}native = true
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.matmul {{.*}}storage = f32, class = allow, {{.*}}path = ["b"], {{.*}}flip = "--keep-fp32=^b$"
+  %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @between_low
+func.func @between_low(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.add {{.*}}compute = f32, accumulate = f32, storage = {{b?}}f16, class = infer, {{.*}}reason = between_low, path = ["a", "add", "relu", "b"]
+  %1 = mpc.add %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
+  // CHECK: mpc.relu {{.*}}storage = {{b?}}f16, class = clear, {{.*}}reason = between_low
+  %2 = mpc.relu %1 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
+  %3 = mpc.matmul %2, %2 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  // CHECK: mpc.add {{.*}}storage = f32, class = infer, {{.*}}reason = not_between_low, {{.*}}flip = "--force-low=^tail$"
+  %4 = mpc.add %3, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("tail")
+  return %4 : tensor<4x4xf32>
+}
+
+// -----
+
+// fp16 denies what bf16, with the range of fp32, may have low.
+// CHECK-LABEL: func @denied
+func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // FP16: mpc.exp {{.*}}storage = f32, class = deny, rule = "default:exp", {{.*}}reason = deny_list
+  // BF16: mpc.exp {{.*}}storage = bf16, class = infer, {{.*}}reason = between_low
+  %1 = mpc.exp %0 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("exp")
+  // FP16: mpc.mul {{.*}}storage = f32, class = infer, {{.*}}reason = after_denied, path = ["exp", "mul"]
+  // BF16: mpc.mul {{.*}}storage = bf16, class = infer, {{.*}}reason = between_low
+  %2 = mpc.mul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mul")
+  // A clear op at the end of the denied chain may round before it moves.
+  // FP16: mpc.transpose {{.*}}storage = f16, class = clear, {{.*}}reason = follows_neighbours, path = ["transpose", "b"]
+  %3 = mpc.transpose %2 {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("transpose")
+  %4 = mpc.matmul %3, %3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %4 : tensor<4x4xf32>
+}
+
+// -----
+
+// A user's sum denies and poisons in fp16; the gradient of a broadcast does
+// neither.
+// CHECK-LABEL: func @sums
+func.func @sums(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<1x4xf32>) {
+  // FP16: mpc.reduce_sum {{.*}}storage = f32, class = deny
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum")
+  // FP16: mpc.matmul {{.*}}reason = allow_list_unbounded, path = ["sum", "a"]
+  // BF16: mpc.matmul {{.*}}reason = allow_list,
+  %1 = mpc.matmul %x, %0 {transB = true} : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<4x1xf32> loc("a")
+  %2 = mpc.matmul %1, %0 : (tensor<4x1xf32>, tensor<1x4xf32>) -> tensor<4x4xf32> loc("b")
+  // CHECK: mpc.sum_to_size {{.*}}storage = {{b?}}f16, class = infer, {{.*}}reason = between_low, path = ["b", "sum_to", "c"]
+  %3 = mpc.sum_to_size %2 : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum_to")
+  %4 = mpc.matmul %3, %x : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("c")
+  return %2, %4 : tensor<4x4xf32>, tensor<1x4xf32>
+}
+
+// -----
+
+// The loss is fp32 whatever it is made of, and so is its gradient.
+// CHECK-LABEL: func @loss
+func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.sub {{.*}}storage = f32, class = infer, {{.*}}reason = loss_region, {{.*}}evidence = proved
+  %1 = mpc.sub %0, %x {mpc.phase = "loss"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse")
+  // CHECK: mpc.mul {{.*}}reason = loss_region
+  %2 = mpc.mul %1, %1 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse#dx")
+  %3 = mpc.matmul %2, %2 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
+  return %3 : tensor<4x4xf32>
+}
+
+// -----
+
+// A constant that fp16 cannot hold keeps its reader in fp32; bf16 can.
+// CHECK-LABEL: func @constant_range
+func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %mask = mpc.constant dense<-1.0e+9> : tensor<4x4xf32>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // FP16: mpc.add {{.*}}storage = f32, class = infer, {{.*}}reason = constant_range, {{.*}}evidence = proved
+  // BF16: mpc.add {{.*}}storage = bf16, class = infer, {{.*}}reason = between_low
+  %1 = mpc.add %0, %mask : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mask")
+  // FP16: mpc.clip {{.*}}reason = constant_range
+  %2 = mpc.clip %1 {max = 1.0e+6 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("clip")
+  %3 = mpc.matmul %2, %2 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %3 : tensor<4x4xf32>
+}
+
+// -----
+
+// What the model itself stores in another type is not touched.
+// CHECK-LABEL: func @model_types
+func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4xf64>, tensor<4x4xf32>) {
+  // CHECK: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, class = allow, {{.*}}reason = model_type
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64> loc("double")
+  // CHECK: mpc.cast {{.*}}storage = f32, class = fixed, {{.*}}reason = model_cast
+  // CHECK-NOT: flip
+  // CHECK-SAME: loc("cast")
+  %1 = mpc.cast %i : (tensor<4x4xi64>) -> tensor<4x4xf32> loc("cast")
+  return %0, %1 : tensor<4x4xf64>, tensor<4x4xf32>
+}
+
+// -----
+
+// An op that stands in two functions is decided once: the sum in @step alone
+// would stay fp32, but @eval multiplies it.
+// CHECK-LABEL: func @step
+func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  %1 = mpc.add %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
+  return %1 : tensor<4x4xf32>
+}
+// CHECK-LABEL: func @eval
+func.func @eval(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  %1 = mpc.add %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
+  %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %2 : tensor<4x4xf32>
+}

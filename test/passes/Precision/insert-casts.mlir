@@ -1,0 +1,69 @@
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=16-mixed" -amp-insert-casts | FileCheck %s
+
+// One cast of a value serves every reader that multiplies it.
+// CHECK-LABEL: func @one_cast_per_value
+func.func @one_cast_per_value(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  // CHECK-COUNT-2: amp.cast {{.*}} : (tensor<4x4xf32>) -> tensor<4x4xf16>
+  // CHECK-NOT: amp.cast
+  // CHECK: mpc.matmul {{.*}} : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
+  %0 = mpc.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.matmul {{.*}} : (tensor<4x4xf16>, tensor<4x4xf16>) -> tensor<4x4xf32>
+  %1 = mpc.matmul %x, %w {transA = true} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// An op between low ops rounds its own result; no cast stands for that.
+// CHECK-LABEL: func @results_round_themselves
+func.func @results_round_themselves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: %[[X:.*]] = amp.cast %arg0
+  // CHECK: %[[A:.*]] = mpc.matmul %[[X]], %[[X]] {{.*}} -> tensor<4x4xf16>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // The other operand is read as it is stored.
+  // CHECK: %[[ADD:.*]] = mpc.add %[[A]], %arg0 {{.*}} : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
+  %1 = mpc.add %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
+  // CHECK: mpc.matmul %[[ADD]], %[[ADD]] {{.*}} -> tensor<4x4xf32>
+  %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %2 : tensor<4x4xf32>
+}
+
+// -----
+
+// A denied op reads fp32, through a cast where the value is stored low.
+// CHECK-LABEL: func @denied_reads_fp32
+func.func @denied_reads_fp32(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  // CHECK: %[[A:.*]] = mpc.matmul {{.*}} -> tensor<4x4xf16>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: %[[UP:.*]] = amp.cast %[[A]] : (tensor<4x4xf16>) -> tensor<4x4xf32>
+  // CHECK: mpc.softmax %[[UP]]
+  %1 = mpc.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax")
+  %2 = mpc.matmul %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Function results keep their types.
+// CHECK-LABEL: func @boundaries
+// CHECK-SAME: -> (tensor<4x4xf32>, tensor<4x4xf32>)
+func.func @boundaries(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  // CHECK: %[[A:.*]] = mpc.matmul {{.*}} -> tensor<4x4xf16>
+  // CHECK: %[[UP:.*]] = amp.cast %[[A]]
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  // CHECK: return %[[UP]], %{{.*}} : tensor<4x4xf32>, tensor<4x4xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Statistics, scales and biases of a normalisation stay fp32.
+// CHECK-LABEL: func @normalisation
+func.func @normalisation(%x: tensor<4x4xf32>, %s: tensor<4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.batch_norm {{.*}} : (tensor<4x4xf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x4xf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %1:5 = mpc.batch_norm %0, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) loc("bn")
+  %2 = mpc.matmul %1#0, %1#0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  return %2 : tensor<4x4xf32>
+}

@@ -1,0 +1,93 @@
+// RUN: mpc-opt %s -split-input-file -amp-insert-loss-scaling="loss-scale=dynamic init-scale=1024 growth-interval=5 hysteresis=2" | FileCheck %s --check-prefixes=CHECK,SCALED,DYNAMIC
+// RUN: mpc-opt %s -split-input-file -amp-insert-loss-scaling="loss-scale=128" | FileCheck %s --check-prefixes=CHECK,SCALED,STATIC
+// RUN: mpc-opt %s -split-input-file -amp-insert-loss-scaling | FileCheck %s --check-prefixes=CHECK,NONE
+
+// DYNAMIC: amp.loss_scale = "dynamic"
+// STATIC: amp.loss_scale = "static"
+// NONE: amp.loss_scale = "none"
+
+// DYNAMIC: mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 1.024000e+03
+// DYNAMIC: mpc.variable @mpc.good_steps : tensor<i64> role "loss_scale"{{$}}
+// DYNAMIC: mpc.variable @mpc.hysteresis : tensor<i64> role "loss_scale" fill 2.000000e+00
+// STATIC-NOT: role "loss_scale"
+// NONE-NOT: role "loss_scale"
+mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @mean : tensor<8xf32> role "statistic"
+mpc.variable @mpc.step : tensor<i64> role "counter"
+mpc.variable @mpc.micro_step : tensor<i64> role "counter"
+
+// CHECK-LABEL: func @step
+// DYNAMIC-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {mpc.state = @mpc.loss_scale}
+// DYNAMIC-SAME: %[[GOOD:[a-z0-9]+]]: tensor<i64> {mpc.state = @mpc.good_steps}
+// DYNAMIC-SAME: %[[LEFT:[a-z0-9]+]]: tensor<i64> {mpc.state = @mpc.hysteresis}
+// DYNAMIC-SAME: {mpc.updates = @mpc.loss_scale}
+// DYNAMIC-SAME: {mpc.updates = @mpc.good_steps}
+// DYNAMIC-SAME: {mpc.updates = @mpc.hysteresis}
+// SCALED-SAME: tensor<i1> {mpc.output = "finite", mpc.role = "finite"}
+// SCALED-SAME: tensor<f32> {mpc.output = "loss_scale", mpc.role = "loss_scale"}
+// NONE-NOT: finite
+func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
+                %step: tensor<i64> {mpc.state = @mpc.step}, %micro: tensor<i64> {mpc.state = @mpc.micro_step},
+                %lr: tensor<f32>)
+    -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @mean},
+        tensor<i64> {mpc.updates = @mpc.step}, tensor<i64> {mpc.updates = @mpc.micro_step}) {
+  // The count of updates is known only once the gradients are.
+  %next = mpc.increment %step : (tensor<i64>) -> tensor<i64>
+  // STATIC: %[[SCALE:.*]] = mpc.constant dense<1.280000e+02> : tensor<f32>
+  // CHECK: %[[ONE:.*]] = mpc.constant dense<1.000000e+00> : tensor<f32>
+  // SCALED: %[[SEED:.*]] = amp.scale_loss %[[ONE]], %[[SCALE]]
+  // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %[[SEED]]
+  // NONE: %[[G:.*]] = mpc.mul %{{.*}}, %[[ONE]]
+  %seed = mpc.gradient_seed : tensor<f32>
+  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  // Once, before clipping.
+  // SCALED: %[[U:.*]] = amp.unscale %[[G]], %[[SCALE]]
+  // SCALED-NOT: amp.unscale
+  // Statistics and the count of forward passes advance whatever happens.
+  // CHECK: mpc.add %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>)
+  %mean1 = mpc.add %mean, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: mpc.increment %{{[a-z0-9]+}} : (tensor<i64>) -> tensor<i64>
+  %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
+  // SCALED: mpc.clip_grad_norm %[[U]]
+  // NONE: mpc.clip_grad_norm %[[G]]
+  // SCALED: %[[OK:.*]] = amp.all_finite %[[U]]
+  // DYNAMIC: amp.update_scale %[[SCALE]], %[[GOOD]], %[[LEFT]], %[[OK]] {backoff_factor = 5.000000e-01 : f64, growth_factor = 2.000000e+00 : f64, growth_interval = 5 : i64, hysteresis = 2 : i64
+  // STATIC-NOT: amp.update_scale
+  // SCALED: mpc.increment %{{.*}}, %[[OK]]
+  %clipped, %norm = mpc.clip_grad_norm %g {max_norm = 1.0 : f64} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>)
+  // SCALED: mpc.sgd %{{.*}}, %{{.*}}, %{{.*}}, %[[OK]]
+  // NONE: mpc.sgd %{{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>)
+  %w1 = mpc.sgd %w, %clipped, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %w1, %mean1, %next, %micro1 : tensor<8xf32>, tensor<8xf32>, tensor<i64>, tensor<i64>
+}
+
+// -----
+
+// Accumulators hold scaled sums; they are unscaled where the update reads them,
+// which is also where the scale changes.
+mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w.grad : tensor<8xf32> role "accumulator"
+
+// CHECK-LABEL: func @accumulate
+// SCALED-NOT: mpc.updates = @mpc.loss_scale
+// SCALED-NOT: amp.unscale
+func.func @accumulate(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {mpc.state = @w.grad})
+    -> (tensor<8xf32> {mpc.updates = @w.grad}) {
+  %seed = mpc.gradient_seed : tensor<f32>
+  // SCALED: amp.scale_loss
+  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %sum = mpc.add %acc, %g {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %sum : tensor<8xf32>
+}
+// CHECK-LABEL: func @update
+func.func @update(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {mpc.state = @w.grad}, %lr: tensor<f32>)
+    -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @w.grad}) {
+  %zero = mpc.constant dense<0.0> : tensor<8xf32>
+  // SCALED: %[[U:.*]] = amp.unscale %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  // SCALED: amp.all_finite %[[U]]
+  // DYNAMIC: amp.update_scale
+  // SCALED: mpc.sgd %{{.*}}, %[[U]], %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>)
+  // NONE: mpc.sgd %{{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>)
+  %w1 = mpc.sgd %w, %acc, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %w1, %zero : tensor<8xf32>, tensor<8xf32>
+}

@@ -1,0 +1,86 @@
+// RUN: mpc-opt %s -split-input-file -amp-optimize-casts | FileCheck %s
+
+// CHECK-LABEL: func @shared
+func.func @shared(%x: tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xbf16>) {
+  // CHECK: %[[LOW:.*]] = amp.cast %arg0
+  // CHECK-NOT: amp.cast
+  // CHECK: return %[[LOW]], %[[LOW]]
+  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  %1 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  return %0, %1 : tensor<8xbf16>, tensor<8xbf16>
+}
+
+// -----
+
+// Widening loses nothing, so narrowing back is the value itself.
+// CHECK-LABEL: func @widened_and_narrowed
+func.func @widened_and_narrowed(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  // CHECK-NEXT: return %arg0
+  %0 = amp.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = amp.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
+  return %1 : tensor<8xbf16>
+}
+
+// -----
+
+// A rounding is observable: it stays.
+// CHECK-LABEL: func @rounded_and_widened
+func.func @rounded_and_widened(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NEXT: %[[LOW:.*]] = amp.cast %arg0 : (tensor<8xf32>) -> tensor<8xbf16>
+  // CHECK-NEXT: %[[WIDE:.*]] = amp.cast %[[LOW]] : (tensor<8xbf16>) -> tensor<8xf32>
+  // CHECK-NEXT: return %[[WIDE]]
+  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  %1 = amp.cast %0 : (tensor<8xbf16>) -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}
+
+// -----
+
+// Neither of the 16 bit types holds the other.
+// CHECK-LABEL: func @between_low_types
+func.func @between_low_types(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  // CHECK-COUNT-2: amp.cast
+  %0 = amp.cast %x : (tensor<8xbf16>) -> tensor<8xf16>
+  %1 = amp.cast %0 : (tensor<8xf16>) -> tensor<8xbf16>
+  return %1 : tensor<8xbf16>
+}
+
+// -----
+
+// A parameter is cast as it is stored, and half the bytes move.
+// CHECK-LABEL: func @before_movement
+func.func @before_movement(%w: tensor<4x8xf32>) -> tensor<8x2x2xbf16> {
+  // CHECK-NEXT: %[[LOW:.*]] = amp.cast %arg0 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+  // CHECK-NEXT: %[[MOVED:.*]] = mpc.transpose %[[LOW]]
+  // CHECK-NEXT: mpc.reshape %[[MOVED]] : (tensor<8x4xbf16>) -> tensor<8x2x2xbf16>
+  %0 = mpc.transpose %w {perm = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %1 = mpc.reshape %0 : (tensor<8x4xf32>) -> tensor<8x2x2xf32>
+  %2 = amp.cast %1 : (tensor<8x2x2xf32>) -> tensor<8x2x2xbf16>
+  return %2 : tensor<8x2x2xbf16>
+}
+
+// -----
+
+// Where the moved value is read in fp32 too, moving it twice would cost more.
+// CHECK-LABEL: func @movement_with_two_readers
+func.func @movement_with_two_readers(%w: tensor<4x8xf32>) -> (tensor<8x4xbf16>, tensor<8x4xf32>) {
+  // CHECK-NEXT: mpc.transpose %arg0
+  // CHECK-NEXT: amp.cast
+  %0 = mpc.transpose %w {perm = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %1 = amp.cast %0 : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+  return %1, %0 : tensor<8x4xbf16>, tensor<8x4xf32>
+}
+
+// -----
+
+// To nearest, ties to even.
+// CHECK-LABEL: func @constants
+func.func @constants() -> (tensor<3xf16>, tensor<2xbf16>) {
+  // CHECK-DAG: mpc.constant dense<[1.000000e+00, 2.048000e+03, 0x7C00]> : tensor<3xf16>
+  %0 = mpc.constant dense<[1.0, 2049.0, 70000.0]> : tensor<3xf32>
+  %1 = amp.cast %0 : (tensor<3xf32>) -> tensor<3xf16>
+  // CHECK-DAG: mpc.constant dense<2.500000e-01> : tensor<2xbf16>
+  %2 = mpc.constant dense<0.25> : tensor<2xf32>
+  %3 = amp.cast %2 : (tensor<2xf32>) -> tensor<2xbf16>
+  return %1, %3 : tensor<3xf16>, tensor<2xbf16>
+}
