@@ -118,16 +118,17 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
 }
 
 void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
-                        Stage last) {
-  if (last >= Stage::Differentiate)
+                        Stage last, Stage done) {
+  auto wants = [&](Stage stage) { return done < stage && stage <= last; };
+  if (wants(Stage::Differentiate))
     addDifferentiation(pm, options.recipe);
-  if (last >= Stage::Precision)
+  if (wants(Stage::Precision))
     addPrecision(pm, options.precision, options.target);
-  if (last >= Stage::Fusion)
+  if (wants(Stage::Fusion))
     addFusion(pm);
-  if (last >= Stage::Plan)
+  if (wants(Stage::Plan))
     addPlanning(pm);
-  if (last >= Stage::Codegen)
+  if (wants(Stage::Codegen))
     addCodegen(pm, options.target);
 }
 

@@ -60,10 +60,11 @@ struct PipelineOptions {
   std::string target = "native";
 };
 
-/// Adds the passes of every stage up to and including `last`. The module given
-/// to them is what frontends produce.
+/// Adds the passes of every stage after `done` up to and including `last`. The
+/// module given to them is what `done` leaves; of Import, what frontends
+/// produce.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
-                   Stage last = Stage::Codegen);
+                   Stage last = Stage::Codegen, Stage done = Stage::Import);
 
 /// Registers all passes of all stages by name, for mpc-opt.
 void registerAllPasses();

@@ -285,6 +285,22 @@ FailureOr<Loss> LossBuilder::buildOutput(Value output) {
   return Loss{mean(output, 0, "loss.mean"), {}};
 }
 
+// Class labels that a loss within the model reads are inputs of role label, so
+// that their range is checked; what they are compared with is the prediction.
+static Value findLabels(TrainingFunction &function) {
+  Value prediction;
+  for (Operation &op : function.get().getBody().front()) {
+    if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
+      continue;
+    auto labels = dyn_cast<BlockArgument>(op.getOperand(1));
+    if (labels && function.variableOf(labels).empty()) {
+      function.setInputRole(labels, "label");
+      prediction = op.getOperand(0);
+    }
+  }
+  return prediction;
+}
+
 //===----------------------------------------------------------------------===//
 // The functions
 //===----------------------------------------------------------------------===//
@@ -328,6 +344,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, const LossSpec &spec,
   FailureOr<Value> output = pickOutput(function, spec);
   if (failed(output))
     return failure();
+  Value prediction =
+      spec.kind == LossKind::Output ? findLabels(function) : *output;
   LossBuilder losses(function, builder, forEvaluation);
   FailureOr<Loss> loss = losses.build(spec, *output, targetArray);
   if (failed(loss))
@@ -338,8 +356,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, const LossSpec &spec,
   function.addOutput("loss", "loss", loss->mean);
   if (forEvaluation && loss->perSample)
     function.addOutput("sample_loss", "sample_loss", loss->perSample);
-  if (forEvaluation && spec.kind != LossKind::Output)
-    function.addOutput("prediction", "prediction", *output);
+  if (forEvaluation && prediction)
+    function.addOutput("prediction", "prediction", prediction);
   function.finish();
   return success();
 }

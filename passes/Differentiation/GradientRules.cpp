@@ -83,9 +83,10 @@ Value GradientBuilder::zeros(Location location, RankedTensorType type) {
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
-// The result type of an elementwise op on two tensors.
+// The result type of an elementwise op on two tensors, never rounded to less
+// than gradients have.
 static RankedTensorType broadcastType(Value lhs, Value rhs) {
-  auto left = cast<RankedTensorType>(lhs.getType());
+  auto left = getGradientType(lhs.getType());
   auto right = cast<RankedTensorType>(rhs.getType());
   return left.clone(*broadcastShapes(left.getShape(), right.getShape()));
 }

@@ -151,7 +151,8 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
   if (g.needs(1)) {
     Location loc = g.at("db");
-    Value logarithm = LogOp::create(g.ops(), loc, a.getType(), a);
+    Value logarithm =
+        LogOp::create(g.ops(), loc, getGradientType(a.getType()), a);
     Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);
     g.add(1, "db", whereNonZero(g, loc, a, product));
   }

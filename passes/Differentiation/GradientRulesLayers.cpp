@@ -183,7 +183,7 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     Value variance = op.getVar();
     Value epsilon =
         g.constant(loc, op.getEpsilon().convertToDouble(), variance);
-    Type type = variance.getType();
+    Type type = getGradientType(variance.getType());
     Value sum = AddOp::create(g.ops(), loc, type, variance, epsilon);
     Value root = SqrtOp::create(g.ops(), loc, type, sum);
     return ReciprocalOp::create(g.ops(), loc, type, root);

@@ -1,11 +1,9 @@
 // mpc compile: model in, any stage out.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/ArtifactWriter.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,33 +13,73 @@ using namespace mpc::tools;
 namespace {
 struct CompileCommand {
   CompileOptions options;
-  std::string output = "-";
+  std::string output;
   std::string emit = "artifact";
+};
+
+/// What can be emitted after the last stage.
+struct CodeInfo {
+  llvm::StringLiteral name;
+  CodeFormat format;
+  llvm::StringLiteral summary;
 };
 } // namespace
 
-// Prints the module as it is after `stage`.
-static ExitCode emitStage(const CompileCommand &command, Stage stage) {
-  Driver driver;
-  if (ExitCode code = driver.compile(command.options, stage);
-      code != ExitCode::Done)
-    return code;
-  std::error_code error;
-  llvm::ToolOutputFile file(command.output, error, llvm::sys::fs::OF_None);
-  if (error)
-    return reportError(ExitCode::IO, command.output + ": " + error.message());
+static constexpr CodeInfo codeFormats[] = {
+    {"llvm", CodeFormat::LLVM, "optimised LLVM IR"},
+    {"asm", CodeFormat::Assembly, "assembly"},
+    {"obj", CodeFormat::Object, "an object file of the kernels"},
+};
+
+static bool isText(llvm::StringRef emit) {
+  return emit != "artifact" && emit != "obj";
+}
+
+// The module as it is after a stage, large constants left out.
+static std::string printModule(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
   mlir::OpPrintingFlags flags;
   flags.elideLargeElementsAttrs(16).elideLargeResourceString(16);
-  driver.getModule().print(file.os(), flags);
-  file.keep();
-  return ExitCode::Done;
+  module.print(os, flags);
+  os << "\n";
+  return text;
+}
+
+// What `--emit` asks for, as bytes.
+static ExitCode emit(const CompileCommand &command, Driver &driver,
+                     std::string &bytes) {
+  for (const StageInfo &info : getStages())
+    if (command.emit == info.name) {
+      ExitCode code = driver.compile(command.options, info.stage);
+      if (code == ExitCode::Done)
+        bytes = printModule(driver.getModule());
+      return code;
+    }
+  for (const CodeInfo &info : codeFormats)
+    if (command.emit == info.name)
+      return driver.compileCode(command.options, info.format, bytes);
+  return driver.compileArtifact(command.options, bytes);
 }
 
 static ExitCode runCompile(const CompileCommand &command) {
-  for (const StageInfo &info : getStages())
-    if (command.emit == info.name)
-      return emitStage(command, info.stage);
-  return reportError(ExitCode::Usage, "unknown stage " + command.emit);
+  if (command.output.empty() && !isText(command.emit))
+    return reportError(ExitCode::Usage,
+                       "expected -o FILE for --emit=" + command.emit +
+                           ", or -o - for stdout");
+  Driver driver;
+  std::string bytes;
+  if (ExitCode code = emit(command, driver, bytes); code != ExitCode::Done)
+    return code;
+  noteForwardOnly(driver.getModule());
+  if (command.output.empty() || command.output == "-") {
+    llvm::outs() << bytes;
+    return ExitCode::Done;
+  }
+  if (llvm::Error error = writeFileAtomically(command.output, bytes))
+    return reportError(ExitCode::IO, command.output + ": " +
+                                         llvm::toString(std::move(error)));
+  return ExitCode::Done;
 }
 
 void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
@@ -51,15 +89,20 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   addCompileOptions(*app, command->options);
   app->add_option("-o,--output", command->output, "file to write, - for stdout")
       ->type_name("FILE");
-  std::string help = "what to write:";
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"artifact"};
+  std::string help = "what to write:\nartifact: the .mpc file";
   for (const StageInfo &info : getStages()) {
+    names.push_back(info.name.str());
+    help += "\n" + info.name.str() + ": " + info.summary.str();
+  }
+  for (const CodeInfo &info : codeFormats) {
     names.push_back(info.name.str());
     help += "\n" + info.name.str() + ": " + info.summary.str();
   }
   app->add_option("--emit", command->emit, help)
       ->check(CLI::IsMember(names))
-      ->type_name("STAGE");
+      ->type_name("STAGE")
+      ->capture_default_str();
   app->callback([command, &exitCode] {
     exitCode = static_cast<int>(runCompile(*command));
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
 
+#include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "runtime/train/ArrayFile.h"
@@ -201,39 +202,25 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
   DiagnosticPrinter printer(&context, options.model.model, findings);
-  PassManager pm(&context);
-  buildPipeline(pm, options.pipeline, last);
-  if (succeeded(pm.run(*module)))
+  auto run = [&](Stage to, Stage done) {
+    PassManager pm(&context);
+    buildPipeline(pm, options.pipeline, to, done);
+    return succeeded(pm.run(*module));
+  };
+  // Decisions are read where they are complete: later stages merge ops.
+  bool passed = run(std::min(last, Stage::Precision), Stage::Import);
+  if (passed && last >= Stage::Precision) {
+    precisionSummary = DecisionReport(*module).getSummary();
+    passed = run(last, Stage::Precision);
+  }
+  if (passed)
     return ExitCode::Done;
   if (printer.getExitCode() == ExitCode::Done)
     return reportError(ExitCode::Internal, "a pass failed without a message");
   return printer.getExitCode();
 }
 
-//===----------------------------------------------------------------------===//
-// Artifacts
-//===----------------------------------------------------------------------===//
-
-bool mpc::tools::isArtifact(const std::string &path) {
-  auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
-  return file && (*file)->getBuffer().starts_with("\x7f"
-                                                  "ELF");
-}
-
-ExitCode
-mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
-                         std::shared_ptr<const runtime::Artifact> &artifact) {
-  const std::string &file = options.model.model;
-  if (!isArtifact(file))
-    return reportError(ExitCode::Internal, "no artifact writer");
-  if (std::vector<std::string> given = options.given(); !given.empty())
-    return reportError(ExitCode::Usage,
-                       file + ": an artifact is compiled already; leave out " +
-                           llvm::join(given, ", ") +
-                           ", or compile the model again");
-  auto opened = runtime::Artifact::open(file);
-  if (!opened.ok())
-    return reportError(opened.status());
-  artifact = std::move(*opened);
-  return ExitCode::Done;
+void mpc::tools::noteForwardOnly(ModuleOp module) {
+  if (module.lookupSymbol("forward"))
+    llvm::errs() << "note: without --loss this is the forward graph alone\n";
 }

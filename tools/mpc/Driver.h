@@ -6,6 +6,7 @@
 #define MPC_TOOLS_MPC_DRIVER_H
 
 #include "compiler/Support/ExitCode.h"
+#include "compiler/Target/CPU.h"
 #include "frontends/ONNX/Import.h"
 #include "runtime/Artifact.h"
 #include "tools/mpc/Options.h"
@@ -26,11 +27,20 @@ public:
   ExitCode compile(const CompileOptions &options, Stage last,
                    llvm::raw_ostream &findings = llvm::errs());
 
+  /// Compiles to machine code, as text or bytes.
+  ExitCode compileCode(const CompileOptions &options, CodeFormat format,
+                       std::string &code);
+
+  /// Compiles to the bytes of a .mpc file.
+  ExitCode compileArtifact(const CompileOptions &options, std::string &bytes);
+
   /// Values for graph inputs that are known when compiling, beside those of
   /// --weights.
   void addWeight(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
+  /// What the Precision stage decided, in one line; empty before it ran.
+  llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
@@ -39,7 +49,11 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap weights;
+  std::string precisionSummary;
 };
+
+/// Says so where a module holds a forward model alone.
+void noteForwardOnly(mlir::ModuleOp module);
 
 /// Whether the file at `path` is an artifact rather than a model.
 bool isArtifact(const std::string &path);

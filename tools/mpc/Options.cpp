@@ -19,6 +19,7 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
   command
       .add_option("--shape", options.shapes,
                   "shape of an input, such as x=32x3x224x224 (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("NAME=SHAPE");
   command
       .add_option("--batch-size", options.batchSize,
@@ -29,6 +30,7 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       .add_option("--weights", options.weights,
                   "values by name for parameters that are graph inputs: npz, "
                   "safetensors or ONNX (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   command
       .add_option("--optimizer-model", options.optimizerModel,
@@ -72,10 +74,12 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   command
       .add_option("--train", recipe.train,
                   "train only parameters whose name matches (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("REGEX");
   command
       .add_option("--freeze", recipe.freeze,
                   "do not train parameters whose name matches (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("REGEX");
   command.add_flag("--as-exported", recipe.asExported,
                    "leave BatchNormalization and Dropout in the mode they were "
@@ -91,10 +95,12 @@ static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
   command
       .add_option("--keep-fp32", options.keepFp32,
                   "nodes that stay fp32 (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("REGEX");
   command
       .add_option("--force-low", options.forceLow,
                   "nodes that go low whatever the policy says (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("REGEX");
   command
       .add_option("--loss-scale", options.lossScale,
@@ -192,33 +198,57 @@ void mpc::tools::addConfiguration(CLI::App &program) {
   program.allow_config_extras(CLI::config_extras_mode::error);
 }
 
-// The long flag of `command` nearest to `word`, empty where none is near.
-static std::string nearestFlag(const CLI::App &command, llvm::StringRef word) {
+// The one of `names` nearest to `word`, empty where none is near.
+static std::string nearestName(llvm::ArrayRef<std::string> names,
+                               llvm::StringRef word) {
   std::string best;
   unsigned bestDistance = 3;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames()) {
-      unsigned distance = word.edit_distance(name, true, bestDistance);
-      if (distance < bestDistance) {
-        bestDistance = distance;
-        best = name;
-      }
+  for (const std::string &name : names) {
+    unsigned distance = word.edit_distance(name, true, bestDistance);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = name;
     }
+  }
   return best;
+}
+
+// "; did you mean NAME?", or nothing.
+static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
+                        llvm::StringRef prefix) {
+  std::string name = nearestName(names, word);
+  return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
+}
+
+static std::vector<std::string> flagsOf(const CLI::App &command) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  return names;
 }
 
 std::string mpc::tools::describe(const CLI::App &program,
                                  const CLI::Error &error) {
   std::string message = error.what();
-  for (const CLI::App *command : program.get_subcommands()) {
+  if (program.get_subcommands().empty() && !program.remaining().empty()) {
+    const std::string word = program.remaining().front();
+    std::vector<std::string> names = flagsOf(program);
+    llvm::StringRef name = word;
+    const bool flag = name.consume_front("--");
+    if (!flag) {
+      names.clear();
+      for (const CLI::App *command : program.get_subcommands({}))
+        names.push_back(command->get_name());
+    }
+    return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
+           hint(names, name, flag ? "--" : "");
+  }
+  for (const CLI::App *command : program.get_subcommands())
     for (const std::string &extra : command->remaining()) {
       llvm::StringRef word(extra);
-      if (!word.consume_front("--"))
-        continue;
-      std::string flag = nearestFlag(*command, word.split('=').first);
-      if (!flag.empty())
-        message += "; did you mean --" + flag + "?";
+      if (word.consume_front("--"))
+        message += hint(flagsOf(*command), word.split('=').first, "--");
     }
-  }
   return message;
 }

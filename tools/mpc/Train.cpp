@@ -128,7 +128,17 @@ static int runTrain(TrainCommand &command) {
       code != ExitCode::Done)
     return static_cast<int>(code);
   const Plan &plan = artifact->plan();
+  if (plan.findFunction("forward"))
+    return static_cast<int>(
+        reportError(ExitCode::Usage,
+                    command.compile.model.model +
+                        ": a forward model needs a loss to train; name one "
+                        "with --loss, such as softmax_cross_entropy"));
   printTrainables(llvm::errs(), plan);
+  llvm::StringRef precision = driver.getPrecisionSummary();
+  llvm::errs() << (precision.empty() ? plan.precision + ", as compiled"
+                                     : precision.str())
+               << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
@@ -166,9 +176,11 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
                  "arrays named as the model's inputs: npz, npy, safetensors; "
                  "NAME=FILE for a file of one array (repeatable)")
       ->required()
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--val-data", command.valData,
                  "the same, to evaluate on after every epoch")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--val-split", command.valSplit,
                  "fraction of the data to hold back and evaluate on")

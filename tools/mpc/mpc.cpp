@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
   tools::addTrainCommand(program, exitCode);
   tools::addCompileCommand(program, exitCode);
   tools::addRunCommand(program, exitCode);
+  tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
   tools::addConfiguration(program);
