@@ -67,10 +67,21 @@ void PrecisionGraph::collect(ModuleOp module) {
   problem.nodes.resize(nodes.size());
 }
 
+// The row of an op. A sum in a backward pass is the gradient of a broadcast,
+// whatever op differentiation or the model's author wrote it with: it carries no
+// risk that would deny or poison the gradients around it.
+static StringRef getRow(PrecisionOpInterface op) {
+  auto region = cast<RegionOpInterface>(op.getOperation());
+  if (getPhase(op) == "backward" &&
+      region.getRegionRole() == RegionRole::Reduction)
+    return SumToSizeOp::getOperationName().split('.').second;
+  return op.getPolicyKey();
+}
+
 void PrecisionGraph::consult(PrecisionPolicy &policy) {
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
-    StringRef key = op.getPolicyKey();
+    StringRef key = getRow(op);
     if (auto entry = policy.lookup(key, getNodeName(op))) {
       node.entry = std::move(*entry);
     } else {

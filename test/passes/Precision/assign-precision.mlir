@@ -60,7 +60,7 @@ func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // A user's sum denies and poisons in fp16; the gradient of a broadcast does
 // neither.
 // CHECK-LABEL: func @sums
-func.func @sums(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<1x4xf32>) {
+func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
   // FP16: mpc.reduce_sum {{.*}}storage = f32, class = deny
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum")
   // FP16: mpc.matmul {{.*}}reason = allow_list_unbounded, path = ["sum", "a"]
@@ -70,7 +70,10 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<1x4xf32>) {
   // CHECK: mpc.sum_to_size {{.*}}storage = {{b?}}f16, class = infer, {{.*}}reason = between_low, path = ["b", "sum_to", "c"]
   %3 = mpc.sum_to_size %2 : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("sum_to")
   %4 = mpc.matmul %3, %x : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("c")
-  return %2, %4 : tensor<4x4xf32>, tensor<1x4xf32>
+  // However the backward pass spells it.
+  // CHECK: mpc.reduce_sum {{.*}}class = infer, rule = "default:sum_to_size"
+  %5 = mpc.reduce_sum %2 {axes = array<i64: 0>, keepdims = true, mpc.phase = "backward"} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("a#db")
+  return %5, %4 : tensor<1x4xf32>, tensor<1x4xf32>
 }
 
 // -----
