@@ -24,8 +24,11 @@ using Tag = dnnl::memory::format_tag;
 constexpr int64_t kMaxSlices = 16;
 /// fp32 results of one slice that still stay in a worker's cache, in bytes.
 constexpr int64_t kSliceBytes = 512 << 10;
-/// All partial weight gradients together, in bytes.
-constexpr int64_t kPartialBytes = 64 << 20;
+/// All partial weight gradients together, in bytes: each is written, read and
+/// added, which for large weights costs more than it gains.
+constexpr int64_t kPartialBytes = 12 << 20;
+/// Multiply-adds below which a slice is not worth handing to another thread.
+constexpr int64_t kMinSliceProducts = 1 << 20;
 /// Elements of the partial sums that one slice adds up.
 constexpr int64_t kSumBlock = 1 << 14;
 
@@ -178,6 +181,9 @@ void OneDNNConv::chooseSlices() {
     int64_t most = (step.batch + kMaxSlices - 1) / kMaxSlices;
     imagesPerSlice = std::clamp<int64_t>(fitting, 1, most);
   }
+  int64_t products = geometry.yPixels * geometry.wElements; // of one image
+  int64_t worthwhile = (kMinSliceProducts + products - 1) / products;
+  imagesPerSlice = std::max(imagesPerSlice, std::min(worthwhile, step.batch));
   slices = (step.batch + imagesPerSlice - 1) / imagesPerSlice;
 }
 

@@ -217,7 +217,7 @@ TEST(Conv, OneAndThreeDimensions) {
 
 TEST(Conv, BatchesThatDoNotDivideIntoSlices) {
   expectAllKindsCorrect(
-      {37, 1, 4, 8, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
+      {37, 1, 16, 16, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
 TEST(Conv, NarrowOperandsWithAWideResult) {
@@ -238,9 +238,35 @@ TEST(Conv, NarrowOperandsWithAWideResult) {
                     kind);
 }
 
+TEST(Conv, RandomGeometries) {
+  std::mt19937 random(7);
+  auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 40; ++i) {
+    Case c;
+    c.batch = pick(1, 5);
+    c.groups = pick(0, 2) ? 1 : pick(2, 4);
+    c.inChannels = c.groups * pick(1, 20);
+    c.outChannels = c.groups * pick(1, 20);
+    for (int64_t d = 0, rank = pick(1, 2); d < rank; ++d) {
+      c.kernel.push_back(pick(1, 4));
+      c.strides.push_back(pick(1, 3));
+      c.dilations.push_back(pick(1, 2));
+      c.padsBegin.push_back(pick(0, 3));
+      c.padsEnd.push_back(pick(0, 3));
+      int64_t window = c.dilations.back() * (c.kernel.back() - 1) + 1;
+      c.inSpatial.push_back(window + pick(0, 8));
+    }
+    SCOPED_TRACE("case " + std::to_string(i));
+    expectAllKindsCorrect(c);
+  }
+}
+
 TEST(Conv, EpilogueSeesEveryPixelOnce) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
-    Case c{19, 1, 3, 16, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, type};
+    Case c{19,     1,      8,      16,     {12, 11}, {3, 3},
+           {1, 1}, {1, 1}, {1, 1}, {1, 1}, type};
     Conv conv(c);
     Tensor bias = randomTensor(DType::F32, {c.outChannels}, 4);
     Tensor columns = Tensor::zeros(DType::I64, {});

@@ -174,6 +174,27 @@ TEST(MatMul, EpilogueSeesEveryElementOnce) {
   }
 }
 
+TEST(MatMul, RandomShapes) {
+  std::mt19937 random(7);
+  auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  const DType types[] = {DType::F32, DType::BF16, DType::F16};
+  for (int i = 0; i < 60; ++i) {
+    Case c{pick(1, 90), pick(1, 90), pick(1, 90), pick(1, 40), pick(1, 40)};
+    c.a = types[pick(0, 2)];
+    c.b = pick(0, 3) ? c.a : types[pick(0, 2)];
+    c.c = types[pick(0, 2)];
+    c.transA = pick(0, 1);
+    c.transB = pick(0, 1);
+    c.batch = pick(0, 2) ? 1 : pick(2, 3);
+    c.repeatB = pick(0, 1);
+    c.padding = pick(0, 1) * pick(0, 9);
+    SCOPED_TRACE("case " + std::to_string(i));
+    expectCorrect(c);
+  }
+}
+
 TEST(MatMul, InterleavedBatchesOfHeads) {
   // c is [m, batch * n]: the matrices of the batch side by side.
   Case c{6, 4, 5, 4, 4};
