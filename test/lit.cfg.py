@@ -3,6 +3,7 @@ this machine has."""
 
 import os
 import shutil
+import subprocess
 import sys
 
 import lit.formats
@@ -22,7 +23,7 @@ bin_dir = os.path.join(config.mpc_binary_root, "bin")
 llvm_config.with_environment("PATH", bin_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.add_tool_substitutions(
-    ["mpc-opt", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
+    ["mpc-opt", "mpc-translate", "split-file", "mlir-tblgen"], [bin_dir, config.llvm_tools_dir]
 )
 
 # A captured variable ends with its CHECK-LABEL block, and a prefix that no line
@@ -41,6 +42,11 @@ venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
 if not os.path.exists(venv_python):
     venv_python = sys.executable
 config.substitutions.append(("%python", venv_python))
+onnx_check = [venv_python, "-c", "import numpy, onnx"]
+if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:
+    config.available_features.add("python-onnx")
+exits = os.path.join(config.test_source_root, "exits.py")
+config.substitutions.append(("%exits", f"{venv_python} {exits}"))
 config.substitutions.append(("%root", config.mpc_source_root))
 config.substitutions.append(
     ("%runtime", os.path.join(config.mpc_binary_root, "lib/libmpc_runtime.so"))

@@ -82,7 +82,9 @@ void FunctionImporter::bind(StringRef name, Value value) {
 }
 
 void FunctionImporter::bindState(StringRef name, VariableOp variable) {
-  values[name].value = getState(variable);
+  ImportedValue &entry = values[name];
+  entry.variable = variable;
+  entry.constant.reset();
 }
 
 func::FuncOp FunctionImporter::finish() {
@@ -115,7 +117,7 @@ func::FuncOp FunctionImporter::finish() {
 
 ImportedValue &FunctionImporter::lookup(StringRef name) {
   ImportedValue &entry = values[name];
-  if (entry.value || entry.constant || entry.failed)
+  if (entry.value || entry.variable || entry.constant || entry.failed)
     return entry;
   const proto::TensorProto *tensor = graph.getInitializer(name);
   if (!tensor)
@@ -158,6 +160,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   }
   if (entry.value || entry.failed)
     return entry.value;
+  if (entry.variable)
+    return entry.value = getState(entry.variable);
   if (!entry.constant) {
     // Checked graphs define every name; this one's node was not imported.
     entry.failed = true;

@@ -70,10 +70,20 @@ static LogicalResult importDropoutGrad(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Scale: input * scale, or input / scale.
+// Scale: input * scale, or input / scale. The scale is a number of elements
+// more often than a float.
 static LogicalResult importScale(NodeImporter &node) {
   bool down = node.integer("scale_down", 0) != 0;
-  Value input = node.operand(0), scale = node.operand(1), result;
+  Value input = node.operand(0), scale;
+  auto known = node.constant(1);
+  if (known && known->getNumElements() == 1)
+    scale = node.scalarConstant(known->getDouble(0),
+                                node.operandType(0).getElementType());
+  else
+    scale = node.operand(1);
+  if (node.hasFailed())
+    return failure();
+  Value result;
   if (down) {
     if (auto op = node.create<DivOp>({input, scale}))
       result = op.getOutput();

@@ -71,8 +71,8 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   if (node.isTraining() || exportedForTraining)
     return importTrainingBatchNorm(node, epsilon, momentum,
                                    "BatchNormalizationGrad");
-  if (node.hasOutput(1))
-    return node.invalid("expected one output without training_mode");
+  // Other outputs, which files have although they mean nothing here, stay
+  // undefined: reading one is a finding.
   auto op =
       node.create<BatchNormInferenceOp>(readBatchNormOperands(node),
                                         {node.attribute("epsilon", epsilon)});

@@ -67,6 +67,8 @@ private:
 struct ImportedValue {
   /// The value in the function, once something uses it.
   mlir::Value value;
+  /// The variable that holds it, where the importer knows it as state.
+  VariableOp variable;
   /// Its elements, where they are known at import.
   std::optional<HostTensor> constant;
   /// The role of the variable that holds it, for state: "parameter", "frozen".
@@ -101,8 +103,8 @@ public:
   /// The pending new value of a variable, or null.
   mlir::Value getUpdate(VariableOp variable) const;
 
-  /// Gives `name` a meaning before its node is met: a value, or one whose
-  /// node is replaced by something else.
+  /// Gives `name` a meaning before any node is met: a value, or state, which
+  /// becomes an argument where it is used.
   void bind(llvm::StringRef name, mlir::Value value);
   void bindState(llvm::StringRef name, VariableOp variable);
 

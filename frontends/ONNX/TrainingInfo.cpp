@@ -153,6 +153,10 @@ void TrainingInfoImporter::findTrainingNodes(const Graph &graph) {
 // What is updated is state, whatever its type; what is not is frozen.
 void TrainingInfoImporter::bindStates(FunctionImporter &function) {
   for (const auto &binding : info.update_binding()) {
+    if (VariableOp variable = module.findVariable(binding.key())) {
+      function.bindState(binding.key(), variable);
+      continue;
+    }
     ImportedValue &entry = function.lookup(binding.key());
     if (entry.failed)
       continue;
@@ -160,7 +164,6 @@ void TrainingInfoImporter::bindStates(FunctionImporter &function) {
                      : entry.constant->isFloat() ? "optimizer_state"
                                                  : "counter";
     HostTensor init = *entry.constant;
-    entry.constant.reset();
     function.bindState(binding.key(), module.getVariable(binding.key(), role,
                                                          init.type, &init));
   }

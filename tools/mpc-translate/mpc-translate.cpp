@@ -2,6 +2,7 @@
 // to ONNX, for developers and tests.
 //
 //   mpc-translate --import-onnx model.onnx --batch-size=32
+//   mpc-translate --export-onnx model.onnx --weights=values.onnx -o new.onnx
 //   mpc-translate --onnx-text-to-onnx model.onnxtxt -o model.onnx
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -18,12 +19,14 @@
 using namespace mpc::onnx_frontend;
 namespace cl = llvm::cl;
 
-enum class Action { ImportONNX, ONNXTextToONNX };
+enum class Action { ImportONNX, ExportONNX, ONNXTextToONNX };
 
 static cl::opt<Action> action(
     cl::desc("what to do:"), cl::Required,
     cl::values(clEnumValN(Action::ImportONNX, "import-onnx",
                           "import an ONNX file"),
+               clEnumValN(Action::ExportONNX, "export-onnx",
+                          "write an ONNX file with new weights"),
                clEnumValN(Action::ONNXTextToONNX, "onnx-text-to-onnx",
                           "convert ONNX text to an ONNX file")));
 static cl::opt<std::string> input(cl::Positional, cl::Required,
@@ -98,6 +101,14 @@ static llvm::Error importONNX(llvm::raw_ostream &os) {
   return llvm::Error::success();
 }
 
+static llvm::Error exportONNX() {
+  mlir::MLIRContext context;
+  llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
+  if (!tensors)
+    return tensors.takeError();
+  return exportModel(input, output, *tensors, &context);
+}
+
 static llvm::Error convertText(llvm::raw_ostream &os) {
   auto text = llvm::MemoryBuffer::getFileOrSTDIN(input);
   if (!text)
@@ -111,6 +122,11 @@ static llvm::Error convertText(llvm::raw_ostream &os) {
 
 int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "mpc's translations\n");
+  if (action == Action::ExportONNX) {
+    // Writes its files itself, whole or not at all.
+    llvm::Error error = exportONNX();
+    return error ? fail(std::move(error)) : 0;
+  }
   std::error_code error;
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_None);
   if (error)
