@@ -41,7 +41,8 @@ if config.mpc_sanitize == "ON":
 venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
 if not os.path.exists(venv_python):
     venv_python = sys.executable
-config.substitutions.append(("%python", venv_python))
+# In front of lit's own, which is the interpreter that runs lit.
+config.substitutions.insert(0, ("%python", venv_python))
 onnx_check = [venv_python, "-c", "import numpy, onnx"]
 if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:
     config.available_features.add("python-onnx")
