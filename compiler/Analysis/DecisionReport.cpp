@@ -144,7 +144,8 @@ std::string DecisionReport::getSummary() const {
   llvm::raw_string_ostream os(text);
   os << textOf(kModeAttr) << ": " << low << " of " << ops.size() << " ops low ("
      << lowContractions << " of " << contractions << " contractions), "
-     << numCasts << " casts, loss scale " << textOf(kLossScaleAttr);
+     << numCasts << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
+     << textOf(kLossScaleAttr);
   if (missing != 0)
     os << "; the target has no fast kernel for " << missing << " ops";
   return text;

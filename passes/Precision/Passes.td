@@ -198,7 +198,8 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        does all state that sums (accumulators, statistics, moments, masters);
     4. no value is narrowed and widened again by a pair of casts;
     5. every gradient is unscaled exactly once, before clipping and the
-       optimizer, and nothing scaled leaves but accumulators;
+       optimizer; nothing scaled leaves but accumulators, and no sum mixes
+       scaled and unscaled values;
     6. every update is guarded where the loss is scaled;
     7. optimizers read and write fp32;
     8. a low copy is written wherever its master is;

@@ -8,6 +8,7 @@
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScaledValues.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
 namespace mpc {
@@ -148,6 +149,17 @@ void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
 // The loss scale
 //===----------------------------------------------------------------------===//
 
+// Whether a sum has one scaled operand and one that is not: it is a multiple of
+// nothing. Constants pass, since a gradient may be plain zero.
+static bool mixesScales(Operation *op, const llvm::DenseSet<Value> &scaled) {
+  if (!isa<AddOp, SubOp>(op))
+    return false;
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  if (scaled.contains(lhs) == scaled.contains(rhs))
+    return false;
+  return !matchPattern(scaled.contains(lhs) ? rhs : lhs, m_Constant());
+}
+
 void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
   if (!scales)
@@ -156,6 +168,9 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
   for (Operation &op : function.getFunctionBody().front()) {
     if (!scales && isa<ScaleLossOp, UnscaleOp>(op))
       report(&op) << "scales in a module whose loss scale is none";
+    if (mixesScales(&op, scaled))
+      report(&op) << "adds a value that carries the loss scale to one that "
+                     "does not";
     auto unscale = dyn_cast<UnscaleOp>(op);
     if (scales && unscale && !scaled.contains(unscale.getGrad()))
       report(&op) << "unscales what carries no loss scale";

@@ -148,6 +148,23 @@ module attributes {amp.loss_scale = "none"} {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Weight decay added to a gradient that is still scaled.
+module attributes {amp.loss_scale = "dynamic"} {
+  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
+    %d = mpc.add %g, %w {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %d, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Not guarded.
 module attributes {amp.loss_scale = "dynamic"} {
   func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
