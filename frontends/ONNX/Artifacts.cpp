@@ -84,9 +84,9 @@ static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
 Error ArtifactImporter::findInputs(const Graph &graph) {
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
-    bool hasStatistics = (op == "BatchNormInternal" ||
-                          op == "BatchNormalization") &&
-                         node->input_size() == 5;
+    bool hasStatistics =
+        (op == "BatchNormInternal" || op == "BatchNormalization") &&
+        node->input_size() == 5;
     for (int index = 3; hasStatistics && index < 5; ++index)
       inputs.statistics.insert(node->input(index));
     if (!isAccumulator(*node))
@@ -187,13 +187,13 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
       continue;
     for (int64_t i = 0; i < entry.constant->getNumElements(); ++i)
       if (entry.constant->getDouble(i) != 1.0)
-        return module.report(training.error(
-            ErrorKind::Unsupported, "the gradient of output '" +
-                                        output->name() +
-                                        "' does not start at 1"));
-    auto op = GradientSeedOp::create(
-        builder, NameLoc::get(builder.getStringAttr(seed)),
-        entry.constant->type);
+        return module.report(training.error(ErrorKind::Unsupported,
+                                            "the gradient of output '" +
+                                                output->name() +
+                                                "' does not start at 1"));
+    auto op = GradientSeedOp::create(builder,
+                                     NameLoc::get(builder.getStringAttr(seed)),
+                                     entry.constant->type);
     op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
     function.bind(seed, op.getOutput());
     backward.insert(seed);
@@ -237,7 +237,8 @@ void ArtifactImporter::addAccumulators(FunctionImporter &function) {
 }
 
 Error ArtifactImporter::importAccumulate() {
-  Expected<Graph> graph = Graph::check(training, {&training.getProto().graph()});
+  Expected<Graph> graph =
+      Graph::check(training, {&training.getProto().graph()});
   if (!graph)
     return graph.takeError();
   if (Error error = findInputs(*graph))

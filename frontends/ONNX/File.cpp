@@ -21,8 +21,8 @@ using llvm::StringRef;
 
 static llvm::Error makeSystemError(StringRef path, const char *action) {
   int error = errno;
-  return makeError(ErrorKind::IO, path + ": cannot " + action + ": " +
-                                      std::strerror(error));
+  return makeError(ErrorKind::IO,
+                   path + ": cannot " + action + ": " + std::strerror(error));
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,7 +63,8 @@ static int openContained(int root, const std::string &relative) {
       syscall(SYS_openat2, root, relative.c_str(), &how, sizeof(how)));
 }
 
-llvm::Expected<File> File::openBeneath(StringRef directory, StringRef relative) {
+llvm::Expected<File> File::openBeneath(StringRef directory,
+                                       StringRef relative) {
   std::string inside = relative.str();
   if (inside.empty() || inside.find('\0') != std::string::npos)
     return makeError(ErrorKind::Invalid, "the location of external data is "

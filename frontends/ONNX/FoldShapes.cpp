@@ -88,15 +88,15 @@ static LogicalResult foldShape(NodeImporter &node) {
   int64_t start = clamp(node.integer("start", 0));
   int64_t end = std::max(start, clamp(node.integer("end", rank)));
   ArrayRef<int64_t> part = shape.slice(start, end - start);
-  return node.define(0, HostTensor::fromIntegers(
-                            node.getContext(),
-                            {static_cast<int64_t>(part.size())}, part));
+  return node.define(
+      0, HostTensor::fromIntegers(node.getContext(),
+                                  {static_cast<int64_t>(part.size())}, part));
 }
 
 static LogicalResult foldSize(NodeImporter &node) {
-  return node.define(
-      0, HostTensor::fromIntegers(node.getContext(), {},
-                                  {product(node.operandShape(0))}));
+  return node.define(0,
+                     HostTensor::fromIntegers(node.getContext(), {},
+                                              {product(node.operandShape(0))}));
 }
 
 static LogicalResult foldGather(NodeImporter &node) {
@@ -185,8 +185,8 @@ static LogicalResult foldSlice(NodeImporter &node) {
   Integers positions;
   for (int64_t i = clamp(*start); i < clamp(*end); ++i)
     positions.push_back(i);
-  return node.define(0, pick(source, {static_cast<int64_t>(positions.size())},
-                             positions));
+  return node.define(
+      0, pick(source, {static_cast<int64_t>(positions.size())}, positions));
 }
 
 static LogicalResult foldRange(NodeImporter &node) {
@@ -208,9 +208,9 @@ static LogicalResult foldRange(NodeImporter &node) {
         llvm::AddOverflow(value, delta, value))
       return node.unsupported("the range is too long");
   }
-  return node.define(
-      0, makeIntegers(node.constant(0)->type.getElementType(),
-                      {static_cast<int64_t>(values.size())}, values));
+  return node.define(0, makeIntegers(node.constant(0)->type.getElementType(),
+                                     {static_cast<int64_t>(values.size())},
+                                     values));
 }
 
 static LogicalResult foldReduceProd(NodeImporter &node) {
@@ -297,9 +297,9 @@ static LogicalResult foldExpand(NodeImporter &node) {
   HostTensor source = *node.constant(0);
   Integers requested = node.constant(1)->getIntegers();
   auto shape = broadcastShapes(source.getShape(), requested);
-  auto bytes = failed(shape) ? std::nullopt
-                             : getCheckedBytes(*shape, node.attributes()
-                                                           .getI64Type());
+  auto bytes = failed(shape)
+                   ? std::nullopt
+                   : getCheckedBytes(*shape, node.attributes().getI64Type());
   if (!bytes || *bytes > kMostElements * 8)
     return node.unsupported("the input does not expand to a small shape");
   Integers positions;
@@ -360,12 +360,11 @@ static bool isFoldable(NodeImporter &node, unsigned index) {
 }
 
 static bool isIntegerType(int64_t dataType) {
-  return llvm::is_contained({proto::TensorProto::BOOL,
-                             proto::TensorProto::UINT8,
-                             proto::TensorProto::INT8,
-                             proto::TensorProto::INT32,
-                             proto::TensorProto::INT64},
-                            dataType);
+  return llvm::is_contained(
+      {proto::TensorProto::BOOL, proto::TensorProto::UINT8,
+       proto::TensorProto::INT8, proto::TensorProto::INT32,
+       proto::TensorProto::INT64},
+      dataType);
 }
 
 FailureOr<bool> mpc::onnx_frontend::foldNode(NodeImporter &node) {

@@ -14,8 +14,8 @@ FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
     : module(module), graph(graph), builder(module.getContext()) {
   builder.setInsertionPointToEnd(module.getModule().getBody());
   auto loc = NameLoc::get(builder.getStringAttr(name));
-  function = func::FuncOp::create(builder, loc, name,
-                                  builder.getFunctionType({}, {}));
+  function =
+      func::FuncOp::create(builder, loc, name, builder.getFunctionType({}, {}));
   body = function.addEntryBlock();
   builder.setInsertionPointToEnd(body);
 }
@@ -103,7 +103,8 @@ func::FuncOp FunctionImporter::finish() {
       builder.getFunctionType(body->getArgumentTypes(), types));
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
   for (Port &port : arguments)
-    argumentAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
+    argumentAttrs.push_back(
+        port.attributes.getDictionary(builder.getContext()));
   for (Port &port : results)
     resultAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
   function.setAllArgAttrs(argumentAttrs);
@@ -165,9 +166,9 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   if (!entry.constant) {
     // Checked graphs define every name; this one's node was not imported.
     entry.failed = true;
-    module.report(getModel().error(
-        ErrorKind::Unsupported,
-        "value '" + name + "' is not available in this function"));
+    module.report(getModel().error(ErrorKind::Unsupported,
+                                   "value '" + name +
+                                       "' is not available in this function"));
     return {};
   }
   if (!entry.stateRole.empty()) {
@@ -195,8 +196,8 @@ std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
 //===----------------------------------------------------------------------===//
 
 // Every op that has no entry, once, with its count and why.
-llvm::Error FunctionImporter::reportUnsupported(
-    ArrayRef<const proto::NodeProto *> nodes) {
+llvm::Error
+FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
   std::map<std::string, int64_t> missing;
   for (const proto::NodeProto *node : nodes) {

@@ -14,8 +14,7 @@ using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 
-std::string
-mpc::onnx_frontend::getNodeName(const proto::NodeProto &node) {
+std::string mpc::onnx_frontend::getNodeName(const proto::NodeProto &node) {
   if (!node.name().empty())
     return node.name();
   for (const std::string &output : node.output())

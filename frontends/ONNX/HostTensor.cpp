@@ -31,7 +31,8 @@ mpc::onnx_frontend::getCheckedBytes(ArrayRef<int64_t> shape, Type elementType) {
 }
 
 std::pair<HostTensor, char *> HostTensor::allocate(RankedTensorType type) {
-  int64_t bytes = type.getNumElements() * getElementBytes(type.getElementType());
+  int64_t bytes =
+      type.getNumElements() * getElementBytes(type.getElementType());
   // Aligned for every element type; at least one byte, so that data is never
   // null.
   auto buffer = std::make_shared<std::vector<int64_t>>(bytes / 8 + 1);
@@ -49,7 +50,9 @@ HostTensor HostTensor::fromIntegers(MLIRContext *context,
   return tensor;
 }
 
-bool HostTensor::isFloat() const { return isa<FloatType>(type.getElementType()); }
+bool HostTensor::isFloat() const {
+  return isa<FloatType>(type.getElementType());
+}
 
 // The bits of element `index`, zero-extended.
 static uint64_t getBits(const HostTensor &tensor, int64_t index) {
@@ -99,9 +102,9 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
   }
   // Fills, zeros above all, are one element.
   size_t width = getElementBytes(type.getElementType());
-  bool isSplat = data.size() > width &&
-                 std::memcmp(data.data(), data.data() + width,
-                             data.size() - width) == 0;
+  bool isSplat =
+      data.size() > width &&
+      std::memcmp(data.data(), data.data() + width, data.size() - width) == 0;
   if (isSplat)
     return DenseElementsAttr::getFromRawBuffer(type, data.take_front(width));
   if (getNumElements() <= kInlineElements)
@@ -112,8 +115,8 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
       data, alignof(int64_t),
       [keepAlive](void *, size_t, size_t) mutable { keepAlive.reset(); },
       /*dataIsMutable=*/false);
-  auto &manager = DenseResourceElementsHandle::getManagerInterface(
-      type.getContext());
+  auto &manager =
+      DenseResourceElementsHandle::getManagerInterface(type.getContext());
   return DenseResourceElementsAttr::get(type,
                                         manager.insert(name, std::move(blob)));
 }

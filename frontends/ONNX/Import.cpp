@@ -43,9 +43,9 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
           ErrorKind::Invalid, "the weights given for input '" + input->name() +
                                   "' have another shape or type");
     StringRef role = type->getNumElements() > 1 ? "parameter" : "frozen";
-    function.bindState(input->name(),
-                       module.getVariable(input->name(), role, *type,
-                                          &weight->second));
+    function.bindState(
+        input->name(),
+        module.getVariable(input->name(), role, *type, &weight->second));
   }
   return errors;
 }

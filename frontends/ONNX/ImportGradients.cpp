@@ -1,4 +1,5 @@
-// Gradient ops of com.microsoft, as ONNX Runtime's gradient builder writes them.
+// Gradient ops of com.microsoft, as ONNX Runtime's gradient builder writes
+// them.
 //
 // What such an op knows of its forward op only by convention (the geometry of a
 // pooling, the random numbers of a dropout) is taken from the op that made the
@@ -45,8 +46,8 @@ static LogicalResult importDivGrad(NodeImporter &node) {
     return success();
   node.setSuffix("#db");
   auto product = node.create<MulOp>({da.getOutput(), a});
-  auto quotient = product ? node.create<DivOp>({product.getOutput(), b})
-                          : DivOp();
+  auto quotient =
+      product ? node.create<DivOp>({product.getOutput(), b}) : DivOp();
   auto negated =
       quotient ? node.create<NegOp>({quotient.getOutput()}) : NegOp();
   return negated ? node.define(1, sumTo(node, negated.getOutput(), 2))
@@ -99,8 +100,8 @@ static LogicalResult importScale(NodeImporter &node) {
 
 template <typename OpT>
 static LogicalResult importSoftmaxGrad(NodeImporter &node) {
-  auto axis = node.normalizeAxis(node.integer("axis", -1),
-                                 node.operandShape(0).size());
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
   if (failed(axis))
     return failure();
   auto op = node.create<OpT>({node.operand(0), node.operand(1)},
@@ -226,8 +227,7 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
     return node.unsupported("cannot tell the shape of the gradient: expected "
                             "an output named after the pooled value, X_grad");
-  auto type =
-      NodeImporter::typeOf(node.getFunction().lookup(name).value);
+  auto type = NodeImporter::typeOf(node.getFunction().lookup(name).value);
   auto window = readWindow(node, type.getShape(), {});
   if (failed(window))
     return failure();
@@ -274,10 +274,9 @@ static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
       axes[1].push_back(axis);
   }
   for (unsigned i : {0, 1})
-    (void)node.define(
-        i, HostTensor::fromIntegers(node.getContext(),
-                                    {static_cast<int64_t>(axes[i].size())},
-                                    axes[i]));
+    (void)node.define(i, HostTensor::fromIntegers(
+                             node.getContext(),
+                             {static_cast<int64_t>(axes[i].size())}, axes[i]));
   return success();
 }
 

@@ -55,10 +55,28 @@ static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
   return node.define(1, op.getLogProb());
 }
 
+// output_type, where it is given, must be the type the loss has anyway.
+static LogicalResult checkOutputType(NodeImporter &node) {
+  int64_t dataType = node.integer("output_type", 0);
+  if (dataType == 0)
+    return success();
+  auto type = node.getFunction().getModel().getElementType(
+      dataType, node.describe() + ": attribute 'output_type'");
+  if (!type) {
+    node.getFunction().getModule().report(type.takeError());
+    return failure();
+  }
+  if (*type != node.operandType(0).getElementType())
+    return node.unsupported(
+        "attribute 'output_type' other than the input's type is not supported");
+  return success();
+}
+
 FailureOr<SmallVector<NamedAttribute>>
 mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
                                                unsigned ignoreIndex) {
-  node.ignore("output_type"); // result types are free
+  if (failed(checkOutputType(node)))
+    return failure();
   SmallVector<NamedAttribute> attributes = readLossAttributes(node);
   if (!node.hasInput(ignoreIndex))
     return attributes;

@@ -45,10 +45,9 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
 static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
                                              double momentum,
                                              StringRef savedReader) {
-  auto op = node.create<BatchNormOp>(
-      readBatchNormOperands(node),
-      {node.attribute("epsilon", epsilon),
-       node.attribute("momentum", momentum)});
+  auto op = node.create<BatchNormOp>(readBatchNormOperands(node),
+                                     {node.attribute("epsilon", epsilon),
+                                      node.attribute("momentum", momentum)});
   if (!op || failed(updateStatistic(node, 3, op.getNewRunningMean())) ||
       failed(updateStatistic(node, 4, op.getNewRunningVar())))
     return failure();
@@ -73,9 +72,8 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
                                    "BatchNormalizationGrad");
   // Other outputs, which files have although they mean nothing here, stay
   // undefined: reading one is a finding.
-  auto op =
-      node.create<BatchNormInferenceOp>(readBatchNormOperands(node),
-                                        {node.attribute("epsilon", epsilon)});
+  auto op = node.create<BatchNormInferenceOp>(
+      readBatchNormOperands(node), {node.attribute("epsilon", epsilon)});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
@@ -150,8 +148,8 @@ static LogicalResult importDropout(NodeImporter &node) {
 
 template <typename OpT>
 static LogicalResult importSoftmax(NodeImporter &node) {
-  auto axis = node.normalizeAxis(node.integer("axis", -1),
-                                 node.operandShape(0).size());
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
   if (failed(axis))
     return failure();
   auto op =
@@ -169,9 +167,8 @@ static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
   int64_t rows = 1, columns = 1;
   for (auto [i, extent] : llvm::enumerate(shape))
     (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
-  auto op =
-      node.create<OpT>({node.reshape(node.operand(0), {rows, columns})},
-                       {node.attribute("axis", int64_t(1))});
+  auto op = node.create<OpT>({node.reshape(node.operand(0), {rows, columns})},
+                             {node.attribute("axis", int64_t(1))});
   return op ? node.define(0, node.reshape(op.getOutput(), shape)) : failure();
 }
 

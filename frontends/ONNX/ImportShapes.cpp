@@ -127,8 +127,7 @@ static LogicalResult importUnsqueeze(NodeImporter &node) {
   if (!*axes)
     return node.invalid("axes are missing");
   SmallVector<int64_t> shape(node.operandShape(0));
-  auto normalized =
-      node.normalizeAxes(**axes, shape.size() + (*axes)->size());
+  auto normalized = node.normalizeAxes(**axes, shape.size() + (*axes)->size());
   if (failed(normalized))
     return failure();
   for (int64_t axis : *normalized)
@@ -154,8 +153,8 @@ static LogicalResult importTranspose(NodeImporter &node) {
 static LogicalResult importConcat(NodeImporter &node) {
   if (!node.hasAttribute("axis"))
     return node.invalid("attribute 'axis' is missing");
-  auto axis = node.normalizeAxis(node.integer("axis", 0),
-                                 node.operandShape(0).size());
+  auto axis =
+      node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
   if (failed(axis))
     return failure();
   auto op =
@@ -216,9 +215,8 @@ static LogicalResult buildSlice(NodeImporter &node, const SliceRanges &ranges) {
     sizes[*index] = std::max<int64_t>(clamp(end) - offsets[*index], 0);
   }
   auto op = node.create<SliceOp>(
-      {node.operand(0)},
-      {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
-       node.attribute("sizes", ArrayRef<int64_t>(sizes))});
+      {node.operand(0)}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                          node.attribute("sizes", ArrayRef<int64_t>(sizes))});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
@@ -291,9 +289,9 @@ static LogicalResult importConstant(NodeImporter &node) {
     return node.define(0, HostTensor::fromIntegers(context, {}, {value->i()}));
   if (const auto *value = node.find("value_ints", Attribute::INTS))
     return node.define(
-        0, HostTensor::fromIntegers(context, {value->ints_size()},
-                                    ArrayRef<int64_t>(value->ints().data(),
-                                                      value->ints_size())));
+        0, HostTensor::fromIntegers(
+               context, {value->ints_size()},
+               ArrayRef<int64_t>(value->ints().data(), value->ints_size())));
   if (const auto *value = node.find("value_float", Attribute::FLOAT))
     return node.define(0, makeFloats(node, {}, {value->f()}));
   if (const auto *value = node.find("value_floats", Attribute::FLOATS))
@@ -386,8 +384,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
       {"", "Where", 9, kNoEnd, 3, 3, 1, requireKnownInputs},
-      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2,
-       importConcat},
+      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
       {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
        importReduce<ReduceSumOp>},
   };

@@ -96,8 +96,7 @@ public:
                        llvm::StringRef role);
   /// The function argument that is the state `variable`.
   mlir::Value getState(VariableOp variable);
-  void addOutput(llvm::StringRef name, mlir::Value value,
-                 llvm::StringRef role);
+  void addOutput(llvm::StringRef name, mlir::Value value, llvm::StringRef role);
   /// `value` becomes the new value of `variable`; at most once per variable.
   mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
   /// The pending new value of a variable, or null.
@@ -242,8 +241,7 @@ public:
     return attribute(name, attributes().getDenseI64ArrayAttr(value));
   }
   mlir::NamedAttribute attribute(llvm::StringRef name, llvm::StringRef value) {
-    return attribute(name,
-                     mlir::Attribute(attributes().getStringAttr(value)));
+    return attribute(name, mlir::Attribute(attributes().getStringAttr(value)));
   }
 
   /// Ops created from now on are named `node` + suffix ("#dx").
@@ -301,12 +299,12 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
   mlir::OperationState state =
       startOp(OpT::getOperationName(), operands, attributes);
   std::string message;
-  mlir::ScopedDiagnosticHandler handler(
-      getContext(), [&](mlir::Diagnostic &diagnostic) {
-        if (message.empty())
-          message = diagnostic.str();
-        return mlir::success();
-      });
+  mlir::ScopedDiagnosticHandler handler(getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          if (message.empty())
+                                            message = diagnostic.str();
+                                          return mlir::success();
+                                        });
   mlir::OpaqueProperties properties(nullptr);
   if constexpr (!std::is_same_v<typename OpT::Properties,
                                 mlir::EmptyProperties>) {
@@ -325,10 +323,10 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
   } else if constexpr (OpT::template hasTrait<
                            mlir::InferTypeOpInterface::Trait>()) {
     llvm::SmallVector<mlir::Type> types;
-    if (mlir::failed(OpT::inferReturnTypes(
-            getContext(), state.location, state.operands,
-            state.attributes.getDictionary(getContext()), properties, {},
-            types))) {
+    if (mlir::failed(
+            OpT::inferReturnTypes(getContext(), state.location, state.operands,
+                                  state.attributes.getDictionary(getContext()),
+                                  properties, {}, types))) {
       (void)invalid(message);
       return {};
     }

@@ -22,6 +22,10 @@ StringRef mpc::onnx_frontend::normalizeDomain(StringRef domain) {
   return domain == "ai.onnx" ? StringRef() : domain;
 }
 
+int64_t mpc::onnx_frontend::getOldestOpset(StringRef domain) {
+  return domain.empty() ? kOldestOpset : 1;
+}
+
 llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
                                                    MLIRContext *context) {
   std::shared_ptr<Model> model(new Model(path, context));
@@ -90,12 +94,11 @@ llvm::Error Model::parse() {
 
 llvm::Error Model::checkHeader() {
   if (!model.has_graph())
-    return error(ErrorKind::Invalid,
-                 "not an ONNX model: no graph in the file");
+    return error(ErrorKind::Invalid, "not an ONNX model: no graph in the file");
   int64_t version = model.ir_version();
   if (version < 1)
-    return error(ErrorKind::Invalid, "no valid ir_version, found " +
-                                         Twine(version));
+    return error(ErrorKind::Invalid,
+                 "no valid ir_version, found " + Twine(version));
   if (version < kOldestIRVersion || version > kNewestIRVersion)
     return error(ErrorKind::Unsupported,
                  "expected ir_version " + Twine(kOldestIRVersion) + " to " +
@@ -104,10 +107,10 @@ llvm::Error Model::checkHeader() {
     StringRef domain = normalizeDomain(import.domain());
     auto [entry, isNew] = opsets.try_emplace(domain, import.version());
     if (!isNew && entry->second != import.version())
-      return error(ErrorKind::Invalid,
-                   "opset '" + domain + "' is imported twice, as version " +
-                       Twine(entry->second) + " and " +
-                       Twine(import.version()));
+      return error(ErrorKind::Invalid, "opset '" + domain +
+                                           "' is imported twice, as version " +
+                                           Twine(entry->second) + " and " +
+                                           Twine(import.version()));
     if (import.version() < 1)
       return error(ErrorKind::Invalid, "opset '" + domain + "' has version " +
                                            Twine(import.version()));

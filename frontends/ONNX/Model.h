@@ -16,11 +16,14 @@ namespace mpc::onnx_frontend {
 /// ONNX's own domain has two spellings; this is the one used here.
 llvm::StringRef normalizeDomain(llvm::StringRef domain);
 
+/// The oldest version of a domain that is read.
+int64_t getOldestOpset(llvm::StringRef domain);
+
 class Model : public std::enable_shared_from_this<Model> {
 public:
   /// Reads and parses the file, and checks versions and opset imports.
-  static llvm::Expected<std::shared_ptr<Model>> read(llvm::StringRef path,
-                                                     mlir::MLIRContext *context);
+  static llvm::Expected<std::shared_ptr<Model>>
+  read(llvm::StringRef path, mlir::MLIRContext *context);
 
   const proto::ModelProto &getProto() const { return model; }
   /// For the exporter, which owns the model it changes.

@@ -89,7 +89,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
   llvm::cantFail(std::move(errors));
   // Every op was verified as it was made: a failure here is ours.
   if (mlir::failed(verify(*module)))
-    return makeError(ErrorKind::Invalid, "internal error of the importer: " +
-                                             message);
+    return makeError(ErrorKind::Invalid,
+                     "internal error of the importer: " + message);
   return std::move(module);
 }

@@ -84,8 +84,7 @@ FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
                                                        StringRef what) {
   std::optional<HostTensor> tensor = constant(index);
   if (!tensor)
-    return unsupported("expected " + what + " (input '" +
-                       getInputName(index) +
+    return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
   if (tensor->isFloat())
     return invalid("expected " + what + " to be integers, found floats");
@@ -95,8 +94,7 @@ FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
 FailureOr<double> NodeImporter::scalar(unsigned index, StringRef what) {
   std::optional<HostTensor> tensor = constant(index);
   if (!tensor)
-    return unsupported("expected " + what + " (input '" +
-                       getInputName(index) +
+    return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
   if (tensor->getNumElements() != 1)
     return invalid("expected " + what + " to have one element, found " +
@@ -259,8 +257,8 @@ Operation *NodeImporter::finishOp(OperationState &state) {
     auto bytes = getCheckedBytes(tensor.getShape(), tensor.getElementType());
     if (bytes && *bytes <= kMostBytes)
       continue;
-    emitError(state.location) << "a result of type " << type
-                              << " does not fit into memory";
+    emitError(state.location)
+        << "a result of type " << type << " does not fit into memory";
     return nullptr;
   }
   Operation *op = function.getBuilder().create(state);

@@ -118,14 +118,14 @@ Error OptimizerImporter::run() {
   OpBuilder &builder = function.getBuilder();
   for (Accumulation accumulation : accumulations) {
     if (!function.getUpdate(accumulation.parameter))
-      return graph.getModel().error(ErrorKind::Invalid,
-                                    "parameter '" + accumulation.name +
-                                        "' is not updated");
+      return graph.getModel().error(ErrorKind::Invalid, "parameter '" +
+                                                            accumulation.name +
+                                                            "' is not updated");
     RankedTensorType type = accumulation.buffer.getTensorType();
     auto zero = ConstantOp::create(
         builder, accumulation.buffer.getLoc(), type,
-        DenseElementsAttr::get(type, builder.getZeroAttr(
-                                         type.getElementType())));
+        DenseElementsAttr::get(type,
+                               builder.getZeroAttr(type.getElementType())));
     (void)function.addUpdate(accumulation.buffer, zero);
   }
   function.finish();
@@ -160,8 +160,8 @@ FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
 Value OptimizerImporter::getMoment(Accumulation accumulation,
                                    StringRef suffix) {
   std::string name = (accumulation.name + suffix).str();
-  VariableOp variable = module.getVariable(
-      name, "optimizer_state", accumulation.buffer.getTensorType());
+  VariableOp variable = module.getVariable(name, "optimizer_state",
+                                           accumulation.buffer.getTensorType());
   if (variable.getRole() != "optimizer_state")
     module.report(graph.getModel().error(
         ErrorKind::Unsupported, "'" + name +
@@ -170,8 +170,8 @@ Value OptimizerImporter::getMoment(Accumulation accumulation,
   return function.getState(variable);
 }
 
-LogicalResult OptimizerImporter::update(NodeImporter &node,
-                                        VariableOp variable, Value value) {
+LogicalResult OptimizerImporter::update(NodeImporter &node, VariableOp variable,
+                                        Value value) {
   if (failed(function.addUpdate(variable, value)))
     return node.invalid("'" + variable.getSymName() + "' is updated twice");
   return success();
@@ -222,11 +222,10 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;
-    auto op = node.create<AdamOp>({function.getState(parameter), gradient,
-                                   getMoment(accumulation, ".m"),
-                                   getMoment(accumulation, ".v"), learningRate,
-                                   step},
-                                  attributes);
+    auto op = node.create<AdamOp>(
+        {function.getState(parameter), gradient, getMoment(accumulation, ".m"),
+         getMoment(accumulation, ".v"), learningRate, step},
+        attributes);
     if (!op || failed(update(node, parameter, op.getNewParam())) ||
         failed(update(node, module.findVariable(accumulation.name + ".m"),
                       op.getNewM())) ||

@@ -28,10 +28,10 @@ Error ShapeBinder::bind(StringRef symbol, int64_t extent, StringRef input) {
   auto [entry, isNew] = symbols.try_emplace(symbol, extent);
   if (isNew || entry->second == extent)
     return Error::success();
-  return model.error(ErrorKind::Usage,
-                     "dimension '" + symbol + "' of input '" + input +
-                         "' is bound twice, to " + Twine(entry->second) +
-                         " and " + Twine(extent));
+  return model.error(ErrorKind::Usage, "dimension '" + symbol + "' of input '" +
+                                           input + "' is bound twice, to " +
+                                           Twine(entry->second) + " and " +
+                                           Twine(extent));
 }
 
 Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
@@ -88,8 +88,7 @@ Error ShapeBinder::collectBatch(
 }
 
 // A name is an input's or a symbol's.
-Error ShapeBinder::checkNames(
-    ArrayRef<const proto::ValueInfoProto *> inputs) {
+Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
   llvm::StringSet<> names, dims;
   for (const proto::ValueInfoProto *input : inputs) {
     names.insert(input->name());
@@ -104,8 +103,8 @@ Error ShapeBinder::checkNames(
                          "a shape is given for '" + name +
                              "', which is no input and no dimension");
     if (shape.size() != 1)
-      return model.error(ErrorKind::Usage, "expected one number for dimension '" +
-                                               name + "'");
+      return model.error(ErrorKind::Usage,
+                         "expected one number for dimension '" + name + "'");
     if (Error error = bind(name, shape[0], name))
       return error;
   }

@@ -17,8 +17,7 @@ public:
       : model(model), options(options) {}
 
   /// Takes the bindings of `--shape` and `--batch-size` from these inputs.
-  llvm::Error
-  collect(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
+  llvm::Error collect(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
 
   /// The static type of an input; what is still dynamic is a finding that names
   /// the dimension and the flag.

@@ -56,9 +56,9 @@ Expected<Type> Model::getElementType(int32_t dataType,
   if (dataType < 1 || dataType > kNewestDataType)
     return error(ErrorKind::Invalid,
                  what + ": no element type has number " + Twine(dataType));
-  return error(ErrorKind::Unsupported,
-               what + ": element type number " + Twine(dataType) +
-                   " of ONNX is not supported");
+  return error(ErrorKind::Unsupported, what + ": element type number " +
+                                           Twine(dataType) +
+                                           " of ONNX is not supported");
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,9 +71,9 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
                                       const Twine &what) const {
   auto expected = getCheckedBytes(type.getShape(), type.getElementType());
   if (static_cast<int64_t>(bytes.size()) != *expected)
-    return error(ErrorKind::Invalid,
-                 what + ": expected " + Twine(*expected) +
-                     " bytes of data, found " + Twine(bytes.size()));
+    return error(ErrorKind::Invalid, what + ": expected " + Twine(*expected) +
+                                         " bytes of data, found " +
+                                         Twine(bytes.size()));
   if (type.getElementType().isInteger(1))
     for (char byte : bytes)
       if (byte != 0 && byte != 1)
@@ -152,12 +152,11 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   if (tensor.data_location() == proto::TensorProto::EXTERNAL)
     return decodeExternal(tensor, type, what);
 
-  int fields = tensor.has_raw_data() + (tensor.float_data_size() != 0) +
-               (tensor.int32_data_size() != 0) +
-               (tensor.int64_data_size() != 0) +
-               (tensor.double_data_size() != 0) +
-               (tensor.uint64_data_size() != 0) +
-               (tensor.string_data_size() != 0);
+  int fields =
+      tensor.has_raw_data() + (tensor.float_data_size() != 0) +
+      (tensor.int32_data_size() != 0) + (tensor.int64_data_size() != 0) +
+      (tensor.double_data_size() != 0) + (tensor.uint64_data_size() != 0) +
+      (tensor.string_data_size() != 0);
   if (fields > 1)
     return error(ErrorKind::Invalid,
                  what + ": expected data in one field, found it in " +
@@ -196,11 +195,11 @@ static std::optional<StringRef> stripDirectory(StringRef path,
 // model or in that of the file the model is a link to (download caches link
 // both into one folder of blobs).
 static Expected<File> openExternal(StringRef model, StringRef location) {
-  bool leaves = llvm::sys::path::is_absolute(location) ||
-                llvm::is_contained(llvm::make_range(
-                                       llvm::sys::path::begin(location),
-                                       llvm::sys::path::end(location)),
-                                   "..");
+  bool leaves =
+      llvm::sys::path::is_absolute(location) ||
+      llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location),
+                                          llvm::sys::path::end(location)),
+                         "..");
   if (leaves)
     return makeError(ErrorKind::Invalid,
                      "external data '" + location +
@@ -230,14 +229,14 @@ parseLocation(const proto::TensorProto &tensor) {
   for (const auto &entry : tensor.external_data()) {
     StringRef key = entry.key(), value = entry.value();
     int64_t number = 0;
-    bool isNumber = llvm::all_of(value, llvm::isDigit) &&
-                    !value.getAsInteger(10, number);
+    bool isNumber =
+        llvm::all_of(value, llvm::isDigit) && !value.getAsInteger(10, number);
     if (key == "location")
       result.location = value;
     else if ((key == "offset" || key == "length") && !isNumber)
-      return makeError(ErrorKind::Invalid,
-                       "expected a number as " + key +
-                           " of external data, found '" + value + "'");
+      return makeError(ErrorKind::Invalid, "expected a number as " + key +
+                                               " of external data, found '" +
+                                               value + "'");
     else if (key == "offset")
       result.offset = number;
     else if (key == "length")
@@ -277,8 +276,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
     return error(ErrorKind::Invalid,
                  what + ": external data '" + place->location +
                      "' ends at byte " + Twine(size) + ", expected " +
-                     Twine(bytes) + " bytes from byte " +
-                     Twine(place->offset));
+                     Twine(bytes) + " bytes from byte " + Twine(place->offset));
   auto [result, data] = HostTensor::allocate(type);
   if (llvm::Error error =
           file->read(place->offset, {data, static_cast<size_t>(bytes)}))

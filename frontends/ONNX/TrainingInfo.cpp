@@ -117,9 +117,9 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
                              "' is no output of the initialization graph");
     const auto &constant = function.lookup(value).constant;
     if (!constant)
-      return model.error(ErrorKind::Unsupported,
-                         "the initial value of '" + key +
-                             "' is not a constant");
+      return model.error(ErrorKind::Unsupported, "the initial value of '" +
+                                                     key +
+                                                     "' is not a constant");
     // Values given by the user have the last word.
     options.weights.try_emplace(key, *constant);
   }
@@ -161,8 +161,8 @@ void TrainingInfoImporter::bindStates(FunctionImporter &function) {
     if (entry.failed)
       continue;
     StringRef role = differentiated.contains(binding.key()) ? "parameter"
-                     : entry.constant->isFloat() ? "optimizer_state"
-                                                 : "counter";
+                     : entry.constant->isFloat()            ? "optimizer_state"
+                                                            : "counter";
     HostTensor init = *entry.constant;
     function.bindState(binding.key(), module.getVariable(binding.key(), role,
                                                          init.type, &init));
@@ -214,12 +214,11 @@ void TrainingInfoImporter::addUpdates(FunctionImporter &function) {
       continue;
     if (value.getType() != variable.getType()) {
       std::string found;
-      llvm::raw_string_ostream(found) << value.getType() << ", expected "
-                                      << variable.getType();
+      llvm::raw_string_ostream(found)
+          << value.getType() << ", expected " << variable.getType();
       module.report(model.error(ErrorKind::Invalid,
-                                "update_binding of '" + binding.key() +
-                                    "': '" + binding.value() +
-                                    "' is of type " + found));
+                                "update_binding of '" + binding.key() + "': '" +
+                                    binding.value() + "' is of type " + found));
       continue;
     }
     (void)function.addUpdate(variable, value);
@@ -231,9 +230,9 @@ static void markOptimizer(FunctionImporter &function,
                           ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> derived;
   for (const proto::NodeProto *node : nodes) {
-    bool isDerived = llvm::any_of(
-        getReadValues(*node),
-        [&](StringRef value) { return derived.contains(value); });
+    bool isDerived = llvm::any_of(getReadValues(*node), [&](StringRef value) {
+      return derived.contains(value);
+    });
     if (isDerived)
       function.phases[node] = "optimizer";
     if (isDerived || node->op_type() == "Gradient")

@@ -11,9 +11,8 @@ using namespace mpc::onnx_frontend;
 static constexpr int64_t kLargest = int64_t(1) << 30;
 
 // A list with one value per spatial axis (or two, for pads) in a sane range.
-static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
-                                                StringRef name, size_t count,
-                                                int64_t smallest) {
+static FailureOr<SmallVector<int64_t>>
+readList(NodeImporter &node, StringRef name, size_t count, int64_t smallest) {
   auto list = node.integerList(name);
   if (!list)
     return SmallVector<int64_t>(count, smallest);

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Import.h"
+#include "frontends/ONNX/SupportedOps.h"
 #include "tools/mpc-translate/ONNXText.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -19,20 +20,20 @@
 using namespace mpc::onnx_frontend;
 namespace cl = llvm::cl;
 
-enum class Action { ImportONNX, ExportONNX, ONNXTextToONNX };
+enum class Action { ImportONNX, ExportONNX, ONNXTextToONNX, ListOps };
 
-static cl::opt<Action> action(
-    cl::desc("what to do:"), cl::Required,
-    cl::values(clEnumValN(Action::ImportONNX, "import-onnx",
-                          "import an ONNX file"),
-               clEnumValN(Action::ExportONNX, "export-onnx",
-                          "write an ONNX file with new weights"),
-               clEnumValN(Action::ONNXTextToONNX, "onnx-text-to-onnx",
-                          "convert ONNX text to an ONNX file")));
-static cl::opt<std::string> input(cl::Positional, cl::Required,
-                                  cl::desc("<file>"));
-static cl::opt<std::string> output("o", cl::init("-"),
-                                   cl::desc("output file"));
+static cl::opt<Action>
+    action(cl::desc("what to do:"), cl::Required,
+           cl::values(clEnumValN(Action::ImportONNX, "import-onnx",
+                                 "import an ONNX file"),
+                      clEnumValN(Action::ExportONNX, "export-onnx",
+                                 "write an ONNX file with new weights"),
+                      clEnumValN(Action::ONNXTextToONNX, "onnx-text-to-onnx",
+                                 "convert ONNX text to an ONNX file"),
+                      clEnumValN(Action::ListOps, "list-onnx-ops",
+                                 "print the ONNX ops that can be imported")));
+static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"));
+static cl::opt<std::string> output("o", cl::init("-"), cl::desc("output file"));
 static cl::list<std::string>
     shapes("shape", cl::desc("shape of an input: x=32x3x224x224"));
 static cl::opt<int64_t> batchSize("batch-size", cl::init(0),
@@ -131,6 +132,11 @@ int main(int argc, char **argv) {
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_None);
   if (error)
     return fail(makeError(ErrorKind::IO, output + ": " + error.message()));
+  if (action == Action::ListOps) {
+    printSupportedOps(file.os());
+    file.keep();
+    return 0;
+  }
   llvm::Error result = action == Action::ImportONNX ? importONNX(file.os())
                                                     : convertText(file.os());
   if (result)

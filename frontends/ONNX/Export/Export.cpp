@@ -97,8 +97,8 @@ Error Exporter::replace(StringRef name, proto::TensorProto &tensor,
     llvm::raw_string_ostream(found)
         << Type(value.type) << " does not fit "
         << Type(RankedTensorType::get(dims, *element));
-    return model.error(ErrorKind::Invalid, what + ": a new value of type " +
-                                               found);
+    return model.error(ErrorKind::Invalid,
+                       what + ": a new value of type " + found);
   }
   if (tensor.data_location() == proto::TensorProto::EXTERNAL)
     replacedExternal.insert(&tensor);
@@ -123,9 +123,9 @@ Error Exporter::replaceValues(const TensorMap &values) {
       continue;
     }
     proto::AttributeProto *list = lists.lookup(name);
-    bool fits = list && entry.second.isFloat() &&
-                entry.second.getShape() ==
-                    ArrayRef<int64_t>(list->floats_size());
+    bool fits =
+        list && entry.second.isFloat() &&
+        entry.second.getShape() == ArrayRef<int64_t>(list->floats_size());
     if (!fits)
       return model.error(ErrorKind::Invalid,
                          "the model has no tensor '" + name +
@@ -247,9 +247,8 @@ Error Exporter::write() {
   bool written =
       model.getProto().SerializeToZeroCopyStream(&stream) && stream.Flush();
   if (!written)
-    return makeError(ErrorKind::IO,
-                     destination + ": cannot write: " +
-                         std::strerror(stream.GetErrno()));
+    return makeError(ErrorKind::IO, destination + ": cannot write: " +
+                                        std::strerror(stream.GetErrno()));
   return file->commit();
 }
 
