@@ -18,7 +18,7 @@ const ElementwiseTable &ElementwiseTable::get() {
   return table;
 }
 
-const ElementwiseTable::Formula *ElementwiseTable::find(Operation *op) const {
-  auto entry = entries.find(op->getName().getStringRef());
+const ElementwiseTable::Formula *ElementwiseTable::find(StringRef name) const {
+  auto entry = entries.find(name);
   return entry == entries.end() ? nullptr : &entry->second;
 }

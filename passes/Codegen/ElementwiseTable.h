@@ -8,6 +8,7 @@
 
 #include "passes/Codegen/Lanes.h"
 
+#include "mlir/IR/Operation.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <functional>
@@ -31,8 +32,11 @@ public:
   /// The table of all ops.
   static const ElementwiseTable &get();
 
-  /// The formula of an op, or null.
-  const Formula *find(mlir::Operation *op) const;
+  /// The formula of an op by its name, or null.
+  const Formula *find(llvm::StringRef name) const;
+  const Formula *find(mlir::Operation *op) const {
+    return find(op->getName().getStringRef());
+  }
 
   /// Adds `formula(lanes, op, adaptor of operands)`, which returns a value or a
   /// vector of values.

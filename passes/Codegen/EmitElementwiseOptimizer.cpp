@@ -8,6 +8,8 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ElementwiseTable.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -143,6 +145,15 @@ static SmallVector<Value> emitAdagrad(Lanes &l, AdagradOp op,
   return {guard(l, in.getApply(), newP, p), guard(l, in.getApply(), newH, h)};
 }
 
+static Value emitNonFinite(Lanes &l, amp::NonFiniteOp,
+                           amp::NonFiniteOp::Adaptor in) {
+  Value infinity = l.constant(std::numeric_limits<double>::infinity());
+  // NaN is not less either.
+  Value finite =
+      l.compare(arith::CmpFPredicate::OLT, l.abs(in.getInput()), infinity);
+  return l.select(finite, l.constant(0), l.constant(1));
+}
+
 static SmallVector<Value> emitUpdateScale(Lanes &l, amp::UpdateScaleOp op,
                                           amp::UpdateScaleOp::Adaptor in) {
   Value scale = in.getScale(), good = in.getGoodSteps();
@@ -190,5 +201,6 @@ void codegen::addOptimizerFormulas(ElementwiseTable &table) {
       [](Lanes &l, amp::UnscaleOp, amp::UnscaleOp::Adaptor in) {
         return l.div(in.getGrad(), in.getScale());
       });
+  table.add<amp::NonFiniteOp>(emitNonFinite);
   table.add<amp::UpdateScaleOp>(emitUpdateScale);
 }

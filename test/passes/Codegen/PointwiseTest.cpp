@@ -1,6 +1,9 @@
 // Pointwise kernels and epilogues against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/ElementwiseTable.h"
 #include "test/passes/Codegen/KernelHarness.h"
 
 #include <cmath>
@@ -12,6 +15,43 @@ namespace {
 class Pointwise : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Pointwise,
                          testing::ValuesIn(runnableTargets()));
+
+TEST(ElementwiseTable, HasEveryElementwiseOp) {
+  mlir::MLIRContext context;
+  context.loadDialect<MPCDialect, amp::AMPDialect>();
+  int count = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    auto *role = name.getInterface<RegionOpInterface>();
+    if (!role || role->getRegionRole() != RegionRole::Elementwise)
+      continue;
+    ++count;
+    EXPECT_TRUE(codegen::ElementwiseTable::get().find(name.getStringRef()))
+        << name.getStringRef().str();
+  }
+  EXPECT_GT(count, 30);
+}
+
+TEST_P(Pointwise, FindsWhatIsNotFinite) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<20xf32>, %y: tensor<20xf16>) -> (tensor<20xf32>, tensor<20xf32>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = amp.non_finite %x : (tensor<20xf32>) -> tensor<20xf32>
+      %1 = amp.non_finite %y : (tensor<20xf16>) -> tensor<20xf32>
+      return %0, %1 : tensor<20xf32>, tensor<20xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(20);
+  x[3] = NAN, x[7] = INFINITY, x[19] = -INFINITY, x[8] = 3e38f;
+  std::vector<uint16_t> y(20, 0x7bff); // The largest finite value.
+  y[2] = 0x7c00, y[18] = 0xfc00, y[9] = 0x7e00;
+  std::vector<float> a(20), b(20);
+  kernel.launch({x.data(), y.data(), a.data(), b.data()});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(a[i], i == 3 || i == 7 || i == 19 ? 1 : 0) << i;
+    EXPECT_EQ(b[i], i == 2 || i == 18 || i == 9 ? 1 : 0) << i;
+  }
+}
 
 TEST_P(Pointwise, BroadcastsABiasOverRows) {
   CompiledKernel kernel(R"(
