@@ -58,6 +58,9 @@ FailureOr<FloatType> AssignPrecisionPass::getLowType() {
     return FloatType(BFloat16Type::get(&getContext()));
   if (mode == "32-true" || mode == "64-true")
     return FloatType();
+  if (llvm::is_contained({"16-true", "bf16-true", "auto"}, mode))
+    return withExitCode(getOperation().emitError(), ExitCode::Unsupported)
+           << "precision '" << mode << "' is not supported";
   return withExitCode(getOperation().emitError(), ExitCode::Usage)
          << "unknown precision '" << mode
          << "', expected 32-true, 16-mixed, bf16-mixed or 64-true";
