@@ -68,8 +68,8 @@ void PrecisionGraph::collect(ModuleOp module) {
 }
 
 // The row of an op. A sum in a backward pass is the gradient of a broadcast,
-// whatever op differentiation or the model's author wrote it with: it carries no
-// risk that would deny or poison the gradients around it.
+// whatever op differentiation or the model's author wrote it with: it carries
+// no risk that would deny or poison the gradients around it.
 static StringRef getRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
   if (getPhase(op) == "backward" &&
