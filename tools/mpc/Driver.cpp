@@ -127,6 +127,8 @@ Driver::Driver() {
   DialectRegistry registry;
   registry.insert<MPCDialect, amp::AMPDialect, func::FuncDialect>();
   context.appendDialectRegistry(registry);
+  // Messages are for users: they name nodes, not printed ops.
+  context.printOpOnDiagnostic(false);
 }
 
 // Parses NAME=32x3x224x224 into `shapes`.
