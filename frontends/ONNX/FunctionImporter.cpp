@@ -226,6 +226,9 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
 void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
   if (llvm::Error error = reportUnsupported(nodes)) {
     module.report(std::move(error));
+    for (const proto::NodeProto *node : nodes)
+      for (const std::string &output : node->output())
+        values[output].failed = true;
     return;
   }
   for (const proto::NodeProto *node : nodes)

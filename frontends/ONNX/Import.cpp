@@ -21,11 +21,19 @@ using llvm::Expected;
 // Forward models
 //===----------------------------------------------------------------------===//
 
-// An input is a parameter where a value is given for it, data otherwise.
+// An input with a given value is as good as an initializer: state where it is
+// more than a scalar of floats, else a constant that may determine shapes.
+static void bindGivenInput(FunctionImporter &function, StringRef name,
+                           const HostTensor &value) {
+  ImportedValue &entry = function.lookup(name);
+  entry.constant = value;
+  if (value.isFloat() && value.type.getRank() > 0)
+    entry.stateRole = value.getNumElements() > 1 ? "parameter" : "frozen";
+}
+
 static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
-  ModuleImporter &module = function.getModule();
   const Graph &graph = function.getGraph();
-  const TensorMap &weights = module.getOptions().weights;
+  const TensorMap &weights = function.getModule().getOptions().weights;
   Error errors = Error::success();
   for (const proto::ValueInfoProto *input : graph.getInputs()) {
     Expected<RankedTensorType> type = shapes.getType(*input);
@@ -38,14 +46,18 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
       function.addInput(input->name(), *type, "data");
       continue;
     }
-    if (weight->second.type != *type)
-      return graph.getModel().error(
-          ErrorKind::Invalid, "the weights given for input '" + input->name() +
-                                  "' have another shape or type");
-    StringRef role = type->getNumElements() > 1 ? "parameter" : "frozen";
-    function.bindState(
-        input->name(),
-        module.getVariable(input->name(), role, *type, &weight->second));
+    if (weight->second.type != *type) {
+      std::string found;
+      llvm::raw_string_ostream(found)
+          << Type(weight->second.type) << ", expected " << Type(*type);
+      errors = llvm::joinErrors(
+          std::move(errors),
+          graph.getModel().error(ErrorKind::Invalid,
+                                 "the value given for input '" +
+                                     input->name() + "' is of type " + found));
+      continue;
+    }
+    bindGivenInput(function, input->name(), weight->second);
   }
   return errors;
 }
@@ -84,7 +96,7 @@ importForward(const Model &model, const ImportOptions &options) {
   ModuleImporter module(options, model.getContext());
   FunctionImporter function(module, *graph, "forward");
   if (Error error = addInputs(function, shapes))
-    module.report(std::move(error));
+    return error;
   SmallVector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     outputs.push_back(output->name());
