@@ -27,9 +27,14 @@ public:
 private:
   using Scopes = SmallVector<Scope, 4>;
 
+  /// Outputs of the space's own shape that follow `level` reductions: stored in
+  /// the pass that reads what they are computed from.
+  SmallVector<const Output *> getElementOutputs(unsigned level) const;
+
   void emitRun(const Scope &outer, Value lower, Value upper);
   void emitChunk(const Scope &outer, Chunk chunk);
-  void reduceLevel(Scopes &scopes, unsigned level);
+  void emitPass(Scopes &scopes, unsigned level);
+  void storeElements(const Scope &scope);
   Carried emitReduced(const Scopes &scopes, unsigned dimension,
                       ArrayRef<unsigned> reductions, int64_t rows,
                       ValueRange init);
@@ -41,8 +46,25 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   SmallVector<unsigned> outputNodes;
+  /// Of the pass being emitted.
+  SmallVector<const Output *> elementOutputs;
 };
 } // namespace
+
+SmallVector<const Output *>
+ColumnEmitter::getElementOutputs(unsigned level) const {
+  SmallVector<const Output *> outputs;
+  for (const Output &output : body.getOutputs())
+    if ((output.dimensions & body.getGroupMask(1)) &&
+        body.getNodes()[output.value.node].level == level)
+      outputs.push_back(&output);
+  return outputs;
+}
+
+void ColumnEmitter::storeElements(const Scope &scope) {
+  for (const Output *output : elementOutputs)
+    fragments.store(scope, *output);
+}
 
 /// The carried values are ordered by reduction, then row, then vector.
 Carried ColumnEmitter::accumulate(const Scopes &scopes,
@@ -68,6 +90,8 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
   SmallVector<unsigned> inputs;
   for (unsigned reduction : reductions)
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
+  for (const Output *output : elementOutputs)
+    inputs.push_back(output->value.node);
   auto enter = [&](Value index) {
     Scopes scopes = outer;
     for (Scope &scope : scopes) {
@@ -85,15 +109,23 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
   return emitChunks(
       b, size, 1, rows, init, [&](Chunk chunk, ValueRange carried) {
         Carried values(carried);
-        for (int64_t row = 0; row < chunk.count; ++row)
-          values = accumulate(enter(addIndex(b, chunk.index, row)), reductions,
-                              row, rows, values);
+        for (int64_t row = 0; row < chunk.count; ++row) {
+          Scopes scopes = enter(addIndex(b, chunk.index, row));
+          values = accumulate(scopes, reductions, row, rows, values);
+          for (const Scope &scope : scopes)
+            storeElements(scope);
+        }
         return values;
       });
 }
 
-void ColumnEmitter::reduceLevel(Scopes &scopes, unsigned level) {
+/// One pass over the reduced axes: the reductions of `level`, if any, and what
+/// is stored on the way.
+void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
   SmallVector<unsigned> reductions = body.getReductions(level);
+  elementOutputs = getElementOutputs(level - 1);
+  if (reductions.empty() && elementOutputs.empty())
+    return;
   // Rows summed apart where there are few vectors, to hide latency.
   int64_t vectors = scopes.size();
   int64_t rows = vectors == 1 && reductions.size() <= 2 ? 4 : 1;
@@ -123,13 +155,15 @@ void ColumnEmitter::emitChunk(const Scope &outer, Chunk chunk) {
     scope.enter(last, addIndex(b, chunk.index, vector * chunk.width));
     fragments.evaluate(scope, outputNodes);
   }
-  for (unsigned level = 1; level <= body.getLevelCount(); ++level)
-    reduceLevel(scopes, level);
-  for (Scope &scope : scopes) {
-    fragments.evaluate(scope, outputNodes);
-    for (const Output &output : body.getOutputs())
-      fragments.store(scope, output);
+  for (unsigned level = 1; level <= body.getLevelCount() + 1; ++level) {
+    emitPass(scopes, level);
+    for (Scope &scope : scopes)
+      fragments.evaluate(scope, outputNodes);
   }
+  for (Scope &scope : scopes)
+    for (const Output &output : body.getOutputs())
+      if (!(output.dimensions & body.getGroupMask(1)))
+        fragments.store(scope, output);
 }
 
 void ColumnEmitter::emitRun(const Scope &outer, Value lower, Value upper) {

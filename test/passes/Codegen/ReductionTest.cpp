@@ -129,6 +129,33 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
   }
 }
 
+TEST_P(Reduction, StoresElementsBeforeAndAfterAColumnReduction) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<50x24xf32>) -> (tensor<50x24xbf16>, tensor<1x24xf32>, tensor<50x24xf32>)
+        attributes {mpc.kernel = "column_reduce"} {
+      %0 = mpc.relu %x : (tensor<50x24xf32>) -> tensor<50x24xbf16>
+      %1 = mpc.reduce_max %0 {axes = array<i64: 0>, keepdims = true} : (tensor<50x24xbf16>) -> tensor<1x24xf32>
+      %2 = mpc.sub %0, %1 : (tensor<50x24xbf16>, tensor<1x24xf32>) -> tensor<50x24xf32>
+      return %0, %1, %2 : tensor<50x24xbf16>, tensor<1x24xf32>, tensor<50x24xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(50 * 24);
+  std::vector<uint16_t> low(x.size());
+  std::vector<float> top(24), y(x.size());
+  kernel.launch({x.data(), low.data(), top.data(), y.data()});
+  for (int64_t c = 0; c < 24; ++c) {
+    float largest = 0;
+    for (int64_t r = 0; r < 50; ++r) {
+      EXPECT_EQ(low[r * 24 + c], toBF16(std::max(x[r * 24 + c], 0.0f)));
+      largest = std::max(largest, fromBF16(low[r * 24 + c]));
+    }
+    EXPECT_EQ(top[c], largest);
+    for (int64_t r = 0; r < 50; ++r)
+      EXPECT_EQ(y[r * 24 + c], fromBF16(low[r * 24 + c]) - largest);
+  }
+}
+
 TEST_P(Reduction, ChainsColumnReductions) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<60x24xf32>) -> (tensor<24xf32>, tensor<24xf32>)
