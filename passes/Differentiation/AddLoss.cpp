@@ -65,7 +65,7 @@ static Value findByName(const TrainingFunction &function, StringRef name) {
 static FailureOr<Value> pickOutput(const TrainingFunction &function,
                                    const LossSpec &spec) {
   SmallVector<StringRef> names = function.outputNames();
-  Location location = function.get().getLoc();
+  Location location = function.get()->getParentOp()->getLoc();
   std::string known = llvm::join(names, ", ");
   if (!spec.output.empty()) {
     if (Value value = findByName(function, spec.output))
@@ -135,8 +135,9 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
   if (!found)
     return function.addInput(name, "label", type);
   if (found.getType() != type)
-    return withExitCode(mlir::emitError(function.get().getLoc()),
-                        ExitCode::InvalidInput)
+    return withExitCode(
+               mlir::emitError(function.get()->getParentOp()->getLoc()),
+               ExitCode::InvalidInput)
            << "input '" << name << "' of the model is " << found.getType()
            << ", but the loss needs labels of " << type
            << "; name another array with --target-array";

@@ -21,9 +21,11 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
 // -----
 
 // expected-error@+1 {{the model has 2 outputs (a, b); name the one the loss is of with --loss KIND@OUTPUT}}
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<4x8xf32> {mpc.output = "a", mpc.role = "output"}, tensor<4x8xf32> {mpc.output = "b", mpc.role = "output"}) {
-  return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>
+module {
+  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
+      -> (tensor<4x8xf32> {mpc.output = "a", mpc.role = "output"}, tensor<4x8xf32> {mpc.output = "b", mpc.role = "output"}) {
+    return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>
+  }
 }
 
 // -----
@@ -37,10 +39,12 @@ func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"})
 // -----
 
 // expected-error@+1 {{input 'target' of the model is 'tensor<4xf32>', but the loss needs labels of 'tensor<4xi64>'; name another array with --target-array}}
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4xf32> {mpc.input = "target", mpc.role = "data"})
-    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
-  %y = mpc.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  return %y : tensor<4x8xf32>
+module {
+  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4xf32> {mpc.input = "target", mpc.role = "data"})
+      -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
+    %y = mpc.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %y : tensor<4x8xf32>
+  }
 }
 
 // -----
