@@ -151,7 +151,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
     auto bound = symbols.find(getSymbol(input, i));
     if (bound == symbols.end())
       return model.error(
-          ErrorKind::Unsupported,
+          ErrorKind::Invalid,
           what + ": dimension " + Twine(i) +
               (dim.dim_param().empty() ? "" : " ('" + dim.dim_param() + "')") +
               " is dynamic; bind it with " +

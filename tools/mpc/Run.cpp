@@ -26,19 +26,46 @@ struct RunCommand {
 
 using Inputs = std::vector<train::Array>;
 
+// How the model declares an input, such as "f32[N,1,8,8]"; empty where it does
+// not.
+static std::string declarationOf(const onnx_frontend::ModelSummary &summary,
+                                 const std::string &name) {
+  for (llvm::StringRef input : summary.inputs)
+    if (input.consume_front(name + ": "))
+      return input.str();
+  return {};
+}
+
+// Inputs that are no data (Reshape's shape, Clip's bounds) have their value
+// bound when compiling: integers, booleans and scalars.
+static bool isBound(llvm::StringRef declaration) {
+  auto [type, shape] = declaration.split('[');
+  return !type.empty() && (!(type.contains('f')) || shape.empty() ||
+                           shape == "]" || shape == "1]");
+}
+
 // What a model needs to be compiled that its inputs tell: the shapes of all,
-// and the values of those that are no data (Reshape's shape, Clip's bounds).
+// and the values of some, which are then in `bound`.
 static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
-                           Driver &driver) {
+                           Driver &driver, std::vector<std::string> &bound) {
+  auto summary =
+      onnx_frontend::summarizeModel(options.model.model, &driver.getContext());
+  if (!summary)
+    return reportError(summary.takeError());
   for (const train::Array &input : inputs) {
-    if (!input.shape.empty())
-      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
-    if (isFloat(input.type) && input.size() != 1)
+    std::string declaration = declarationOf(*summary, input.name);
+    if (declaration.empty())
       continue;
-    StatusOr<Tensor> value = train::toTensor(input);
+    auto type = parseDType(llvm::StringRef(declaration).split('[').first.str());
+    if (!type.ok() || !isBound(declaration)) {
+      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
+      continue;
+    }
+    StatusOr<Tensor> value = train::toTensor(input, *type);
     if (!value.ok())
       return reportError(value.status());
     driver.addWeight(input.name, *value);
+    bound.push_back(input.name);
   }
   return ExitCode::Done;
 }
@@ -98,10 +125,9 @@ static Status writeOutputs(Session &session, const Function &function,
 
 // An input that is neither the function's nor was used to compile is a mistake.
 static ExitCode checkNames(const Inputs &inputs, const Function &function,
-                           bool compiled) {
+                           const std::vector<std::string> &bound) {
   for (const train::Array &input : inputs) {
-    const bool constant = !isFloat(input.type) || input.size() == 1;
-    if (function.findInput(input.name) || (compiled && constant))
+    if (function.findInput(input.name) || llvm::is_contained(bound, input.name))
       continue;
     std::vector<std::string> names;
     for (const FunctionValue &port : function.inputs)
@@ -123,9 +149,9 @@ static ExitCode runRun(RunCommand &command) {
     inputs.push_back(std::move(*input));
   }
   Driver driver;
-  const bool compiled = !isArtifact(command.compile.model.model);
-  if (compiled)
-    if (ExitCode code = bindInputs(inputs, command.compile, driver);
+  std::vector<std::string> bound;
+  if (!isArtifact(command.compile.model.model))
+    if (ExitCode code = bindInputs(inputs, command.compile, driver, bound);
         code != ExitCode::Done)
       return code;
   std::shared_ptr<const Artifact> artifact;
@@ -137,7 +163,7 @@ static ExitCode runRun(RunCommand &command) {
           chooseFunction(artifact->plan(), command.function, function);
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkNames(inputs, *function, compiled);
+  if (ExitCode code = checkNames(inputs, *function, bound);
       code != ExitCode::Done)
     return code;
   auto session = Session::create(artifact, command.session);
