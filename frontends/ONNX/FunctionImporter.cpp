@@ -195,11 +195,11 @@ std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// Every op that has no entry, once, with its count and why.
+// Every op that has no entry, once, with its count, why, and its first node.
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
-  std::map<std::string, int64_t> missing;
+  std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
     StringRef domain = normalizeDomain(node->domain());
     if (findOp(domain, node->op_type(), model.getOpset(domain)))
@@ -213,13 +213,15 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
       name += " (domain not imported)";
     else if (isKnownOp(domain, node->op_type()))
       name += " (not in opset " + std::to_string(model.getOpset(domain)) + ")";
-    ++missing[name];
+    missing[name].push_back(node);
   }
   if (missing.empty())
     return llvm::Error::success();
   std::string list;
-  for (const auto &[name, count] : missing)
-    list += (list.empty() ? "" : ", ") + name + " x" + std::to_string(count);
+  for (const auto &[name, found] : missing)
+    list += (list.empty() ? "" : ", ") + name + " x" +
+            std::to_string(found.size()) + " (node '" +
+            getNodeName(*found.front()) + "')";
   return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
 }
 

@@ -53,8 +53,8 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
       errors = llvm::joinErrors(
           std::move(errors),
           graph.getModel().error(ErrorKind::Invalid,
-                                 "the value given for input '" +
-                                     input->name() + "' is of type " + found));
+                                 "the value given for input '" + input->name() +
+                                     "' is of type " + found));
       continue;
     }
     bindGivenInput(function, input->name(), weight->second);
@@ -95,12 +95,15 @@ importForward(const Model &model, const ImportOptions &options) {
     return error;
   ModuleImporter module(options, model.getContext());
   FunctionImporter function(module, *graph, "forward");
-  if (Error error = addInputs(function, shapes))
-    return error;
   SmallVector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     outputs.push_back(output->name());
-  function.importNodes(graph->getNodesFor(outputs));
+  auto nodes = graph->getNodesFor(outputs);
+  // Whoever has to bind a dimension also wants to know that it is in vain.
+  if (Error error = addInputs(function, shapes))
+    return llvm::joinErrors(std::move(error),
+                            function.reportUnsupported(nodes));
+  function.importNodes(nodes);
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
     Value value = function.materialize(output->name(), "");
     if (!value)

@@ -109,6 +109,8 @@ public:
 
   /// Imports nodes in order. Findings go to the module.
   void importNodes(llvm::ArrayRef<const proto::NodeProto *> nodes);
+  /// One error that names every op among `nodes` that mpc does not have.
+  llvm::Error reportUnsupported(llvm::ArrayRef<const proto::NodeProto *> nodes);
 
   /// The value of that name in the function, for an op of type `reader`; a
   /// finding and null where it has none.
@@ -135,7 +137,6 @@ private:
   friend class NodeImporter;
 
   void importNode(const proto::NodeProto &node);
-  llvm::Error reportUnsupported(llvm::ArrayRef<const proto::NodeProto *> nodes);
 
   struct Port {
     mlir::NamedAttrList attributes;

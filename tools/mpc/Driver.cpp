@@ -10,7 +10,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -20,8 +20,21 @@ using namespace mpc::tools;
 // Errors
 //===----------------------------------------------------------------------===//
 
+// One line of text: names come from models, whose bytes need not be that.
+static std::string printable(llvm::StringRef message) {
+  std::string text = llvm::json::fixUTF8(message);
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = ' ';
+  return text;
+}
+
+static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
+  os << "error: " << printable(message) << "\n";
+}
+
 ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {
-  llvm::errs() << "error: " << message << "\n";
+  printError(llvm::errs(), message.str());
   return code;
 }
 
@@ -29,7 +42,7 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
   onnx_frontend::Findings findings =
       onnx_frontend::takeFindings(std::move(error));
   for (const std::string &message : findings.messages)
-    os << "error: " << message << "\n";
+    printError(os, message);
   return static_cast<ExitCode>(findings.exitCode);
 }
 
@@ -63,10 +76,11 @@ private:
     DiagnosticSeverity severity = diagnostic.getSeverity();
     if (severity == DiagnosticSeverity::Error && exitCode == ExitCode::Done)
       exitCode = mpc::getExitCode(diagnostic);
-    os << severities[static_cast<int>(severity)] << ": " << model << ": ";
+    std::string message = model.str() + ": ";
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
-      os << "node '" << name.getName().getValue() << "': ";
-    os << diagnostic << "\n";
+      message += "node '" + name.getName().str() + "': ";
+    os << severities[static_cast<int>(severity)] << ": "
+       << printable(message + diagnostic.str()) << "\n";
     for (Diagnostic &note : diagnostic.getNotes())
       print(note);
   }
