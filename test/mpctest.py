@@ -59,7 +59,7 @@ def run(model, inputs, folder, *flags):
     onnx.save(model, path)
     arguments = []
     for i, (name, array) in enumerate(inputs.items()):
-        np.save(folder / f"input{i}.npy", np.ascontiguousarray(array))
+        np.save(folder / f"input{i}.npy", np.asarray(array, order="C"))
         arguments += ["--input", f"{name}=@{folder}/input{i}.npy"]
     output = folder / "outputs.npz"
     mpc_ok("run", path, *arguments, "--output", output, *TARGET, *flags)

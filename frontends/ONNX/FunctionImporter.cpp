@@ -142,10 +142,8 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     }
     entry.constant = given->second;
   }
-  // Scalars are the model's constants; what is larger may be trained. A vector
-  // of one element is state all the same, so that it can be selected.
-  if (decoded->isFloat() && decoded->type.getRank() > 0)
-    entry.stateRole = decoded->getNumElements() > 1 ? "parameter" : "frozen";
+  if (decoded->isFloat())
+    entry.stateRole = module.getParameterRole(name, decoded->type);
   return entry;
 }
 

@@ -27,8 +27,8 @@ static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
   ImportedValue &entry = function.lookup(name);
   entry.constant = value;
-  if (value.isFloat() && value.type.getRank() > 0)
-    entry.stateRole = value.getNumElements() > 1 ? "parameter" : "frozen";
+  if (value.isFloat())
+    entry.stateRole = function.getModule().getParameterRole(name, value.type);
 }
 
 static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {

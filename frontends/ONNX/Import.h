@@ -37,6 +37,9 @@ struct ImportOptions {
   /// BatchNormalization and Dropout of a forward model in training mode. Set
   /// where a loss is given, unless `--as-exported`.
   bool trainingMode = false;
+  /// Scalars are the model's constants, but for those whose name matches one of
+  /// these: `--train`.
+  std::vector<std::string> trainableScalars;
   /// Values of parameters that are graph inputs, by name: `--weights`. They
   /// also replace the values of initializers of the same name.
   TensorMap weights;

@@ -46,6 +46,11 @@ public:
     return variables.lookup(name);
   }
 
+  /// The role of a float parameter with this name and type; empty where it is a
+  /// constant of the model.
+  llvm::StringRef getParameterRole(llvm::StringRef name,
+                                   mlir::RankedTensorType type) const;
+
   /// The module, verified, or all findings.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> finish();
 

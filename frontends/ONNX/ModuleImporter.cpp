@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -65,6 +66,19 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
                      init ? init->toAttribute(symbol) : ElementsAttr(),
                      variables.size() + counters.size() - 1);
   return variable;
+}
+
+// What is larger than one element may be trained. A vector of one element is
+// state all the same, so that it can be selected; a scalar, once it is.
+StringRef ModuleImporter::getParameterRole(StringRef name,
+                                           RankedTensorType type) const {
+  if (type.getNumElements() > 1)
+    return "parameter";
+  bool selected =
+      llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {
+        return llvm::Regex(pattern).match(name);
+      });
+  return type.getRank() > 0 || selected ? "frozen" : "";
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {

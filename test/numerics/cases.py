@@ -98,7 +98,7 @@ for op, function in UNARY.items():
 add(
     "clip_both",
     "Clip",
-    {"x": apart(6, 7), "low": np.array(-0.15), "high": np.array(0.205)},
+    {"x": apart(6, 7), "low": np.array(-0.15), "high": np.array(0.21)},
     lambda x, low, high: np.clip(x, low, high),
     constant=("low", "high"),
 )

@@ -145,6 +145,8 @@ def average_pool(
 
 
 def batch_norm(x, scale, bias, mean, var, epsilon=1e-5):
+    # ONNX stores the attribute as a float32.
+    epsilon = float(np.float32(epsilon))
     shape = (1, -1) + (1,) * (x.ndim - 2)
     normal = (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + epsilon)
     return normal * scale.reshape(shape) + bias.reshape(shape)

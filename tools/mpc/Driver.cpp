@@ -196,6 +196,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
     importOptions.batchSize = options.model.batchSize;
   const RecipeOptions &recipe = options.pipeline.recipe;
   importOptions.trainingMode = !recipe.loss.empty() && !recipe.asExported;
+  importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.weights = weights;
   for (const std::string &file : options.model.weights)
