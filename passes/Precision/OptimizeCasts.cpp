@@ -79,6 +79,9 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     FloatType type = getFloatType(op), from = getFloatType(op.getInput());
     if (!op.getInput().hasOneUse() || type.getWidth() >= from.getWidth())
       return rewriter.notifyMatchFailure(op, "casting first moves no less");
+    if (DecisionAttr decision = DecisionAttr::of(moving);
+        decision && readsFP32Only(decision))
+      return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(moving);
