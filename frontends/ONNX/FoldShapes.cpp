@@ -274,6 +274,16 @@ static LogicalResult foldBinary(NodeImporter &node) {
   return node.define(0, makeIntegers(element, *shape, values));
 }
 
+static LogicalResult foldNeg(NodeImporter &node) {
+  HostTensor source = *node.constant(0);
+  Integers values = source.getIntegers();
+  for (int64_t &value : values)
+    if (llvm::SubOverflow(int64_t(0), value, value))
+      return node.invalid("the result overflows");
+  return node.define(
+      0, makeIntegers(source.type.getElementType(), source.getShape(), values));
+}
+
 static LogicalResult foldWhere(NodeImporter &node) {
   HostTensor condition = *node.constant(0);
   HostTensor onTrue = *node.constant(1), onFalse = *node.constant(2);
@@ -341,6 +351,7 @@ static Folder getFolder(StringRef op) {
   return llvm::StringSwitch<Folder>(op)
       .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal"}, foldBinary)
       .Cases({"Identity", "Squeeze", "Unsqueeze", "Reshape"}, foldReshape)
+      .Case("Neg", foldNeg)
       .Case("Gather", foldGather)
       .Case("Concat", foldConcat)
       .Case("Cast", foldCast)

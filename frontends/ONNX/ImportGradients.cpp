@@ -57,12 +57,12 @@ static LogicalResult importDivGrad(NodeImporter &node) {
 // The mask is recomputed: the same dropout, by its id, on the gradient.
 static LogicalResult importDropoutGrad(NodeImporter &node) {
   FunctionImporter &function = node.getFunction();
-  Value dy = node.operand(0), saved = node.operand(1);
+  Value dy = node.operand(0);
   auto id = function.findDropoutId(node.getInputName(1));
-  if (!id) // the forward op was an identity
+  if (!id && node.constant(1)) // the forward op was an identity
     return node.define(0, dy);
-  auto forward = saved.getDefiningOp<DropoutOp>();
-  if (!forward)
+  auto forward = node.operand(1).getDefiningOp<DropoutOp>();
+  if (!id || !forward)
     return node.unsupported("input 'mask' does not come from a Dropout");
   auto op = node.create<DropoutOp>(
       {dy, forward.getSeed(), forward.getMicroStep()},

@@ -106,9 +106,14 @@ static LogicalResult buildDropout(NodeImporter &node, double ratio) {
   return node.defineSaved(1, op.getOutput(), "DropoutGrad");
 }
 
+// The mask of a dropout that drops nothing is all true.
 static LogicalResult importIdentityDropout(NodeImporter &node) {
-  (void)node.define(0, node.operand(0));
-  return node.defineSaved(1, node.operand(0), "DropoutGrad");
+  if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
+    return node.hasFailed() ? failure() : success();
+  auto [mask, data] = HostTensor::allocate(RankedTensorType::get(
+      node.operandShape(0), node.attributes().getI1Type()));
+  std::fill_n(data, mask.data.size(), 1);
+  return node.define(1, mask);
 }
 
 // Up to opset 10 the ratio is an attribute and the op inference only.

@@ -329,6 +329,12 @@ static LogicalResult importConstantOfShape(NodeImporter &node) {
   return node.define(0, tensor);
 }
 
+static LogicalResult importWhere(NodeImporter &node) {
+  auto op = node.create<SelectOp>(
+      {node.operand(0), node.operand(1), node.operand(2)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
 // Shape arithmetic that is not known at import has no op in the IR.
 static LogicalResult requireKnownInputs(NodeImporter &node) {
   return node.unsupported(
@@ -346,6 +352,7 @@ static LogicalResult importReduce(NodeImporter &node) {
   if (failed(axes))
     return failure();
   bool noop = node.integer("noop_with_empty_axes", 0) != 0;
+  bool keepDims = node.integer("keepdims", 1) != 0;
   SmallVector<int64_t> all = firstAxes(rank);
   bool isEmpty = !*axes || (*axes)->empty();
   if (isEmpty && noop)
@@ -354,10 +361,10 @@ static LogicalResult importReduce(NodeImporter &node) {
       isEmpty ? ArrayRef<int64_t>(all) : ArrayRef<int64_t>(**axes), rank);
   if (failed(normalized))
     return failure();
-  auto op = node.create<OpT>(
-      {node.operand(0)},
-      {node.attribute("axes", ArrayRef<int64_t>(*normalized)),
-       node.attribute("keepdims", node.integer("keepdims", 1) != 0)});
+  auto op =
+      node.create<OpT>({node.operand(0)},
+                       {node.attribute("axes", ArrayRef<int64_t>(*normalized)),
+                        node.attribute("keepdims", keepDims)});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
@@ -383,7 +390,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
       {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
-      {"", "Where", 9, kNoEnd, 3, 3, 1, requireKnownInputs},
+      {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
       {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
       {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
        importReduce<ReduceSumOp>},
