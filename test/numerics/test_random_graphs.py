@@ -221,7 +221,8 @@ def test_gradients_match_finite_differences(seed, tmp_path):
         tmp_path,
         *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
         *("--batch-size", n, "--max-steps", "1"),
-        *("--precision", "64-true"),
+        # Parameters of one element, too.
+        *("--precision", "64-true", "--train", "."),
     )
     actual = sum(
         ((values - trained[name]) * direction[name]).sum()
