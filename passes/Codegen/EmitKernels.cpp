@@ -94,12 +94,33 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind) {
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
-/// Elementwise ops must be in the table before any is emitted.
-static LogicalResult checkOps(func::FuncOp kernel) {
+/// Which ops the loop nest of a kind knows what to do with.
+static bool mayHold(KernelKind kind, RegionRole role) {
+  switch (role) {
+  case RegionRole::Constant:
+  case RegionRole::Elementwise:
+  case RegionRole::View:
+    return true;
+  case RegionRole::Reduction:
+    return kind == KernelKind::RowReduce || kind == KernelKind::ColumnReduce;
+  case RegionRole::Contraction:
+    return kind == KernelKind::Contraction;
+  case RegionRole::Movement:
+    return kind == KernelKind::Movement;
+  case RegionRole::Window:
+    return kind == KernelKind::Window;
+  case RegionRole::Composite:
+    return false;
+  }
+  llvm_unreachable("unknown role");
+}
+
+static LogicalResult checkOps(func::FuncOp kernel, KernelKind kind) {
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto role = dyn_cast<RegionOpInterface>(op);
-    if (!role)
-      return op.emitOpError("cannot be part of a kernel");
+    if (!role || !mayHold(kind, role.getRegionRole()))
+      return op.emitOpError("cannot be part of a kernel of kind '")
+             << stringifyKernelKind(kind) << "'";
     if (role.getRegionRole() == RegionRole::Elementwise &&
         !ElementwiseTable::get().find(&op))
       return op.emitOpError("has no formula to generate code from");
@@ -139,7 +160,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
            << kernel->getAttr(kKernelAttr);
   if (kernel.isExternal() || kernel.getNumResults() == 0)
     return kernel.emitOpError("is a kernel and must have a body and results");
-  if (failed(checkOps(kernel)))
+  if (failed(checkOps(kernel, *kind)))
     return failure();
 
   OpBuilder builder(kernel);

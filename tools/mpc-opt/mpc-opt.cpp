@@ -6,14 +6,24 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Pipeline.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mpc::MPCDialect, mpc::amp::AMPDialect,
-                  mpc::plan::PlanDialect, mlir::func::FuncDialect>();
+  registry.insert<mpc::MPCDialect, mpc::amp::AMPDialect, mpc::plan::PlanDialect,
+                  mlir::func::FuncDialect>();
+  // What the Codegen stage writes kernels in.
+  registry.insert<mlir::arith::ArithDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect,
+                  mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
   mpc::registerAllPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(
-      argc, argv, "mpc's passes and dialects\n", registry));
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "mpc's passes and dialects\n", registry));
 }

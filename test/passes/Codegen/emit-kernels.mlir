@@ -1,0 +1,79 @@
+// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v3 --cse --canonicalize | FileCheck %s
+// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v4 --cse --canonicalize | FileCheck %s --check-prefix=WIDE
+
+// Vectors of the target's width and single elements for the rest; what is the
+// same everywhere is loaded once.
+// CHECK-LABEL: func.func @scale(
+// CHECK-SAME: %[[X:.*]]: memref<1000xf32>, %[[S:.*]]: memref<1xf32>, %[[Y:.*]]: memref<1000xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
+// CHECK: %[[SCALE:.*]] = memref.load %[[S]]
+// CHECK: scf.for %[[I:.*]] = %[[BEGIN]]
+// CHECK-NEXT: %[[V:.*]] = vector.load %[[X]][%[[I]]] : memref<1000xf32>, vector<8xf32>
+// CHECK-NEXT: %[[B:.*]] = vector.broadcast %[[SCALE]]
+// CHECK-NEXT: %[[P:.*]] = arith.mulf %[[V]], %[[B]] : vector<8xf32>
+// CHECK-NEXT: vector.store %[[P]], %[[Y]][%[[I]]]
+// CHECK: scf.for {{.*}} to %[[END]]
+// CHECK: arith.mulf {{.*}} : f32
+// CHECK-NOT: mpc.
+// WIDE-LABEL: func.func @scale(
+// WIDE: vector<16xf32>
+func.func private @scale(%x: tensor<1000xf32>, %s: tensor<f32>)
+    -> tensor<1000xf32> attributes {mpc.kernel = "pointwise"} {
+  %y = mpc.mul %x, %s : (tensor<1000xf32>, tensor<f32>) -> tensor<1000xf32>
+  return %y : tensor<1000xf32>
+}
+
+// A cast rounds where it stands, even between two ops of one kernel.
+// CHECK-LABEL: func.func @rounds(
+// CHECK: arith.truncf {{.*}} : vector<8xf32> to vector<8xbf16>
+// CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
+// CHECK: arith.addf
+func.func private @rounds(%x: tensor<64xf32>) -> tensor<64xf32>
+    attributes {mpc.kernel = "pointwise"} {
+  %0 = amp.cast %x : (tensor<64xf32>) -> tensor<64xbf16>
+  %1 = mpc.add %0, %x : (tensor<64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  return %1 : tensor<64xf32>
+}
+
+// Four sums side by side, then across the lanes.
+// CHECK-LABEL: func.func @sum(
+// CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK-COUNT-4: vector.load
+// CHECK: arith.addf %[[SUMS]]#0, %[[SUMS]]#1 : vector<8xf32>
+// CHECK: vector.extract_strided_slice
+func.func private @sum(%x: tensor<4x256xf32>) -> tensor<4x1xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
+      : (tensor<4x256xf32>) -> tensor<4x1xf32>
+  return %0 : tensor<4x1xf32>
+}
+
+// The tile of an epilogue has its own distance between rows.
+// CHECK-LABEL: func.func @bias(
+// CHECK-SAME: %[[ROW:arg[0-9]+]]: index, %[[ROWEND:.*]]: index, %[[COL:.*]]: index, %[[COLEND:.*]]: index, %[[LD:.*]]: index)
+// CHECK: scf.for %[[R:.*]] = %[[ROW]] to %[[ROWEND]]
+// CHECK: %[[INTILE:.*]] = arith.subi %[[R]], %[[ROW]]
+// CHECK: arith.muli %[[INTILE]], %[[LD]]
+func.func private @bias(%acc: tensor<16x64xf32>, %b: tensor<64xf32>)
+    -> tensor<16x64xf32> attributes {mpc.kernel = "epilogue"} {
+  %0 = mpc.add %acc, %b : (tensor<16x64xf32>, tensor<64xf32>) -> tensor<16x64xf32>
+  return %0 : tensor<16x64xf32>
+}
+
+// Blocks of 8 x 8 are turned in registers: 8 loads, 24 shuffles, 8 stores.
+// CHECK-LABEL: func.func @turn(
+// CHECK-COUNT-8: vector.load
+// CHECK-COUNT-24: vector.shuffle
+// CHECK-COUNT-8: vector.store
+func.func private @turn(%x: tensor<64x32xf32>) -> tensor<32x64xf32>
+    attributes {mpc.kernel = "movement"} {
+  %0 = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<64x32xf32>) -> tensor<32x64xf32>
+  return %0 : tensor<32x64xf32>
+}
+
+// Functions that are no kernels stay.
+// CHECK-LABEL: func.func @other(
+// CHECK: mpc.relu
+func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
