@@ -60,7 +60,7 @@ protected:
 
 TEST_F(PlanToJSONTest, EverythingArrives) {
   auto plan = parse(R"(
-    mpc.variable @w : tensor<2x3xf32> role "parameter" init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]>
+    mpc.variable @w : tensor<2x3xf32> role "parameter" init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
     mpc.variable @n : tensor<i64> role "counter" fill 7.0
     plan.program @step attributes {arena_bytes = 192 : i64} {
       %x = plan.input "x" role "data" : memref<4x3xf32>

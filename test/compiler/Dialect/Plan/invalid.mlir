@@ -1,0 +1,112 @@
+// RUN: mpc-opt %s --split-input-file --verify-diagnostics
+
+plan.program @f {
+  // expected-error @below {{'plan.input' op unknown role "weight"}}
+  %x = plan.input "x" role "weight" : memref<4xf32>
+}
+
+// -----
+
+plan.program @f {
+  // expected-error @below {{'plan.state' op no mpc.variable @w}}
+  %w = plan.state @w : memref<4xf32>
+}
+
+// -----
+
+mpc.variable @w : tensor<4xf32> role "parameter"
+plan.program @f {
+  // expected-error @below {{'plan.state' op expected a buffer for 'tensor<4xf32>', found 'memref<5xf32>'}}
+  %w = plan.state @w : memref<5xf32>
+}
+
+// -----
+
+plan.program @f {
+  // expected-error @below {{expected an offset that is a multiple of 64, found 4}}
+  %a = plan.arena at 4 : memref<4xf32>
+}
+
+// -----
+
+plan.program @f attributes {arena_bytes = 64 : i64} {
+  // expected-error @below {{reaches to byte 128 of an arena of 64}}
+  %a = plan.arena at 64 : memref<16xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4xf32>
+  // expected-error @below {{expected 4 elements of 'f32', found 'memref<5xf32>'}}
+  %v = plan.view %a : memref<4xf32> to memref<5xf32>
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4xf32>
+  %v = plan.view %x : memref<4xf32> to memref<2x2xf32>
+  %a = plan.arena : memref<2x2xf32>
+  // expected-error @below {{'plan.copy' op writes to an input or a constant}}
+  plan.copy %a to %v : memref<2x2xf32>, memref<2x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4xf32>
+  // expected-error @below {{buffers do not fit the arguments and results of @k}}
+  plan.launch @k ins(%a : memref<4xf32>) outs(%a : memref<4xf32>) extent 4 grain 64
+}
+func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = "pointwise"} {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
+  // expected-error @below {{expected @k to be a kernel that is no epilogue}}
+  plan.launch @k ins(%a : memref<8xf32>) outs(%a : memref<8xf32>) extent 4 grain 64
+}
+func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = "epilogue"} {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
+  // expected-error @below {{expected an extent of at least 0 and a grain of at least 1}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 0
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  // expected-error @below {{expected either a result buffer or an epilogue}}
+  plan.matmul %a, %a {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false,
+      trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+      stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4xf32>
+  // expected-error @below {{expected a predicate of one i1, found 'memref<4xf32>'}}
+  plan.if %a {
+  } : memref<4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %p = plan.arena : memref<i1>
+  // expected-error @below {{expected steps, found 'plan.arena'}}
+  plan.if %p {
+    %a = "plan.arena"() : () -> memref<4xf32>
+  } : memref<i1>
+}

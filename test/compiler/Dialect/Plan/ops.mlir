@@ -1,0 +1,56 @@
+// Every op of the plan dialect survives a round trip.
+//
+// RUN: mpc-opt %s --verify-roundtrip | FileCheck %s
+
+mpc.variable @w : tensor<10x64xf32> role "parameter"
+mpc.variable @k : tensor<16x1x3x3xf32> role "parameter"
+
+// CHECK-LABEL: plan.program @step attributes {arena_bytes = 131072 : i64}
+plan.program @step attributes {arena_bytes = 131072 : i64} {
+  // CHECK: plan.input "x" role "data" : memref<32x64xf32>
+  %x = plan.input "x" role "data" : memref<32x64xf32>
+  %i = plan.input "i" role "data" : memref<32x8x8x1xf32>
+  // CHECK: plan.state @w : memref<10x64xf32>
+  %w = plan.state @w : memref<10x64xf32>
+  %k = plan.state @k : memref<16x1x3x3xf32>
+  // CHECK: plan.constant dense<1.000000e+00> : tensor<10xf32> : memref<10xf32>
+  %c = plan.constant dense<1.0> : tensor<10xf32> : memref<10xf32>
+  // CHECK: plan.arena at 64 : memref<32x10xf32>
+  %y = plan.arena at 64 : memref<32x10xf32>
+  // CHECK: plan.arena : memref<32x8x8x16xf32>
+  %z = plan.arena : memref<32x8x8x16xf32>
+  // CHECK: plan.matmul %{{.*}}, %{{.*}} epilogue @bias ins(%{{.*}} : memref<10xf32>) outs(%{{.*}} : memref<32x10xf32>)
+  plan.matmul %x, %w epilogue @bias ins(%c : memref<10xf32>) outs(%y : memref<32x10xf32>)
+      {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
+       lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 32 : i64, tile_n = 10 : i64}
+      : memref<32x64xf32>, memref<10x64xf32>
+  // CHECK: plan.conv "forward" x(%{{.*}} : memref<32x8x8x1xf32>) w(%{{.*}} : memref<16x1x3x3xf32>) y(%{{.*}} : memref<32x8x8x16xf32>)
+  plan.conv "forward" x(%i : memref<32x8x8x1xf32>) w(%k : memref<16x1x3x3xf32>) y(%z : memref<32x8x8x16xf32>)
+      {batch = 32 : i64, groups = 1 : i64, in_channels = 1 : i64, out_channels = 16 : i64,
+       in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 8>, kernel = array<i64: 3, 3>,
+       strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
+       pads_begin = array<i64: 1, 1>, pads_end = array<i64: 1, 1>}
+  // CHECK: plan.view %{{.*}} : memref<32x10xf32> to memref<320xf32>
+  %v = plan.view %y : memref<32x10xf32> to memref<320xf32>
+  // CHECK: plan.launch @relu ins(%{{.*}} : memref<320xf32>) outs(%{{.*}} : memref<320xf32>) extent 320 grain 64
+  plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64
+  %p = plan.arena at 0 : memref<i1>
+  // CHECK: plan.if %{{.*}} {
+  plan.if %p {
+    // CHECK: plan.copy %{{.*}} to %{{.*}} : memref<32x10xf32>, memref<32x10xf32>
+    plan.copy %y to %y : memref<32x10xf32>, memref<32x10xf32>
+  } : memref<i1>
+  // CHECK: plan.output "y" role "output" %{{.*}} : memref<32x10xf32>
+  plan.output "y" role "output" %y : memref<32x10xf32>
+}
+
+func.func private @bias(%t: tensor<32x10xf32>, %b: tensor<10xf32>) -> tensor<32x10xf32>
+    attributes {mpc.kernel = "epilogue"} {
+  %0 = mpc.add %t, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+  return %0 : tensor<32x10xf32>
+}
+func.func private @relu(%x: tensor<320xf32>) -> tensor<320xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.relu %x : (tensor<320xf32>) -> tensor<320xf32>
+  return %0 : tensor<320xf32>
+}

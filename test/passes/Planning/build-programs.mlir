@@ -1,0 +1,107 @@
+// RUN: mpc-opt %s --plan-build-programs | FileCheck %s
+
+mpc.variable @w : tensor<4xf32> role "parameter"
+mpc.variable @v : tensor<4xf32> role "parameter"
+
+// A new value over the old one, an operand that ends reused, an input kept.
+// CHECK-LABEL: plan.program @in_place
+// CHECK: %[[X:.*]] = plan.input "x" role "data"
+// CHECK: %[[W:.*]] = plan.state @w
+// CHECK: %[[A:.*]] = plan.arena
+// CHECK: plan.launch @relu ins(%[[X]] : memref<4xf32>) outs(%[[A]] : memref<4xf32>) extent 4 grain 16384
+// CHECK: plan.launch @relu ins(%[[A]] : memref<4xf32>) outs(%[[A]] : memref<4xf32>)
+// CHECK: plan.launch @sub ins(%[[W]], %[[A]] : memref<4xf32>, memref<4xf32>) outs(%[[W]] : memref<4xf32>)
+// CHECK-NOT: plan.copy
+func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<4xf32> {mpc.state = @w})
+    -> (tensor<4xf32> {mpc.updates = @w}) {
+  %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @relu(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = call @sub(%w, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// An old value that is read later stays until the end.
+// CHECK-LABEL: plan.program @read_later
+// CHECK: %[[W:.*]] = plan.state @w
+// CHECK: %[[NEW:.*]] = plan.arena
+// CHECK: plan.launch @relu ins(%[[W]] : memref<4xf32>) outs(%[[NEW]] : memref<4xf32>)
+// CHECK: plan.launch @sub ins(%[[W]], %[[NEW]]
+// CHECK: plan.copy %[[NEW]] to %[[W]]
+// CHECK: plan.output "y"
+func.func @read_later(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.output = "y"}) {
+  %0 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Two variables exchanged, and an old value as an output: saved before any is
+// overwritten.
+// CHECK-LABEL: plan.program @exchange
+// CHECK-DAG: %[[W:.*]] = plan.state @w
+// CHECK-DAG: %[[V:.*]] = plan.state @v
+// CHECK: plan.copy %[[V]] to %[[A:.*]] :
+// CHECK: plan.copy %[[W]] to %[[B:.*]] :
+// CHECK: plan.copy %[[W]] to %[[C:.*]] :
+// CHECK: plan.copy %[[A]] to %[[W]]
+// CHECK: plan.copy %[[B]] to %[[V]]
+// CHECK: plan.output "old" role "output" %[[C]]
+func.func @exchange(%w: tensor<4xf32> {mpc.state = @w}, %v: tensor<4xf32> {mpc.state = @v})
+    -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.updates = @v}, tensor<4xf32> {mpc.output = "old"}) {
+  return %v, %w, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// A variable that is only written is not an argument.
+// CHECK-LABEL: plan.program @derive
+// CHECK: plan.launch @relu ins(%[[W:.*]] : memref<4xf32>) outs(%[[V:.*]] : memref<4xf32>)
+// CHECK-NOT: plan.copy
+func.func @derive(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @v}) {
+  %0 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// A reduction never writes over what it reads.
+// CHECK-LABEL: plan.program @reduction
+// CHECK: plan.launch @relu ins(%{{.*}}) outs(%[[A:.*]] : memref<4xf32>)
+// CHECK: plan.launch @sum ins(%[[A]] : memref<4xf32>) outs(%[[B:.*]] : memref<1xf32>) extent 1
+// CHECK: plan.view %[[B]] : memref<1xf32> to memref<f32>
+func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.output = "y"}) {
+  %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @sum(%0) : (tensor<4xf32>) -> tensor<1xf32>
+  %2 = mpc.reshape %1 : (tensor<1xf32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
+// An epilogue may write over its own operand, not over the contraction's.
+// CHECK-LABEL: plan.program @epilogue
+// CHECK: %[[A:.*]] = plan.arena
+// CHECK: plan.launch @square_relu {{.*}} outs(%[[A]]
+// CHECK: %[[B:.*]] = plan.arena
+// CHECK: plan.matmul %[[A]], %[[A]] epilogue @tail ins(%[[A]] : memref<4x4xf32>) outs(%[[B]] : memref<4x4xf32>)
+// CHECK-SAME: tile_m = 4 : i64, tile_n = 4 : i64
+func.func @epilogue(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {mpc.output = "y"}) {
+  %0 = call @square_relu(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = call @tail(%1, %0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+
+func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @square_relu(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @sum(%x: tensor<4xf32>) -> tensor<1xf32> attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<4xf32>) -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "epilogue"} {
+  %0 = mpc.add %t, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}

@@ -1,0 +1,41 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-order))" | FileCheck %s
+
+mpc.variable @w : tensor<4xf32> role "parameter"
+
+// What reads the old weight runs before the update, which can then be in place.
+// CHECK-LABEL: func.func @reader_first
+func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
+  // CHECK: kernel = "late_reader"
+  // CHECK: kernel = "update"
+  %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %2 : tensor<4xf32>
+  }
+  %v = mpc.reshape %w : (tensor<4xf32>) -> tensor<4x1xf32>
+  %1 = mpc.region "pointwise" (%v) {kernel = "late_reader"} : (tensor<4x1xf32>) -> tensor<4x1xf32> {
+  ^bb0(%a: tensor<4x1xf32>):
+    %2 = mpc.relu %a : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    mpc.yield %2 : tensor<4x1xf32>
+  }
+  %y = mpc.reshape %1 : (tensor<4x1xf32>) -> tensor<4xf32>
+  return %0, %y : tensor<4xf32>, tensor<4xf32>
+}
+
+// A reader that needs the new weight as well cannot run first.
+// CHECK-LABEL: func.func @needs_both
+func.func @needs_both(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
+  // CHECK: kernel = "update"
+  // CHECK: kernel = "difference"
+  %0 = mpc.region "pointwise" (%w) {kernel = "update"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %2 = mpc.neg %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %2 : tensor<4xf32>
+  }
+  %1 = mpc.region "pointwise" (%w, %0) {kernel = "difference"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %2 : tensor<4xf32>
+  }
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
