@@ -83,6 +83,7 @@ static void addFusion(OpPassManager &pm) {
   nested.addPass(createNormalizeReductionsPass());
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
+  nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());
   nested.addPass(createCSEPass());
   nested.addPass(createVerifyFusionPass());

@@ -162,7 +162,7 @@ private:
   bool growReduction(unsigned region);
   bool growSiblings(unsigned region);
   void growPointwise(unsigned region);
-  void mergeScalars();
+  void mergeSmall();
 
   DenseMap<Operation *, unsigned> position;
 };
@@ -378,18 +378,28 @@ void RegionFormer::growPointwise(unsigned region) {
   }
 }
 
-// Kernels of one element cost a launch each and nothing else: join them even
-// where they share nothing.
-void RegionFormer::mergeScalars() {
-  for (unsigned i = 0; i < regions.size(); ++i) {
-    auto isScalar = [&](unsigned j) {
-      return !regions[j].ops.empty() &&
-             regions[j].kind == KernelKind::Pointwise &&
-             isSingleElement(regions[j].space);
-    };
-    for (unsigned j = i + 1; isScalar(i) && j < regions.size(); ++j)
-      if (isScalar(j) && regions[i].space == regions[j].space)
-        tryMerge(i, j);
+// Small kernels cost a launch each and little else: join those of one space
+// even where they share nothing. Only some of them are tried with each other,
+// so that large models do not take quadratic time.
+void RegionFormer::mergeSmall() {
+  constexpr unsigned kTries = 32;
+  constexpr int64_t kSmall = 4096;
+  SmallVector<unsigned> small;
+  for (unsigned i = 0; i < regions.size(); ++i)
+    if (!regions[i].ops.empty() && regions[i].kind == KernelKind::Pointwise &&
+        ShapedType::getNumElements(regions[i].space) <= kSmall)
+      small.push_back(i);
+  for (auto [position, region] : llvm::enumerate(small)) {
+    unsigned tries = 0;
+    for (unsigned other : ArrayRef<unsigned>(small).drop_front(position + 1)) {
+      if (regions[region].ops.empty() || tries == kTries)
+        break;
+      if (regions[other].ops.empty() ||
+          regions[region].space != regions[other].space)
+        continue;
+      ++tries;
+      tryMerge(region, other);
+    }
   }
 }
 
@@ -416,7 +426,7 @@ void RegionFormer::run() {
       });
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
-  mergeScalars();
+  mergeSmall();
 }
 
 //===----------------------------------------------------------------------===//

@@ -117,6 +117,18 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
   }];
 }
 
+def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
+  let summary = "cheap elementwise values in every kernel that uses them";
+  let description = [{
+    Where kernels share a value that takes a few cheap ops and at most one full
+    tensor to compute, each computes it itself: nothing is stored, and no more
+    is loaded. Must run right before `mpc-form-regions`: eliminating common
+    subexpressions would undo it.
+
+    See test/passes/Fusion/recompute-elementwise.mlir.
+  }];
+}
+
 def FormRegionsPass : FusionPass<"mpc-form-regions"> {
   let summary = "ops that share a kernel into one mpc.region each";
   let description = [{
