@@ -157,7 +157,7 @@ private:
   bool tryMerge(unsigned into, unsigned from);
 
   bool growTail(unsigned region);
-  bool staysInside(Operation *op, unsigned region) const;
+  bool followsReduction(Operation *op, unsigned region) const;
   bool fitsReduction(Operation *op, unsigned region) const;
   bool growReduction(unsigned region);
   bool growSiblings(unsigned region);
@@ -299,16 +299,12 @@ bool RegionFormer::growTail(unsigned region) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// Whether all uses of `op`, and no reduction before it, are in kernel `index`:
-// a column kernel stores nothing but its reductions.
-bool RegionFormer::staysInside(Operation *op, unsigned index) const {
-  return llvm::all_of(op->getUsers(),
-                      [&](Operation *user) { return find(user) == index; }) &&
-         llvm::none_of(op->getOperands(), [&](Value operand) {
-           Operation *producer = operand.getDefiningOp();
-           return producer && find(producer) == index &&
-                  getReducedAxes(producer);
-         });
+// Whether `op` reads what a reduction of kernel `index` makes.
+bool RegionFormer::followsReduction(Operation *op, unsigned index) const {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && find(producer) == index && getReducedAxes(producer);
+  });
 }
 
 // Whether `op`, which is alone, can be part of a reduction kernel.
@@ -324,7 +320,7 @@ bool RegionFormer::fitsReduction(Operation *op, unsigned index) const {
   if (regions[own].kind != KernelKind::Pointwise)
     return false;
   if (resultsHaveShape(op, region.space))
-    return region.kind == KernelKind::RowReduce || staysInside(op, index);
+    return region.kind == KernelKind::RowReduce || !followsReduction(op, index);
   // Between reductions of rows: one value per row.
   return region.kind == KernelKind::RowReduce &&
          resultsHaveShape(op, reducedShape(region));
