@@ -45,9 +45,9 @@ static bool isBound(llvm::StringRef declaration) {
 }
 
 // What a model needs to be compiled that its inputs tell: the shapes of all,
-// and the values of some, which are then in `bound`.
+// and the values of some. `known` receives the names the model declares.
 static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
-                           Driver &driver, std::vector<std::string> &bound) {
+                           Driver &driver, std::vector<std::string> &known) {
   auto summary =
       onnx_frontend::summarizeModel(options.model.model, &driver.getContext());
   if (!summary)
@@ -56,6 +56,7 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     std::string declaration = declarationOf(*summary, input.name);
     if (declaration.empty())
       continue;
+    known.push_back(input.name);
     auto type = parseDType(llvm::StringRef(declaration).split('[').first.str());
     if (!type.ok() || !isBound(declaration)) {
       options.model.shapes.push_back(input.name + "=" + toString(input.shape));
@@ -64,8 +65,10 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     StatusOr<Tensor> value = train::toTensor(input, *type);
     if (!value.ok())
       return reportError(value.status());
+    // Many tools write a scalar as an array of one element.
+    if (value->size() == 1 && llvm::StringRef(declaration).ends_with("[]"))
+      value->shape.clear();
     driver.addWeight(input.name, *value);
-    bound.push_back(input.name);
   }
   return ExitCode::Done;
 }
@@ -123,11 +126,12 @@ static Status writeOutputs(Session &session, const Function &function,
   return file.empty() ? Status() : train::writeArrays(file, arrays);
 }
 
-// An input that is neither the function's nor was used to compile is a mistake.
+// An input that is neither the function's nor the model's is a mistake; the
+// model may declare one that nothing reads.
 static ExitCode checkNames(const Inputs &inputs, const Function &function,
-                           const std::vector<std::string> &bound) {
+                           const std::vector<std::string> &known) {
   for (const train::Array &input : inputs) {
-    if (function.findInput(input.name) || llvm::is_contained(bound, input.name))
+    if (function.findInput(input.name) || llvm::is_contained(known, input.name))
       continue;
     std::vector<std::string> names;
     for (const FunctionValue &port : function.inputs)
@@ -149,9 +153,9 @@ static ExitCode runRun(RunCommand &command) {
     inputs.push_back(std::move(*input));
   }
   Driver driver;
-  std::vector<std::string> bound;
+  std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
-    if (ExitCode code = bindInputs(inputs, command.compile, driver, bound);
+    if (ExitCode code = bindInputs(inputs, command.compile, driver, known);
         code != ExitCode::Done)
       return code;
   std::shared_ptr<const Artifact> artifact;
@@ -163,7 +167,7 @@ static ExitCode runRun(RunCommand &command) {
           chooseFunction(artifact->plan(), command.function, function);
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkNames(inputs, *function, bound);
+  if (ExitCode code = checkNames(inputs, *function, known);
       code != ExitCode::Done)
     return code;
   auto session = Session::create(artifact, command.session);

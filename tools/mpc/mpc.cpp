@@ -5,6 +5,7 @@
 #include "tools/mpc/Options.h"
 
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,8 @@ static const char description[] =
     "  mpc compile model.onnx --emit=precision -o -\n";
 
 int main(int argc, char **argv) {
+  llvm::setBugReportMsg("mpc crashed, which is a bug in mpc; please report it "
+                        "with the model and the command\n");
   llvm::InitLLVM initialize(argc, argv);
   int exitCode = 0;
   CLI::App program(description, "mpc");
