@@ -21,6 +21,7 @@ enum class ErrorKind : int {
   Invalid = 3,     ///< the file breaks the format's or an op's rules
   Unsupported = 4, ///< valid, but mpc cannot import it
   IO = 5,          ///< the file cannot be read or written
+  Internal = 70,   ///< the importer broke its own rules
 };
 
 /// One finding. The message is complete: file, node, expected, found.

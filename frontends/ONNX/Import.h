@@ -40,8 +40,9 @@ struct ImportOptions {
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.
   std::vector<std::string> trainableScalars;
-  /// Values of parameters that are graph inputs, by name: `--weights`. They
-  /// also replace the values of initializers of the same name.
+  /// Values of graph inputs, by name, which are then read as initializers:
+  /// parameters of a model that has them as inputs, integers that determine
+  /// shapes. They also replace the values of initializers of the same name.
   TensorMap weights;
   /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for
   /// a directory its optimizer_model.onnx by default.

@@ -22,6 +22,8 @@ namespace mpc::onnx_frontend {
 class ModuleImporter {
 public:
   ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context);
+  /// Findings of an import that was given up for another reason are dropped.
+  ~ModuleImporter() { llvm::consumeError(std::move(errors)); }
 
   const ImportOptions &getOptions() const { return options; }
   mlir::MLIRContext *getContext() const { return context; }

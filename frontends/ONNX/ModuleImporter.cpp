@@ -103,7 +103,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
   llvm::cantFail(std::move(errors));
   // Every op was verified as it was made: a failure here is ours.
   if (mlir::failed(verify(*module)))
-    return makeError(ErrorKind::Invalid,
+    return makeError(ErrorKind::Internal,
                      "internal error of the importer: " + message);
   return std::move(module);
 }
