@@ -19,12 +19,12 @@ public:
         lanes(b, KernelContext::getComputeType(op)) {}
   virtual ~ContractionHero() = default;
 
-  /// How many columns of the result are summed side by side.
-  virtual ChunkShape getChunkShape() = 0;
+  /// Takes the sums of columns [column, column + lanes), in the compute type: a
+  /// scalar or a vector.
+  using Sink = llvm::function_ref<void(mlir::Value column, mlir::Value sum)>;
 
-  /// The sums of a row's columns `chunk`, in the compute type: `chunk.count`
-  /// values of `chunk.width` lanes.
-  virtual llvm::SmallVector<mlir::Value> emit(mlir::Value row, Chunk chunk) = 0;
+  /// Sums all columns of a row of the result, each once, in any order.
+  virtual void emitRow(mlir::Value row, Sink sink) = 0;
 
 protected:
   /// Elements of an argument in the compute type.

@@ -35,11 +35,11 @@ public:
       targets.push_back(output.value.node);
   }
 
-  void emit(Value begin, Value end, int64_t columns);
+  void emit(Value begin, Value end);
 
 private:
   void enterGroup(Scope &scope, unsigned group, Value index);
-  void emitChunk(const Scope &outer, Value row, Chunk chunk);
+  void emitTail(const Scope &outer, Value column, Value sum);
 
   const KernelBody &body;
   ContractionHero &hero;
@@ -59,30 +59,24 @@ void ContractionEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
     scope.enter(first + offset, part);
 }
 
-void ContractionEmitter::emitChunk(const Scope &outer, Value row, Chunk chunk) {
-  SmallVector<Value> sums = hero.emit(row, chunk);
-  for (auto [i, sum] : llvm::enumerate(sums)) {
-    Scope scope = outer;
-    scope.width = chunk.width;
-    enterGroup(scope, 1, addIndex(b, chunk.index, i * chunk.width));
-    fragments.setValue(scope, heroNode, sum);
-    fragments.evaluate(scope, targets);
-    for (const Output &output : body.getOutputs())
-      fragments.store(scope, output);
-  }
+void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
+  Scope scope = outer;
+  if (auto vector = dyn_cast<VectorType>(sum.getType()))
+    scope.width = vector.getNumElements();
+  enterGroup(scope, 1, column);
+  fragments.setValue(scope, heroNode, sum);
+  fragments.evaluate(scope, targets);
+  for (const Output &output : body.getOutputs())
+    fragments.store(scope, output);
 }
 
-void ContractionEmitter::emit(Value begin, Value end, int64_t columns) {
+void ContractionEmitter::emit(Value begin, Value end) {
   emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
     Scope scope = fragments.createScope();
     enterGroup(scope, 0, row);
     fragments.evaluate(scope, targets);
-    ChunkShape shape = hero.getChunkShape();
-    emitChunks(b, columns, shape.width, shape.count, {},
-               [&](Chunk chunk, ValueRange) {
-                 emitChunk(scope, row, chunk);
-                 return Carried();
-               });
+    hero.emitRow(
+        row, [&](Value column, Value sum) { emitTail(scope, column, sum); });
     return Carried();
   });
 }
@@ -100,14 +94,11 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   // Rows of a weight gradient are output channels, of all others everything but
   // the last axis.
   int64_t rowAxes = isa<ConvWeightGradOp>(op) ? 1 : rank - 1;
-  int64_t columns = 1;
-  for (int64_t size : space.drop_front(rowAxes))
-    columns *= size;
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
   if (failed(body))
     return failure();
   ContractionEmitter(context, *body, *hero, op)
-      .emit(context.bounds[0], context.bounds[1], columns);
+      .emit(context.bounds[0], context.bounds[1]);
   return success();
 }

@@ -5,6 +5,8 @@
 #include "passes/Codegen/ContractionHero.h"
 #include "passes/Codegen/Window.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -46,7 +48,9 @@ protected:
 
   /// Channels last: several channels share a position. Channels first: the
   /// column is the last spatial index.
-  ChunkShape getActivationShape() const { return {1, channelsLast ? 4 : 1}; }
+  void emitActivations(
+      const Activations &result, Value row, Sink sink,
+      llvm::function_ref<SmallVector<Value>(const Position &)> sums);
   Position getPosition(const Activations &result, Value row, Chunk chunk);
 
   Value offset(const Activations &of, Value batchIndex, Value channel,
@@ -81,22 +85,28 @@ protected:
 class ForwardHero : public ConvolutionHero {
 public:
   using ConvolutionHero::ConvolutionHero;
-  ChunkShape getChunkShape() override { return getActivationShape(); }
-  SmallVector<Value> emit(Value row, Chunk chunk) override;
+  void emitRow(Value row, Sink sink) override;
+
+private:
+  SmallVector<Value> sum(const Position &at);
 };
 
 class InputGradHero : public ConvolutionHero {
 public:
   using ConvolutionHero::ConvolutionHero;
-  ChunkShape getChunkShape() override { return getActivationShape(); }
-  SmallVector<Value> emit(Value row, Chunk chunk) override;
+  void emitRow(Value row, Sink sink) override;
+
+private:
+  SmallVector<Value> sum(const Position &at);
 };
 
 class WeightGradHero : public ConvolutionHero {
 public:
   using ConvolutionHero::ConvolutionHero;
-  ChunkShape getChunkShape() override { return {1, 1}; }
-  SmallVector<Value> emit(Value row, Chunk chunk) override;
+  void emitRow(Value row, Sink sink) override;
+
+private:
+  void sumChannels(Value row, ValueRange taps, Sink sink);
 };
 } // namespace
 
@@ -122,9 +132,31 @@ ConvolutionHero::getPosition(const Activations &result, Value row,
   return at;
 }
 
+void ConvolutionHero::emitActivations(
+    const Activations &result, Value row, Sink sink,
+    llvm::function_ref<SmallVector<Value>(const Position &)> sums) {
+  int64_t columns = channelsLast ? result.channels : result.spatial.back();
+  emitChunks(b, columns, 1, channelsLast ? 4 : 1, {},
+             [&](Chunk chunk, ValueRange) {
+               Position at = getPosition(result, row, chunk);
+               for (auto [i, sum] : llvm::enumerate(sums(at)))
+                 sink(addIndex(b, chunk.index, i), sum);
+               return Carried();
+             });
+}
+
+void ForwardHero::emitRow(Value row, Sink sink) {
+  emitActivations(output, row, sink,
+                  [&](const Position &at) { return sum(at); });
+}
+
+void InputGradHero::emitRow(Value row, Sink sink) {
+  emitActivations(input, row, sink,
+                  [&](const Position &at) { return sum(at); });
+}
+
 // y[out] = sum over taps and the group's input channels of x[in] * w.
-SmallVector<Value> ForwardHero::emit(Value row, Chunk chunk) {
-  Position at = getPosition(output, row, chunk);
+SmallVector<Value> ForwardHero::sum(const Position &at) {
   SmallVector<Bounds> bounds;
   for (auto [axis, out] : llvm::zip_equal(axes, at.spatial))
     bounds.push_back(getTaps(b, axis, out));
@@ -149,8 +181,7 @@ SmallVector<Value> ForwardHero::emit(Value row, Chunk chunk) {
 
 // dx[in] = sum over taps and the group's output channels of dy[out] * w, where
 // an output reads `in` at that tap.
-SmallVector<Value> InputGradHero::emit(Value row, Chunk chunk) {
-  Position at = getPosition(input, row, chunk);
+SmallVector<Value> InputGradHero::sum(const Position &at) {
   SmallVector<Bounds> bounds;
   for (const WindowAxis &axis : axes)
     bounds.push_back(upTo(axis.taps));
@@ -185,27 +216,54 @@ SmallVector<Value> InputGradHero::emit(Value row, Chunk chunk) {
 }
 
 // dw[out, in, taps] = sum over the batch and the positions of dy[out] * x[in].
-SmallVector<Value> WeightGradHero::emit(Value row, Chunk chunk) {
-  SmallVector<int64_t> sizes = {inPerGroup};
-  for (const WindowAxis &axis : axes)
-    sizes.push_back(axis.taps);
-  SmallVector<Value> column = splitIndex(b, chunk.index, sizes);
+// Channels of x lie side by side where they are last, and in the weight a
+// filter apart.
+void WeightGradHero::sumChannels(Value row, ValueRange taps, Sink sink) {
   Value first = mulIndex(b, divide(row, outPerGroup), inPerGroup);
-  Value channel = addIndex(b, first, column[0]);
-  ArrayRef<Value> taps = ArrayRef(column).drop_front();
   SmallVector<Bounds> bounds = {upTo(batch)};
   for (auto [axis, tap] : llvm::zip_equal(axes, taps))
     bounds.push_back(getOutputs(b, axis, tap));
-  return emitNest(
-      b, bounds, {zeros(1)}, [&](ValueRange indices, ValueRange sum) {
-        ValueRange out = indices.drop_front();
-        SmallVector<Value> in;
-        for (size_t i = 0; i < axes.size(); ++i)
-          in.push_back(getInput(b, axes[i], out[i], taps[i]));
-        Value dy = load(y, offset(output, indices[0], row, out));
-        Value value = load(x, offset(input, indices[0], channel, in));
-        return Carried{multiplyAdd(value, dy, sum[0])};
-      });
+  int64_t width = channelsLast ? context.getVectorWidth() : 1;
+  emitChunks(b, inPerGroup, width, 4, {}, [&](Chunk chunk, ValueRange) {
+    Value start = addIndex(b, first, chunk.index);
+    SmallVector<Value> init(chunk.count, zeros(chunk.width));
+    Carried sums =
+        emitNest(b, bounds, init, [&](ValueRange indices, ValueRange carried) {
+          ValueRange out = indices.drop_front();
+          SmallVector<Value> in;
+          for (size_t i = 0; i < axes.size(); ++i)
+            in.push_back(getInput(b, axes[i], out[i], taps[i]));
+          Value dy = load(y, offset(output, indices[0], row, out));
+          Carried next;
+          for (auto [i, sum] : llvm::enumerate(carried)) {
+            Value channel = addIndex(b, start, i * chunk.width);
+            Value from = offset(input, indices[0], channel, in);
+            next.push_back(multiplyAdd(dy, load(x, from, chunk.width), sum));
+          }
+          return next;
+        });
+    for (auto [i, sum] : llvm::enumerate(sums))
+      for (int64_t lane = 0; lane < chunk.width; ++lane) {
+        Value channel = addIndex(b, chunk.index, i * chunk.width + lane);
+        Value column = weightOffset(createIndex(b, 0), channel, taps);
+        Value element = chunk.width == 1
+                            ? sum
+                            : Value(vector::ExtractOp::create(
+                                  b, sum, ArrayRef<int64_t>{lane}));
+        sink(column, element);
+      }
+    return Carried();
+  });
+}
+
+void WeightGradHero::emitRow(Value row, Sink sink) {
+  SmallVector<Bounds> taps;
+  for (const WindowAxis &axis : axes)
+    taps.push_back(upTo(axis.taps));
+  emitNest(b, taps, {}, [&](ValueRange indices, ValueRange) {
+    sumChannels(row, SmallVector<Value>(indices), sink);
+    return Carried();
+  });
 }
 
 std::unique_ptr<ContractionHero>

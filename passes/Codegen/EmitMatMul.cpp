@@ -28,11 +28,7 @@ public:
   MatMulHero(KernelContext &context, Operation *op, Value lhs, Value rhs,
              bool transA, bool transB, double alpha);
 
-  ChunkShape getChunkShape() override {
-    int64_t width = rhs.outerStride == 1 ? context.getVectorWidth() : 1;
-    return {width, 4};
-  }
-  SmallVector<Value> emit(Value row, Chunk chunk) override;
+  void emitRow(Value row, Sink sink) override;
 
 private:
   SmallVector<Value> sumAlongColumns(Value left, Value right, Chunk chunk);
@@ -40,6 +36,7 @@ private:
   Value batchOffset(const Matrix &matrix, ArrayRef<Value> indices);
 
   Matrix lhs, rhs;
+  int64_t columns;
   /// Sizes of the result's batch axes, then its rows.
   SmallVector<int64_t> rowSizes;
   int64_t depth;
@@ -68,6 +65,7 @@ MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
   ArrayRef<int64_t> a = cast<RankedTensorType>(left.getType()).getShape();
   ArrayRef<int64_t> c = cast<RankedTensorType>(right.getType()).getShape();
   rowSizes.assign(result.begin(), result.end() - 1);
+  columns = result.back();
   depth = a[a.size() - (transA ? 2 : 1)];
   lhs = {left, batchStrides(a, result.size() - 2), transA ? 1 : a.back(),
          transA ? a.back() : 1};
@@ -131,27 +129,30 @@ Value MatMulHero::sumAlongDepth(Value left, Value right) {
                                      sums.back());
 }
 
-SmallVector<Value> MatMulHero::emit(Value row, Chunk chunk) {
+void MatMulHero::emitRow(Value row, Sink sink) {
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
   Value left = addIndex(b, batchOffset(lhs, indices),
                         mulIndex(b, rowIndex, lhs.outerStride));
-  Value right = addIndex(b, batchOffset(rhs, indices),
-                         mulIndex(b, chunk.index, rhs.outerStride));
-  bool alongDepth = chunk.width == 1 && rhs.outerStride != 1 &&
-                    lhs.depthStride == 1 && rhs.depthStride == 1 &&
-                    context.getVectorWidth() > 1;
-  SmallVector<Value> sums;
-  if (alongDepth)
-    for (int64_t i = 0; i < chunk.count; ++i)
-      sums.push_back(
-          sumAlongDepth(left, addIndex(b, right, i * rhs.outerStride)));
-  else
-    sums = sumAlongColumns(left, right, chunk);
-  if (alpha != 1)
-    for (Value &sum : sums)
-      sum = lanes.mul(sum, lanes.constant(alpha));
-  return sums;
+  Value matrix = batchOffset(rhs, indices);
+  bool alongColumns = rhs.outerStride == 1;
+  bool alongDepth =
+      !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;
+  int64_t width = alongColumns ? context.getVectorWidth() : 1;
+  emitChunks(
+      b, columns, width, alongDepth ? 1 : 4, {}, [&](Chunk chunk, ValueRange) {
+        Value right =
+            addIndex(b, matrix, mulIndex(b, chunk.index, rhs.outerStride));
+        SmallVector<Value> sums;
+        if (alongDepth)
+          sums.push_back(sumAlongDepth(left, right));
+        else
+          sums = sumAlongColumns(left, right, chunk);
+        for (auto [i, sum] : llvm::enumerate(sums))
+          sink(addIndex(b, chunk.index, i * chunk.width),
+               alpha == 1 ? sum : lanes.mul(sum, lanes.constant(alpha)));
+        return Carried();
+      });
 }
 
 std::unique_ptr<ContractionHero>

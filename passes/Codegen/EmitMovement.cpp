@@ -59,6 +59,7 @@ public:
     auto type = cast<MemRefType>(output.getType());
     unsigned bits = type.getElementTypeBitWidth();
     width = std::max<int64_t>(1, context.vectorBits / std::max(bits, 8u));
+    lineElements = std::max<int64_t>(blockSide, 64 * 8 / std::max(bits, 8u));
   }
 
   void emitTranspose(TransposeOp op);
@@ -80,14 +81,18 @@ private:
                   MovedAxis columns);
   void emitBlock(Value input, Value from, Value to, int64_t rowCount,
                  MovedAxis columns);
+  void emitSquare(Value input, Value from, Value to, int64_t rows,
+                  int64_t width, MovedAxis columns);
   SmallVector<Value> transposeInRegisters(SmallVector<Value> rows);
   Value offsetOf(Value index, ArrayRef<MovedAxis> axes);
 
   KernelContext &context;
   ImplicitLocOpBuilder &b;
   Value output;
-  /// Elements of one vector.
-  int64_t width;
+  /// Elements of one vector, and of one cache line.
+  int64_t width, lineElements;
+  /// Side of the squares that are turned in registers.
+  static constexpr int64_t blockSide = 8;
 };
 } // namespace
 
@@ -179,25 +184,35 @@ MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
 /// side. `from` is the input's first element, `to` the result's.
 void MovementEmitter::emitBlock(Value input, Value from, Value to,
                                 int64_t rowCount, MovedAxis columns) {
-  emitChunks(b, columns.size, rowCount, 1, {}, [&](Chunk chunk, ValueRange) {
+  int64_t side = std::min(rowCount, blockSide);
+  emitChunks(b, columns.size, side, 1, {}, [&](Chunk chunk, ValueRange) {
     Value source = addIndex(b, from, mulIndex(b, chunk.index, columns.stride));
     Value target = addIndex(b, to, chunk.index);
-    if (chunk.width == rowCount && rowCount > 1) {
-      SmallVector<Value> vectors;
-      for (int64_t i = 0; i < rowCount; ++i)
-        vectors.push_back(
-            load(input, addIndex(b, source, i * columns.stride), rowCount));
-      for (auto [i, row] : llvm::enumerate(transposeInRegisters(vectors)))
-        store(row, addIndex(b, target, i * columns.size));
-      return Carried();
-    }
-    for (int64_t row = 0; row < rowCount; ++row)
-      for (int64_t column = 0; column < chunk.width; ++column)
-        store(
-            load(input, addIndex(b, source, row + column * columns.stride), 1),
-            addIndex(b, target, row * columns.size + column));
+    for (int64_t row = 0; row < rowCount; row += side)
+      emitSquare(input, addIndex(b, source, row),
+                 addIndex(b, target, row * columns.size), side, chunk.width,
+                 columns);
     return Carried();
   });
+}
+
+/// `rows` rows of `width` columns of the result.
+void MovementEmitter::emitSquare(Value input, Value from, Value to,
+                                 int64_t rows, int64_t width,
+                                 MovedAxis columns) {
+  if (rows == width && rows > 1) {
+    SmallVector<Value> vectors;
+    for (int64_t i = 0; i < rows; ++i)
+      vectors.push_back(
+          load(input, addIndex(b, from, i * columns.stride), rows));
+    for (auto [i, row] : llvm::enumerate(transposeInRegisters(vectors)))
+      store(row, addIndex(b, to, i * columns.size));
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < width; ++column)
+      store(load(input, addIndex(b, from, row + column * columns.stride), 1),
+            addIndex(b, to, row * columns.size + column));
 }
 
 /// Row r of the result is row r % rows.size of matrix r / rows.size; a slice of
@@ -218,7 +233,8 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
         start);
     Value base = offsetOf(matrix, outer);
     emitDynamicChunks(
-        b, first, stop, rows.size, {{8, 1}, {1, 1}}, [&](Chunk chunk) {
+        b, first, stop, rows.size, {{lineElements, 1}, {blockSide, 1}, {1, 1}},
+        [&](Chunk chunk) {
           Value to = mulIndex(b, addIndex(b, start, chunk.index), columns.size);
           emitBlock(input, addIndex(b, base, chunk.index), to, chunk.width,
                     columns);
