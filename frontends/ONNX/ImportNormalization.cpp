@@ -110,8 +110,15 @@ static LogicalResult buildDropout(NodeImporter &node, double ratio) {
 static LogicalResult importIdentityDropout(NodeImporter &node) {
   if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
     return node.hasFailed() ? failure() : success();
-  auto [mask, data] = HostTensor::allocate(RankedTensorType::get(
-      node.operandShape(0), node.attributes().getI1Type()));
+  // One that is too large to be of use stays undefined: reading it is a
+  // finding.
+  constexpr int64_t kMostBytes = int64_t(1) << 26;
+  Type boolean = node.attributes().getI1Type();
+  auto bytes = getCheckedBytes(node.operandShape(0), boolean);
+  if (!bytes || *bytes > kMostBytes)
+    return success();
+  auto [mask, data] = HostTensor::allocate(
+      RankedTensorType::get(node.operandShape(0), boolean));
   std::fill_n(data, mask.data.size(), 1);
   return node.define(1, mask);
 }

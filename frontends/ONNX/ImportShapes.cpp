@@ -318,7 +318,7 @@ static LogicalResult importConstantOfShape(NodeImporter &node) {
   if (element.getNumElements() != 1)
     return node.invalid("expected one element as value");
   // What is computed from a shape is small; weights are not made like this.
-  constexpr int64_t kMostBytes = int64_t(1) << 30;
+  constexpr int64_t kMostBytes = int64_t(1) << 26;
   auto bytes = getCheckedBytes(*shape, element.type.getElementType());
   if (!bytes || *bytes > kMostBytes)
     return node.unsupported("the shape is negative or too large");
