@@ -225,7 +225,7 @@ static KernelPartition partitionColumns(const ReductionSpace &space) {
   // these are few.
   int64_t unit = std::min(space.inner, kColumnBlock);
   return partition(space.outer * space.inner, 1, unit,
-                   kSliceElements / space.reduced);
+                   kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
 static KernelPartition partitionContraction(func::FuncOp kernel) {

@@ -26,8 +26,8 @@ enum class ExitCode {
 
 /// Marks a diagnostic before it is reported:
 ///   return withExitCode(op.emitError(), ExitCode::Unsupported) << "...";
-inline mlir::InFlightDiagnostic withExitCode(mlir::InFlightDiagnostic diagnostic,
-                                             ExitCode code) {
+inline mlir::InFlightDiagnostic
+withExitCode(mlir::InFlightDiagnostic diagnostic, ExitCode code) {
   if (mlir::Diagnostic *underlying = diagnostic.getUnderlyingDiagnostic())
     underlying->getMetadata().emplace_back(static_cast<int64_t>(code));
   return diagnostic;

@@ -46,8 +46,7 @@ public:
   mlir::Value reduceAll(mlir::Value input) {
     if (shapeOf(input).empty())
       return input;
-    auto axes =
-        llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(input).size()));
+    auto axes = llvm::to_vector(llvm::seq<int64_t>(0, shapeOf(input).size()));
     return reshape(reduce<OpTy>(input, axes), {});
   }
 

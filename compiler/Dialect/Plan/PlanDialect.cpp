@@ -164,8 +164,8 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(step, name);
   // Codegen gives kernels buffers for tensors, then replaces them by code of
   // the target: nothing left to compare.
-  if (!kernel || !llvm::all_of(kernel.getArgumentTypes(),
-                               llvm::IsaPred<RankedTensorType>))
+  if (!kernel ||
+      !llvm::all_of(kernel.getArgumentTypes(), llvm::IsaPred<RankedTensorType>))
     return success();
   std::optional<KernelKind> kind = getKernelKind(kernel);
   if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)

@@ -41,10 +41,9 @@ protected:
          llvm::json::Object{{"name", "m"}, {"hash", "h"}, {"opset", 17}}},
         {"precision", "32-true"},
         {"recipe", llvm::json::Object()},
-        {"target",
-         llvm::json::Object{{"triple", "x86_64-unknown-linux-gnu"},
-                            {"cpu", "x86-64"},
-                            {"features", llvm::json::Array()}}},
+        {"target", llvm::json::Object{{"triple", "x86_64-unknown-linux-gnu"},
+                                      {"cpu", "x86-64"},
+                                      {"features", llvm::json::Array()}}},
         {"state", std::move(members->state)},
         {"functions", std::move(members->functions)}};
     std::string text;
@@ -102,8 +101,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   // The view lies where its source lies.
   EXPECT_EQ(step->buffers[launch.args[0]].offset, 64);
   EXPECT_EQ(step->buffers[launch.args[0]].shape, mpc::runtime::Shape{8});
-  EXPECT_EQ(step->buffers[launch.args[1]].space,
-            mpc::runtime::Space::Constant);
+  EXPECT_EQ(step->buffers[launch.args[1]].space, mpc::runtime::Space::Constant);
   const auto &condition = std::get<mpc::runtime::IfStep>(step->steps[2].op);
   EXPECT_EQ(condition.then.size(), 1u);
   ASSERT_NE(step->findOutput("y"), nullptr);
