@@ -7,6 +7,7 @@
 #include "tools/mpc/TrainReport.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
 
@@ -43,6 +44,25 @@ static ExitCode inspectModel(const std::string &file) {
     os << " " << name << " x" << count;
   os << "\n";
   return ExitCode::Done;
+}
+
+// A directory of ONNX Runtime's training artifacts.
+static ExitCode inspectFolder(const std::string &folder) {
+  bool found = false;
+  for (const char *name :
+       {"training_model.onnx", "optimizer_model.onnx", "eval_model.onnx"}) {
+    std::string file = folder + "/" + name;
+    if (!llvm::sys::fs::exists(file))
+      continue;
+    found = true;
+    if (ExitCode code = inspectModel(file); code != ExitCode::Done)
+      return code;
+  }
+  if (found)
+    return ExitCode::Done;
+  return reportError(ExitCode::InvalidInput,
+                     folder + ": expected ONNX Runtime training artifacts, "
+                              "found no training_model.onnx");
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,6 +131,8 @@ static ExitCode inspectArrays(const std::string &file) {
 
 static ExitCode runInspect(const std::string &file) {
   llvm::StringRef name(file);
+  if (llvm::sys::fs::is_directory(file))
+    return inspectFolder(file);
   if (isArtifact(file))
     return inspectArtifact(file);
   if (name.ends_with(".npz") || name.ends_with(".npy") ||
