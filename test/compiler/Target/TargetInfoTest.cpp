@@ -1,0 +1,66 @@
+// What is known of each target, and that `native` is this machine.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/TargetInfo.h"
+#include "runtime/cpu/CPUFeatures.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+mpc::TargetInfo target(llvm::StringRef name) {
+  return llvm::cantFail(mpc::TargetInfo::get(name));
+}
+
+TEST(TargetInfo, KnowsEveryNameItLists) {
+  for (llvm::StringRef name : mpc::TargetInfo::getNames())
+    EXPECT_EQ(target(name).getName(), name);
+}
+
+TEST(TargetInfo, NamesWhatItKnowsWhereItDoesNot) {
+  auto unknown = mpc::TargetInfo::get("x86-64-v5");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(llvm::toString(unknown.takeError()),
+            "unknown target 'x86-64-v5', expected one of native, x86-64, "
+            "x86-64-v3, x86-64-v4, zen5, sapphirerapids");
+}
+
+TEST(TargetInfo, AnswersByFeature) {
+  mlir::MLIRContext context;
+  mlir::Builder b(&context);
+  EXPECT_EQ(target("x86-64").getVectorBits(), 128u);
+  EXPECT_EQ(target("x86-64-v3").getVectorBits(), 256u);
+  EXPECT_EQ(target("zen5").getVectorBits(), 512u);
+  EXPECT_FALSE(target("x86-64").hasNativeF16Conversion());
+  EXPECT_TRUE(target("x86-64-v3").hasNativeF16Conversion());
+  EXPECT_FALSE(target("x86-64-v4").hasNativeBF16Conversion());
+  EXPECT_TRUE(target("zen5").hasNativeContraction(b.getBF16Type()));
+  EXPECT_FALSE(target("x86-64-v3").hasNativeContraction(b.getBF16Type()));
+  EXPECT_FALSE(target("sapphirerapids").hasNativeContraction(b.getF16Type()));
+  EXPECT_TRUE(target("x86-64").hasNativeContraction(b.getF64Type()));
+  EXPECT_FALSE(target("zen5").hasAMX());
+  EXPECT_TRUE(target("sapphirerapids").hasAMX());
+}
+
+TEST(TargetInfo, NativeAsksForWhatTheRuntimeFinds) {
+  mpc::TargetInfo native = target("native");
+  std::vector<std::string> needed(native.getFeatures().begin(),
+                                  native.getFeatures().end());
+  EXPECT_FALSE(needed.empty());
+  EXPECT_EQ(mpc::runtime::missingFeatures(needed), std::vector<std::string>());
+}
+
+TEST(TargetInfo, TheRuntimeCanDetectWhatAnyTargetNeeds) {
+  // A feature the runtime cannot detect counts as lacking, so an artifact that
+  // asks for it would run nowhere.
+  mpc::TargetInfo widest = target("sapphirerapids");
+  mpc::TargetInfo native = target("native");
+  for (const std::string &feature : widest.getFeatures())
+    EXPECT_EQ(mpc::runtime::hostHasFeature(feature), native.hasFeature(feature))
+        << feature;
+}
+
+} // namespace
