@@ -161,6 +161,8 @@ private:
   bool fitsReduction(Operation *op, unsigned region) const;
   bool growReduction(unsigned region);
   bool growSiblings(unsigned region);
+  bool shareFullTensor(unsigned a, unsigned b) const;
+  void mergeReductions();
   void growPointwise(unsigned region);
   void mergeSmall();
 
@@ -356,6 +358,44 @@ bool RegionFormer::growSiblings(unsigned region) {
   return false;
 }
 
+// Whether two kernels read the same full tensor, or one reads what the other
+// computes.
+bool RegionFormer::shareFullTensor(unsigned a, unsigned b) const {
+  ArrayRef<int64_t> space = regions[a].space;
+  llvm::SmallPtrSet<Value, 16> known;
+  for (Operation *op : regions[a].ops) {
+    known.insert(op->operand_begin(), op->operand_end());
+    known.insert(op->result_begin(), op->result_end());
+  }
+  return llvm::any_of(regions[b].ops, [&](Operation *op) {
+    auto isShared = [&](Value value) {
+      return shapeOf(value) == space && known.contains(value);
+    };
+    return llvm::any_of(op->getOperands(), isShared) ||
+           llvm::any_of(op->getResults(), isShared);
+  });
+}
+
+// Joins reduction kernels that pass over the same tensor in the same way.
+void RegionFormer::mergeReductions() {
+  for (unsigned i = 0; i < regions.size(); ++i)
+    for (unsigned j = i + 1; j < regions.size(); ++j) {
+      if (regions[i].ops.empty())
+        break;
+      if (regions[j].ops.empty() || regions[i].axes.empty() ||
+          regions[i].kind != regions[j].kind ||
+          regions[i].space != regions[j].space ||
+          regions[i].axes != regions[j].axes || !shareFullTensor(i, j))
+        continue;
+      // A column kernel has no second pass for what needs its sums.
+      bool needsSums = llvm::any_of(regions[j].ops, [&](Operation *op) {
+        return followsReduction(op, i);
+      });
+      if (regions[i].kind == KernelKind::RowReduce || !needsSums)
+        tryMerge(i, j);
+    }
+}
+
 //===----------------------------------------------------------------------===//
 // Pointwise
 //===----------------------------------------------------------------------===//
@@ -420,6 +460,7 @@ void RegionFormer::run() {
         while (growReduction(i) || growSiblings(i))
           ;
       });
+  mergeReductions();
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
   mergeSmall();

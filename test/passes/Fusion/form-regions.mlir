@@ -89,6 +89,28 @@ func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x1
   return %1, %3 : tensor<1x16xf32>, tensor<1x16xf32>
 }
 
+// Both gradients of a BatchNormalization's vectors in one pass, which also
+// stores the gradient it starts with.
+// CHECK-LABEL: func.func @one_pass
+func.func @one_pass(%dy: tensor<32x16xf32>, %y: tensor<32x16xf32>, %x: tensor<32x16xf32>, %w: tensor<16x16xf32>)
+    -> (tensor<1x16xf32>, tensor<1x16xf32>, tensor<32x16xf32>) {
+  // CHECK: mpc.region "column_reduce"
+  // CHECK: mpc.relu_grad
+  // CHECK: mpc.reduce_sum
+  // CHECK: mpc.mul
+  // CHECK: mpc.reduce_sum
+  // CHECK: mpc.yield %{{.*}}, %{{.*}}, %{{.*}} :
+  // CHECK: mpc.region "contraction"
+  // CHECK-NOT: mpc.region
+  // CHECK: return
+  %g = mpc.relu_grad %dy, %y : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+  %0 = mpc.reduce_sum %g {axes = array<i64: 0>, keepdims = true} : (tensor<32x16xf32>) -> tensor<1x16xf32>
+  %1 = mpc.mul %g, %x : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+  %2 = mpc.reduce_sum %1 {axes = array<i64: 0>, keepdims = true} : (tensor<32x16xf32>) -> tensor<1x16xf32>
+  %3 = mpc.matmul %g, %w : (tensor<32x16xf32>, tensor<16x16xf32>) -> tensor<32x16xf32>
+  return %0, %2, %3 : tensor<1x16xf32>, tensor<1x16xf32>, tensor<32x16xf32>
+}
+
 // Splat constants live in the kernel, others are read.
 // CHECK-LABEL: func.func @constants
 func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -100,6 +122,17 @@ func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = mpc.mul %x, %half : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %1 = mpc.add %0, %c : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
+}
+
+// Small kernels of one shape share a launch, though they share nothing else.
+// CHECK-LABEL: func.func @small
+func.func @small(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: mpc.region "pointwise"
+  // CHECK-NOT: mpc.region
+  // CHECK: return
+  %0 = mpc.neg %a : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = mpc.exp %b : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 
 // A kernel is named after its hero's node, in characters of a symbol.
