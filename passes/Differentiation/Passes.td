@@ -41,10 +41,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds gradients of the loss and the update of the parameters";
   let description = [{
     In `@step`: one `mpc.gradient` of the loss with respect to every trainable
-    parameter, clipping, one optimizer op per parameter with its state variables,
-    and the counters. With `accumulate` above 1 `@step` becomes `@accumulate`,
-    which adds the gradients to accumulators, and `@update`, which reads and
-    clears them.
+    parameter, clipping, one optimizer op per parameter with its state
+    variables, and the counters. With `accumulate` above 1 `@step` becomes
+    `@accumulate`, which adds the gradients to accumulators, and `@update`,
+    which reads and clears them.
 
     Trainable are the float variables of role `parameter` that a gradient
     reaches, of more than one element. `train` keeps those that a pattern

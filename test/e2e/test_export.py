@@ -64,3 +64,22 @@ def test_runs_in_onnxruntime_with_the_same_accuracy(trained):
     mpc_right = evaluation["eval_accuracy"] * len(logits)
     assert abs(right - mpc_right) <= 2
     assert right / len(logits) > 0.9
+
+
+def test_has_the_weights_that_were_given(tmp_path):
+    """What is frozen is exported as --weights gave it."""
+    model = mpctest.MODELS / "mlp.onnx"
+    before = mpctest.read_weights(model)
+    given = {"fc1.weight": before["fc1.weight"] + np.float32(0.5)}
+    np.savez(tmp_path / "weights.npz", **given)
+    _, after = mpctest.train(
+        model,
+        mpctest.DIGITS / "digits-train.npz",
+        tmp_path / "run",
+        *("--weights", tmp_path / "weights.npz", "--freeze", "^fc1"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--batch-size", "32", "--max-steps", "2"),
+    )
+    np.testing.assert_array_equal(after["fc1.weight"], given["fc1.weight"])
+    np.testing.assert_array_equal(after["fc1.bias"], before["fc1.bias"])
+    assert np.any(after["fc2.weight"] != before["fc2.weight"])

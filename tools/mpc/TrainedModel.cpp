@@ -55,12 +55,14 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   return ExitCode::Done;
 }
 
-// The state an exported model carries.
+// The state an exported model carries. What is frozen may have come from
+// --weights, so it is written too.
 static StatusOr<std::vector<std::pair<std::string, Tensor>>>
 readTrainedState(Session &session) {
   std::vector<std::pair<std::string, Tensor>> values;
   for (const StateVariable &variable : session.artifact().plan().state) {
-    if (variable.role != "parameter" && variable.role != "statistic")
+    if (variable.role != "parameter" && variable.role != "frozen" &&
+        variable.role != "statistic")
       continue;
     StatusOr<Tensor> value = session.state(variable.name);
     if (!value.ok())

@@ -22,7 +22,7 @@ struct TrainedModelOptions {
 /// is trained; it receives the weights where it is an ONNX file itself.
 ExitCode resolve(TrainedModelOptions &options, const std::string &model);
 
-/// Writes parameters and statistics. The file appears whole or not at all.
+/// Writes all parameters and statistics. The file appears whole or not at all.
 ExitCode writeTrainedModel(const TrainedModelOptions &options,
                            runtime::Session &session);
 
