@@ -208,7 +208,11 @@ LogicalResult Former::run() {
   SmallVector<Operation *> old;
   for (Operation &op : block.without_terminator())
     old.push_back(&op);
-  for (unsigned index : order())
+  SmallVector<unsigned> placement = order();
+  // RegionAnalysis joins nothing that would close a cycle.
+  if (placement.size() != units.size())
+    return function.emitOpError("kernels need each other's results");
+  for (unsigned index : placement)
     place(units[index]);
   for (OpOperand &operand : block.getTerminator()->getOpOperands())
     operand.set(mapping.lookupOrDefault(operand.get()));
