@@ -187,6 +187,46 @@ TEST_P(Pointwise, ComputesF64WithoutLosingDigits) {
   EXPECT_EQ(fromBF16(low[0]), 1 + 1.0f / 128);
 }
 
+TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%f: tensor<21xf32>, %u: tensor<21xui8>, %i: tensor<21xi64>, %b: tensor<21xi1>)
+        -> (tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi64>
+      %1 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi1>
+      %2 = mpc.cast %u : (tensor<21xui8>) -> tensor<21xf32>
+      %3 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xf32>
+      %4 = mpc.cast %b : (tensor<21xi1>) -> tensor<21xf32>
+      %5 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xi32>
+      %6 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xf16>
+      return %0, %1, %2, %3, %4, %5, %6 : tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto f = randomFloats(21, -100, 100);
+  f[4] = 0, f[5] = -0.5f;
+  std::vector<uint8_t> u(21), b(21), isNotZero(21);
+  std::vector<int64_t> i(21), whole(21);
+  for (int64_t k = 0; k < 21; ++k)
+    u[k] = 250 - 12 * k, b[k] = k % 3 == 0, i[k] = k - 10;
+  std::vector<float> fromByte(21), fromInt(21), fromBool(21);
+  std::vector<int32_t> narrow(21);
+  std::vector<uint16_t> half(21);
+  kernel.launch({f.data(), u.data(), i.data(), b.data(), whole.data(),
+                 isNotZero.data(), fromByte.data(), fromInt.data(),
+                 fromBool.data(), narrow.data(), half.data()});
+  for (int64_t k = 0; k < 21; ++k) {
+    EXPECT_EQ(whole[k], static_cast<int64_t>(f[k])) << k;
+    EXPECT_EQ(isNotZero[k], f[k] != 0) << k;
+    EXPECT_EQ(fromByte[k], u[k]) << k;
+    EXPECT_EQ(fromInt[k], i[k]) << k;
+    EXPECT_EQ(fromBool[k], b[k]) << k;
+    EXPECT_EQ(narrow[k], i[k]) << k;
+  }
+  EXPECT_EQ(half[11], 0x3c00); // 1
+  EXPECT_EQ(half[8], 0xc000);  // -2
+}
+
 TEST_P(Pointwise, MarksLabelsByOneHot) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%l: tensor<7xi64>) -> tensor<7x10xf32>
