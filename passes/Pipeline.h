@@ -56,7 +56,7 @@ struct PrecisionOptions {
 struct PipelineOptions {
   RecipeOptions recipe;
   PrecisionOptions precision;
-  /// native, x86-64, x86-64-v3, x86-64-v4, zen5 or sapphirerapids.
+  /// A name that TargetInfo knows.
   std::string target = "native";
 };
 

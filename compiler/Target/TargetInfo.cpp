@@ -32,6 +32,8 @@ static constexpr llvm::StringLiteral sapphireRapids[] = {"amx-bf16", "amx-tile",
 
 static constexpr llvm::ArrayRef<llvm::StringLiteral> levels[] = {
     baseline, levelV3, levelV4, bf16Servers, sapphireRapids};
+// GPUs: the first version of PTX that has all of both architectures.
+static constexpr llvm::StringLiteral ptx[] = {"ptx80"};
 
 namespace {
 struct KnownTarget {
@@ -50,9 +52,12 @@ static constexpr KnownTarget knownTargets[] = {
     {"sapphirerapids", "sapphirerapids", 5},
 };
 
+static constexpr llvm::StringLiteral knownGPUs[] = {"sm_80", "sm_90"};
+
 llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
   static constexpr llvm::StringLiteral names[] = {
-      "native", "x86-64", "x86-64-v3", "x86-64-v4", "zen5", "sapphirerapids"};
+      "native", "x86-64",         "x86-64-v3", "x86-64-v4",
+      "zen5",   "sapphirerapids", "sm_80",     "sm_90"};
   return names;
 }
 
@@ -66,6 +71,10 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
       for (llvm::StringRef feature : level)
         if (host.lookup(feature))
           target.features.push_back(feature.str());
+  } else if (llvm::is_contained(knownGPUs, name)) {
+    target.gpu = true;
+    target.tuneCPU = name.str();
+    target.features.assign(std::begin(ptx), std::end(ptx));
   } else {
     const KnownTarget *known = llvm::find_if(
         knownTargets, [&](const KnownTarget &t) { return t.name == name; });
@@ -101,15 +110,19 @@ unsigned TargetInfo::getVectorBits() const {
 }
 
 bool TargetInfo::hasNativeBF16Conversion() const {
-  return hasFeature("avx512bf16");
+  return gpu || hasFeature("avx512bf16");
 }
 
-bool TargetInfo::hasNativeF16Conversion() const { return hasFeature("f16c"); }
+bool TargetInfo::hasNativeF16Conversion() const {
+  return gpu || hasFeature("f16c");
+}
 
-bool TargetInfo::hasNativeFMA() const { return hasFeature("fma"); }
+bool TargetInfo::hasNativeFMA() const { return gpu || hasFeature("fma"); }
 
 bool TargetInfo::hasNativeContraction(Type elementType) const {
   if (elementType.isF32() || elementType.isF64())
     return true;
+  if (gpu)
+    return elementType.isF16() || elementType.isBF16();
   return elementType.isBF16() && hasFeature("avx512bf16");
 }

@@ -15,21 +15,31 @@
 
 namespace mpc {
 
-/// A CPU to compile for. Code is generated for a baseline x86-64 plus the
-/// listed features and only scheduled for a CPU, so an artifact's needs are
-/// exactly that list.
+/// A CPU or GPU to compile for. Code for a CPU is generated for a baseline
+/// x86-64 plus the listed features and only scheduled for a CPU, so an
+/// artifact's needs are exactly that list. Code for a GPU is generated for its
+/// compute capability; its features are the version of PTX it is written in.
 class TargetInfo {
 public:
   /// The target of a `--target` name: native, x86-64, x86-64-v3, x86-64-v4,
-  /// zen5 or sapphirerapids. `native` is what this machine offers, which on a
-  /// virtual machine may be less than its CPU's name promises.
+  /// zen5, sapphirerapids, sm_80 or sm_90. `native` is what this machine's CPU
+  /// offers, which on a virtual machine may be less than its name promises.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
 
   /// All names `get` knows.
   static llvm::ArrayRef<llvm::StringLiteral> getNames();
 
   llvm::StringRef getName() const { return name; }
-  llvm::StringRef getTriple() const { return "x86_64-unknown-linux-gnu"; }
+  llvm::StringRef getTriple() const {
+    return gpu ? "nvptx64-nvidia-cuda" : "x86_64-unknown-linux-gnu";
+  }
+
+  /// Whether kernels run as blocks of many threads each, which load and store
+  /// in vectors but compute element by element.
+  bool isGPU() const { return gpu; }
+
+  /// Threads that execute together and exchange registers; 1 on a CPU.
+  unsigned getWarpSize() const { return gpu ? 32 : 1; }
 
   /// The CPU whose instruction costs the scheduler assumes.
   llvm::StringRef getTuneCPU() const { return tuneCPU; }
@@ -42,7 +52,8 @@ public:
   /// The features as LLVM's target machine takes them: "+avx,+avx2,...".
   std::string getFeatureString() const;
 
-  /// Bits of the widest vector register that pays.
+  /// Bits of the widest vector register that pays, of the widest load or store
+  /// of a thread on a GPU.
   unsigned getVectorBits() const;
 
   /// Whether f32 -> bf16 is one instruction (else an integer sequence).
@@ -63,6 +74,7 @@ public:
 
 private:
   std::string name, tuneCPU;
+  bool gpu = false;
   llvm::SmallVector<std::string> features;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Options.h"
 
+#include "compiler/Target/TargetInfo.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -138,9 +140,13 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   addModelOptions(command, options.model);
   addRecipeOptions(command, options.pipeline.recipe);
   addPrecisionOptions(command, options.pipeline.precision);
-  command.add_option("--target", options.pipeline.target, "CPU to compile for")
-      ->check(CLI::IsMember({"native", "x86-64", "x86-64-v3", "x86-64-v4",
-                             "zen5", "sapphirerapids"}))
+  std::vector<std::string> targets;
+  for (llvm::StringRef name : TargetInfo::getNames())
+    targets.push_back(name.str());
+  command
+      .add_option("--target", options.pipeline.target,
+                  "CPU or GPU to compile for")
+      ->check(CLI::IsMember(targets))
       ->capture_default_str();
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };

@@ -25,7 +25,7 @@ TEST(TargetInfo, NamesWhatItKnowsWhereItDoesNot) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(llvm::toString(unknown.takeError()),
             "unknown target 'x86-64-v5', expected one of native, x86-64, "
-            "x86-64-v3, x86-64-v4, zen5, sapphirerapids");
+            "x86-64-v3, x86-64-v4, zen5, sapphirerapids, sm_80, sm_90");
 }
 
 TEST(TargetInfo, AnswersByFeature) {
@@ -43,6 +43,24 @@ TEST(TargetInfo, AnswersByFeature) {
   EXPECT_TRUE(target("x86-64").hasNativeContraction(b.getF64Type()));
   EXPECT_FALSE(target("zen5").hasAMX());
   EXPECT_TRUE(target("sapphirerapids").hasAMX());
+}
+
+TEST(TargetInfo, KnowsGPUs) {
+  mlir::MLIRContext context;
+  mlir::Builder b(&context);
+  for (llvm::StringRef name : {"sm_80", "sm_90"}) {
+    mpc::TargetInfo gpu = target(name);
+    EXPECT_TRUE(gpu.isGPU());
+    EXPECT_EQ(gpu.getTriple(), "nvptx64-nvidia-cuda");
+    EXPECT_EQ(gpu.getFeatureString(), "+ptx80");
+    EXPECT_EQ(gpu.getWarpSize(), 32u);
+    EXPECT_EQ(gpu.getVectorBits(), 128u);
+    EXPECT_TRUE(gpu.hasNativeContraction(b.getF16Type()));
+    EXPECT_TRUE(gpu.hasNativeContraction(b.getBF16Type()));
+    EXPECT_FALSE(gpu.hasAMX());
+  }
+  EXPECT_FALSE(target("sapphirerapids").isGPU());
+  EXPECT_EQ(target("x86-64").getWarpSize(), 1u);
 }
 
 TEST(TargetInfo, NativeAsksForWhatTheRuntimeFinds) {
