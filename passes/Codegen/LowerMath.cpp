@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
-#include "passes/Codegen/Lanes.h"
+#include "passes/Codegen/ExpandConversions.h"
 #include "passes/Codegen/Passes.h"
 
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
@@ -30,78 +30,6 @@ private:
 };
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// bf16 without instructions for it
-//===----------------------------------------------------------------------===//
-
-static bool isConversion(Value wide, Value narrow) {
-  return getElementTypeOrSelf(wide.getType()).isF32() &&
-         getElementTypeOrSelf(narrow.getType()).isBF16();
-}
-
-namespace {
-/// Adds half of the last bit kept, less one where that bit is even, and cuts:
-/// nearest, ties to even. All in lanes of i32, which every target has.
-class ExpandToBF16 : public OpRewritePattern<arith::TruncFOp> {
-public:
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(arith::TruncFOp op,
-                                PatternRewriter &rewriter) const override;
-};
-
-class ExpandFromBF16 : public OpRewritePattern<arith::ExtFOp> {
-public:
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(arith::ExtFOp op,
-                                PatternRewriter &rewriter) const override;
-};
-} // namespace
-
-LogicalResult ExpandToBF16::matchAndRewrite(arith::TruncFOp op,
-                                            PatternRewriter &rewriter) const {
-  Value x = op.getIn();
-  if (!isConversion(x, op.getOut()))
-    return rewriter.notifyMatchFailure(op, "not from f32 to bf16");
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  codegen::Lanes l(b, b.getF32Type());
-  Type i32 = b.getI32Type();
-  auto word = [&](int64_t value) {
-    return l.broadcast(l.integer(i32, value), x);
-  };
-  Value bits = arith::BitcastOp::create(b, l.typeLike(i32, x), x);
-  Value last = arith::AndIOp::create(
-      b, arith::ShRUIOp::create(b, bits, word(16)), word(1));
-  Value rounded = l.addInt(l.addInt(bits, word(0x7fff)), last);
-  // Rounding could carry a NaN over to zero; it becomes a quiet one.
-  Value quiet = arith::OrIOp::create(b, bits, word(0x400000));
-  Value isNaN = l.compare(arith::CmpFPredicate::UNO, x, x);
-  Value upper =
-      arith::ShRUIOp::create(b, l.select(isNaN, quiet, rounded), word(16));
-  Value half = arith::TruncIOp::create(b, l.typeLike(b.getI16Type(), x), upper);
-  rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), half);
-  return success();
-}
-
-LogicalResult ExpandFromBF16::matchAndRewrite(arith::ExtFOp op,
-                                              PatternRewriter &rewriter) const {
-  Value x = op.getIn();
-  if (!isConversion(op.getOut(), x))
-    return rewriter.notifyMatchFailure(op, "not from bf16 to f32");
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  codegen::Lanes l(b, b.getF32Type());
-  Type i32 = b.getI32Type();
-  Value half = arith::BitcastOp::create(b, l.typeLike(b.getI16Type(), x), x);
-  Value wide = arith::ExtUIOp::create(b, l.typeLike(i32, x), half);
-  Value bits =
-      arith::ShLIOp::create(b, wide, l.broadcast(l.integer(i32, 16), wide));
-  rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), bits);
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Functions
-//===----------------------------------------------------------------------===//
-
 /// The functions of f32 that polynomials compute to a few units in the last
 /// place, over their whole range.
 static bool hasPolynomial(StringRef op) {
@@ -114,8 +42,7 @@ static bool hasPolynomial(StringRef op) {
 LogicalResult LowerMathPass::approximate(const TargetInfo &info) {
   RewritePatternSet patterns(&getContext());
   populateMathPolynomialApproximationPatterns(patterns, hasPolynomial);
-  if (!info.hasNativeBF16Conversion())
-    patterns.add<ExpandToBF16, ExpandFromBF16>(&getContext());
+  codegen::populateExpandConversionPatterns(patterns, info);
   return applyPatternsGreedily(getOperation(), std::move(patterns));
 }
 

@@ -58,8 +58,9 @@ def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn functions of the math dialect into arithmetic or calls";
   let description = [{
     exp, log, log1p and tanh of f32 become polynomials, which vectorise; those of
-    f64, and powers, become calls of libm. Conversions from f32 to bf16 become
-    integer arithmetic where the target has no instruction for them.
+    f64, and powers, become calls of libm. Conversions of bf16 and f16 become
+    integer arithmetic, and fused multiply-adds a product and a sum, where the
+    target has no instructions for them.
 
     ```mlir
     %0 = math.exp %x : f64      // -> call @exp(%x)

@@ -4,10 +4,12 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ElementwiseTable.h"
+#include "runtime/FloatBits.h"
 #include "test/passes/Codegen/KernelHarness.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <numeric>
 
 namespace mpc::test {
 namespace {
@@ -88,6 +90,70 @@ TEST_P(Pointwise, RoundsToBF16AtEveryCast) {
   for (size_t i = 0; i < y.size(); ++i) {
     EXPECT_EQ(low[i], toBF16(x[i])) << i;
     EXPECT_EQ(y[i], fromBF16(toBF16(x[i])) * 1.25f) << i;
+  }
+}
+
+template <typename From, typename To>
+std::vector<To> cast(const std::string &target, std::vector<From> source,
+                     std::string from, std::string to) {
+  std::string count = "tensor<" + std::to_string(source.size()) + "x";
+  from = count + from + ">";
+  to = count + to + ">";
+  CompiledKernel kernel("func.func private @kernel(%x: " + from + ") -> " + to +
+                            " attributes {mpc.kernel = \"pointwise\"} {\n"
+                            "%0 = amp.cast %x : (" +
+                            from + ") -> " + to + "\nreturn %0 : " + to + "\n}",
+                        target);
+  EXPECT_EQ(kernel.getError(), "");
+  std::vector<To> result(source.size());
+  if (kernel.getError().empty())
+    kernel.launch({source.data(), result.data()});
+  return result;
+}
+
+TEST_P(Pointwise, WidensEvery16BitValue) {
+  std::vector<uint16_t> all(65536);
+  std::iota(all.begin(), all.end(), 0);
+  auto f16 = cast<uint16_t, float>(GetParam(), all, "f16", "f32");
+  auto f16Wide = cast<uint16_t, double>(GetParam(), all, "f16", "f64");
+  auto bf16 = cast<uint16_t, float>(GetParam(), all, "bf16", "f32");
+  auto bf16Wide = cast<uint16_t, double>(GetParam(), all, "bf16", "f64");
+  // A signalling NaN may have become a quiet one, or be left to the arithmetic
+  // that reads it.
+  auto expectSame = [](float actual, float expected) {
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(actual));
+    else
+      EXPECT_EQ(runtime::bitsOf(actual), runtime::bitsOf(expected));
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(i);
+    expectSame(f16[i], runtime::f16ToFloat(all[i]));
+    expectSame(static_cast<float>(f16Wide[i]), runtime::f16ToFloat(all[i]));
+    expectSame(bf16[i], runtime::bf16ToFloat(all[i]));
+    expectSame(static_cast<float>(bf16Wide[i]), runtime::bf16ToFloat(all[i]));
+  }
+}
+
+TEST_P(Pointwise, RoundsTo16BitsAsIEEEAsks) {
+  // All exponents, with every last bit kept around a tie.
+  std::vector<float> values;
+  for (uint32_t upper = 0; upper < 0x10000; upper += 7)
+    for (uint32_t lower : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x2fffu, 0x3000u,
+                           0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(runtime::floatOf(upper << 16 | lower));
+  for (float edge : {65504.0f, 65519.99f, 65520.0f, 65536.0f, 0x1p-14f,
+                     0x1.ffcp-15f, 0x1p-24f, 0x1p-25f, 0x1.8p-24f, 0x1.8p-25f})
+    values.insert(values.end(), {edge, -edge});
+  auto f16 = cast<float, uint16_t>(GetParam(), values, "f32", "f16");
+  auto bf16 = cast<float, uint16_t>(GetParam(), values, "f32", "bf16");
+  for (size_t i = 0; i < values.size(); ++i) {
+    SCOPED_TRACE(runtime::bitsOf(values[i]));
+    EXPECT_EQ(f16[i], runtime::floatToF16(values[i]));
+    // The instruction takes subnormals for zero.
+    if (std::fpclassify(values[i]) == FP_SUBNORMAL && (bf16[i] & 0x7fff) == 0)
+      continue;
+    EXPECT_EQ(bf16[i], runtime::floatToBF16(values[i]));
   }
 }
 

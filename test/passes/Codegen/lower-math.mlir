@@ -1,10 +1,14 @@
 // RUN: mpc-opt %s --mpc-lower-math=target=x86-64-v3 | FileCheck %s
+// RUN: mpc-opt %s --mpc-lower-math=target=x86-64 | FileCheck %s --check-prefix=BASELINE
 // RUN: mpc-opt %s --mpc-lower-math=target=sapphirerapids | FileCheck %s --check-prefix=NATIVE
 
 // CHECK-LABEL: func.func @polynomial(
 // CHECK-NOT: math.exp
 // CHECK: math.fma {{.*}} : vector<8xf32>
 // CHECK-NOT: call
+// BASELINE-LABEL: func.func @polynomial(
+// BASELINE-NOT: math.fma
+// BASELINE: arith.mulf {{.*}} : vector<8xf32>
 func.func @polynomial(%x: vector<8xf32>) -> vector<8xf32> {
   %0 = math.exp %x : vector<8xf32>
   return %0 : vector<8xf32>
@@ -29,4 +33,19 @@ func.func @libm(%x: f64) -> f64 {
 func.func @narrow(%x: vector<8xf32>) -> vector<8xbf16> {
   %0 = arith.truncf %x : vector<8xf32> to vector<8xbf16>
   return %0 : vector<8xbf16>
+}
+
+// CHECK-LABEL: func.func @f16(
+// CHECK: arith.extf {{.*}} : vector<8xf16> to vector<8xf64>
+// CHECK: arith.truncf {{.*}} : vector<8xf32> to vector<8xf16>
+// BASELINE-LABEL: func.func @f16(
+// BASELINE: arith.subf {{.*}} : vector<8xf32>
+// BASELINE: arith.extf {{.*}} : vector<8xf32> to vector<8xf64>
+// BASELINE-NOT: arith.truncf
+// BASELINE: arith.trunci
+// BASELINE: arith.bitcast {{.*}} : vector<8xi16> to vector<8xf16>
+func.func @f16(%x: vector<8xf16>, %y: vector<8xf32>) -> (vector<8xf64>, vector<8xf16>) {
+  %0 = arith.extf %x : vector<8xf16> to vector<8xf64>
+  %1 = arith.truncf %y : vector<8xf32> to vector<8xf16>
+  return %0, %1 : vector<8xf64>, vector<8xf16>
 }
