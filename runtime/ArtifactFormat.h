@@ -22,7 +22,9 @@
 //                "accumulate": 1, "accumulate_reduction": "mean", ...},
 //     "target": {"triple", "cpu", "features": ["avx512bf16", ...]},
 //               (all the features the code needs, by LLVM's names; one that
-//               runtime/cpu/CPUFeatures.cpp cannot detect counts as missing)
+//               runtime/cpu/CPUFeatures.cpp cannot detect counts as missing.
+//               A triple of nvptx64 makes it a plan for a GPU, whose steps
+//               have the fields marked GPU below and no others have.)
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
 //
 //   STATE     { "name", "role": "parameter|frozen|optimizer_state|statistic|
@@ -39,27 +41,49 @@
 //             Buffers may overlap (views, reuse); order of steps makes it safe.
 //   STEP      one of, buffers given as indices into "buffers", each with
 //             "name": the ONNX node it is reported under
-//     {"op": "launch", "kernel", "args": [..], "extent", "grain"}
-//         mpc_kernel_fn over [0, extent) in slices of grain
+//     {"op": "launch", "kernel", "args": [..], "extent", "grain",
+//      GPU: "threads", optional "shared_bytes"}
+//         mpc_kernel_fn over [0, extent) in slices of grain. On a GPU one block
+//         of `threads` threads does one slice, with shared_bytes (default 0)
+//         of dynamic shared memory.
 //     {"op": "matmul", "a", "b", "c": buffer | null, "batch", "m", "n", "k",
 //      "trans_a", "trans_b", "lda", "ldb", "ldc", "stride_a", "stride_b",
 //      "stride_c", "alpha", "tile_m", "tile_n",
-//      "epilogue": {"kernel", "args": [..]} | null}
+//      "epilogue": {"kernel", "args": [..]} | null,
+//      GPU, optional: "compute": "f32|tf32|f64", "fused": FUSED}
 //         c[b] = alpha * op(a[b]) op(b[b]); row-major, strides in elements, a
 //         stride of 0 repeats the matrix; fp32 accumulation whatever a, b and c
 //         are. Work is sliced in tile_m x tile_n tiles of the result. With an
 //         epilogue, c is null and "args" are the epilogue's args 1..n.
+//         On a GPU there is no epilogue, tile_m and tile_n are 0, and a and b
+//         have one type: c is of that type or f32. "compute" (default f32) is
+//         what products are computed and accumulated in: tf32 rounds f32
+//         operands first, f64 is for f64 operands and no others are.
+//   FUSED     {"kind", "bias" | "aux" | "bias_grad": those the kind names}
+//             What the library does with p = alpha * op(a) op(b), batch 1:
+//       bias           c = p + bias          bias: [n], of c's type
+//       relu_bias      c = max(p + bias, 0)
+//       relu_aux_bias  as relu_bias; writes aux, a bit p + bias > 0 an element
+//       drelu          c = aux bit ? p : 0   reads aux
+//       drelu_bgrad    as drelu; bias_grad: [n] = sum of c's rows
+//       bgrad_a        c = p; bias_grad: [m] = op(a) summed along k
+//       bgrad_b        c = p; bias_grad: [n] = op(b) summed along k
+//             bias_grad has c's type. aux is u8, m rows of n bits padded to 128
+//             (16 bytes); the order of bits within is the library's affair.
 //     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":
 //      buffer | null, "batch", "groups", "in_channels", "out_channels",
 //      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides":
 //      [..], "dilations": [..], "pads_begin": [..], "pads_end": [..],
-//      "epilogue": as above}
-//         x and y in NHWC (N, spatial.., C), w in OIHW. forward writes y,
+//      "epilogue": as above, GPU, optional: "compute": as above,
+//      "filter_layout": "OIHW|OHWI"}
+//         x and y in NHWC (N, spatial.., C), w in filter_layout, by default
+//         OIHW (O, I, spatial..); OHWI is (O, spatial.., I). forward writes y,
 //         input_grad reads y (its gradient) and writes x, weight_grad reads x
 //         and y and writes w. The one that is written is null with an epilogue
 //         (not for weight_grad, which has none). fp32 accumulation.
 //     {"op": "copy", "src", "dst"}
 //     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
+//         not on a GPU, where a function is captured once and replayed
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_ARTIFACTFORMAT_H

@@ -58,6 +58,8 @@ struct LaunchStep {
   std::string kernel;
   std::vector<size_t> args;
   int64_t extent = 0, grain = 1;
+  int64_t threads = 0;     ///< of a block; 0 on a CPU
+  int64_t sharedBytes = 0; ///< dynamic shared memory of a block
 };
 
 /// The generated code that consumes a contraction's fp32 tiles.
@@ -66,7 +68,29 @@ struct Epilogue {
   std::vector<size_t> args; ///< args 1..n of mpc_epilogue_fn
 };
 
-/// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32.
+/// What a GPU's library computes products in.
+enum class Compute { F32, TF32, F64 };
+
+/// What a GPU's library does with a product p = alpha * op(a) op(b).
+struct Fused {
+  enum class Kind {
+    Bias,        ///< c = p + bias, one a column
+    ReluBias,    ///< c = max(p + bias, 0)
+    ReluAuxBias, ///< the same, and writes to aux where p + bias > 0
+    DRelu,       ///< c = p where aux has a bit, else 0
+    DReluBGrad,  ///< the same, and biasGrad is the sum of c's rows
+    BGradA,      ///< c = p, and biasGrad is op(a) summed along k
+    BGradB,      ///< c = p, and biasGrad is op(b) summed along k
+  };
+  Kind kind = Kind::Bias;
+  /// Those that the kind names.
+  std::optional<size_t> bias, aux, biasGrad;
+
+  /// Bits of aux from one row to the next.
+  static int64_t auxRowBits(int64_t n) { return (n + 127) / 128 * 128; }
+};
+
+/// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32 or as `compute` says.
 struct MatMulStep {
   size_t a = 0, b = 0;
   std::optional<size_t> c; ///< absent with an epilogue
@@ -75,15 +99,21 @@ struct MatMulStep {
   int64_t lda = 0, ldb = 0, ldc = 0;             ///< elements
   int64_t strideA = 0, strideB = 0, strideC = 0; ///< elements; 0 repeats
   double alpha = 1;
-  int64_t tileM = 0, tileN = 0;
+  int64_t tileM = 0, tileN = 0; ///< 0 on a GPU
   std::optional<Epilogue> epilogue;
+  Compute compute = Compute::F32;
+  std::optional<Fused> fused;
 };
 
 enum class ConvKind { Forward, InputGrad, WeightGrad };
 
-/// A convolution or one of its gradients: x and y in NHWC, w in OIHW.
+enum class FilterLayout { OIHW, OHWI };
+
+/// A convolution or one of its gradients: x and y in NHWC.
 struct ConvStep {
   ConvKind kind = ConvKind::Forward;
+  FilterLayout filterLayout = FilterLayout::OIHW;
+  Compute compute = Compute::F32;
   std::optional<size_t> x, w, y; ///< the written one is absent with an epilogue
   int64_t batch = 1, groups = 1, inChannels = 0, outChannels = 0;
   std::vector<int64_t> inSpatial, outSpatial, kernel;
@@ -124,6 +154,9 @@ struct Function {
 struct Target {
   std::string triple, cpu;
   std::vector<std::string> features; ///< LLVM's names of what the code needs
+
+  /// Whether steps run on a GPU, and so have what GPUs need.
+  bool isGPU() const { return triple.rfind("nvptx64", 0) == 0; }
 };
 
 struct Plan {

@@ -258,13 +258,59 @@ static std::optional<Epilogue> readEpilogue(Reader &in) {
 }
 
 static LaunchStep readLaunch(Reader &in) {
-  in.expectOnly({"op", "name", "kernel", "args", "extent", "grain"});
+  in.expectOnly({"op", "name", "kernel", "args", "extent", "grain", "threads",
+                 "shared_bytes"});
   LaunchStep step;
   step.kernel = in.string("kernel");
   step.args = in.indices("args");
   step.extent = in.integer("extent");
   step.grain = in.integer("grain");
+  step.threads = in.integerOr("threads", 0);
+  step.sharedBytes = in.integerOr("shared_bytes", 0);
   return step;
+}
+
+/// The value whose name the member is, or the first where there is no member.
+template <typename Value, size_t N>
+static Value readWord(Reader &in, const char *key,
+                      const std::pair<const char *, Value> (&words)[N]) {
+  if (!in.has(key))
+    return words[0].second;
+  std::string word = in.string(key);
+  for (const auto &[name, value] : words)
+    if (word == name)
+      return value;
+  in.fail(std::string("unknown ") + key + " '" + word + "'");
+  return words[0].second;
+}
+
+static Compute readCompute(Reader &in) {
+  static constexpr std::pair<const char *, Compute> words[] = {
+      {"f32", Compute::F32}, {"tf32", Compute::TF32}, {"f64", Compute::F64}};
+  return readWord(in, "compute", words);
+}
+
+static std::optional<Fused> readFused(Reader &in) {
+  using Kind = Fused::Kind;
+  static constexpr std::pair<const char *, Kind> words[] = {
+      {"bias", Kind::Bias},
+      {"relu_bias", Kind::ReluBias},
+      {"relu_aux_bias", Kind::ReluAuxBias},
+      {"drelu", Kind::DRelu},
+      {"drelu_bgrad", Kind::DReluBGrad},
+      {"bgrad_a", Kind::BGradA},
+      {"bgrad_b", Kind::BGradB}};
+  if (!in.has("fused"))
+    return std::nullopt;
+  Reader object = in.object("fused");
+  object.expectOnly({"kind", "bias", "aux", "bias_grad"});
+  if (!object.has("kind"))
+    object.fail("'kind' is missing");
+  auto optional = [&](const char *key) {
+    return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
+  };
+  return Fused{readWord(object, "kind", words), optional("bias"),
+               optional("aux"), optional("bias_grad")};
 }
 
 static MatMulStep readMatMul(Reader &in) {
@@ -272,7 +318,7 @@ static MatMulStep readMatMul(Reader &in) {
                  "batch",    "m",        "n",     "k",      "trans_a",
                  "trans_b",  "lda",      "ldb",   "ldc",    "stride_a",
                  "stride_b", "stride_c", "alpha", "tile_m", "tile_n",
-                 "epilogue"});
+                 "epilogue", "compute",  "fused"});
   MatMulStep step;
   step.a = in.index("a");
   step.b = in.index("b");
@@ -293,14 +339,22 @@ static MatMulStep readMatMul(Reader &in) {
   step.tileM = in.integer("tile_m");
   step.tileN = in.integer("tile_n");
   step.epilogue = readEpilogue(in);
+  step.compute = readCompute(in);
+  step.fused = readFused(in);
   return step;
 }
 
 static ConvStep readConv(Reader &in) {
-  in.expectOnly({"op", "name", "kind", "x", "w", "y", "batch", "groups",
-                 "in_channels", "out_channels", "in_spatial", "out_spatial",
-                 "kernel", "strides", "dilations", "pads_begin", "pads_end",
-                 "epilogue"});
+  in.expectOnly({"op",          "name",
+                 "kind",        "x",
+                 "w",           "y",
+                 "batch",       "groups",
+                 "in_channels", "out_channels",
+                 "in_spatial",  "out_spatial",
+                 "kernel",      "strides",
+                 "dilations",   "pads_begin",
+                 "pads_end",    "epilogue",
+                 "compute",     "filter_layout"});
   ConvStep step;
   std::string kind = in.string("kind");
   if (kind == "forward")
@@ -326,6 +380,10 @@ static ConvStep readConv(Reader &in) {
   step.padsBegin = in.integers("pads_begin");
   step.padsEnd = in.integers("pads_end");
   step.epilogue = readEpilogue(in);
+  step.compute = readCompute(in);
+  static constexpr std::pair<const char *, FilterLayout> layouts[] = {
+      {"OIHW", FilterLayout::OIHW}, {"OHWI", FilterLayout::OHWI}};
+  step.filterLayout = readWord(in, "filter_layout", layouts);
   return step;
 }
 

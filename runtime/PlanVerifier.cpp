@@ -30,6 +30,11 @@ constexpr std::array<std::string_view, 7> kOutputRoles = {
 /// and an element size fit 64 bits, and the library's 32-bit fields hold them.
 constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
 
+/// Of a block, on any GPU.
+constexpr int64_t kMaxThreads = 1024;
+/// What a block of any GPU can have at most (Hopper: 227 KiB).
+constexpr int64_t kMaxSharedBytes = 227 * 1024;
+
 /// A number that remembers whether computing it overflowed.
 struct Checked {
   int64_t value = 0;
@@ -91,7 +96,13 @@ private:
   bool verifyArgs(const std::vector<size_t> &args);
   bool verifyEpilogue(const std::optional<Epilogue> &epilogue,
                       const std::optional<size_t> &written);
-  const Buffer *contractionOperand(size_t index);
+  const Buffer *contractionOperand(size_t index, Compute compute);
+  bool verifyGPUTypes(Compute compute, const Buffer &first,
+                      const Buffer &second, const Buffer &result);
+  bool verifyTarget(const MatMulStep &step);
+  void verifyFused(const MatMulStep &step, const Buffer &c);
+  void verifyFusedOperand(const std::optional<size_t> &index, bool wanted,
+                          const char *name, DType type, Checked elements);
   bool verifyWritten(const Buffer &written,
                      std::initializer_list<const Buffer *> read);
   void verifyMatrix(const Buffer &buffer, const char *name, int64_t batch,
@@ -113,7 +124,9 @@ static bool contains(const std::array<std::string_view, N> &list,
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-static bool isContractionType(DType type) {
+static bool isContractionType(DType type, Compute compute) {
+  if (compute == Compute::F64)
+    return type == DType::F64;
   return type == DType::F32 || type == DType::BF16 || type == DType::F16;
 }
 
@@ -255,29 +268,44 @@ bool PlanVerifier::verifyArgs(const std::vector<size_t> &args) {
 
 void PlanVerifier::verifyStep(const LaunchStep &step) {
   expect(!step.kernel.empty(), "the kernel has no name");
-  expect(step.extent >= 0 && step.grain >= 1,
-         "the extent is negative or the grain is not positive");
-  verifyArgs(step.args);
+  if (!expect(step.extent >= 0 && step.grain >= 1,
+              "the extent is negative or the grain is not positive") ||
+      !verifyArgs(step.args))
+    return;
+  if (!plan.target.isGPU()) {
+    expect(step.threads == 0 && step.sharedBytes == 0,
+           "threads and shared memory are for GPUs alone");
+    return;
+  }
+  expect(step.threads >= 1 && step.threads <= kMaxThreads,
+         "a block has between 1 and 1024 threads");
+  expect(step.sharedBytes >= 0 && step.sharedBytes <= kMaxSharedBytes,
+         "a block cannot have that much shared memory");
+  expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
 }
 
 /// A result goes either to a buffer or through an epilogue.
 bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
                                   const std::optional<size_t> &written) {
   if (!expect(epilogue.has_value() != written.has_value(),
-              "it needs either a result buffer or an epilogue"))
+              "it needs either a result buffer or an epilogue") ||
+      !expect(!epilogue || !plan.target.isGPU(),
+              "a GPU's library calls no epilogue"))
     return false;
   return !epilogue || (expect(!epilogue->kernel.empty(),
                               "the epilogue's kernel has no name") &&
                        verifyArgs(epilogue->args));
 }
 
-const Buffer *PlanVerifier::contractionOperand(size_t index) {
+const Buffer *PlanVerifier::contractionOperand(size_t index, Compute compute) {
   if (!expect(index < function->buffers.size(),
               "an operand names a buffer that does not exist"))
     return nullptr;
   const Buffer &buffer = function->buffers[index];
-  if (!isContractionType(buffer.type)) {
-    fail("contractions take f32, bf16 and f16, not " +
+  if (!isContractionType(buffer.type, compute)) {
+    fail(std::string(compute == Compute::F64
+                         ? "contractions in f64 take f64, not "
+                         : "contractions take f32, bf16 and f16, not ") +
          std::string(nameOf(buffer.type)));
     return nullptr;
   }
@@ -308,15 +336,88 @@ void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
          "' is smaller than the step reads it: " + toString(buffer.shape));
 }
 
-void PlanVerifier::verifyStep(const MatMulStep &step) {
-  const Buffer *a = contractionOperand(step.a);
-  const Buffer *b = contractionOperand(step.b);
-  if (!a || !b || !verifyEpilogue(step.epilogue, step.c))
+/// The types that a GPU's libraries multiply.
+bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
+                                  const Buffer &second, const Buffer &result) {
+  return expect(first.type == second.type,
+                "a GPU's library takes operands of one type") &&
+         expect(result.type == first.type || result.type == DType::F32,
+                "the result has neither the operands' type nor f32") &&
+         expect(compute != Compute::TF32 || first.type == DType::F32,
+                "tf32 is for f32 operands");
+}
+
+/// What a GPU's library decides itself, and a CPU's cannot do.
+bool PlanVerifier::verifyTarget(const MatMulStep &step) {
+  if (plan.target.isGPU())
+    return expect(step.tileM == 0 && step.tileN == 0,
+                  "a GPU's library chooses its tiles");
+  return expect(step.compute == Compute::F32 && !step.fused,
+                "compute and fused are for GPUs alone") &&
+         expect(allWithin({step.tileM, step.tileN}, 1, kMaxExtent),
+                "a tile size is out of range");
+}
+
+/// An operand of the library's tail is there exactly where its kind wants it.
+void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
+                                      bool wanted, const char *name, DType type,
+                                      Checked elements) {
+  std::string operand = std::string("'") + name + "'";
+  if (index.has_value() != wanted)
+    return fail(operand + (wanted ? " is missing" : " is not of this kind"));
+  if (!wanted)
     return;
-  if (!expect(allWithin(
-                  {step.batch, step.m, step.n, step.k, step.tileM, step.tileN},
-                  1, kMaxExtent),
-              "an extent or tile size is out of range"))
+  if (*index >= function->buffers.size())
+    return fail(operand + " names a buffer that does not exist");
+  const Buffer &buffer = function->buffers[*index];
+  if (buffer.type != type || !(elements == numElements(buffer.shape)))
+    fail(operand + " has another type or size than the product: " +
+         std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
+}
+
+void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
+  using Kind = Fused::Kind;
+  const Fused &fused = *step.fused;
+  Kind kind = fused.kind;
+  expect(step.batch == 1, "a fused product has no batches");
+  verifyFusedOperand(fused.bias,
+                     kind == Kind::Bias || kind == Kind::ReluBias ||
+                         kind == Kind::ReluAuxBias,
+                     "bias", c.type, step.n);
+  verifyFusedOperand(
+      fused.biasGrad,
+      kind == Kind::DReluBGrad || kind == Kind::BGradA || kind == Kind::BGradB,
+      "bias_grad", c.type, kind == Kind::BGradA ? step.m : step.n);
+  bool writesAux = kind == Kind::ReluAuxBias;
+  verifyFusedOperand(
+      fused.aux, writesAux || kind == Kind::DRelu || kind == Kind::DReluBGrad,
+      "aux", DType::U8, Checked(step.m) * (Fused::auxRowBits(step.n) / 8));
+  if (!failure.ok())
+    return;
+  // Nothing that is written may overlap anything else of the step.
+  std::vector<size_t> read = {step.a, step.b}, written = {*step.c};
+  if (fused.bias)
+    read.push_back(*fused.bias);
+  if (fused.aux)
+    (writesAux ? written : read).push_back(*fused.aux);
+  if (fused.biasGrad)
+    written.push_back(*fused.biasGrad);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const Buffer &result = function->buffers[written[i]];
+    for (size_t other : read)
+      verifyWritten(result, {&function->buffers[other]});
+    for (size_t j = 0; j < i; ++j)
+      verifyWritten(result, {&function->buffers[written[j]]});
+  }
+}
+
+void PlanVerifier::verifyStep(const MatMulStep &step) {
+  const Buffer *a = contractionOperand(step.a, step.compute);
+  const Buffer *b = contractionOperand(step.b, step.compute);
+  if (!a || !b || !verifyEpilogue(step.epilogue, step.c) || !verifyTarget(step))
+    return;
+  if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
+              "an extent is out of range"))
     return;
   expect((Checked(step.batch) * step.m * step.n) <= INT64_MAX / 8,
          "the result is too large");
@@ -327,8 +428,10 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
                step.transB ? step.k : step.n, step.ldb, step.strideB);
   if (!step.c)
     return;
-  const Buffer *c = contractionOperand(*step.c);
+  const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
+    return;
+  if (plan.target.isGPU() && !verifyGPUTypes(step.compute, *a, *b, *c))
     return;
   verifyMatrix(*c, "c", step.batch, step.m, step.n, step.ldc, step.strideC);
   // Results of a batch lie one after the other, or interleaved in columns.
@@ -338,6 +441,8 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
       Checked(step.batch - 1) * step.strideC + step.n <= step.ldc;
   expect(step.batch == 1 || stacked || interleaved,
          "results of the batch overlap");
+  if (step.fused)
+    verifyFused(step, *c);
 }
 
 bool PlanVerifier::verifyGeometry(const ConvStep &step) {
@@ -381,6 +486,9 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
                                              : step.w;
   expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
          "a weight gradient takes no epilogue");
+  expect(plan.target.isGPU() || (step.compute == Compute::F32 &&
+                                 step.filterLayout == FilterLayout::OIHW),
+         "compute and filter layouts are for GPUs alone");
   if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
     return;
   Checked inputs =
@@ -403,7 +511,7 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
         return;
       continue;
     }
-    const Buffer *buffer = contractionOperand(*operand.index);
+    const Buffer *buffer = contractionOperand(*operand.index, step.compute);
     if (!buffer)
       return;
     if (!(operand.elements == numElements(buffer->shape)))
@@ -414,10 +522,12 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
   if (!written)
     return;
   const Buffer &result = function->buffers[*written];
+  std::vector<const Buffer *> read;
   for (const auto &operand : operands)
-    if (&operand.index != &written &&
-        !verifyWritten(result, {&function->buffers[*operand.index]}))
-      return;
+    if (&operand.index != &written)
+      read.push_back(&function->buffers[*operand.index]);
+  if (verifyWritten(result, {read[0], read[1]}) && plan.target.isGPU())
+    verifyGPUTypes(step.compute, *read[0], *read[1], result);
 }
 
 void PlanVerifier::verifyStep(const CopyStep &step) {
@@ -439,6 +549,7 @@ void PlanVerifier::verifyStep(const IfStep &step) {
   const Buffer &predicate = function->buffers[step.predicate];
   expect(predicate.type == DType::I1 && numElements(predicate.shape) == 1,
          "the predicate is not one i1");
+  expect(!plan.target.isGPU(), "a GPU runs no conditional steps");
   verifySteps(step.then);
 }
 

@@ -96,6 +96,8 @@ private:
   FailureOr<json::Object> memoryOf(Operation *op);
   json::Array stepsOf(Block &block);
   json::Object stepOf(Operation *op);
+  json::Object launch(plan::LaunchOp op);
+  json::Object fused(plan::MatMulOp op) const;
   json::Object matmul(plan::MatMulOp op);
   json::Object conv(plan::ConvOp op);
 
@@ -183,59 +185,91 @@ json::Value ProgramWriter::epilogueOf(OpTy op) const {
 
 static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
 
+// Adds a member that is absent where it says nothing.
+static void addOptional(json::Object &object, StringRef key,
+                        std::optional<StringRef> word) {
+  if (word)
+    object[key] = *word;
+}
+
+json::Object ProgramWriter::fused(plan::MatMulOp op) const {
+  json::Object object{{"kind", *op.getFused()}};
+  if (op.getBias())
+    object["bias"] = index(op.getBias());
+  if (op.getAux())
+    object["aux"] = index(op.getAux());
+  if (op.getBiasGrad())
+    object["bias_grad"] = index(op.getBiasGrad());
+  return object;
+}
+
 json::Object ProgramWriter::matmul(plan::MatMulOp op) {
-  return json::Object{{"op", "matmul"},
-                      {"a", index(op.getA())},
-                      {"b", index(op.getB())},
-                      {"c", optionalIndex(op.getC())},
-                      {"batch", toSigned(op.getBatch())},
-                      {"m", toSigned(op.getM())},
-                      {"n", toSigned(op.getN())},
-                      {"k", toSigned(op.getK())},
-                      {"trans_a", op.getTransA()},
-                      {"trans_b", op.getTransB()},
-                      {"lda", toSigned(op.getLda())},
-                      {"ldb", toSigned(op.getLdb())},
-                      {"ldc", toSigned(op.getLdc())},
-                      {"stride_a", toSigned(op.getStrideA())},
-                      {"stride_b", toSigned(op.getStrideB())},
-                      {"stride_c", toSigned(op.getStrideC())},
-                      {"alpha", op.getAlpha().convertToDouble()},
-                      {"tile_m", toSigned(op.getTileM())},
-                      {"tile_n", toSigned(op.getTileN())},
-                      {"epilogue", epilogueOf(op)}};
+  json::Object step = json::Object{{"op", "matmul"},
+                                   {"a", index(op.getA())},
+                                   {"b", index(op.getB())},
+                                   {"c", optionalIndex(op.getC())},
+                                   {"batch", toSigned(op.getBatch())},
+                                   {"m", toSigned(op.getM())},
+                                   {"n", toSigned(op.getN())},
+                                   {"k", toSigned(op.getK())},
+                                   {"trans_a", op.getTransA()},
+                                   {"trans_b", op.getTransB()},
+                                   {"lda", toSigned(op.getLda())},
+                                   {"ldb", toSigned(op.getLdb())},
+                                   {"ldc", toSigned(op.getLdc())},
+                                   {"stride_a", toSigned(op.getStrideA())},
+                                   {"stride_b", toSigned(op.getStrideB())},
+                                   {"stride_c", toSigned(op.getStrideC())},
+                                   {"alpha", op.getAlpha().convertToDouble()},
+                                   {"tile_m", toSigned(op.getTileM())},
+                                   {"tile_n", toSigned(op.getTileN())},
+                                   {"epilogue", epilogueOf(op)}};
+  addOptional(step, "compute", op.getCompute());
+  if (op.getFused())
+    step["fused"] = fused(op);
+  return step;
 }
 
 json::Object ProgramWriter::conv(plan::ConvOp op) {
-  return json::Object{{"op", "conv"},
-                      {"kind", op.getKind()},
-                      {"x", optionalIndex(op.getX())},
-                      {"w", optionalIndex(op.getW())},
-                      {"y", optionalIndex(op.getY())},
-                      {"batch", toSigned(op.getBatch())},
-                      {"groups", toSigned(op.getGroups())},
-                      {"in_channels", toSigned(op.getInChannels())},
-                      {"out_channels", toSigned(op.getOutChannels())},
-                      {"in_spatial", listOf(op.getInSpatial())},
-                      {"out_spatial", listOf(op.getOutSpatial())},
-                      {"kernel", listOf(op.getKernel())},
-                      {"strides", listOf(op.getStrides())},
-                      {"dilations", listOf(op.getDilations())},
-                      {"pads_begin", listOf(op.getPadsBegin())},
-                      {"pads_end", listOf(op.getPadsEnd())},
-                      {"epilogue", epilogueOf(op)}};
+  json::Object step =
+      json::Object{{"op", "conv"},
+                   {"kind", op.getKind()},
+                   {"x", optionalIndex(op.getX())},
+                   {"w", optionalIndex(op.getW())},
+                   {"y", optionalIndex(op.getY())},
+                   {"batch", toSigned(op.getBatch())},
+                   {"groups", toSigned(op.getGroups())},
+                   {"in_channels", toSigned(op.getInChannels())},
+                   {"out_channels", toSigned(op.getOutChannels())},
+                   {"in_spatial", listOf(op.getInSpatial())},
+                   {"out_spatial", listOf(op.getOutSpatial())},
+                   {"kernel", listOf(op.getKernel())},
+                   {"strides", listOf(op.getStrides())},
+                   {"dilations", listOf(op.getDilations())},
+                   {"pads_begin", listOf(op.getPadsBegin())},
+                   {"pads_end", listOf(op.getPadsEnd())},
+                   {"epilogue", epilogueOf(op)}};
+  addOptional(step, "compute", op.getCompute());
+  addOptional(step, "filter_layout", op.getFilterLayout());
+  return step;
+}
+
+json::Object ProgramWriter::launch(plan::LaunchOp op) {
+  json::Object step{{"op", "launch"},
+                    {"kernel", op.getKernel()},
+                    {"args", indices(op.getInputs(), op.getOutputs())},
+                    {"extent", toSigned(op.getExtent())},
+                    {"grain", toSigned(op.getGrain())}};
+  if (op.getThreads())
+    step["threads"] = toSigned(*op.getThreads());
+  if (op.getSharedBytes())
+    step["shared_bytes"] = toSigned(*op.getSharedBytes());
+  return step;
 }
 
 json::Object ProgramWriter::stepOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, json::Object>(op)
-      .Case([&](plan::LaunchOp launch) {
-        return json::Object{
-            {"op", "launch"},
-            {"kernel", launch.getKernel()},
-            {"args", indices(launch.getInputs(), launch.getOutputs())},
-            {"extent", toSigned(launch.getExtent())},
-            {"grain", toSigned(launch.getGrain())}};
-      })
+      .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
       .Case([&](plan::MatMulOp product) { return matmul(product); })
       .Case([&](plan::ConvOp convolution) { return conv(convolution); })
       .Case([&](plan::CopyOp copy) {

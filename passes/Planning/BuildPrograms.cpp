@@ -216,7 +216,9 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   SmallVector<Value> outputs = placeResults(call, {elementwise, {}});
   plan::LaunchOp::create(builder, call.getLoc(), call.getCallee(),
                          buffersOf(call.getOperands()), outputs,
-                         partition.extent, partition.grain);
+                         partition.extent, partition.grain,
+                         /*threads=*/IntegerAttr(),
+                         /*shared_bytes=*/IntegerAttr());
 }
 
 LogicalResult ProgramBuilder::addContraction(Operation *op,

@@ -85,11 +85,14 @@ static void emitMatMul(OpBuilder &builder, MatMulOp op, Value a, Value b,
   Tiles tile = chooseTiles(batch, m, n, k);
   plan::MatMulOp::create(
       builder, op.getLoc(), a, b, target.result, target.epilogue, target.inputs,
-      target.outputs, batch, m, n, k, op.getTransA(), op.getTransB(),
+      target.outputs, /*fused=*/StringAttr(), /*bias=*/Value(),
+      /*aux=*/Value(), /*bias_grad=*/Value(), batch, m, n, k, op.getTransA(),
+      op.getTransB(),
       /*lda=*/op.getTransA() ? m : k,
       /*ldb=*/op.getTransB() ? k : n, /*ldc=*/n,
       /*stride_a=*/repeatsA ? 0 : m * k, /*stride_b=*/repeatsB ? 0 : k * n,
-      /*stride_c=*/m * n, op.getAlpha(), tile.m, tile.n);
+      /*stride_c=*/m * n, op.getAlpha(), tile.m, tile.n,
+      /*compute=*/StringAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,7 +131,8 @@ static LogicalResult emitConv(OpBuilder &builder, OpTy op,
       builder.getDenseI64ArrayAttr(parts.w.getShape().drop_front(2)),
       op.getStridesAttr(), op.getDilationsAttr(),
       builder.getDenseI64ArrayAttr(pads.take_front(rank)),
-      builder.getDenseI64ArrayAttr(pads.drop_front(rank)));
+      builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
+      /*filter_layout=*/StringAttr(), /*compute=*/StringAttr());
   return success();
 }
 

@@ -69,30 +69,159 @@ ArtifactBuilder fullPlan() {
   return builder;
 }
 
+/// The same steps as a GPU has them.
+ArtifactBuilder gpuPlan() {
+  ArtifactBuilder builder = fullPlan();
+  builder.plan["target"] = {{"triple", "nvptx64-nvidia-cuda"},
+                            {"cpu", "sm_80"},
+                            {"features", {"ptx80"}}};
+  FunctionBuilder f = builder.function("fused");
+  size_t a = f.arena(DType::BF16, {4, 6});
+  size_t b = f.arena(DType::BF16, {6, 8});
+  size_t c = f.arena(DType::F32, {4, 8});
+  size_t bias = f.arena(DType::F32, {8});
+  size_t aux = f.arena(DType::U8, {4, 16});
+  f.step(
+      {{"op", "matmul"},
+       {"a", a},
+       {"b", b},
+       {"c", c},
+       {"batch", 1},
+       {"m", 4},
+       {"n", 8},
+       {"k", 6},
+       {"trans_a", false},
+       {"trans_b", false},
+       {"lda", 6},
+       {"ldb", 8},
+       {"ldc", 8},
+       {"stride_a", 0},
+       {"stride_b", 0},
+       {"stride_c", 0},
+       {"alpha", 1},
+       {"tile_m", 0},
+       {"tile_n", 0},
+       {"epilogue", nullptr},
+       {"fused", {{"kind", "relu_aux_bias"}, {"bias", bias}, {"aux", aux}}}});
+  Json &steps = builder.plan["functions"]["step"]["steps"];
+  steps.erase(3); // if
+  steps[0]["tile_m"] = steps[0]["tile_n"] = 0;
+  steps[0]["compute"] = "tf32";
+  steps[1]["epilogue"] = nullptr;
+  steps[1]["y"] = 6;
+  steps[1]["filter_layout"] = "OHWI";
+  steps[2]["threads"] = 128;
+  steps[2]["shared_bytes"] = 1024;
+  return builder;
+}
+
 Status check(const ArtifactBuilder &builder) {
   return parsePlan(builder.plan.dump(),
                    static_cast<int64_t>(builder.data.size()))
       .status();
 }
 
-/// The message for fullPlan with the value at a JSON pointer replaced.
-std::string refusal(const std::string &pointer, const Json &value) {
-  ArtifactBuilder builder = fullPlan();
+/// The message for `builder` with the value at a JSON pointer replaced.
+std::string refusal(ArtifactBuilder builder, const std::string &pointer,
+                    const Json &value) {
   builder.plan[Json::json_pointer(pointer)] = value;
   Status status = check(builder);
   EXPECT_EQ(status.getCode(), StatusCode::InvalidInput);
   return status.message();
 }
 
+#define EXPECT_REFUSED_IN(plan, pointer, value, expected)                      \
+  EXPECT_NE(refusal(plan, pointer, value).find(expected), std::string::npos)   \
+      << refusal(plan, pointer, value)
 #define EXPECT_REFUSED(pointer, value, expected)                               \
-  EXPECT_NE(refusal(pointer, value).find(expected), std::string::npos)         \
-      << refusal(pointer, value)
+  EXPECT_REFUSED_IN(fullPlan(), pointer, value, expected)
+#define EXPECT_GPU_REFUSED(pointer, value, expected)                           \
+  EXPECT_REFUSED_IN(gpuPlan(), pointer, value, expected)
 
 const std::string kStep = "/functions/step";
+const std::string kFused = "/functions/fused/steps/0";
 
 TEST(Plan, AcceptsEveryKindOfStep) {
   Status status = check(fullPlan());
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Plan, AcceptsWhatGPUsHave) {
+  Status status = check(gpuPlan());
+  EXPECT_TRUE(status.ok()) << status.message();
+  ArtifactBuilder builder = gpuPlan();
+  StatusOr<Plan> plan =
+      parsePlan(builder.plan.dump(), static_cast<int64_t>(builder.data.size()));
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->target.isGPU());
+  const auto &product =
+      std::get<MatMulStep>(plan->findFunction("fused")->steps[0].op);
+  EXPECT_EQ(product.fused->kind, Fused::Kind::ReluAuxBias);
+  const std::vector<Step> &steps = plan->findFunction("step")->steps;
+  EXPECT_EQ(std::get<MatMulStep>(steps[0].op).compute, Compute::TF32);
+  EXPECT_EQ(std::get<ConvStep>(steps[1].op).filterLayout, FilterLayout::OHWI);
+  EXPECT_EQ(std::get<LaunchStep>(steps[2].op).threads, 128);
+  EXPECT_EQ(std::get<LaunchStep>(steps[2].op).sharedBytes, 1024);
+}
+
+TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
+  EXPECT_REFUSED(kStep + "/steps/2/threads", 32, "for GPUs alone");
+  EXPECT_REFUSED(kStep + "/steps/2/shared_bytes", 32, "for GPUs alone");
+  EXPECT_REFUSED(kStep + "/steps/0/compute", "tf32", "for GPUs alone");
+  EXPECT_REFUSED(kStep + "/steps/0/fused",
+                 Json({{"kind", "bias"}, {"bias", 0}}), "for GPUs alone");
+  EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "for GPUs alone");
+}
+
+TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
+  EXPECT_GPU_REFUSED(kStep + "/steps/0/tile_m", 2, "chooses its tiles");
+  EXPECT_GPU_REFUSED(kStep + "/steps/1/epilogue",
+                     Json({{"kernel", "k"}, {"args", Json::array()}}),
+                     "either a result buffer or an epilogue");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 0,
+                     "between 1 and 1024 threads");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 1025,
+                     "between 1 and 1024 threads");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/shared_bytes", 1 << 20,
+                     "that much shared memory");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/extent", INT64_MAX, "too many blocks");
+  ArtifactBuilder builder = gpuPlan();
+  Json &steps = builder.plan["functions"]["step"]["steps"];
+  steps.push_back(fullPlan().plan["functions"]["step"]["steps"][3]);
+  EXPECT_NE(check(builder).message().find("no conditional steps"),
+            std::string::npos);
+}
+
+TEST(Plan, ChecksWhatIsFused) {
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "gelu", "unknown kind 'gelu'");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is missing");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "bias", "'aux' is not of this");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "drelu", "'bias' is not of this");
+  EXPECT_GPU_REFUSED(kFused + "/fused/bias", nullptr, "'bias' is missing");
+  EXPECT_GPU_REFUSED(kFused + "/fused/bias", 2, "another type or size");
+  EXPECT_GPU_REFUSED(kFused + "/fused/aux", 99, "does not exist");
+  EXPECT_GPU_REFUSED(kFused + "/fused/surprise", 1, "unknown field");
+  EXPECT_GPU_REFUSED(kFused + "/compute", "f64", "contractions in f64");
+  EXPECT_GPU_REFUSED(kFused + "/compute", "tf32", "tf32 is for f32 operands");
+  EXPECT_GPU_REFUSED(kFused + "/compute", "f8", "unknown compute 'f8'");
+  EXPECT_GPU_REFUSED("/functions/fused/buffers/1/type", "f16",
+                     "operands of one type");
+  EXPECT_GPU_REFUSED("/functions/fused/buffers/2/type", "f16",
+                     "neither the operands' type nor f32");
+  // 128 bits for each of 4 rows.
+  EXPECT_GPU_REFUSED("/functions/fused/buffers/4/shape", Json::array({4, 8}),
+                     "'aux' has another type or size");
+}
+
+TEST(Plan, ChecksThatFusedResultsAreApart) {
+  for (const char *other : {"0", "2", "3"}) {
+    ArtifactBuilder builder = gpuPlan();
+    Json &buffers = builder.plan["functions"]["fused"]["buffers"];
+    buffers[4]["offset"] = buffers[std::stoi(other)]["offset"];
+    EXPECT_NE(check(builder).message().find("overlaps an operand"),
+              std::string::npos)
+        << other << check(builder).message();
+  }
 }
 
 TEST(Plan, ReportsWhereAFieldIsWrong) {
@@ -188,8 +317,7 @@ TEST(Plan, RefusesDeepNestingAndBadText) {
 
 /// Whatever stands in place of any value of the plan, parsing ends with a plan
 /// or a clean refusal.
-TEST(Plan, AnyValueAnywhereIsHandled) {
-  const ArtifactBuilder original = fullPlan();
+void expectHandled(const ArtifactBuilder &original) {
   const Json flat = original.plan.flatten();
   const std::vector<Json> values = {nullptr,
                                     true,
@@ -215,6 +343,11 @@ TEST(Plan, AnyValueAnywhereIsHandled) {
       ASSERT_TRUE(status.ok() || status.getCode() == StatusCode::InvalidInput)
           << pointer;
     }
+}
+
+TEST(Plan, AnyValueAnywhereIsHandled) {
+  expectHandled(fullPlan());
+  expectHandled(gpuPlan());
 }
 
 } // namespace

@@ -21,6 +21,9 @@ int64_t getElementBytes(mlir::Type type);
 /// Bytes of a buffer.
 int64_t getBufferBytes(mlir::MemRefType type);
 
+/// Bytes of a row of the mask of bits that a fused product of n columns makes.
+int64_t getAuxRowBytes(int64_t n);
+
 } // namespace mpc::plan
 
 #include "compiler/Dialect/Plan/PlanDialect.h.inc"

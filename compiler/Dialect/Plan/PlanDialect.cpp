@@ -8,6 +8,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -45,8 +46,14 @@ SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(step)
       .Case([](LaunchOp op) { return SmallVector<Value>(op.getOutputs()); })
       .Case([](plan::MatMulOp op) {
-        return op.getC() ? SmallVector<Value>{op.getC()}
-                         : SmallVector<Value>(op.getEpilogueOutputs());
+        SmallVector<Value> written(op.getEpilogueOutputs());
+        if (op.getC())
+          written.push_back(op.getC());
+        if (op.getAux() && op.writesAux())
+          written.push_back(op.getAux());
+        if (op.getBiasGrad())
+          written.push_back(op.getBiasGrad());
+        return written;
       })
       .Case([](plan::ConvOp op) {
         return op.getWritten() ? SmallVector<Value>{op.getWritten()}
@@ -54,6 +61,10 @@ SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
       })
       .Case([](CopyOp op) { return SmallVector<Value>{op.getDestination()}; })
       .Default([](Operation *) { return SmallVector<Value>(); });
+}
+
+int64_t mpc::plan::getAuxRowBytes(int64_t n) {
+  return llvm::alignTo(n, 128) / 8;
 }
 
 Value mpc::plan::getStorage(Value buffer) {
@@ -190,6 +201,11 @@ LogicalResult LaunchOp::verify() {
       static_cast<int64_t>(getGrain()) < 1)
     return emitOpError("expected an extent of at least 0 and a grain of at "
                        "least 1");
+  if (!getThreads() && getSharedBytes())
+    return emitOpError("shared memory belongs to threads of a GPU");
+  if (getThreads() && (*getThreads() < 1 || *getThreads() > 1024))
+    return emitOpError("expected between 1 and 1024 threads, found ")
+           << *getThreads();
   return verifyWrites(*this);
 }
 
@@ -217,11 +233,84 @@ static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
                       op.getEpilogueInputs(), op.getEpilogueOutputs(), symbols);
 }
 
+static LogicalResult verifyCompute(Operation *step,
+                                   std::optional<StringRef> compute) {
+  if (compute && !llvm::is_contained({"f32", "tf32", "f64"}, *compute))
+    return step->emitOpError("unknown compute type \"") << *compute << "\"";
+  return success();
+}
+
+namespace {
+/// What the library can do with a product, and which buffers that takes.
+struct FusedKind {
+  StringLiteral name;
+  bool hasBias = false, hasAux = false, hasBiasGrad = false;
+};
+} // namespace
+
+static constexpr FusedKind kFusedKinds[] = {
+    {"bias", true, false, false},         {"relu_bias", true, false, false},
+    {"relu_aux_bias", true, true, false}, {"drelu", false, true, false},
+    {"drelu_bgrad", false, true, true},   {"bgrad_a", false, false, true},
+    {"bgrad_b", false, false, true},
+};
+
+static LogicalResult verifyFused(plan::MatMulOp op) {
+  FusedKind kind{""};
+  if (op.getFused()) {
+    const FusedKind *known =
+        llvm::find_if(kFusedKinds, [&](const FusedKind &k) {
+          return k.name == *op.getFused();
+        });
+    if (known == std::end(kFusedKinds))
+      return op.emitOpError("unknown kind of fused product \"")
+             << *op.getFused() << "\"";
+    kind = *known;
+    if (!op.getC() || op.getBatch() != 1)
+      return op.emitOpError("a fused product has a result and no batches");
+  }
+  if (static_cast<bool>(op.getBias()) != kind.hasBias ||
+      static_cast<bool>(op.getAux()) != kind.hasAux ||
+      static_cast<bool>(op.getBiasGrad()) != kind.hasBiasGrad)
+    return op.emitOpError("buffers do not fit the fused kind \"")
+           << kind.name << "\"";
+  auto expect = [&](StringRef name, Value buffer, Type element,
+                    int64_t count) -> LogicalResult {
+    if (!buffer)
+      return success();
+    auto type = cast<MemRefType>(buffer.getType());
+    if (type.getElementType() == element && type.getNumElements() == count)
+      return success();
+    return op.emitOpError("expected ")
+           << name << " to have " << count << " elements of " << element
+           << ", found " << type;
+  };
+  if (!op.getFused())
+    return success();
+  Type element = cast<MemRefType>(op.getC().getType()).getElementType();
+  int64_t m = op.getM(), n = op.getN();
+  bool alongRows = op.getFused() == "bgrad_a";
+  return success(succeeded(expect("bias", op.getBias(), element, n)) &&
+                 succeeded(expect("bias_grad", op.getBiasGrad(), element,
+                                  alongRows ? m : n)) &&
+                 succeeded(expect("aux", op.getAux(),
+                                  IntegerType::get(op.getContext(), 8,
+                                                   IntegerType::Unsigned),
+                                  m * plan::getAuxRowBytes(n))));
+}
+
+bool plan::MatMulOp::writesAux() { return getFused() == "relu_aux_bias"; }
+
 LogicalResult plan::MatMulOp::verify() {
-  for (int64_t extent :
-       {getBatch(), getM(), getN(), getK(), getTileM(), getTileN()})
+  for (int64_t extent : {getBatch(), getM(), getN(), getK()})
     if (extent < 1)
-      return emitOpError("expected extents and tiles of at least 1");
+      return emitOpError("expected extents of at least 1");
+  if (static_cast<int64_t>(getTileM()) < 0 ||
+      static_cast<int64_t>(getTileN()) < 0 ||
+      (getTileM() == 0) != (getTileN() == 0))
+    return emitOpError("expected two tile sizes of at least 1, or none");
+  if (failed(verifyCompute(*this, getCompute())) || failed(verifyFused(*this)))
+    return failure();
   return verifyContraction(*this, getC());
 }
 
@@ -237,6 +326,12 @@ LogicalResult plan::ConvOp::verify() {
     return emitOpError("expected both operands that it reads");
   if (getKind() == "weight_grad" && getEpilogue())
     return emitOpError("a weight gradient takes no epilogue");
+  if (getFilterLayout() &&
+      !llvm::is_contained({"OIHW", "OHWI"}, *getFilterLayout()))
+    return emitOpError("unknown filter layout \"")
+           << *getFilterLayout() << "\"";
+  if (failed(verifyCompute(*this, getCompute())))
+    return failure();
   return verifyContraction(*this, getWritten());
 }
 

@@ -122,7 +122,9 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a kernel over [0, extent) in slices of grain";
   let description = [{
-    A buffer among both `ins` and `outs` is updated in place.
+    A buffer among both `ins` and `outs` is updated in place. On a GPU one
+    block of `threads` threads does one slice, with `shared_bytes` of dynamic
+    shared memory; a launch without `threads` is for a CPU.
 
     ```mlir
     plan.launch @step_3_relu ins(%x : memref<32x10xf32>)
@@ -132,11 +134,13 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
   let arguments = (ins FlatSymbolRefAttr:$kernel,
                        Variadic<Plan_Buffer>:$inputs,
                        Variadic<Plan_Buffer>:$outputs,
-                       I64Attr:$extent, I64Attr:$grain);
+                       I64Attr:$extent, I64Attr:$grain,
+                       OptionalAttr<I64Attr>:$threads,
+                       OptionalAttr<I64Attr>:$shared_bytes);
   let assemblyFormat = [{
     $kernel (`ins` `(` $inputs^ `:` type($inputs) `)`)?
     `outs` `(` $outputs `:` type($outputs) `)`
-    `extent` $extent `grain` $grain attr-dict
+    `extent` $extent `grain` $grain (`threads` $threads^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -149,6 +153,20 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
     argument 0 is the tile. Leading dimensions and strides count elements; a
     stride of 0 repeats the matrix.
 
+    For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
+    says what is accumulated in: f32 where it is absent, tf32 (f32 operands
+    rounded first) or f64. `fused` is what the library does with the product
+    p before it writes `c`; runtime/ArtifactFormat.h says what each kind means:
+
+    | fused | c | reads | writes |
+    |---|---|---|---|
+    | bias | p + bias | bias: n | |
+    | relu_bias | max(p + bias, 0) | bias | |
+    | relu_aux_bias | max(p + bias, 0) | bias | aux: a bit where c > 0 |
+    | drelu | p where aux has a bit, else 0 | aux | |
+    | drelu_bgrad | the same | aux | bias_grad: n, the sum of c's rows |
+    | bgrad_a, bgrad_b | p | | bias_grad: op(a) or op(b) summed along k |
+
     ```mlir
     plan.matmul %x, %w epilogue @step_0_fc1 ins(%b : memref<10xf32>)
         outs(%y : memref<32x10xf32>)
@@ -159,33 +177,57 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
          tile_n = 10 : i64}
         : memref<32x64xbf16>, memref<10x64xbf16>
     ```
+
+    On a GPU:
+
+    ```mlir
+    plan.matmul %x, %w into %y : memref<32x10xf32> fused "relu_aux_bias"
+        bias(%b : memref<10xf32>) aux(%m : memref<32x16xui8>)
+        {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64,
+         trans_a = false, trans_b = true, lda = 64 : i64, ldb = 64 : i64,
+         ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+         stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+         tile_n = 0 : i64} : memref<32x64xbf16>, memref<10x64xbf16>
+    ```
   }];
   let arguments = (ins Plan_Buffer:$a, Plan_Buffer:$b, Optional<Plan_Buffer>:$c,
                        OptionalAttr<FlatSymbolRefAttr>:$epilogue,
                        Variadic<Plan_Buffer>:$epilogue_inputs,
                        Variadic<Plan_Buffer>:$epilogue_outputs,
+                       OptionalAttr<StrAttr>:$fused,
+                       Optional<Plan_Buffer>:$bias, Optional<Plan_Buffer>:$aux,
+                       Optional<Plan_Buffer>:$bias_grad,
                        I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,
                        BoolAttr:$trans_a, BoolAttr:$trans_b, I64Attr:$lda,
                        I64Attr:$ldb, I64Attr:$ldc, I64Attr:$stride_a,
                        I64Attr:$stride_b, I64Attr:$stride_c, F64Attr:$alpha,
-                       I64Attr:$tile_m, I64Attr:$tile_n);
+                       I64Attr:$tile_m, I64Attr:$tile_n,
+                       OptionalAttr<StrAttr>:$compute);
   let assemblyFormat = [{
     $a `,` $b (`into` $c^ `:` type($c))?
     (`epilogue` $epilogue^)?
     (`ins` `(` $epilogue_inputs^ `:` type($epilogue_inputs) `)`)?
     (`outs` `(` $epilogue_outputs^ `:` type($epilogue_outputs) `)`)?
+    (`fused` $fused^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`aux` `(` $aux^ `:` type($aux) `)`)?
+    (`bias_grad` `(` $bias_grad^ `:` type($bias_grad) `)`)?
     attr-dict `:` type($a) `,` type($b)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether aux, which is there, is written and not read.
+    bool writesAux();
+  }];
 }
 
 def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a convolution or one of its gradients, accumulated in fp32";
   let description = [{
-    x and y in NHWC, w in OIHW. `forward` writes y, `input_grad` x,
-    `weight_grad` w; the one that is written is absent where an epilogue
-    consumes it (never for `weight_grad`).
+    x and y in NHWC, w in OIHW, or OHWI where `filter_layout` says so.
+    `forward` writes y, `input_grad` x, `weight_grad` w; the one that is written
+    is absent where an epilogue consumes it (never for `weight_grad`).
+    `compute` is as in `plan.matmul`.
 
     ```mlir
     plan.conv "forward" x(%x : memref<32x8x8x1xf32>) w(%w : memref<16x1x3x3xf32>)
@@ -208,7 +250,9 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
                        DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations,
                        DenseI64ArrayAttr:$pads_begin,
-                       DenseI64ArrayAttr:$pads_end);
+                       DenseI64ArrayAttr:$pads_end,
+                       OptionalAttr<StrAttr>:$filter_layout,
+                       OptionalAttr<StrAttr>:$compute);
   let assemblyFormat = [{
     $kind (`x` `(` $x^ `:` type($x) `)`)? (`w` `(` $w^ `:` type($w) `)`)?
     (`y` `(` $y^ `:` type($y) `)`)?

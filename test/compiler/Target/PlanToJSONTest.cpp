@@ -25,7 +25,9 @@ protected:
   }
 
   /// The plan of the module in `source`, as the runtime reads it.
-  mpc::runtime::StatusOr<mpc::runtime::Plan> parse(llvm::StringRef source) {
+  mpc::runtime::StatusOr<mpc::runtime::Plan>
+  parse(llvm::StringRef source,
+        llvm::StringRef triple = "x86_64-unknown-linux-gnu") {
     module = parseSourceString<ModuleOp>(source, &context);
     if (!module)
       return mpc::runtime::Status(mpc::runtime::StatusCode::Internal,
@@ -41,7 +43,7 @@ protected:
          llvm::json::Object{{"name", "m"}, {"hash", "h"}, {"opset", 17}}},
         {"precision", "32-true"},
         {"recipe", llvm::json::Object()},
-        {"target", llvm::json::Object{{"triple", "x86_64-unknown-linux-gnu"},
+        {"target", llvm::json::Object{{"triple", triple},
                                       {"cpu", "x86-64"},
                                       {"features", llvm::json::Array()}}},
         {"state", std::move(members->state)},
@@ -128,6 +130,51 @@ TEST_F(PlanToJSONTest, ConvolutionsArrive) {
   const auto &conv = std::get<mpc::runtime::ConvStep>(step.op);
   EXPECT_EQ(conv.kind, mpc::runtime::ConvKind::Forward);
   EXPECT_EQ(conv.outChannels, 5);
+}
+
+TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 4096 : i64} {
+      %x = plan.input "x" role "data" : memref<4x6xbf16>
+      %w = plan.input "w" role "data" : memref<6x8xbf16>
+      %y = plan.arena at 0 : memref<4x8xf32>
+      %s = plan.arena at 256 : memref<8xf32>
+      %m = plan.arena at 512 : memref<4x16xui8>
+      plan.matmul %x, %w into %y : memref<4x8xf32> fused "drelu_bgrad"
+        aux(%m : memref<4x16xui8>) bias_grad(%s : memref<8xf32>)
+        {batch = 1 : i64, m = 4 : i64, n = 8 : i64, k = 6 : i64,
+        trans_a = false, trans_b = false, lda = 6 : i64, ldb = 8 : i64,
+        ldc = 8 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+        stride_c = 0 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+        tile_n = 0 : i64} : memref<4x6xbf16>, memref<6x8xbf16>
+      plan.launch @kernel ins(%y : memref<4x8xf32>) outs(%s : memref<8xf32>)
+        extent 8 grain 4 threads 128 {shared_bytes = 512 : i64}
+      %f = plan.arena at 1024 : memref<2x1x1x8xf32>
+      %v = plan.view %y : memref<4x8xf32> to memref<1x2x2x8xf32>
+      %z = plan.arena at 2048 : memref<1x2x2x2xf32>
+      plan.conv "forward" x(%v : memref<1x2x2x8xf32>) w(%f : memref<2x1x1x8xf32>)
+        y(%z : memref<1x2x2x2xf32>) {batch = 1 : i64, groups = 1 : i64,
+        in_channels = 8 : i64, out_channels = 2 : i64,
+        in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>,
+        kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
+        dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+        pads_end = array<i64: 0, 0>, filter_layout = "OHWI", compute = "tf32"}
+    }
+  )",
+                    "nvptx64-nvidia-cuda");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &steps = plan->findFunction("f")->steps;
+  const auto &matmul = std::get<mpc::runtime::MatMulStep>(steps[0].op);
+  ASSERT_TRUE(matmul.fused.has_value());
+  EXPECT_EQ(matmul.fused->kind, mpc::runtime::Fused::Kind::DReluBGrad);
+  EXPECT_EQ(matmul.fused->aux, 4u);
+  EXPECT_EQ(matmul.fused->biasGrad, 3u);
+  const auto &launch = std::get<mpc::runtime::LaunchStep>(steps[1].op);
+  EXPECT_EQ(launch.threads, 128);
+  EXPECT_EQ(launch.sharedBytes, 512);
+  const auto &conv = std::get<mpc::runtime::ConvStep>(steps[2].op);
+  EXPECT_EQ(conv.filterLayout, mpc::runtime::FilterLayout::OHWI);
+  EXPECT_EQ(conv.compute, mpc::runtime::Compute::TF32);
 }
 
 TEST_F(PlanToJSONTest, OffsetsMustBeAssigned) {

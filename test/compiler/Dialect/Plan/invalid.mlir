@@ -110,3 +110,94 @@ plan.program @f {
     %a = "plan.arena"() : () -> memref<4xf32>
   } : memref<i1>
 }
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
+  // expected-error @below {{shared memory belongs to threads of a GPU}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {shared_bytes = 64 : i64}
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
+  // expected-error @below {{expected between 1 and 1024 threads, found 2048}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 2048
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{unknown kind of fused product "gelu"}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused "gelu" {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
+      k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
+      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{buffers do not fit the fused kind "bias"}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused "bias" {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
+      k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
+      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  %m = plan.arena : memref<4x1xui8>
+  // expected-error @below {{expected aux to have 64 elements of 'ui8', found 'memref<4x1xui8>'}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused "drelu" aux(%m : memref<4x1xui8>) {batch = 1 : i64,
+      m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64,
+      ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
+      tile_m = 0 : i64, tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{unknown compute type "f8"}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64,
+      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64,
+      compute = "f8"} : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
+  // expected-error @below {{expected two tile sizes of at least 1, or none}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64,
+      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 4 : i64}
+      : memref<4x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.arena : memref<1x2x2x3xf32>
+  %w = plan.arena : memref<2x1x1x3xf32>
+  %y = plan.arena : memref<1x2x2x2xf32>
+  // expected-error @below {{unknown filter layout "HWIO"}}
+  plan.conv "forward" x(%x : memref<1x2x2x3xf32>) w(%w : memref<2x1x1x3xf32>) y(%y : memref<1x2x2x2xf32>)
+      {batch = 1 : i64, groups = 1 : i64, in_channels = 3 : i64, out_channels = 2 : i64,
+       in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>, kernel = array<i64: 1, 1>,
+       strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+       pads_end = array<i64: 0, 0>, filter_layout = "HWIO"}
+}
