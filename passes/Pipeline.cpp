@@ -92,6 +92,7 @@ static void addFusion(OpPassManager &pm) {
 static void addPlanning(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createOutlineKernelsPass());
+  pm.addPass(createDeduplicateKernelsPass());
   pm.addPass(createBuildProgramsPass());
   pm.addPass(createAssignOffsetsPass());
 }

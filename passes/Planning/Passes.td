@@ -47,6 +47,30 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
 }
 
+def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
+  let summary = "one kernel for all calls that do the same";
+  let description = [{
+    Of kernels with equal types, kinds and bodies, the first stays and is called
+    in place of the others; it keeps its name and location, and the steps keep
+    theirs. Locations and discardable attributes (phases, decision records) do
+    not count. Comes after `plan-outline-kernels`.
+
+    Before (test/passes/Planning/deduplicate-kernels.mlir):
+
+    ```mlir
+    %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+    %1 = call @step_1_relu2(%0) : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+
+    After, without `@step_1_relu2`:
+
+    ```mlir
+    %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+    %1 = call @step_0_relu1(%0) : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+  }];
+}
+
 def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
   let summary = "functions on tensors into programs on buffers";
   let description = [{

@@ -1,0 +1,71 @@
+// Keeps one of several kernels that do the same.
+//
+// Layers of one shape have the same kernels, forward, backward and in the
+// optimizer: most of the time that code generation takes is for copies.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "mlir/IR/OperationSupport.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_DEDUPLICATEKERNELSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+// Where an op comes from and why it has its types does not matter here.
+static constexpr auto kFlags = OperationEquivalence::IgnoreLocations |
+                               OperationEquivalence::IgnoreDiscardableAttrs;
+
+static llvm::hash_code hashKernel(func::FuncOp kernel) {
+  llvm::hash_code hash = llvm::hash_combine(kernel.getFunctionType(),
+                                            kernel->getAttr(kKernelAttr));
+  for (Operation &op : kernel.getBody().front())
+    hash = llvm::hash_combine(
+        hash, OperationEquivalence::computeHash(
+                  &op, OperationEquivalence::ignoreHashValue,
+                  OperationEquivalence::ignoreHashValue, kFlags));
+  return hash;
+}
+
+static bool doTheSame(func::FuncOp a, func::FuncOp b) {
+  return a.getFunctionType() == b.getFunctionType() &&
+         a->getAttr(kKernelAttr) == b->getAttr(kKernelAttr) &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                    kFlags);
+}
+
+namespace {
+struct DeduplicateKernelsPass
+    : mpc::impl::DeduplicateKernelsPassBase<DeduplicateKernelsPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void DeduplicateKernelsPass::runOnOperation() {
+  llvm::DenseMap<size_t, SmallVector<func::FuncOp, 1>> kept;
+  llvm::DenseMap<StringAttr, FlatSymbolRefAttr> replacement;
+  for (auto kernel :
+       llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+    if (!kernel->hasAttr(kKernelAttr) || kernel.isExternal())
+      continue;
+    auto &candidates = kept[hashKernel(kernel)];
+    auto same = llvm::find_if(candidates, [&](func::FuncOp candidate) {
+      return doTheSame(candidate, kernel);
+    });
+    if (same == candidates.end()) {
+      candidates.push_back(kernel);
+      continue;
+    }
+    replacement[kernel.getSymNameAttr()] = FlatSymbolRefAttr::get(*same);
+    kernel.erase();
+  }
+  getOperation().walk([&](func::CallOp call) {
+    auto found = replacement.find(call.getCalleeAttr().getAttr());
+    if (found != replacement.end())
+      call.setCalleeAttr(found->second);
+  });
+}
