@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/RegionAnalysis.h"
 
+#include "compiler/Analysis/KernelOrder.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -151,8 +152,6 @@ private:
   bool isAlonePointwise(Operation *op) const;
   SmallVector<Operation *> usersOf(unsigned region) const;
   SmallVector<Operation *> producersOf(unsigned region) const;
-  bool dependsOn(Operation *op, unsigned region) const;
-  bool isSeparatedFrom(unsigned inner, unsigned outer) const;
   bool feedsOneHot(unsigned producer, unsigned consumer) const;
   bool tryMerge(unsigned into, unsigned from);
 
@@ -167,10 +166,11 @@ private:
   void mergeSmall();
 
   DenseMap<Operation *, unsigned> position;
+  KernelOrder order;
 };
 } // namespace
 
-RegionFormer::RegionFormer(Block &block) {
+RegionFormer::RegionFormer(Block &block) : order(block) {
   for (Operation &op : block) {
     position[&op] = position.size();
     if (std::optional<KernelRegion> region = seed(&op)) {
@@ -212,37 +212,6 @@ SmallVector<Operation *> RegionFormer::producersOf(unsigned region) const {
   return producers;
 }
 
-// Whether `op`, with everything it shares a kernel with, needs a value of
-// `region`.
-bool RegionFormer::dependsOn(Operation *op, unsigned region) const {
-  SmallVector<Operation *> worklist = {op};
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  auto push = [&](Operation *next) {
-    if (seen.insert(next).second)
-      worklist.push_back(next);
-  };
-  while (!worklist.empty()) {
-    Operation *current = worklist.pop_back_val();
-    unsigned currentRegion = find(current);
-    if (currentRegion == region)
-      return true;
-    if (currentRegion != kNone)
-      for (Operation *member : regions[currentRegion].ops)
-        push(member);
-    for (Value operand : current->getOperands())
-      if (Operation *producer = operand.getDefiningOp())
-        push(producer);
-  }
-  return false;
-}
-
-// No path leads from `outer` through other kernels to `inner`.
-bool RegionFormer::isSeparatedFrom(unsigned inner, unsigned outer) const {
-  return llvm::none_of(producersOf(inner), [&](Operation *producer) {
-    return find(producer) != outer && dependsOn(producer, outer);
-  });
-}
-
 // one_hot reads its labels at fewer axes than the kernel iterates over, so they
 // must come from memory.
 bool RegionFormer::feedsOneHot(unsigned producer, unsigned consumer) const {
@@ -254,10 +223,10 @@ bool RegionFormer::feedsOneHot(unsigned producer, unsigned consumer) const {
 
 // Joins two kernels unless that closes a cycle; `into` keeps hero and kind.
 bool RegionFormer::tryMerge(unsigned into, unsigned from) {
-  if (into == from || feedsOneHot(into, from) || feedsOneHot(from, into) ||
-      !isSeparatedFrom(into, from) || !isSeparatedFrom(from, into))
-    return false;
   KernelRegion &target = regions[into], &source = regions[from];
+  if (into == from || feedsOneHot(into, from) || feedsOneHot(from, into) ||
+      !order.tryJoin(order.getGroup(target.hero), order.getGroup(source.hero)))
+    return false;
   for (Operation *op : source.ops)
     regionOf[op] = into;
   llvm::append_range(target.ops, source.ops);

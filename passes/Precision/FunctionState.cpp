@@ -31,13 +31,14 @@ Operation *amp::getReturn(FunctionOpInterface function) {
 
 BlockArgument amp::readState(FunctionOpInterface function,
                              VariableOp variable) {
-  for (BlockArgument argument : function.getArguments())
-    if (getVariable(argument) == variable)
-      return argument;
-  OpBuilder builder(function.getContext());
-  auto attributes = builder.getDictionaryAttr(builder.getNamedAttr(
-      kStateAttr, FlatSymbolRefAttr::get(variable.getSymNameAttr())));
+  auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
   unsigned index = function.getNumArguments();
+  for (unsigned i = 0; i < index; ++i)
+    if (function.getArgAttr(i, kStateAttr) == name)
+      return function.getArgument(i);
+  OpBuilder builder(function.getContext());
+  auto attributes =
+      builder.getDictionaryAttr(builder.getNamedAttr(kStateAttr, name));
   // Types were checked when the variable was declared.
   (void)function.insertArgument(index, variable.getType(), attributes,
                                 variable.getLoc());
