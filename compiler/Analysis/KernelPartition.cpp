@@ -134,6 +134,35 @@ ContractionSpace mpc::getContractionSpace(Operation *contraction) {
       .DefaultUnreachable("not a contraction");
 }
 
+SmallVector<MovedAxis> mpc::mergeAxes(ArrayRef<MovedAxis> axes) {
+  SmallVector<MovedAxis> merged;
+  for (MovedAxis axis : axes) {
+    if (axis.size == 1)
+      continue;
+    if (!merged.empty() && merged.back().stride == axis.stride * axis.size)
+      merged.back() = {merged.back().size * axis.size, axis.stride};
+    else
+      merged.push_back(axis);
+  }
+  return merged;
+}
+
+TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
+  ArrayRef<int64_t> input = shapeOf(transpose.getInput());
+  SmallVector<int64_t> strides(input.size(), 1);
+  for (size_t axis = input.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * input[axis];
+  SmallVector<MovedAxis> axes;
+  for (auto [size, source] :
+       llvm::zip_equal(shapeOf(transpose.getOutput()), transpose.getPerm()))
+    axes.push_back({size, strides[source]});
+  TransposeSpace space;
+  if (!axes.empty())
+    space.columns = axes.pop_back_val();
+  space.rows = mergeAxes(axes);
+  return space;
+}
+
 //===----------------------------------------------------------------------===//
 // Partition
 //===----------------------------------------------------------------------===//
@@ -188,15 +217,25 @@ static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel) {
   return shapes;
 }
 
-static KernelPartition partitionPointwise(func::FuncOp kernel) {
-  ArrayRef<int64_t> space =
-      cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+// The first axis from which on every operand is dense or one value; 0 where
+// nothing is broadcast but scalars.
+static size_t findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
   SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel);
   size_t axis = space.size();
   while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
            return isUniformFrom(shape, space, axis - 1);
          }))
     --axis;
+  return axis;
+}
+
+static ArrayRef<int64_t> resultShape(func::FuncOp kernel) {
+  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+}
+
+static KernelPartition partitionPointwise(func::FuncOp kernel) {
+  ArrayRef<int64_t> space = resultShape(kernel);
+  size_t axis = findUniformAxis(kernel, space);
   // Nothing is broadcast but scalars: one index is one element.
   if (axis == 0)
     return partition(product(space), 1, kColumnBlock);
@@ -228,13 +267,15 @@ static KernelPartition partitionColumns(const ReductionSpace &space) {
                    kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
+static ContractionSpace contractionSpaceOf(func::FuncOp kernel) {
+  return getContractionSpace(findOp(kernel, [](Operation *op) {
+    auto candidate = dyn_cast<RegionOpInterface>(op);
+    return candidate && candidate.getRegionRole() == RegionRole::Contraction;
+  }));
+}
+
 static KernelPartition partitionContraction(func::FuncOp kernel) {
-  ContractionSpace space =
-      getContractionSpace(findOp(kernel, [](Operation *op) {
-        auto candidate = dyn_cast<RegionOpInterface>(op);
-        return candidate &&
-               candidate.getRegionRole() == RegionRole::Contraction;
-      }));
+  ContractionSpace space = contractionSpaceOf(kernel);
   KernelPartition result =
       partition(space.rows, space.columns * space.depth, 1, kSliceProducts);
   result.inner = space.columns;
@@ -242,8 +283,7 @@ static KernelPartition partitionContraction(func::FuncOp kernel) {
 }
 
 static KernelPartition partitionRows(func::FuncOp kernel) {
-  ArrayRef<int64_t> space =
-      cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+  ArrayRef<int64_t> space = resultShape(kernel);
   if (space.empty())
     return {1, 1, 1};
   return partition(product(space.drop_back()), space.back());
@@ -268,4 +308,172 @@ KernelPartition mpc::getKernelPartition(func::FuncOp kernel) {
     break;
   }
   llvm_unreachable("an epilogue is called per tile");
+}
+
+//===----------------------------------------------------------------------===//
+// Partition on a GPU
+//===----------------------------------------------------------------------===//
+
+/// Threads of a block unless there is a reason for another number: eight warps,
+/// of which several blocks fit a multiprocessor.
+static constexpr int64_t kBlockThreads = 256;
+/// Threads of a block that reduces one long row: still enough registers.
+static constexpr int64_t kWideBlockThreads = 512;
+static constexpr int64_t kWarp = 32;
+/// More blocks than this are no better balanced; each does more instead.
+static constexpr int64_t kEnoughBlocks = 4096;
+/// With fewer rows than this, a block shares a row rather than a warp.
+static constexpr int64_t kManyRows = 1024;
+
+static int64_t divideCeil(int64_t x, int64_t y) {
+  return llvm::divideCeilSigned(x, y);
+}
+
+/// Elements of a vector such that the narrowest floats fill 16 bytes and runs
+/// of `run` elements divide in whole vectors.
+static int64_t vectorOf(func::FuncOp kernel, int64_t run,
+                        const TargetInfo &target) {
+  unsigned bits = 64;
+  auto visit = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (isa<FloatType>(tensor.getElementType()) && tensor.getNumElements() > 1)
+      bits = std::min(bits, tensor.getElementTypeBitWidth());
+  };
+  llvm::for_each(kernel.getArgumentTypes(), visit);
+  llvm::for_each(kernel.getResultTypes(), visit);
+  int64_t vector = target.getVectorBits() / bits;
+  while (vector > 1 && run % vector != 0)
+    vector /= 2;
+  return vector;
+}
+
+/// `rows` rows of `columns` elements, each for as many threads as it has
+/// vectors, up to the whole block.
+static KernelPartition shareRows(int64_t rows, int64_t columns,
+                                 int64_t vector) {
+  int64_t lanes = std::min<int64_t>(
+      llvm::PowerOf2Ceil(std::max<int64_t>(1, columns / vector)),
+      kBlockThreads);
+  int64_t teams = kBlockThreads / lanes;
+  int64_t rounds = divideCeil(divideCeil(rows, teams), kEnoughBlocks);
+  return {rows, teams * rounds, columns, kBlockThreads, lanes, vector};
+}
+
+static KernelPartition sharePointwise(func::FuncOp kernel,
+                                      const TargetInfo &target) {
+  ArrayRef<int64_t> space = resultShape(kernel);
+  int64_t elements = product(space);
+  size_t uniform = findUniformAxis(kernel, space);
+  if (uniform == 0) {
+    // One index is one element. A remainder is done element by element.
+    int64_t vector = vectorOf(kernel, 0, target);
+    int64_t block = kBlockThreads * vector;
+    int64_t rounds = divideCeil(divideCeil(elements, block), kEnoughBlocks);
+    return {elements, block * rounds, 1, kBlockThreads, kBlockThreads, vector};
+  }
+  // As few trailing axes as keep a block busy, so that there are many rows.
+  size_t axis = space.size() - 1;
+  while (axis > uniform &&
+         product(space.drop_front(axis)) < kBlockThreads * kWarp)
+    --axis;
+  int64_t inner = product(space.drop_front(axis));
+  return shareRows(
+      elements / inner, inner,
+      vectorOf(kernel, space.back() == 1 ? inner : space.back(), target));
+}
+
+static KernelPartition shareRowReduction(func::FuncOp kernel,
+                                         const TargetInfo &target) {
+  ReductionSpace space = reductionSpaceOf(kernel);
+  int64_t vector = vectorOf(kernel, space.reduced, target);
+  int64_t vectors = divideCeil(space.reduced, vector);
+  // A team is a part of a warp, or a block, which takes shared memory.
+  bool byBlock =
+      vectors > 8 * kWarp || (vectors >= 2 * kWarp && space.outer < kManyRows);
+  if (byBlock) {
+    int64_t threads = vectors > 4 * kWideBlockThreads ? kWideBlockThreads
+                      : vectors >= kBlockThreads      ? kBlockThreads
+                                                      : 2 * kWarp;
+    return {space.outer,   divideCeil(space.outer, kEnoughBlocks),
+            space.reduced, threads,
+            threads,       vector};
+  }
+  KernelPartition result = shareRows(space.outer, space.reduced, vector);
+  result.lanes = std::min(result.lanes, kWarp);
+  int64_t teams = result.threads / result.lanes;
+  result.grain =
+      teams * divideCeil(divideCeil(space.outer, teams), kEnoughBlocks);
+  return result;
+}
+
+// One index is a block of columns, as wide as a warp reads at once; the teams
+// share what is reduced.
+static KernelPartition shareColumns(func::FuncOp kernel,
+                                    const TargetInfo &target) {
+  ReductionSpace space = reductionSpaceOf(kernel);
+  int64_t vector = vectorOf(kernel, space.inner, target);
+  int64_t vectors = space.inner / vector;
+  // Half a warp reads whole cache lines already.
+  int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);
+  int64_t threads = kBlockThreads;
+  while (threads > kWarp && threads / lanes > space.reduced)
+    threads /= 2;
+  return {space.outer * divideCeil(vectors, lanes),
+          1,
+          space.inner,
+          threads,
+          std::min(lanes, threads),
+          vector};
+}
+
+static KernelPartition shareMovement(func::FuncOp kernel,
+                                     const TargetInfo &target) {
+  ArrayRef<int64_t> shape = resultShape(kernel);
+  if (shape.empty())
+    return {1, 1, 1, kWarp, kWarp, 1};
+  if (auto transpose =
+          dyn_cast<TransposeOp>(kernel.getBody().front().front())) {
+    TransposeSpace space = getTransposeSpace(transpose);
+    if (space.turnsMatrices()) {
+      int64_t rows = space.rows.back().size;
+      int64_t matrices = product(shape) / (rows * space.columns.size);
+      int64_t tiles = divideCeil(rows, kTransposeTile) *
+                      divideCeil(space.columns.size, kTransposeTile);
+      return {matrices * tiles, 1, space.columns.size, kBlockThreads, kWarp, 1};
+    }
+  }
+  return shareRows(product(shape.drop_back()), shape.back(),
+                   vectorOf(kernel, shape.back(), target));
+}
+
+static KernelPartition getGPUPartition(func::FuncOp kernel,
+                                       const TargetInfo &target) {
+  switch (*getKernelKind(kernel)) {
+  case KernelKind::Pointwise:
+    return sharePointwise(kernel, target);
+  case KernelKind::RowReduce:
+    return shareRowReduction(kernel, target);
+  case KernelKind::ColumnReduce:
+    return shareColumns(kernel, target);
+  case KernelKind::Contraction: {
+    ContractionSpace space = contractionSpaceOf(kernel);
+    return shareRows(space.rows, space.columns, 1);
+  }
+  case KernelKind::Window: {
+    ArrayRef<int64_t> shape = resultShape(kernel);
+    return shareRows(product(shape.drop_back()), shape.back(),
+                     vectorOf(kernel, shape.back(), target));
+  }
+  case KernelKind::Movement:
+    return shareMovement(kernel, target);
+  case KernelKind::Epilogue:
+    break;
+  }
+  llvm_unreachable("there are no epilogues on a GPU");
+}
+
+KernelPartition mpc::getKernelPartition(func::FuncOp kernel,
+                                        const TargetInfo &target) {
+  return target.isGPU() ? getGPUPartition(kernel, target)
+                        : getKernelPartition(kernel);
 }

@@ -2,7 +2,14 @@
 //
 // Planning writes extent and grain into a launch step, Codegen writes the loops
 // of [begin, end): both ask here, so they agree. Nothing depends on the number
-// of threads, so the same slice does the same work on any machine.
+// of threads or of multiprocessors, so the same slice does the same work on any
+// machine.
+//
+// On a GPU a slice is a block of threads. Its threads divide in teams of
+// `lanes` adjacent ones: a team takes a row, its threads share the columns. The
+// parallel axis is the same except in column reductions, where an index is a
+// block of columns and the teams share what is reduced, and in transposes,
+// where it is a square tile of the result.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //
@@ -26,6 +33,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ANALYSIS_KERNELPARTITION_H
 #define MPC_COMPILER_ANALYSIS_KERNELPARTITION_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -59,10 +69,17 @@ struct KernelPartition {
   /// How many adjacent elements one index stands for. In a pointwise kernel
   /// every operand is, over them, either dense or one value.
   int64_t inner = 1;
+  /// On a GPU: threads of a block, how many of them share a row, and elements
+  /// of the vectors each loads and stores.
+  int64_t threads = 1, lanes = 1, vector = 1;
 };
 
-/// The partition of `kernel`, which is of any kind but epilogue.
+/// The partition of `kernel`, which is of any kind but epilogue, on a CPU.
 KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
+
+/// The partition of `kernel` on `target`.
+KernelPartition getKernelPartition(mlir::func::FuncOp kernel,
+                                   const TargetInfo &target);
 
 /// A reduction over adjacent axes seen as (outer, reduced, inner): the result
 /// has outer * inner elements.
@@ -77,6 +94,33 @@ std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
 
 /// The axes an op of role Reduction reduces, or nothing for any other op.
 std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
+
+/// An axis of a transpose's result: its size and the distance between
+/// neighbours along it in the input.
+struct MovedAxis {
+  int64_t size = 1, stride = 1;
+};
+
+/// The rows and the columns of a transpose's result, its last axis. Adjacent
+/// axes of the rows that lie alike in the input are one.
+struct TransposeSpace {
+  llvm::SmallVector<MovedAxis> rows;
+  MovedAxis columns;
+
+  /// Whether it turns columns into rows: reading along the last of the rows and
+  /// writing along the columns are both contiguous.
+  bool turnsMatrices() const {
+    return columns.size > 1 && columns.stride > 1 && !rows.empty() &&
+           rows.back().stride == 1;
+  }
+};
+TransposeSpace getTransposeSpace(TransposeOp transpose);
+
+/// The same merging for the rows of any strided copy.
+llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
+
+/// Side of the tiles by which a GPU transposes.
+inline constexpr int64_t kTransposeTile = 32;
 
 /// A contraction's result as a matrix and the number of products in each of its
 /// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
