@@ -34,7 +34,7 @@ struct MatrixOperand {
   void widen(size_t &sharedBytes) {
     widened = true;
     sharedOffset = sharedBytes;
-    sharedBytes += alignScratch(matrices * rows * columns * sizeof(float));
+    sharedBytes += alignScratch(elements() * sizeof(float));
   }
 
   DType type() const { return widened ? DType::F32 : source.type; }
@@ -60,6 +60,12 @@ struct MatrixOperand {
     return {{opRows, opColumns}, dnnlType(type()), strides};
   }
 
+  int64_t elements() const { return matrices * rows * columns; }
+  int64_t widenedElements() const { return widened ? elements() : 0; }
+  bool isDense() const {
+    return ld == columns && (matrices == 1 || stride == rows * columns);
+  }
+
   // Widening goes by blocks of whole rows of all matrices.
   int64_t rowsPerBlock() const {
     return std::max<int64_t>(1, kWidenBlock / columns);
@@ -72,6 +78,9 @@ struct MatrixOperand {
     int64_t begin = slice * rowsPerBlock();
     int64_t end = std::min(begin + rowsPerBlock(), matrices * rows);
     auto *result = reinterpret_cast<float *>(shared + sharedOffset);
+    if (isDense())
+      return runtime::widen(source.type, source.at(begin * columns),
+                            result + begin * columns, (end - begin) * columns);
     for (int64_t row = begin; row < end; ++row)
       runtime::widen(source.type,
                      source.at(row / rows * stride + row % rows * ld),
@@ -94,6 +103,8 @@ public:
 
 private:
   void makePrimitive(int64_t rows, int64_t columns, const OneDNNConfig &config);
+  int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
+  void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
   void finishTile(float *accumulators, int64_t index, int64_t row, int64_t rows,
                   int64_t column, int64_t columns) const;
@@ -108,7 +119,8 @@ private:
   const Operand c;
   const EpilogueCall epilogue;
   MatrixOperand a, b;
-  bool direct = false; ///< the primitive writes c itself
+  bool direct = false;       ///< the primitive writes c itself
+  bool widensAtOnce = false; ///< both operands in one slice
   int64_t tilesM = 0, tilesN = 0;
   WorkerPrimitive primitives[2][2]; ///< [last rows are fewer][last columns]
 };
@@ -140,8 +152,10 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   for (MatrixOperand *operand : {&a, &b})
     if (!narrow && operand->source.type != DType::F32)
       operand->widen(sharedSize);
-  if (int64_t slices = a.widenSlices() + b.widenSlices())
-    phaseSlices.push_back(slices);
+  // Small operands are not worth meeting another thread for.
+  widensAtOnce = a.widenedElements() + b.widenedElements() <= kWidenBlock;
+  if (int64_t slices = widenSlices())
+    phaseSlices.push_back(widensAtOnce ? 1 : slices);
 
   // A tile of a wide result is written through scratch: the library stores it
   // many times over, and rows far apart would share few lines of the cache.
@@ -166,12 +180,18 @@ Status OneDNNMatMul::runSlice(size_t phase, int64_t slice,
                               const SliceContext &context) {
   if (phase + 1 == phaseSlices.size())
     return runTile(slice, context);
+  int64_t end = widensAtOnce ? widenSlices() : slice + 1;
+  for (; slice < end; ++slice)
+    runWiden(slice, context.shared);
+  return Status();
+}
+
+void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
   int64_t slicesOfA = a.widenSlices();
   if (slice < slicesOfA)
-    a.runWiden(slice, context.shared);
+    a.runWiden(slice, shared);
   else
-    b.runWiden(slice - slicesOfA, context.shared);
-  return Status();
+    b.runWiden(slice - slicesOfA, shared);
 }
 
 /// Tiles of one column of tiles follow each other: they share b's panel.

@@ -138,6 +138,15 @@ TEST(MatMul, Batches) {
     }
 }
 
+TEST(MatMul, WidensLargeOperandsInSeveralSlices) {
+  for (int64_t padding : {0, 3}) {
+    Case c{300, 20, 250, 128, 32, DType::F16, DType::BF16};
+    c.batch = 2;
+    c.padding = padding;
+    expectCorrect(c);
+  }
+}
+
 TEST(MatMul, AlphaScalesTheResult) {
   for (DType type : {DType::F32, DType::BF16}) {
     Case c{20, 24, 16, 16, 16, type, type, type};
