@@ -46,7 +46,14 @@ struct Artifact::Impl {
   int descriptor = -1;
   void *file = nullptr;
   size_t fileBytes = 0;
-  std::string_view planText;
+  std::string_view textOf(const ELFSection *section) const {
+    if (!section)
+      return {};
+    const std::byte *start = bytes() + section->offset;
+    return {reinterpret_cast<const char *>(start), section->bytes};
+  }
+
+  std::string_view planText, ptx, cubin;
   const std::byte *data = nullptr;
   size_t dataBytes = 0;
   Plan plan;
@@ -101,12 +108,15 @@ Status Artifact::Impl::readSections() {
     return invalid(sections.status().message());
 
   const ELFSection *planSection = nullptr, *dataSection = nullptr,
-                   *digestSection = nullptr;
+                   *digestSection = nullptr, *ptxSection = nullptr,
+                   *cubinSection = nullptr;
   for (const ELFSection &section : *sections) {
     const ELFSection **slot =
         section.name == format::kPlanSection     ? &planSection
         : section.name == format::kDataSection   ? &dataSection
         : section.name == format::kDigestSection ? &digestSection
+        : section.name == format::kPTXSection    ? &ptxSection
+        : section.name == format::kCubinSection  ? &cubinSection
                                                  : nullptr;
     if (!slot)
       continue;
@@ -121,9 +131,11 @@ Status Artifact::Impl::readSections() {
   if (Status status = checkDigest(*digestSection); !status.ok())
     return status;
 
-  planText = std::string_view(
-      reinterpret_cast<const char *>(bytes() + planSection->offset),
-      planSection->bytes);
+  planText = textOf(planSection);
+  cubin = textOf(cubinSection);
+  ptx = textOf(ptxSection);
+  if (!ptx.empty() && ptx.back() != '\0')
+    return invalid("its PTX section does not end with a zero byte");
   if (dataSection) {
     if (dataSection->offset % format::kDataAlignment != 0)
       return invalid("its data section is not aligned");
@@ -199,6 +211,8 @@ const Plan &Artifact::plan() const { return impl->plan; }
 std::string_view Artifact::planText() const { return impl->planText; }
 const std::byte *Artifact::data() const { return impl->data; }
 size_t Artifact::dataBytes() const { return impl->dataBytes; }
+std::string_view Artifact::ptx() const { return impl->ptx; }
+std::string_view Artifact::cubin() const { return impl->cubin; }
 size_t Artifact::fileBytes() const { return impl->fileBytes; }
 
 StatusOr<void *> Artifact::kernel(const std::string &symbol) const {

@@ -40,6 +40,10 @@ public:
   /// The data section; aligned to format::kDataAlignment.
   const std::byte *data() const;
   size_t dataBytes() const;
+  /// A GPU's kernels: PTX with its final zero byte, and the same assembled for
+  /// the target. Empty where the file has none.
+  std::string_view ptx() const;
+  std::string_view cubin() const;
   /// Size of the whole file.
   size_t fileBytes() const;
 

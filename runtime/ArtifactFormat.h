@@ -10,6 +10,12 @@
 //   .mpc.digest  XXH3-64 (8 bytes, little-endian) over the whole file with
 //                these eight bytes taken as zero
 //
+// An artifact for a GPU has no text. Its kernels are in two more sections, of
+// which the second is optional:
+//
+//   .mpc.ptx     PTX, one module for all functions, ended by a zero byte
+//   .mpc.cubin   the same assembled for exactly the target's "cpu"
+//
 // The runtime reads and checks these from the mapped file, without executing
 // anything, and calls dlopen only on a file that passed.
 //
@@ -98,6 +104,8 @@ inline constexpr int64_t kVersion = 1;
 inline constexpr char kPlanSection[] = ".mpc.plan";
 inline constexpr char kDataSection[] = ".mpc.data";
 inline constexpr char kDigestSection[] = ".mpc.digest";
+inline constexpr char kPTXSection[] = ".mpc.ptx";
+inline constexpr char kCubinSection[] = ".mpc.cubin";
 inline constexpr size_t kDataAlignment = 64;
 
 } // namespace mpc::format

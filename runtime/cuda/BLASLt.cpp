@@ -1,0 +1,352 @@
+// Describes matrix products to cuBLASLt and runs them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/BLASLt.h"
+#include "runtime/cuda/SharedLibrary.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::cuda {
+namespace {
+
+/// What NVIDIA recommends for Hopper; enough for older GPUs.
+constexpr size_t kWorkspaceBytes = size_t(32) << 20;
+/// What the library assumes of a pointer unless told otherwise.
+constexpr uint32_t kFullAlignment = 256;
+/// Algorithms to look at; the first that fits is the fastest.
+constexpr int kCandidates = 8;
+
+/// A matrix as the library sees it.
+struct Matrix {
+  uint64_t rows, columns;
+  int64_t ld, stride;
+};
+
+/// One prepared product. Descriptors live as long as the step.
+class BLASMatMulStep : public PreparedStep {
+public:
+  BLASMatMulStep(BLASLt &library, const MatMulStep &step,
+                 const MatMulAddresses &operands)
+      : library(library), step(step), operands(operands) {}
+  ~BLASMatMulStep() override;
+
+  Status prepare();
+  Status enqueue(Stream stream) override;
+
+private:
+  Status describeOperands();
+  Status describeProduct();
+  Status describeEpilogue(const Fused &fused);
+  Status chooseAlgorithm();
+  Status createLayout(BLASLayout &layout, DType type, const Matrix &matrix);
+  template <typename Value>
+  Status set(BLASMatMulAttribute attribute, const Value &value);
+  template <typename Value>
+  Status set(BLASPreference preference, BLASPreferenceAttribute attribute,
+             const Value &value);
+  Status setPreferences(BLASPreference preference);
+
+  BLASLt &library;
+  MatMulStep step;
+  MatMulAddresses operands;
+  BLASMatMul product = nullptr;
+  BLASLayout aLayout = nullptr, bLayout = nullptr, cLayout = nullptr;
+  BLASAlgorithm algorithm = {};
+  size_t workspaceBytes = 0;
+  // The factors in the type the library computes in.
+  float alpha32 = 1, beta32 = 0;
+  double alpha64 = 1, beta64 = 0;
+};
+
+} // namespace
+
+static BLASType toBLAS(DType type) {
+  switch (type) {
+  case DType::F16:
+    return BLASType::F16;
+  case DType::BF16:
+    return BLASType::BF16;
+  case DType::F64:
+    return BLASType::F64;
+  default: // the plan's verifier admits no other
+    return BLASType::F32;
+  }
+}
+
+static BLASCompute toBLAS(Compute compute) {
+  switch (compute) {
+  case Compute::F32:
+    return BLASCompute::F32;
+  case Compute::TF32:
+    return BLASCompute::FastTF32;
+  case Compute::F64:
+    return BLASCompute::F64;
+  }
+  return BLASCompute::F32;
+}
+
+/// The library's name of what is fused. Its A is the step's b.
+static BLASEpilogue toBLAS(Fused::Kind kind) {
+  switch (kind) {
+  case Fused::Kind::Bias:
+    return BLASEpilogue::Bias;
+  case Fused::Kind::ReluBias:
+    return BLASEpilogue::ReluBias;
+  case Fused::Kind::ReluAuxBias:
+    return BLASEpilogue::ReluAuxBias;
+  case Fused::Kind::DRelu:
+    return BLASEpilogue::DRelu;
+  case Fused::Kind::DReluBGrad:
+    return BLASEpilogue::DReluBGrad;
+  case Fused::Kind::BGradA:
+    return BLASEpilogue::BGradB;
+  case Fused::Kind::BGradB:
+    return BLASEpilogue::BGradA;
+  }
+  return BLASEpilogue::Default;
+}
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+StatusOr<std::unique_ptr<BLASLt>> BLASLt::open(Workspace &workspace) {
+  StatusOr<SharedLibrary> library = SharedLibrary::open(
+      {"libcublasLt.so.13", "libcublasLt.so.12"}, "cuBLASLt of CUDA 12 or 13");
+  if (!library.ok())
+    return library.status();
+  std::unique_ptr<BLASLt> blas(new BLASLt(workspace));
+#define MPC_CUDA_FIND(result, member, symbol, ...)                             \
+  if (Status status = library->find(#symbol, blas->call.member); !status.ok()) \
+    return status;
+  MPC_CUDA_BLASLT_FUNCTIONS(MPC_CUDA_FIND)
+#undef MPC_CUDA_FIND
+  Status status =
+      blas->check(blas->call.create(&blas->handle), "create a handle");
+  if (!status.ok())
+    return status;
+  if (status = workspace.reserve(kWorkspaceBytes); !status.ok())
+    return status;
+  return blas;
+}
+
+BLASLt::~BLASLt() {
+  if (handle)
+    (void)call.destroy(handle);
+}
+
+Status BLASLt::check(BLASStatus status, const char *what) const {
+  if (status == BLASStatus::Success)
+    return Status();
+  const char *text = call.getStatusString(status);
+  return Status(StatusCode::Device,
+                "cuBLASLt " + std::to_string(call.getVersion()) + " cannot " +
+                    what + ": " + (text ? text : "unknown status") + " (" +
+                    std::to_string(static_cast<int>(status)) + ")");
+}
+
+StatusOr<std::unique_ptr<PreparedStep>>
+BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
+  auto prepared = std::make_unique<BLASMatMulStep>(*this, step, operands);
+  if (Status status = prepared->prepare(); !status.ok())
+    return status;
+  return std::unique_ptr<PreparedStep>(std::move(prepared));
+}
+
+//===----------------------------------------------------------------------===//
+// Description of a product
+//===----------------------------------------------------------------------===//
+
+BLASMatMulStep::~BLASMatMulStep() {
+  for (BLASLayout layout : {aLayout, bLayout, cLayout})
+    if (layout)
+      (void)library.call.layoutDestroy(layout);
+  if (product)
+    (void)library.call.matMulDestroy(product);
+}
+
+template <typename Value>
+Status BLASMatMulStep::set(BLASMatMulAttribute attribute, const Value &value) {
+  return library.check(library.call.matMulSetAttribute(product, attribute,
+                                                       &value, sizeof(value)),
+                       "describe a matrix product");
+}
+
+template <typename Value>
+Status BLASMatMulStep::set(BLASPreference preference,
+                           BLASPreferenceAttribute attribute,
+                           const Value &value) {
+  return library.check(library.call.preferenceSetAttribute(
+                           preference, attribute, &value, sizeof(value)),
+                       "describe what an algorithm may do");
+}
+
+Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
+                                    const Matrix &matrix) {
+  Status status = library.check(
+      library.call.layoutCreate(&layout, toBLAS(type), matrix.rows,
+                                matrix.columns, matrix.ld),
+      "describe a matrix");
+  if (!status.ok() || step.batch == 1)
+    return status;
+  auto count = static_cast<int32_t>(step.batch);
+  status = library.check(
+      library.call.layoutSetAttribute(layout, BLASLayoutAttribute::BatchCount,
+                                      &count, sizeof(count)),
+      "describe a batch");
+  if (!status.ok())
+    return status;
+  return library.check(library.call.layoutSetAttribute(
+                           layout, BLASLayoutAttribute::StridedBatchOffset,
+                           &matrix.stride, sizeof(matrix.stride)),
+                       "describe a batch");
+}
+
+/// Rows in memory are the library's columns.
+Status BLASMatMulStep::describeOperands() {
+  auto transposed = [](int64_t rows, int64_t columns, int64_t ld,
+                       int64_t stride) {
+    return Matrix{static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
+                  ld, stride};
+  };
+  Matrix a = transposed(step.transA ? step.k : step.m,
+                        step.transA ? step.m : step.k, step.lda, step.strideA);
+  Matrix b = transposed(step.transB ? step.n : step.k,
+                        step.transB ? step.k : step.n, step.ldb, step.strideB);
+  Matrix c = transposed(step.m, step.n, step.ldc, step.strideC);
+  Status status = createLayout(aLayout, operands.a.type, a);
+  if (status.ok())
+    status = createLayout(bLayout, operands.b.type, b);
+  if (status.ok())
+    status = createLayout(cLayout, operands.c.type, c);
+  return status;
+}
+
+Status BLASMatMulStep::describeProduct() {
+  alpha64 = step.alpha;
+  alpha32 = static_cast<float>(step.alpha);
+  BLASType scale = step.compute == Compute::F64 ? BLASType::F64 : BLASType::F32;
+  Status status = library.check(
+      library.call.matMulCreate(&product, toBLAS(step.compute), scale),
+      "describe a matrix product");
+  auto operation = [](bool transposed) {
+    return transposed ? BLASOperation::Transpose : BLASOperation::None;
+  };
+  if (status.ok())
+    status = set(BLASMatMulAttribute::TransA, operation(step.transB));
+  if (status.ok())
+    status = set(BLASMatMulAttribute::TransB, operation(step.transA));
+  if (status.ok() && step.fused)
+    status = describeEpilogue(*step.fused);
+  return status;
+}
+
+Status BLASMatMulStep::describeEpilogue(const Fused &fused) {
+  Status status = set(BLASMatMulAttribute::Epilogue, toBLAS(fused.kind));
+  // One attribute is what is added and what is summed up; no kind has both.
+  const DeviceOperand &vector = fused.bias ? operands.bias : operands.biasGrad;
+  if (status.ok() && (fused.bias || fused.biasGrad))
+    status = set(BLASMatMulAttribute::BiasPointer, vector.data);
+  if (status.ok() && (fused.bias || fused.biasGrad))
+    status = set(BLASMatMulAttribute::BiasDataType, toBLAS(vector.type));
+  if (status.ok() && fused.aux)
+    status = set(BLASMatMulAttribute::EpilogueAuxPointer, operands.aux.data);
+  if (status.ok() && fused.aux)
+    status = set(BLASMatMulAttribute::EpilogueAuxLd, Fused::auxRowBits(step.n));
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice of an algorithm
+//===----------------------------------------------------------------------===//
+
+Status BLASMatMulStep::setPreferences(BLASPreference preference) {
+  using Attribute = BLASPreferenceAttribute;
+  Status status =
+      set(preference, Attribute::MaxWorkspaceBytes, uint64_t(kWorkspaceBytes));
+  // Split sums are taken in fp32 in a fixed order, or not split.
+  if (status.ok())
+    status = set(preference, Attribute::ReductionSchemeMask,
+                 BLASReduction::ComputeType);
+  const std::pair<Attribute, const DeviceOperand &> pointers[] = {
+      {Attribute::MinAlignmentA, operands.b},
+      {Attribute::MinAlignmentB, operands.a},
+      {Attribute::MinAlignmentC, operands.c},
+      {Attribute::MinAlignmentD, operands.c}};
+  for (const auto &[attribute, operand] : pointers)
+    if (status.ok())
+      status = set(preference, attribute, operand.alignment(kFullAlignment));
+  return status;
+}
+
+static std::string describeStep(const MatMulStep &step,
+                                const MatMulAddresses &operands) {
+  auto name = [](const DeviceOperand &operand) {
+    return std::string(nameOf(operand.type));
+  };
+  return name(operands.a) + " x " + name(operands.b) + " to " +
+         name(operands.c) + ", " + std::to_string(step.batch) + " of " +
+         std::to_string(step.m) + "x" + std::to_string(step.n) + "x" +
+         std::to_string(step.k) + (step.transA ? ", a transposed" : "") +
+         (step.transB ? ", b transposed" : "") +
+         (step.fused ? ", with an epilogue" : "");
+}
+
+Status BLASMatMulStep::chooseAlgorithm() {
+  BLASPreference preference = nullptr;
+  Status status = library.check(library.call.preferenceCreate(&preference),
+                                "describe what an algorithm may do");
+  if (!status.ok())
+    return status;
+  BLASHeuristic found[kCandidates] = {};
+  int count = 0;
+  BLASStatus asked = BLASStatus::Success;
+  status = setPreferences(preference);
+  if (status.ok())
+    asked = library.call.getHeuristic(library.handle, product, bLayout, aLayout,
+                                      cLayout, cLayout, preference, kCandidates,
+                                      found, &count);
+  (void)library.call.preferenceDestroy(preference);
+  if (!status.ok())
+    return status;
+  if (asked != BLASStatus::Success && asked != BLASStatus::NotSupported)
+    return library.check(asked, "choose an algorithm");
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state != BLASStatus::Success ||
+        found[i].workspaceBytes > kWorkspaceBytes)
+      continue;
+    algorithm = found[i].algorithm;
+    workspaceBytes = found[i].workspaceBytes;
+    return Status();
+  }
+  return Status(StatusCode::Device,
+                "cuBLASLt " + std::to_string(library.call.getVersion()) +
+                    " has no deterministic algorithm for " +
+                    describeStep(step, operands) +
+                    "; compile the model with --contractions generated" +
+                    kCPUAlternative);
+}
+
+Status BLASMatMulStep::prepare() {
+  Status status = describeOperands();
+  if (status.ok())
+    status = describeProduct();
+  if (status.ok())
+    status = chooseAlgorithm();
+  return status;
+}
+
+Status BLASMatMulStep::enqueue(Stream stream) {
+  bool wide = step.compute == Compute::F64;
+  const void *alpha = wide ? static_cast<const void *>(&alpha64) : &alpha32;
+  const void *beta = wide ? static_cast<const void *>(&beta64) : &beta32;
+  return library.check(
+      library.call.matMul(library.handle, product, alpha, operands.b.data,
+                          bLayout, operands.a.data, aLayout, beta,
+                          operands.c.data, cLayout, operands.c.data, cLayout,
+                          &algorithm, toHostPointer(library.workspace.take()),
+                          workspaceBytes, stream),
+      "multiply");
+}
+
+} // namespace mpc::runtime::cuda

@@ -1,0 +1,49 @@
+// Matrix products by cuBLASLt.
+//
+// A step is row-major; the library's epilogues work on column-major results.
+// A row-major matrix is the transposed one in column-major order, so a step
+// c = op(a) op(b) is given as c' = op(b)' op(a)': operands change places, and
+// the bias of a column of c is the library's bias of a row of c'.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_BLASLT_H
+#define MPC_RUNTIME_CUDA_BLASLT_H
+
+#include "runtime/cuda/BLASLtABI.h"
+#include "runtime/cuda/DeviceMemory.h"
+#include "runtime/cuda/PreparedStep.h"
+
+#include <memory>
+
+namespace mpc::runtime::cuda {
+
+/// The addresses of a matrix product's operands.
+struct MatMulAddresses {
+  DeviceOperand a, b, c;
+  DeviceOperand bias, aux, biasGrad; ///< those that the step's `fused` names
+};
+
+class BLASLt {
+public:
+  /// Loads the library and makes a handle for the current context.
+  static StatusOr<std::unique_ptr<BLASLt>> open(Workspace &workspace);
+  ~BLASLt();
+
+  /// Chooses an algorithm for a step, once: every run of it takes the same.
+  StatusOr<std::unique_ptr<PreparedStep>>
+  prepare(const MatMulStep &step, const MatMulAddresses &operands);
+
+  /// Success, or Device with `what` and the library's text.
+  Status check(BLASStatus status, const char *what) const;
+
+  BLASLtFunctions call;
+  BLASHandle handle = nullptr;
+  Workspace &workspace;
+
+private:
+  explicit BLASLt(Workspace &workspace) : workspace(workspace) {}
+};
+
+} // namespace mpc::runtime::cuda
+
+#endif // MPC_RUNTIME_CUDA_BLASLT_H

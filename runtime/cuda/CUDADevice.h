@@ -1,0 +1,37 @@
+// An NVIDIA GPU as a device: one stream, on which uploads, functions and
+// downloads run in the order they were asked for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_CUDADEVICE_H
+#define MPC_RUNTIME_CUDA_CUDADEVICE_H
+
+#include "runtime/Device.h"
+
+namespace mpc::runtime {
+
+class CUDADevice : public Device {
+public:
+  /// `artifact` outlives the device.
+  static StatusOr<std::unique_ptr<Device>> create(const Artifact &artifact);
+  ~CUDADevice() override;
+
+  StatusOr<void *> allocate(size_t bytes) override;
+  void release(void *memory) override;
+  StatusOr<const void *> mapConstants(const void *host, size_t bytes) override;
+  Status upload(void *device, const void *host, size_t bytes) override;
+  Status download(void *host, const void *device, size_t bytes) override;
+  StatusOr<std::unique_ptr<Executable>>
+  prepare(const Artifact &artifact, const Function &function,
+          std::vector<void *> buffers) override;
+  size_t scratchBytes() const override;
+  Status synchronize() override;
+
+private:
+  struct Impl;
+  explicit CUDADevice(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CUDA_CUDADEVICE_H

@@ -1,0 +1,89 @@
+// Runs a function's steps, then records and replays them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/CUDAExecutable.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace mpc::runtime::cuda {
+
+static bool isSet(const char *variable, std::string_view value) {
+  const char *found = std::getenv(variable);
+  return found && value == found;
+}
+
+CUDAExecutable::Mode CUDAExecutable::modeFromEnvironment() {
+  if (isSet("MPC_CUDA_SYNCHRONIZE", "1"))
+    return Mode::Stepwise;
+  return isSet("MPC_CUDA_GRAPH", "0") ? Mode::Eager : Mode::Graph;
+}
+
+CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
+                               Stream stream, std::string name,
+                               std::vector<NamedStep> steps)
+    : driver(driver), context(context), stream(stream), name(std::move(name)),
+      steps(std::move(steps)), mode(modeFromEnvironment()) {}
+
+CUDAExecutable::~CUDAExecutable() {
+  (void)driver.call.ctxSetCurrent(context);
+  if (graph)
+    (void)driver.call.graphExecDestroy(graph);
+}
+
+Status CUDAExecutable::run() {
+  Status status = driver.check(driver.call.ctxSetCurrent(context),
+                               "make its context current");
+  if (!status.ok())
+    return status;
+  if (mode != Mode::Graph || !warm) {
+    status = enqueueAll();
+    warm = status.ok();
+    return status;
+  }
+  if (!graph)
+    if (status = capture(); !status.ok())
+      return status;
+  return driver.check(driver.call.graphLaunch(graph, stream),
+                      "launch the graph of '" + name + "'");
+}
+
+Status CUDAExecutable::enqueueAll() {
+  for (NamedStep &step : steps) {
+    Status status = step.step->enqueue(stream);
+    if (status.ok() && mode == Mode::Stepwise)
+      status = driver.check(driver.call.streamSynchronize(stream), "run it");
+    if (!status.ok())
+      return Status(status.getCode(), "'" + step.name + "' in function '" +
+                                          name + "': " + status.message());
+  }
+  return Status();
+}
+
+Status CUDAExecutable::capture() {
+  Status status = driver.check(
+      driver.call.streamBeginCapture(stream, CaptureMode::ThreadLocal),
+      "record a graph");
+  if (!status.ok())
+    return status;
+  Graph recorded = nullptr;
+  status = enqueueAll();
+  // Ended in any case: a stream left in this state would take no more work.
+  Status ended = driver.check(driver.call.streamEndCapture(stream, &recorded),
+                              "record the graph of '" + name + "'");
+  if (status.ok())
+    status = ended;
+  if (status.ok())
+    status = driver.check(
+        driver.call.graphInstantiate(&graph, recorded, /*flags=*/0),
+        "make the graph of '" + name + "' ready");
+  if (recorded)
+    (void)driver.call.graphDestroy(recorded);
+  if (status.ok())
+    return status;
+  graph = nullptr;
+  return Status(status.getCode(),
+                status.message() + "; MPC_CUDA_GRAPH=0 runs without graphs");
+}
+
+} // namespace mpc::runtime::cuda

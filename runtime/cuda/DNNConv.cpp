@@ -1,0 +1,434 @@
+// Describes convolutions and their gradients to cuDNN and chooses an engine.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/DNN.h"
+#include "runtime/cuda/SharedLibrary.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace mpc::runtime::cuda {
+namespace {
+
+/// Engines that want more scratch memory than this are passed over.
+constexpr int64_t kMaxWorkspaceBytes = int64_t(1) << 30;
+/// More configurations than the library proposes for any graph.
+constexpr int64_t kMaxCandidates = 256;
+constexpr uint32_t kAlignment = 16;
+constexpr size_t kMaxNotes = 32;
+
+/// Names of the tensors of a graph, for the variant pack.
+enum TensorId : int64_t { kX = 1, kW = 2, kY = 3 };
+
+class DNNConvStep : public PreparedStep {
+public:
+  DNNConvStep(DNN &library, const ConvStep &step,
+              const ConvAddresses &operands);
+
+  Status prepare();
+  Status enqueue(Stream stream) override;
+
+private:
+  using Extents = std::vector<int64_t>;
+
+  DNNObject &keep(DNNDescriptorType type, const char *what);
+  StatusOr<DNNObject *> tensor(TensorId id, const DeviceOperand &operand,
+                               const Extents &dimensions, bool channelsLast);
+  StatusOr<DNNObject *> convolution();
+  StatusOr<DNNObject *> operation();
+  StatusOr<DNNObject *> graph();
+  StatusOr<std::vector<DNNObject>> candidates(const DNNObject &graph,
+                                              DNNHeuristicMode mode);
+  StatusOr<bool> keepsPromises(const DNNObject &config);
+  StatusOr<bool> tryConfig(DNNObject config);
+  Status chooseEngine(const DNNObject &graph);
+  Status bindAddresses();
+  std::string describe() const;
+
+  DNN &library;
+  ConvStep step;
+  ConvAddresses operands;
+  std::vector<std::unique_ptr<DNNObject>> kept; ///< what a plan may refer to
+  std::unique_ptr<DNNObject> plan, variantPack;
+  int64_t workspaceBytes = 0;
+};
+
+} // namespace
+
+static DNNType toDNN(DType type) {
+  switch (type) {
+  case DType::F16:
+    return DNNType::F16;
+  case DType::BF16:
+    return DNNType::BF16;
+  case DType::F64:
+    return DNNType::F64;
+  default: // the plan's verifier admits no other
+    return DNNType::F32;
+  }
+}
+
+/// Elements from one index to the next in each dimension of a tensor given as
+/// (N, C, spatial...), with C innermost in memory, or as written.
+static std::vector<int64_t> stridesOf(const std::vector<int64_t> &dimensions,
+                                      bool channelsLast) {
+  std::vector<int64_t> strides(dimensions.size());
+  int64_t stride = 1;
+  if (channelsLast) {
+    strides[1] = 1;
+    stride = dimensions[1];
+  }
+  for (size_t i = dimensions.size(); i-- > 0;) {
+    if (channelsLast && i == 1)
+      continue;
+    strides[i] = stride;
+    stride *= dimensions[i];
+  }
+  return strides;
+}
+
+/// `spatial` behind the two leading dimensions.
+static std::vector<int64_t> withLeading(int64_t first, int64_t second,
+                                        const std::vector<int64_t> &spatial) {
+  std::vector<int64_t> dimensions = {first, second};
+  dimensions.insert(dimensions.end(), spatial.begin(), spatial.end());
+  return dimensions;
+}
+
+//===----------------------------------------------------------------------===//
+// The graph
+//===----------------------------------------------------------------------===//
+
+DNNConvStep::DNNConvStep(DNN &library, const ConvStep &step,
+                         const ConvAddresses &operands)
+    : library(library), step(step), operands(operands) {
+  // The library knows two and three spatial dimensions; one more of extent 1
+  // changes nothing in memory.
+  if (step.inSpatial.size() > 1)
+    return;
+  ConvStep &s = this->step;
+  for (Extents *ones :
+       {&s.inSpatial, &s.outSpatial, &s.kernel, &s.strides, &s.dilations})
+    ones->insert(ones->begin(), 1);
+  for (Extents *zeros : {&s.padsBegin, &s.padsEnd})
+    zeros->insert(zeros->begin(), 0);
+}
+
+DNNObject &DNNConvStep::keep(DNNDescriptorType type, const char *what) {
+  kept.push_back(std::make_unique<DNNObject>(library, type, what));
+  return *kept.back();
+}
+
+/// The object, or what went wrong in filling it.
+static StatusOr<DNNObject *> finalized(DNNObject &object) {
+  if (Status status = object.finalize(); !status.ok())
+    return status;
+  return &object;
+}
+
+StatusOr<DNNObject *> DNNConvStep::tensor(TensorId id,
+                                          const DeviceOperand &operand,
+                                          const Extents &dimensions,
+                                          bool channelsLast) {
+  DNNObject &tensor = keep(DNNDescriptorType::Tensor, "describe a tensor");
+  tensor.set(DNNAttribute::TensorDataType, toDNN(operand.type));
+  tensor.set(DNNAttribute::TensorDimensions, dimensions);
+  tensor.set(DNNAttribute::TensorStrides, stridesOf(dimensions, channelsLast));
+  tensor.set(DNNAttribute::TensorUniqueId, int64_t(id));
+  tensor.set(DNNAttribute::TensorByteAlignment,
+             int64_t(operand.alignment(kAlignment)));
+  return finalized(tensor);
+}
+
+StatusOr<DNNObject *> DNNConvStep::convolution() {
+  DNNObject &conv =
+      keep(DNNDescriptorType::Convolution, "describe a convolution");
+  DNNConvMode mode = DNNConvMode::CrossCorrelation;
+  conv.set(DNNAttribute::ConvolutionComputeType,
+           step.compute == Compute::F64 ? DNNType::F64 : DNNType::F32);
+  conv.set(DNNAttribute::ConvolutionMode, DNNAttributeType::ConvolutionMode,
+           &mode, 1);
+  conv.set(DNNAttribute::ConvolutionSpatialDims,
+           int64_t(step.inSpatial.size()));
+  conv.set(DNNAttribute::ConvolutionPrePaddings, step.padsBegin);
+  conv.set(DNNAttribute::ConvolutionPostPaddings, step.padsEnd);
+  conv.set(DNNAttribute::ConvolutionDilations, step.dilations);
+  conv.set(DNNAttribute::ConvolutionFilterStrides, step.strides);
+  return finalized(conv);
+}
+
+StatusOr<DNNObject *> DNNConvStep::operation() {
+  /// One kind's descriptor and attributes.
+  struct Kind {
+    DNNDescriptorType type;
+    DNNAttribute convolution, x, w, y, alpha, beta;
+  };
+  static constexpr std::array<Kind, 3> kinds = {
+      {{DNNDescriptorType::ConvForward, DNNAttribute::ConvForwardConvolution,
+        DNNAttribute::ConvForwardX, DNNAttribute::ConvForwardW,
+        DNNAttribute::ConvForwardY, DNNAttribute::ConvForwardAlpha,
+        DNNAttribute::ConvForwardBeta},
+       {DNNDescriptorType::ConvBackwardData,
+        DNNAttribute::ConvBackwardDataConvolution,
+        DNNAttribute::ConvBackwardDataDX, DNNAttribute::ConvBackwardDataW,
+        DNNAttribute::ConvBackwardDataDY, DNNAttribute::ConvBackwardDataAlpha,
+        DNNAttribute::ConvBackwardDataBeta},
+       {DNNDescriptorType::ConvBackwardFilter,
+        DNNAttribute::ConvBackwardFilterConvolution,
+        DNNAttribute::ConvBackwardFilterX, DNNAttribute::ConvBackwardFilterDW,
+        DNNAttribute::ConvBackwardFilterDY,
+        DNNAttribute::ConvBackwardFilterAlpha,
+        DNNAttribute::ConvBackwardFilterBeta}}};
+  const Kind &kind = kinds[static_cast<size_t>(step.kind)];
+
+  StatusOr<DNNObject *> x =
+      tensor(kX, operands.x,
+             withLeading(step.batch, step.inChannels, step.inSpatial), true);
+  if (!x.ok())
+    return x;
+  StatusOr<DNNObject *> w = tensor(
+      kW, operands.w,
+      withLeading(step.outChannels, step.inChannels / step.groups, step.kernel),
+      step.filterLayout == FilterLayout::OHWI);
+  if (!w.ok())
+    return w;
+  StatusOr<DNNObject *> y =
+      tensor(kY, operands.y,
+             withLeading(step.batch, step.outChannels, step.outSpatial), true);
+  if (!y.ok())
+    return y;
+  StatusOr<DNNObject *> conv = convolution();
+  if (!conv.ok())
+    return conv;
+
+  DNNObject &operation = keep(kind.type, "describe a convolution");
+  operation.set(kind.convolution, **conv);
+  operation.set(kind.x, **x);
+  operation.set(kind.w, **w);
+  operation.set(kind.y, **y);
+  if (step.compute == Compute::F64) {
+    const double alpha = 1, beta = 0;
+    operation.set(kind.alpha, DNNAttributeType::Double, &alpha, 1);
+    operation.set(kind.beta, DNNAttributeType::Double, &beta, 1);
+  } else {
+    const float alpha = 1, beta = 0;
+    operation.set(kind.alpha, DNNAttributeType::Float, &alpha, 1);
+    operation.set(kind.beta, DNNAttributeType::Float, &beta, 1);
+  }
+  return finalized(operation);
+}
+
+StatusOr<DNNObject *> DNNConvStep::graph() {
+  StatusOr<DNNObject *> op = operation();
+  if (!op.ok())
+    return op;
+  DNNObject &graph =
+      keep(DNNDescriptorType::OperationGraph, "describe a convolution");
+  graph.set(DNNAttribute::OperationGraphHandle, DNNAttributeType::Handle,
+            &library.handle, 1);
+  graph.set(DNNAttribute::OperationGraphOps, **op);
+  return finalized(graph);
+}
+
+//===----------------------------------------------------------------------===//
+// The engine
+//===----------------------------------------------------------------------===//
+
+/// Configurations that the library proposes, the fastest first; none where it
+/// knows none.
+StatusOr<std::vector<DNNObject>>
+DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
+  std::vector<DNNObject> configs;
+  DNNObject heuristic(library, DNNDescriptorType::EngineHeuristic,
+                      "propose an engine");
+  heuristic.set(DNNAttribute::HeuristicOperationGraph, graph);
+  heuristic.set(DNNAttribute::HeuristicMode, DNNAttributeType::HeuristicMode,
+                &mode, 1);
+  // Refusing the graph here is how the library says that it has no engine.
+  if (!heuristic.finalize().ok())
+    return configs;
+  int64_t count = 0;
+  DNNStatus asked = library.call.getAttribute(
+      heuristic.get(), DNNAttribute::HeuristicResults,
+      DNNAttributeType::BackendDescriptor, 0, &count, nullptr);
+  if (Status status = library.check(asked, "count engines"); !status.ok())
+    return status;
+  count = std::min(count, kMaxCandidates);
+  std::vector<DNNDescriptor> handles;
+  for (int64_t i = 0; i < count; ++i) {
+    configs.emplace_back(library, DNNDescriptorType::EngineConfig,
+                         "describe an engine");
+    handles.push_back(configs.back().get());
+  }
+  if (count == 0)
+    return configs;
+  int64_t given = 0;
+  asked = library.call.getAttribute(
+      heuristic.get(), DNNAttribute::HeuristicResults,
+      DNNAttributeType::BackendDescriptor, count, &given, handles.data());
+  if (Status status = library.check(asked, "list engines"); !status.ok())
+    return status;
+  while (configs.size() > static_cast<size_t>(std::max<int64_t>(given, 0)))
+    configs.pop_back();
+  return configs;
+}
+
+/// Whether an engine gives the same bits each time and computes in the type
+/// that the step names.
+StatusOr<bool> DNNConvStep::keepsPromises(const DNNObject &config) {
+  DNNObject engine(library, DNNDescriptorType::Engine, "describe an engine");
+  DNNDescriptor handle = engine.get();
+  int64_t count = 0;
+  DNNStatus asked = library.call.getAttribute(
+      config.get(), DNNAttribute::EngineConfigEngine,
+      DNNAttributeType::BackendDescriptor, 1, &count, &handle);
+  if (Status status = library.check(asked, "name an engine"); !status.ok())
+    return status;
+  std::array<DNNNumericalNote, kMaxNotes> notes = {};
+  asked = library.call.getAttribute(
+      engine.get(), DNNAttribute::EngineNumericalNote,
+      DNNAttributeType::NumericalNote, kMaxNotes, &count, notes.data());
+  if (Status status = library.check(asked, "describe an engine"); !status.ok())
+    return status;
+  count = std::clamp<int64_t>(count, 0, kMaxNotes);
+  return std::all_of(
+      notes.begin(), notes.begin() + count, [&](DNNNumericalNote note) {
+        switch (note) {
+        case DNNNumericalNote::TensorCore:
+          // With f32 operands this is tf32.
+          return operands.x.type != DType::F32 ||
+                 operands.w.type != DType::F32 ||
+                 operands.y.type != DType::F32 || step.compute == Compute::TF32;
+        case DNNNumericalNote::StrictNaNPropagation:
+          return true;
+        case DNNNumericalNote::DownConvertInputs:
+        case DNNNumericalNote::ReducedPrecisionReduction:
+        case DNNNumericalNote::FFT:
+        case DNNNumericalNote::Nondeterministic:
+        case DNNNumericalNote::Winograd:
+        case DNNNumericalNote::Winograd4x4:
+        case DNNNumericalNote::Winograd6x6:
+        case DNNNumericalNote::Winograd13x13:
+          return false;
+        }
+        return false; // a note of a later version
+      });
+}
+
+/// Makes the plan of a configuration; false where the engine cannot run it.
+StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
+  StatusOr<bool> allowed = keepsPromises(config);
+  if (!allowed.ok() || !*allowed)
+    return allowed;
+  auto candidate = std::make_unique<DNNObject>(
+      library, DNNDescriptorType::ExecutionPlan, "plan a convolution");
+  candidate->set(DNNAttribute::ExecutionPlanHandle, DNNAttributeType::Handle,
+                 &library.handle, 1);
+  candidate->set(DNNAttribute::ExecutionPlanEngineConfig, config);
+  // A proposal may turn out not to work for this very shape.
+  if (!candidate->finalize().ok())
+    return false;
+  int64_t bytes = 0, count = 0;
+  DNNStatus asked = library.call.getAttribute(
+      candidate->get(), DNNAttribute::ExecutionPlanWorkspaceSize,
+      DNNAttributeType::Int64, 1, &count, &bytes);
+  if (Status status = library.check(asked, "size its workspace"); !status.ok())
+    return status;
+  if (bytes < 0 || bytes > kMaxWorkspaceBytes)
+    return false;
+  kept.push_back(std::make_unique<DNNObject>(std::move(config)));
+  plan = std::move(candidate);
+  workspaceBytes = bytes;
+  return true;
+}
+
+std::string DNNConvStep::describe() const {
+  auto name = [](const DeviceOperand &operand) {
+    return std::string(nameOf(operand.type));
+  };
+  static constexpr std::array<const char *, 3> kinds = {
+      "the forward convolution", "the convolution's input gradient",
+      "the convolution's weight gradient"};
+  return std::string(kinds[static_cast<size_t>(step.kind)]) + " of x " +
+         name(operands.x) + " " +
+         toString(withLeading(step.batch, step.inChannels, step.inSpatial)) +
+         ", w " + name(operands.w) + " " +
+         toString(withLeading(step.outChannels, step.inChannels / step.groups,
+                              step.kernel)) +
+         ", y " + name(operands.y) + " " +
+         toString(withLeading(step.batch, step.outChannels, step.outSpatial)) +
+         ", strides " + toString(step.strides) + ", dilations " +
+         toString(step.dilations) + ", padding " + toString(step.padsBegin) +
+         " and " + toString(step.padsEnd);
+}
+
+Status DNNConvStep::chooseEngine(const DNNObject &graph) {
+  for (DNNHeuristicMode mode :
+       {DNNHeuristicMode::A, DNNHeuristicMode::Fallback}) {
+    StatusOr<std::vector<DNNObject>> configs = candidates(graph, mode);
+    if (!configs.ok())
+      return configs.status();
+    for (DNNObject &config : *configs) {
+      StatusOr<bool> works = tryConfig(std::move(config));
+      if (!works.ok())
+        return works.status();
+      if (*works)
+        return Status();
+    }
+  }
+  return Status(StatusCode::Device,
+                "cuDNN " + std::to_string(library.call.getVersion()) +
+                    " has no deterministic engine for " + describe() +
+                    kCPUAlternative);
+}
+
+Status DNNConvStep::prepare() {
+  StatusOr<DNNObject *> described = graph();
+  if (!described.ok())
+    return described.status();
+  if (Status status = chooseEngine(**described); !status.ok())
+    return status;
+  return library.workspace.reserve(static_cast<size_t>(workspaceBytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+/// Addresses are fixed from the first run on: the workspace has its final size
+/// then.
+Status DNNConvStep::bindAddresses() {
+  const std::vector<int64_t> ids = {kX, kW, kY};
+  const std::array<void *, 3> addresses = {operands.x.data, operands.w.data,
+                                           operands.y.data};
+  void *workspace = toHostPointer(library.workspace.take());
+  variantPack = std::make_unique<DNNObject>(
+      library, DNNDescriptorType::VariantPack, "bind a convolution's operands");
+  variantPack->set(DNNAttribute::VariantPackUniqueIds, ids);
+  variantPack->set(DNNAttribute::VariantPackDataPointers,
+                   DNNAttributeType::VoidPointer, addresses.data(),
+                   addresses.size());
+  variantPack->set(DNNAttribute::VariantPackWorkspace,
+                   DNNAttributeType::VoidPointer, &workspace, 1);
+  return variantPack->finalize();
+}
+
+Status DNNConvStep::enqueue(Stream) {
+  if (!variantPack)
+    if (Status status = bindAddresses(); !status.ok())
+      return status;
+  return library.check(
+      library.call.execute(library.handle, plan->get(), variantPack->get()),
+      "convolve");
+}
+
+StatusOr<std::unique_ptr<PreparedStep>>
+DNN::prepare(const ConvStep &step, const ConvAddresses &operands) {
+  auto prepared = std::make_unique<DNNConvStep>(*this, step, operands);
+  if (Status status = prepared->prepare(); !status.ok())
+    return status;
+  return std::unique_ptr<PreparedStep>(std::move(prepared));
+}
+
+} // namespace mpc::runtime::cuda

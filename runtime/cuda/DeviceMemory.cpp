@@ -1,0 +1,175 @@
+// Allocates on the GPU and explains why it cannot.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/DeviceMemory.h"
+#include "runtime/cuda/SharedLibrary.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::cuda {
+namespace {
+
+/// How many consumers of each kind a message lists.
+constexpr size_t kListed = 3;
+
+/// Something that takes memory, with how a message calls it.
+struct Consumer {
+  int64_t bytes;
+  std::string text;
+};
+
+/// The buffers that a step reads and writes.
+class BuffersOf {
+public:
+  explicit BuffersOf(const Step &step) {
+    std::visit([&](const auto &op) { add(op); }, step.op);
+  }
+  bool has(size_t index) const {
+    return std::find(list.begin(), list.end(), index) != list.end();
+  }
+
+private:
+  void add(const std::optional<size_t> &index) {
+    if (index)
+      list.push_back(*index);
+  }
+  void add(const LaunchStep &step) { list = step.args; }
+  void add(const CopyStep &step) { list = {step.src, step.dst}; }
+  void add(const IfStep &step) { list = {step.predicate}; }
+  void add(const MatMulStep &step) {
+    list = {step.a, step.b};
+    add(step.c);
+  }
+  void add(const ConvStep &step) {
+    for (const auto &index : {step.x, step.w, step.y})
+      add(index);
+  }
+
+  std::vector<size_t> list;
+};
+
+} // namespace
+
+static std::string inMiB(int64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+/// The largest few of `consumers`: "'a' 12 MiB, 'b' 4 MiB".
+static std::string listLargest(std::vector<Consumer> consumers) {
+  std::stable_sort(
+      consumers.begin(), consumers.end(),
+      [](const Consumer &a, const Consumer &b) { return a.bytes > b.bytes; });
+  std::string list;
+  for (size_t i = 0; i < std::min(kListed, consumers.size()); ++i)
+    list += (list.empty() ? "" : ", ") + consumers[i].text + " " +
+            inMiB(consumers[i].bytes);
+  return list;
+}
+
+/// The buffers of the arena, each under the first step that names it: that is
+/// the one that writes it.
+static std::vector<Consumer> arenaBuffers(const Function &function) {
+  std::vector<Consumer> consumers;
+  std::vector<bool> seen(function.buffers.size());
+  for (const Step &step : function.steps) {
+    BuffersOf used(step);
+    for (size_t i = 0; i < function.buffers.size(); ++i) {
+      const Buffer &buffer = function.buffers[i];
+      if (seen[i] || buffer.space != Space::Arena || !used.has(i))
+        continue;
+      seen[i] = true;
+      consumers.push_back({buffer.bytes, "'" + step.name + "' (" +
+                                             std::string(nameOf(buffer.type)) +
+                                             " " + toString(buffer.shape) +
+                                             ")"});
+    }
+  }
+  return consumers;
+}
+
+std::string describeMemory(const Plan &plan) {
+  int64_t stateBytes = 0;
+  std::vector<Consumer> variables;
+  for (const StateVariable &variable : plan.state) {
+    stateBytes += variable.bytes;
+    variables.push_back({variable.bytes, "'" + variable.name + "'"});
+  }
+  const Function *largest = nullptr;
+  for (const auto &[name, function] : plan.functions)
+    if (!largest || function.arenaBytes > largest->arenaBytes)
+      largest = &function;
+
+  std::string text = "the artifact needs " + inMiB(stateBytes) +
+                     " for its state (largest: " + listLargest(variables) + ")";
+  if (largest)
+    text += " and " + inMiB(largest->arenaBytes) + " for the values of '" +
+            largest->name +
+            "' (largest: " + listLargest(arenaBuffers(*largest)) + ")";
+  return text;
+}
+
+StatusOr<DevicePointer> DeviceMemory::allocate(size_t bytes) const {
+  DevicePointer memory = 0;
+  // The driver refuses to allocate nothing.
+  DriverResult result =
+      driver.call.memAlloc(&memory, std::max<size_t>(bytes, 1));
+  if (result == DriverResult::Success)
+    return memory;
+  if (result == DriverResult::OutOfMemory)
+    return outOfMemory(bytes);
+  return driver.check(result, "allocate " + std::to_string(bytes) + " bytes");
+}
+
+void DeviceMemory::release(DevicePointer memory) const {
+  // Fails only where the device already failed, which was reported then.
+  if (memory)
+    (void)driver.call.memFree(memory);
+}
+
+Status DeviceMemory::outOfMemory(size_t bytes) const {
+  size_t free = 0, total = 0;
+  std::string found = "it cannot say how much is free";
+  if (driver.call.memGetInfo(&free, &total) == DriverResult::Success)
+    found = inMiB(static_cast<int64_t>(free)) + " of " +
+            inMiB(static_cast<int64_t>(total)) + " are free";
+  return Status(StatusCode::Device,
+                gpu.describe() + " has no room for " + std::to_string(bytes) +
+                    " more bytes (" + inMiB(static_cast<int64_t>(bytes)) +
+                    "): " + found + "; " + describeMemory(plan) +
+                    "; use a smaller batch or a lower precision" +
+                    kCPUAlternative);
+}
+
+Workspace::~Workspace() {
+  memory.release(block);
+  for (DevicePointer old : retired)
+    memory.release(old);
+}
+
+Status Workspace::reserve(size_t bytes) {
+  if (bytes <= size)
+    return Status();
+  if (taken) {
+    retired.push_back(block);
+  } else {
+    memory.release(block);
+    total -= size;
+  }
+  block = 0;
+  size = 0;
+  taken = false;
+  StatusOr<DevicePointer> grown = memory.allocate(bytes);
+  if (!grown.ok())
+    return grown.status();
+  block = *grown;
+  size = bytes;
+  total += bytes;
+  return Status();
+}
+
+DevicePointer Workspace::take() {
+  taken = true;
+  return block;
+}
+
+} // namespace mpc::runtime::cuda

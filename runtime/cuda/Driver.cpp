@@ -1,0 +1,105 @@
+// Opens the driver and looks at the GPU.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/Driver.h"
+#include "runtime/cuda/SharedLibrary.h"
+
+namespace mpc::runtime::cuda {
+
+static Status resolve(const SharedLibrary &library, DriverFunctions &call) {
+#define MPC_CUDA_FIND(member, symbol, ...)                                     \
+  if (Status status = library.find(#symbol, call.member); !status.ok())        \
+    return status;
+  MPC_CUDA_DRIVER_FUNCTIONS(MPC_CUDA_FIND)
+#undef MPC_CUDA_FIND
+  return Status();
+}
+
+StatusOr<std::shared_ptr<const Driver>> Driver::open() {
+  StatusOr<SharedLibrary> library =
+      SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
+  if (!library.ok())
+    return library.status();
+  auto driver = std::make_shared<Driver>();
+  if (Status status = resolve(*library, driver->call); !status.ok())
+    return status;
+  DriverResult result = driver->call.init(0);
+  if (result != DriverResult::Success)
+    return Status(
+        StatusCode::Device,
+        "device 'cuda' needs a usable GPU; the driver '" + library->path() +
+            "' cannot start: " + driver->describe(result) + kCPUAlternative);
+  Status status = driver->check(
+      driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");
+  if (!status.ok())
+    return status;
+  return std::shared_ptr<const Driver>(std::move(driver));
+}
+
+std::string Driver::describe(DriverResult result) const {
+  const char *name = nullptr, *text = nullptr;
+  if (call.getErrorName(result, &name) != DriverResult::Success || !name)
+    return "error " + std::to_string(static_cast<int>(result));
+  if (call.getErrorString(result, &text) != DriverResult::Success || !text)
+    return name;
+  return std::string(name) + " (" + text + ")";
+}
+
+Status Driver::check(DriverResult result, const std::string &what) const {
+  if (result == DriverResult::Success)
+    return Status();
+  return Status(StatusCode::Device,
+                "the CUDA driver cannot " + what + ": " + describe(result));
+}
+
+StatusOr<GPU> GPU::find(const Driver &driver) {
+  int count = 0;
+  DriverResult result = driver.call.deviceGetCount(&count);
+  if (result == DriverResult::NoDevice ||
+      (result == DriverResult::Success && count == 0))
+    return Status(StatusCode::Device,
+                  std::string("device 'cuda' needs an NVIDIA GPU; the driver "
+                              "shows none (is CUDA_VISIBLE_DEVICES set?)") +
+                      kCPUAlternative);
+  if (Status status = driver.check(result, "count GPUs"); !status.ok())
+    return status;
+
+  GPU gpu;
+  Status status =
+      driver.check(driver.call.deviceGet(&gpu.ordinal, 0), "open GPU 0");
+  if (!status.ok())
+    return status;
+  char name[256] = {};
+  status = driver.check(
+      driver.call.deviceGetName(name, sizeof(name) - 1, gpu.ordinal),
+      "name the GPU");
+  if (!status.ok())
+    return status;
+  gpu.name = name;
+  struct {
+    DeviceAttribute attribute;
+    int &value;
+  } wanted[] = {
+      {DeviceAttribute::ComputeCapabilityMajor, gpu.major},
+      {DeviceAttribute::ComputeCapabilityMinor, gpu.minor},
+      {DeviceAttribute::MaxSharedMemoryPerBlockOptin, gpu.maxSharedBytes}};
+  for (const auto &[attribute, value] : wanted) {
+    status = driver.check(
+        driver.call.deviceGetAttribute(&value, attribute, gpu.ordinal),
+        "describe the GPU");
+    if (!status.ok())
+      return status;
+  }
+  return gpu;
+}
+
+std::string GPU::describe() const {
+  return name + " (sm_" + std::to_string(major) + std::to_string(minor) + ")";
+}
+
+std::string toCUDAVersion(int version) {
+  return std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10);
+}
+
+} // namespace mpc::runtime::cuda

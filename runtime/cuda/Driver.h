@@ -1,0 +1,57 @@
+// The CUDA driver: its functions, its errors, and the GPU it offers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_DRIVER_H
+#define MPC_RUNTIME_CUDA_DRIVER_H
+
+#include "runtime/Status.h"
+#include "runtime/cuda/DriverABI.h"
+
+#include <memory>
+#include <string>
+
+namespace mpc::runtime::cuda {
+
+/// Opened once for each device object; the functions are in `call`.
+class Driver {
+public:
+  /// Loads and initialises the driver. Device where there is none or no GPU,
+  /// with what was found.
+  static StatusOr<std::shared_ptr<const Driver>> open();
+
+  DriverFunctions call;
+
+  /// 1000 * major + 10 * minor of the newest CUDA that the driver knows.
+  int version() const { return cudaVersion; }
+
+  /// Success, or Device with `what` ("allocate memory") and the driver's text.
+  Status check(DriverResult result, const std::string &what) const;
+
+  /// The driver's name and text of an error: "CUDA_ERROR_X (text)".
+  std::string describe(DriverResult result) const;
+
+private:
+  int cudaVersion = 0;
+};
+
+/// The GPU that a device object works on.
+struct GPU {
+  DeviceOrdinal ordinal = 0;
+  std::string name;
+  int major = 0, minor = 0; ///< compute capability
+  int maxSharedBytes = 0;   ///< that a block can ask for
+
+  /// Properties of the first GPU that the driver shows (CUDA_VISIBLE_DEVICES
+  /// says which that is).
+  static StatusOr<GPU> find(const Driver &driver);
+
+  /// "NVIDIA H200 (sm_90)".
+  std::string describe() const;
+};
+
+/// "12.4" for 12040.
+std::string toCUDAVersion(int version);
+
+} // namespace mpc::runtime::cuda
+
+#endif // MPC_RUNTIME_CUDA_DRIVER_H

@@ -1,0 +1,166 @@
+// Chooses between an artifact's cubin and its PTX and loads it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/KernelModule.h"
+#include "runtime/cuda/SharedLibrary.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <vector>
+
+namespace mpc::runtime::cuda {
+namespace {
+
+/// Room for what the driver's compiler says about PTX it refuses.
+constexpr size_t kLogBytes = 16 << 10;
+
+/// An architecture by its name: sm_90 is 9.0; sm_90a runs on 9.0 alone.
+struct Architecture {
+  int major = 0, minor = 0;
+  bool specific = false;
+};
+
+/// The first CUDA that takes a version of PTX, both as 1000 * major + 10 *
+/// minor and 10 * major + minor. From NVIDIA's release notes for PTX.
+struct PTXRelease {
+  int ptx, cuda;
+};
+constexpr PTXRelease kPTXReleases[] = {
+    {70, 11000}, {71, 11010}, {72, 11020}, {73, 11030}, {74, 11040},
+    {75, 11050}, {76, 11060}, {77, 11070}, {78, 11080}, {80, 12000},
+    {81, 12010}, {82, 12020}, {83, 12030}, {84, 12040}, {85, 12050},
+    {86, 12070}, {87, 12080}, {88, 12090}, {90, 13000}};
+
+} // namespace
+
+/// The number that `text` is after `prefix`, digits only; what follows them
+/// goes to `rest`.
+static std::optional<int> numberAfter(const std::string &text,
+                                      const char *prefix, std::string &rest) {
+  std::string start = prefix;
+  if (text.rfind(start, 0) != 0)
+    return std::nullopt;
+  size_t end = start.size();
+  int number = 0;
+  for (; end < text.size() &&
+         std::isdigit(static_cast<unsigned char>(text[end])) && number < 10000;
+       ++end)
+    number = number * 10 + (text[end] - '0');
+  if (end == start.size())
+    return std::nullopt;
+  rest = text.substr(end);
+  return number;
+}
+
+static std::optional<Architecture> parseArchitecture(const std::string &cpu) {
+  std::string rest;
+  std::optional<int> number = numberAfter(cpu, "sm_", rest);
+  if (!number || *number < 10 || (!rest.empty() && rest != "a"))
+    return std::nullopt;
+  return Architecture{*number / 10, *number % 10, rest == "a"};
+}
+
+/// The oldest driver, as a CUDA version, that takes the artifact's PTX; 0 where
+/// the artifact does not say, and INT_MAX for PTX newer than this list.
+static int neededDriver(const Target &target) {
+  for (const std::string &feature : target.features) {
+    std::string rest;
+    std::optional<int> ptx = numberAfter(feature, "ptx", rest);
+    if (!ptx || !rest.empty())
+      continue;
+    for (const PTXRelease &release : kPTXReleases)
+      if (release.ptx >= *ptx)
+        return release.cuda;
+    return INT32_MAX;
+  }
+  return 0;
+}
+
+static Status checkGPU(const Target &target, const Architecture &wanted,
+                       const GPU &gpu) {
+  auto version = [](int major, int minor) { return major * 100 + minor; };
+  int needed = version(wanted.major, wanted.minor);
+  int found = version(gpu.major, gpu.minor);
+  if (wanted.specific ? found == needed : found >= needed)
+    return Status();
+  return Status(StatusCode::Device,
+                "the artifact was compiled for " + target.cpu +
+                    (wanted.specific ? " and no other GPU" : " or newer") +
+                    ", the GPU found is " + gpu.describe() +
+                    "; compile the model for it (--target sm_" +
+                    std::to_string(gpu.major) + std::to_string(gpu.minor) +
+                    ")" + kCPUAlternative);
+}
+
+KernelModule::~KernelModule() {
+  if (module)
+    (void)driver.call.moduleUnload(module);
+}
+
+Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
+  const Target &target = artifact.plan().target;
+  std::optional<Architecture> wanted = parseArchitecture(target.cpu);
+  if (!wanted)
+    return Status(StatusCode::Device, "the artifact is for '" + target.cpu +
+                                          "', which is not a GPU this runtime "
+                                          "knows (sm_80, sm_90, ...)" +
+                                          kCPUAlternative);
+  if (Status status = checkGPU(target, *wanted, gpu); !status.ok())
+    return status;
+  // A driver older than the toolkit that assembled the cubin refuses it; the
+  // PTX is the same program.
+  if (!artifact.cubin().empty() && wanted->major == gpu.major &&
+      wanted->minor == gpu.minor &&
+      driver.call.moduleLoadDataEx(&module, artifact.cubin().data(), 0, nullptr,
+                                   nullptr) == DriverResult::Success)
+    return Status();
+  return loadPTX(artifact, gpu);
+}
+
+Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
+  const Target &target = artifact.plan().target;
+  if (artifact.ptx().empty())
+    return Status(StatusCode::InvalidInput,
+                  "'" + artifact.name() + "': an artifact for " + target.cpu +
+                      " without PTX; compile the model again");
+  if (int needed = neededDriver(target); driver.version() < needed)
+    return Status(StatusCode::Device,
+                  "the artifact's PTX needs a driver for CUDA " +
+                      (needed == INT32_MAX
+                           ? "newer than this runtime knows"
+                           : toCUDAVersion(needed) + " or newer") +
+                      ", the driver found is for CUDA " +
+                      toCUDAVersion(driver.version()) +
+                      "; update the NVIDIA driver" + kCPUAlternative);
+
+  std::vector<char> log(kLogBytes, '\0');
+  JITOption options[] = {JITOption::ErrorLogBuffer,
+                         JITOption::ErrorLogBufferSizeBytes};
+  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
+  DriverResult result = driver.call.moduleLoadDataEx(
+      &module, artifact.ptx().data(), 2, options, values);
+  if (result == DriverResult::Success)
+    return Status();
+  module = nullptr;
+  std::string message(log.data());
+  return Status(StatusCode::Device,
+                "the CUDA driver cannot load the artifact's kernels (" +
+                    target.cpu + ") on " + gpu.describe() + ": " +
+                    driver.describe(result) +
+                    (message.empty() ? "" : "; its compiler says: " + message));
+}
+
+StatusOr<Kernel> KernelModule::kernel(const std::string &name) const {
+  Kernel kernel = nullptr;
+  DriverResult result =
+      driver.call.moduleGetFunction(&kernel, module, name.c_str());
+  if (result == DriverResult::Success)
+    return kernel;
+  if (result == DriverResult::NotFound)
+    return Status(StatusCode::InvalidInput,
+                  "the artifact's code has no kernel '" + name + "'");
+  return driver.check(result, "find kernel '" + name + "'");
+}
+
+} // namespace mpc::runtime::cuda

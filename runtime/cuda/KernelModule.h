@@ -1,0 +1,37 @@
+// An artifact's kernels, loaded on a GPU.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_KERNELMODULE_H
+#define MPC_RUNTIME_CUDA_KERNELMODULE_H
+
+#include "runtime/Artifact.h"
+#include "runtime/cuda/Driver.h"
+
+#include <string>
+
+namespace mpc::runtime::cuda {
+
+class KernelModule {
+public:
+  explicit KernelModule(const Driver &driver) : driver(driver) {}
+  ~KernelModule();
+  KernelModule(const KernelModule &) = delete;
+  KernelModule &operator=(const KernelModule &) = delete;
+
+  /// Loads the kernels: the assembled ones where they were assembled for this
+  /// very GPU, else the PTX, which the driver compiles. Device where GPU or
+  /// driver are too old for them.
+  Status load(const Artifact &artifact, const GPU &gpu);
+
+  StatusOr<Kernel> kernel(const std::string &name) const;
+
+private:
+  Status loadPTX(const Artifact &artifact, const GPU &gpu);
+
+  const Driver &driver;
+  Module module = nullptr;
+};
+
+} // namespace mpc::runtime::cuda
+
+#endif // MPC_RUNTIME_CUDA_KERNELMODULE_H

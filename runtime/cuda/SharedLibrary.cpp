@@ -1,0 +1,56 @@
+// Loads NVIDIA's libraries and finds their functions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/SharedLibrary.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <link.h>
+
+namespace mpc::runtime::cuda {
+
+const char *const kCPUAlternative =
+    "; to run on the CPU instead, compile the model with --device cpu";
+
+/// The loader's reason, without the name it starts with: the message has it.
+static std::string lastLoadError(const std::string &name) {
+  const char *why = dlerror();
+  std::string text = why ? why : "unknown error";
+  return text.rfind(name + ": ", 0) == 0 ? text.substr(name.size() + 2) : text;
+}
+
+static std::string pathOf(void *handle, const std::string &fallback) {
+  link_map *map = nullptr;
+  bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map;
+  return known && *map->l_name ? map->l_name : fallback;
+}
+
+StatusOr<SharedLibrary>
+SharedLibrary::open(std::initializer_list<const char *> names,
+                    const char *need) {
+  const char *folder = std::getenv("MPC_CUDA_LIBRARY_PATH");
+  std::string tried;
+  for (bool inFolder : {true, false}) {
+    if (inFolder && !(folder && *folder))
+      continue;
+    for (const char *name : names) {
+      std::string path = inFolder ? std::string(folder) + "/" + name : name;
+      if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
+        return SharedLibrary(handle, pathOf(handle, path));
+      tried += (tried.empty() ? "" : "; ") + path + ": " + lastLoadError(path);
+    }
+  }
+  return Status(StatusCode::Device, "device 'cuda' needs " + std::string(need) +
+                                        ", which cannot be loaded (" + tried +
+                                        ")" + kCPUAlternative);
+}
+
+StatusOr<void *> SharedLibrary::find(const char *symbol) const {
+  if (void *address = dlsym(handle, symbol))
+    return address;
+  return Status(StatusCode::Device,
+                "'" + file + "' has no function '" + symbol +
+                    "': it is older than mpc needs" + kCPUAlternative);
+}
+
+} // namespace mpc::runtime::cuda

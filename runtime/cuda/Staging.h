@@ -1,0 +1,54 @@
+// Copies between host and GPU, through pinned memory.
+//
+// A copy from ordinary host memory makes the driver wait. Here the caller's
+// bytes go to one of a few pinned slots and travel from there while the caller
+// goes on: the input of the next step is on its way while this one runs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_STAGING_H
+#define MPC_RUNTIME_CUDA_STAGING_H
+
+#include "runtime/cuda/Driver.h"
+
+#include <array>
+
+namespace mpc::runtime::cuda {
+
+class Staging {
+public:
+  Staging(const Driver &driver, Stream stream)
+      : driver(driver), stream(stream) {}
+  ~Staging();
+  Staging(const Staging &) = delete;
+  Staging &operator=(const Staging &) = delete;
+
+  /// Enqueues a copy to the device; `from` may be reused when this returns.
+  Status upload(DevicePointer to, const void *from, size_t bytes);
+
+  /// Copies from the device after everything that was enqueued, and waits.
+  Status download(void *to, DevicePointer from, size_t bytes);
+
+private:
+  static constexpr size_t kSlots = 8;
+  static constexpr size_t kSlotBytes = size_t(2) << 20;
+
+  /// A piece of pinned memory and the end of the last copy out of it.
+  struct Slot {
+    void *memory = nullptr;
+    Event done = nullptr;
+    bool busy = false;
+  };
+
+  /// The next slot in turn, once the copy out of it has ended.
+  StatusOr<Slot *> acquire();
+  Status create(Slot &slot);
+
+  const Driver &driver;
+  Stream stream;
+  std::array<Slot, kSlots> slots;
+  size_t next = 0;
+};
+
+} // namespace mpc::runtime::cuda
+
+#endif // MPC_RUNTIME_CUDA_STAGING_H

@@ -1,0 +1,193 @@
+// Kernel launches and copies, and who prepares the rest.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/StepPreparer.h"
+
+namespace mpc::runtime::cuda {
+namespace {
+
+/// What a block may have without asking for more.
+constexpr int64_t kDefaultSharedBytes = 48 << 10;
+/// Blocks of a launch in its one dimension.
+constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1;
+
+class KernelLaunch : public PreparedStep {
+public:
+  KernelLaunch(const Driver &driver, Kernel kernel, const LaunchStep &step,
+               int64_t blocks, std::vector<void *> buffers)
+      : driver(driver), kernel(kernel), blocks(static_cast<unsigned>(blocks)),
+        threads(static_cast<unsigned>(step.threads)),
+        sharedBytes(static_cast<unsigned>(step.sharedBytes)),
+        buffers(std::move(buffers)) {
+    for (void *&buffer : this->buffers)
+      parameters.push_back(&buffer);
+  }
+
+  Status enqueue(Stream stream) override {
+    return driver.check(driver.call.launchKernel(kernel, blocks, 1, 1, threads,
+                                                 1, 1, sharedBytes, stream,
+                                                 parameters.data(), nullptr),
+                        "launch its kernel");
+  }
+
+private:
+  const Driver &driver;
+  Kernel kernel;
+  unsigned blocks, threads, sharedBytes;
+  std::vector<void *> buffers;    ///< addresses on the GPU
+  std::vector<void *> parameters; ///< where each of them lies
+};
+
+class DeviceCopy : public PreparedStep {
+public:
+  DeviceCopy(const Driver &driver, void *to, void *from, int64_t bytes)
+      : driver(driver), to(toDevicePointer(to)), from(toDevicePointer(from)),
+        bytes(static_cast<size_t>(bytes)) {}
+
+  Status enqueue(Stream stream) override {
+    return driver.check(driver.call.memcpyDtoDAsync(to, from, bytes, stream),
+                        "copy");
+  }
+
+private:
+  const Driver &driver;
+  DevicePointer to, from;
+  size_t bytes;
+};
+
+/// The work of an empty step.
+class NoWork : public PreparedStep {
+public:
+  Status enqueue(Stream) override { return Status(); }
+};
+
+using Prepared = StatusOr<std::unique_ptr<PreparedStep>>;
+
+class StepPreparer {
+public:
+  StepPreparer(StepResources resources, const Function &function,
+               const std::vector<void *> &buffers)
+      : use(resources), function(function), buffers(buffers) {}
+
+  Prepared prepare(const LaunchStep &step);
+  Prepared prepare(const CopyStep &step);
+  Prepared prepare(const MatMulStep &step);
+  Prepared prepare(const ConvStep &step);
+  Prepared prepare(const IfStep &step);
+
+private:
+  DeviceOperand operand(const std::optional<size_t> &index) const {
+    if (!index)
+      return {};
+    return {function.buffers[*index].type, buffers[*index]};
+  }
+  Status allowSharedMemory(Kernel kernel, const LaunchStep &step);
+
+  StepResources use;
+  const Function &function;
+  const std::vector<void *> &buffers;
+};
+
+} // namespace
+
+Status StepPreparer::allowSharedMemory(Kernel kernel, const LaunchStep &step) {
+  if (step.sharedBytes <= kDefaultSharedBytes)
+    return Status();
+  if (step.sharedBytes > use.gpu.maxSharedBytes)
+    return Status(StatusCode::Device,
+                  "kernel '" + step.kernel + "' needs " +
+                      std::to_string(step.sharedBytes) +
+                      " bytes of shared memory, a block of " +
+                      use.gpu.describe() + " can have " +
+                      std::to_string(use.gpu.maxSharedBytes) +
+                      "; compile the model for this GPU (--target)");
+  return use.driver.check(
+      use.driver.call.funcSetAttribute(
+          kernel, FunctionAttribute::MaxDynamicSharedSizeBytes,
+          static_cast<int>(step.sharedBytes)),
+      "give kernel '" + step.kernel + "' its shared memory");
+}
+
+Prepared StepPreparer::prepare(const LaunchStep &step) {
+  StatusOr<Kernel> kernel = use.kernels.kernel(step.kernel);
+  if (!kernel.ok())
+    return kernel.status();
+  // Not the usual sum before the division: it could overflow.
+  int64_t blocks = step.extent / step.grain + (step.extent % step.grain != 0);
+  if (blocks == 0)
+    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
+  if (blocks > kMaxBlocks)
+    return Status(StatusCode::Device, "kernel '" + step.kernel + "' needs " +
+                                          std::to_string(blocks) +
+                                          " blocks, a launch has at most " +
+                                          std::to_string(kMaxBlocks) +
+                                          "; use a smaller batch");
+  if (Status status = allowSharedMemory(*kernel, step); !status.ok())
+    return status;
+  std::vector<void *> addresses;
+  for (size_t index : step.args)
+    addresses.push_back(buffers[index]);
+  return std::unique_ptr<PreparedStep>(std::make_unique<KernelLaunch>(
+      use.driver, *kernel, step, blocks, std::move(addresses)));
+}
+
+Prepared StepPreparer::prepare(const CopyStep &step) {
+  int64_t bytes = function.buffers[step.src].bytes;
+  if (bytes == 0)
+    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
+  return std::unique_ptr<PreparedStep>(std::make_unique<DeviceCopy>(
+      use.driver, buffers[step.dst], buffers[step.src], bytes));
+}
+
+Prepared StepPreparer::prepare(const MatMulStep &step) {
+  if (!use.blas) {
+    StatusOr<std::unique_ptr<BLASLt>> opened = BLASLt::open(use.workspace);
+    if (!opened.ok())
+      return opened.status();
+    use.blas = std::move(*opened);
+  }
+  MatMulAddresses operands{
+      operand(step.a), operand(step.b), operand(step.c), {}, {}, {}};
+  if (step.fused) {
+    operands.bias = operand(step.fused->bias);
+    operands.aux = operand(step.fused->aux);
+    operands.biasGrad = operand(step.fused->biasGrad);
+  }
+  return use.blas->prepare(step, operands);
+}
+
+Prepared StepPreparer::prepare(const ConvStep &step) {
+  if (!use.dnn) {
+    StatusOr<std::unique_ptr<DNN>> opened =
+        DNN::open(use.stream, use.workspace);
+    if (!opened.ok())
+      return opened.status();
+    use.dnn = std::move(*opened);
+  }
+  return use.dnn->prepare(step,
+                          {operand(step.x), operand(step.w), operand(step.y)});
+}
+
+Prepared StepPreparer::prepare(const IfStep &) {
+  // The plan's verifier keeps conditions out of plans for a GPU.
+  return Status(StatusCode::Unsupported, "a GPU runs no conditional steps");
+}
+
+StatusOr<std::vector<NamedStep>>
+prepareSteps(StepResources resources, const Function &function,
+             const std::vector<void *> &buffers) {
+  StepPreparer preparer(resources, function, buffers);
+  std::vector<NamedStep> steps;
+  for (const Step &step : function.steps) {
+    Prepared prepared = std::visit(
+        [&](const auto &op) { return preparer.prepare(op); }, step.op);
+    if (!prepared.ok())
+      return Status(prepared.status().getCode(),
+                    "'" + step.name + "' in function '" + function.name +
+                        "': " + prepared.status().message());
+    steps.push_back({step.name, std::move(*prepared)});
+  }
+  return steps;
+}
+
+} // namespace mpc::runtime::cuda
