@@ -3,27 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDAExecutable.h"
 
-#include <cstdlib>
-#include <string_view>
-
 namespace mpc::runtime::cuda {
-
-static bool isSet(const char *variable, std::string_view value) {
-  const char *found = std::getenv(variable);
-  return found && value == found;
-}
-
-CUDAExecutable::Mode CUDAExecutable::modeFromEnvironment() {
-  if (isSet("MPC_CUDA_SYNCHRONIZE", "1"))
-    return Mode::Stepwise;
-  return isSet("MPC_CUDA_GRAPH", "0") ? Mode::Eager : Mode::Graph;
-}
 
 CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
                                Stream stream, std::string name,
                                std::vector<NamedStep> steps)
     : driver(driver), context(context), stream(stream), name(std::move(name)),
-      steps(std::move(steps)), mode(modeFromEnvironment()) {}
+      steps(std::move(steps)),
+      useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")) {}
 
 CUDAExecutable::~CUDAExecutable() {
   (void)driver.call.ctxSetCurrent(context);
@@ -36,7 +23,7 @@ Status CUDAExecutable::run() {
                                "make its context current");
   if (!status.ok())
     return status;
-  if (mode != Mode::Graph || !warm) {
+  if (!useGraph || !warm) {
     status = enqueueAll();
     warm = status.ok();
     return status;
@@ -51,7 +38,7 @@ Status CUDAExecutable::run() {
 Status CUDAExecutable::enqueueAll() {
   for (NamedStep &step : steps) {
     Status status = step.step->enqueue(stream);
-    if (status.ok() && mode == Mode::Stepwise)
+    if (status.ok() && driver.stepwise())
       status = driver.check(driver.call.streamSynchronize(stream), "run it");
     if (!status.ok())
       return Status(status.getCode(), "'" + step.name + "' in function '" +

@@ -22,18 +22,9 @@ struct NamedStep {
 
 /// The first run enqueues the steps one by one, so that the libraries load
 /// their kernels; the second records the same into a graph; from then on a run
-/// is one launch of that graph.
+/// is one launch of that graph. MPC_CUDA_GRAPH=0 keeps to the first way.
 class CUDAExecutable : public Executable {
 public:
-  /// How the environment asks for steps to be run.
-  enum class Mode {
-    Graph,    ///< as above
-    Eager,    ///< MPC_CUDA_GRAPH=0: one by one, always
-    Stepwise, ///< MPC_CUDA_SYNCHRONIZE=1: and waiting after each, to learn
-              ///< which one fails
-  };
-  static Mode modeFromEnvironment();
-
   CUDAExecutable(const Driver &driver, Context context, Stream stream,
                  std::string name, std::vector<NamedStep> steps);
   ~CUDAExecutable() override;
@@ -49,7 +40,7 @@ private:
   Stream stream;
   std::string name;
   std::vector<NamedStep> steps;
-  Mode mode;
+  bool useGraph;
   bool warm = false;
   GraphExec graph = nullptr;
 };

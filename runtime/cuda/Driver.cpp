@@ -4,7 +4,21 @@
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/SharedLibrary.h"
 
+#include <cstdlib>
+
 namespace mpc::runtime::cuda {
+
+bool environmentHas(const char *variable, std::string_view value) {
+  const char *found = std::getenv(variable);
+  return found && value == found;
+}
+
+/// Whether an error says that a kernel went wrong, which may be any that was
+/// launched before the call that returned it. It takes the context with it.
+static bool isKernelFault(DriverResult result) {
+  auto value = static_cast<int>(result);
+  return value == 700 || (value >= 710 && value <= 719);
+}
 
 static Status resolve(const SharedLibrary &library, DriverFunctions &call) {
 #define MPC_CUDA_FIND(member, symbol, ...)                                     \
@@ -29,6 +43,7 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
         StatusCode::Device,
         "device 'cuda' needs a usable GPU; the driver '" + library->path() +
             "' cannot start: " + driver->describe(result) + kCPUAlternative);
+  driver->waitsForSteps = environmentHas("MPC_CUDA_SYNCHRONIZE", "1");
   Status status = driver->check(
       driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");
   if (!status.ok())
@@ -48,8 +63,13 @@ std::string Driver::describe(DriverResult result) const {
 Status Driver::check(DriverResult result, const std::string &what) const {
   if (result == DriverResult::Success)
     return Status();
-  return Status(StatusCode::Device,
-                "the CUDA driver cannot " + what + ": " + describe(result));
+  const char *hint =
+      isKernelFault(result) && !stepwise()
+          ? "; a step that was started before failed, and this process can use "
+            "the GPU no more; MPC_CUDA_SYNCHRONIZE=1 tells which step"
+          : "";
+  return Status(StatusCode::Device, "the CUDA driver cannot " + what + ": " +
+                                        describe(result) + hint);
 }
 
 StatusOr<GPU> GPU::find(const Driver &driver) {

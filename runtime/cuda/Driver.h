@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace mpc::runtime::cuda {
 
@@ -24,6 +25,10 @@ public:
   /// 1000 * major + 10 * minor of the newest CUDA that the driver knows.
   int version() const { return cudaVersion; }
 
+  /// Whether MPC_CUDA_SYNCHRONIZE=1 asks to wait for each step, to learn which
+  /// one fails.
+  bool stepwise() const { return waitsForSteps; }
+
   /// Success, or Device with `what` ("allocate memory") and the driver's text.
   Status check(DriverResult result, const std::string &what) const;
 
@@ -32,7 +37,11 @@ public:
 
 private:
   int cudaVersion = 0;
+  bool waitsForSteps = false;
 };
+
+/// Whether an environment variable has exactly this value.
+bool environmentHas(const char *variable, std::string_view value);
 
 /// The GPU that a device object works on.
 struct GPU {
