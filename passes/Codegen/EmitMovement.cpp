@@ -22,33 +22,11 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// An axis of the result: its size and the distance between neighbours along it
-/// in the input. Adjacent axes that lie alike in the input are one.
-namespace {
-struct MovedAxis {
-  int64_t size;
-  int64_t stride;
-};
-} // namespace
-
 static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis-- > 1;)
     strides[axis - 1] = strides[axis] * shape[axis];
   return strides;
-}
-
-static SmallVector<MovedAxis> mergeAxes(ArrayRef<MovedAxis> axes) {
-  SmallVector<MovedAxis> merged;
-  for (MovedAxis axis : axes) {
-    if (axis.size == 1)
-      continue;
-    if (!merged.empty() && merged.back().stride == axis.stride * axis.size)
-      merged.back() = {merged.back().size * axis.size, axis.stride};
-    else
-      merged.push_back(axis);
-  }
-  return merged;
 }
 
 namespace {
