@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -59,6 +60,30 @@ static LogicalResult addType(json::Object &object, Operation *op,
 // State
 //===----------------------------------------------------------------------===//
 
+/// The number that every element of a float tensor is, if JSON can say it:
+/// weights that start as zeros or ones need no bytes in the artifact.
+static std::optional<double> getSingleValue(ElementsAttr init) {
+  auto type = dyn_cast<FloatType>(init.getElementType());
+  unsigned width = type ? type.getWidth() / 8 : 0;
+  ArrayRef<char> raw;
+  if (auto dense = dyn_cast<DenseElementsAttr>(init)) {
+    raw = dense.getRawData();
+  } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(init)) {
+    if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
+      raw = blob->getData();
+  }
+  // Each byte is the one an element before it.
+  if (width == 0 || raw.size() < width ||
+      !std::equal(raw.begin() + width, raw.end(), raw.begin()))
+    return std::nullopt;
+  uint64_t bits = 0;
+  std::memcpy(&bits, raw.data(), width);
+  APFloat value(type.getFloatSemantics(), APInt(type.getWidth(), bits));
+  if (!value.isFinite() || value.isNegZero())
+    return std::nullopt;
+  return value.convertToDouble();
+}
+
 static FailureOr<json::Object> variableToJSON(VariableOp variable,
                                               DataSection &data) {
   json::Object object{{"name", text(variable.getSymName())},
@@ -68,6 +93,10 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
   if (!variable.getInit()) {
     APFloat fill = variable.getFill().value_or(APFloat(0.0));
     object["init"] = json::Object{{"fill", fill.convertToDouble()}};
+    return object;
+  }
+  if (std::optional<double> value = getSingleValue(*variable.getInit())) {
+    object["init"] = json::Object{{"fill", *value}};
     return object;
   }
   FailureOr<DataEntry> entry = data.add(*variable.getInit());

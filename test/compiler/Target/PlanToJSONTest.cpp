@@ -59,6 +59,25 @@ protected:
 };
 } // namespace
 
+TEST_F(PlanToJSONTest, OneValueEverywhereTakesNoBytes) {
+  auto plan = parse(R"(
+    mpc.variable @ones : tensor<2x3xf32> role "parameter" init dense<1.0> : tensor<2x3xf32>
+    mpc.variable @same : tensor<3xbf16> role "parameter" init dense_resource<halves> : tensor<3xbf16>
+    mpc.variable @minus_zero : tensor<2xf32> role "parameter" init dense<-0.0> : tensor<2xf32>
+    mpc.variable @count : tensor<2xi64> role "counter" init dense<7> : tensor<2xi64>
+    {-# dialect_resources: { builtin: { halves: "0x02000000003F003F003F" } } #-}
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_EQ(plan->state.size(), 4u);
+  EXPECT_FALSE(plan->state[0].data.has_value());
+  EXPECT_EQ(plan->state[0].fill, 1.0);
+  EXPECT_FALSE(plan->state[1].data.has_value());
+  EXPECT_EQ(plan->state[1].fill, 0.5);
+  // JSON writers lose the sign, and integers are kept exactly.
+  EXPECT_TRUE(plan->state[2].data.has_value());
+  EXPECT_TRUE(plan->state[3].data.has_value());
+}
+
 TEST_F(PlanToJSONTest, EverythingArrives) {
   auto plan = parse(R"(
     mpc.variable @w : tensor<2x3xf32> role "parameter" init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
