@@ -1,0 +1,281 @@
+"""Gathers what a machine with a GPU needs to check mpc there, without compiler
+or network: artifacts, inputs, expected results, and the runtime's sources.
+
+    pack.py [--output DIR] [--target sm_90]
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path += [str(ROOT / "test"), str(ROOT / "test" / "numerics")]
+sys.path.append(str(ROOT / "test" / "data" / "models"))
+
+import make_models  # noqa: E402  (found through the path above)
+import mpc_runtime  # noqa: E402
+import steps  # noqa: E402
+import test_forward  # noqa: E402
+from cases import CASES  # noqa: E402
+
+MPC = ROOT / "build" / "bin" / "mpc"
+LIBRARY = ROOT / "build" / "lib" / "libmpc_runtime.so"
+PRECISIONS = ["32-true", "bf16-mixed", "16-mixed", "64-true"]
+RECIPE = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
+CURVE_STEPS, CURVE_BATCH = 20, 32
+STORM_STEPS = 24
+# The largest that the machine takes in one go.
+LIMIT = 64 << 20
+# Headers of libraries that the runtime's sources include.
+HEADERS = ["/usr/include/nlohmann", "/usr/include/xxhash.h"]
+
+
+class Pack:
+    def __init__(self, folder, target):
+        self.folder, self.target = folder, target
+        self.runtime = mpc_runtime.Runtime(LIBRARY)
+        self.manifest = {
+            "target": target,
+            "commit": git("rev-parse", "HEAD"),
+            "changed": bool(git("status", "--porcelain")),
+        }
+
+    def compile(self, model, name, *flags):
+        """The model for the GPU; returns its path in the pack."""
+        path = pathlib.Path("artifacts") / f"{name}.mpc"
+        compile_model(model, self.folder / path, "--target", self.target, *flags)
+        return str(path)
+
+    def save(self, name, arrays):
+        path = pathlib.Path("arrays") / f"{name}.npz"
+        np.savez_compressed(self.folder / path, **arrays)
+        return str(path)
+
+    def add(self, kind, entry):
+        self.manifest.setdefault(kind, []).append(entry)
+
+
+def git(*arguments):
+    return subprocess.run(
+        ["git", "-C", ROOT, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def compile_model(model, output, *flags):
+    command = [str(word) for word in (MPC, "compile", model, "-o", output)]
+    process = subprocess.run(
+        [*command, *flags], capture_output=True, text=True, check=False
+    )
+    if process.returncode != 0:
+        sys.exit(f"{' '.join([*command, *flags])}\n{process.stderr}")
+
+
+def add_ops(pack, scratch):
+    """Every case of test/numerics in every precision, with its bound."""
+    for case in CASES:
+        arrays = {}
+        for precision in PRECISIONS:
+            dtype = np.float64 if precision == "64-true" else np.float32
+            model, inputs, expected = test_forward.one_op_model(case, dtype)
+            onnx.save(model, scratch / "op.onnx")
+            artifact = pack.compile(
+                scratch / "op.onnx",
+                f"op-{case.name}-{precision}",
+                *("--precision", precision),
+            )
+            bound = test_forward.bound(case, precision, expected)
+            arrays[f"{precision}/expected"] = expected
+            arrays[f"{precision}/bound"] = np.broadcast_to(
+                bound, np.shape(expected)
+            )
+            for name, value in inputs.items():
+                arrays[f"{precision}/input/{name}"] = value
+            entry = {"name": case.name, "precision": precision}
+            pack.add("ops", {**entry, "artifact": artifact})
+        pack.save(f"op-{case.name}", arrays)
+
+
+def batches(image_shape, count, size, seed=0):
+    """Images of noise around one pattern per class, so that there is something
+    to learn."""
+    random = np.random.RandomState(seed)
+    patterns = random.uniform(0, 16, (10, *image_shape))
+    target = random.randint(0, 10, (count, size))
+    noise = random.uniform(-4, 4, (count, size, *image_shape))
+    image = np.clip(patterns[target] + noise, 0, 16).astype(np.float32)
+    return {"image": image, "target": target}
+
+
+def split(arrays):
+    count = len(arrays["target"])
+    return [{k: v[i] for k, v in arrays.items()} for i in range(count)]
+
+
+def run_on_cpu(pack, model, scratch, flags, data):
+    artifact = scratch / "cpu.mpc"
+    compile_model(model, artifact, *flags)
+    with pack.runtime.open(artifact, "cpu") as session:
+        return steps.run_steps(session, split(data))
+
+
+def image_shape(model):
+    value = onnx.load(model).graph.input[0]
+    return [d.dim_value for d in value.type.tensor_type.shape.dim[1:]]
+
+
+def add_curves(pack, scratch):
+    """Losses of three models in every precision on the CPU.
+
+    How far the GPU's may be off is read off the CPU: the same model in float64
+    says how much the precision itself moves the loss.
+    """
+    for name in ("mlp", "lenet", "resnet"):
+        model = ROOT / "test" / "data" / "models" / f"{name}.onnx"
+        data = batches(image_shape(model), CURVE_STEPS, CURVE_BATCH)
+        arrays = pack.save(f"curve-{name}", data)
+        for precision in PRECISIONS:
+            flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
+            flags += ["--precision", precision]
+            pack.add(
+                "curves",
+                {
+                    "model": name,
+                    "precision": precision,
+                    "artifact": pack.compile(
+                        model, f"curve-{name}-{precision}", *flags
+                    ),
+                    "arrays": arrays,
+                    "cpu": run_on_cpu(pack, model, scratch, flags, data),
+                },
+            )
+
+
+def add_storm(pack, scratch):
+    """16-mixed through batches whose gradients overflow: which steps are
+    skipped, and what the scale does."""
+    model = ROOT / "test" / "data" / "models" / "mlp.onnx"
+    data = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
+    # Alone, in pairs, and a long run of them.
+    for step in (2, 5, 6, *range(10, 20)):
+        data["image"][step] *= 1e6
+    flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
+    flags += ["--precision", "16-mixed"]
+    pack.add(
+        "storms",
+        {
+            "model": "mlp",
+            "artifact": pack.compile(model, "storm-mlp", *flags),
+            "arrays": pack.save("storm-mlp", data),
+            "cpu": run_on_cpu(pack, model, scratch, flags, data),
+        },
+    )
+
+
+def add_bench(pack, scratch):
+    """Models at sizes that keep a GPU busy; PyTorch gets the same ONNX file."""
+    wide = scratch / "mlp-wide.onnx"
+    onnx.save(make_models.mlp((2048,) * 5, (2048,)), wide)
+    models = ROOT / "test" / "data" / "models"
+    for name, model, batch in (
+        ("mlp-4x2048", wide, 256),
+        ("mlp-4x2048", wide, 4096),
+        ("lenet", models / "lenet.onnx", 1024),
+        ("resnet", models / "resnet.onnx", 1024),
+    ):
+        graph = pathlib.Path("arrays") / f"bench-{name}.onnx"
+        onnx.save(without_weights(model), pack.folder / graph)
+        onnx.save(with_zeros(model), scratch / "zeros.onnx")
+        for precision in ("32-true", "bf16-mixed", "16-mixed"):
+            flags = [*RECIPE, "--batch-size", str(batch)]
+            flags += ["--precision", precision]
+            pack.add(
+                "bench",
+                {
+                    "model": name,
+                    "batch": batch,
+                    "precision": precision,
+                    "onnx": str(graph),
+                    "image_shape": image_shape(model),
+                    "artifact": pack.compile(
+                        scratch / "zeros.onnx",
+                        f"bench-{name}-{batch}-{precision}",
+                        *flags,
+                    ),
+                },
+            )
+
+
+def without_weights(path):
+    """The graph with the shapes of its weights only: both contenders draw their
+    own, which are too large to carry."""
+    model = onnx.load(path)
+    for initializer in model.graph.initializer:
+        if initializer.dims:
+            initializer.ClearField("raw_data")
+    return model
+
+
+def with_zeros(path):
+    """The same for mpc, which needs values: an artifact stores one zero."""
+    model = onnx.load(path)
+    for initializer in model.graph.initializer:
+        if initializer.dims and initializer.data_type == onnx.TensorProto.FLOAT:
+            zeros = np.zeros(tuple(initializer.dims), np.float32)
+            initializer.raw_data = zeros.tobytes()
+    return model
+
+
+def add_sources(pack):
+    """The runtime's sources, what they include, and what runs there."""
+    for name in git("ls-files", "runtime").splitlines():
+        target = pack.folder / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    shutil.copy(ROOT / "CMakeLists.txt", pack.folder / "source")
+    include = pack.folder / "source" / "include"
+    include.mkdir()
+    for header in map(pathlib.Path, HEADERS):
+        copy = shutil.copytree if header.is_dir() else shutil.copy
+        copy(header, include / header.name)
+    for name in ("mpc_runtime", "steps", "stages", "torch_steps", "report"):
+        shutil.copy(HERE / f"{name}.py", pack.folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", default=ROOT / "build" / "gpu-check")
+    parser.add_argument("--target", default="sm_90")
+    options = parser.parse_args()
+    folder = pathlib.Path(options.output)
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("artifacts", "arrays"):
+        (folder / name).mkdir(parents=True)
+    pack = Pack(folder, options.target)
+    with tempfile.TemporaryDirectory() as scratch:
+        for part in (add_curves, add_storm, add_bench, add_ops):
+            print(f"==> {part.__name__[4:]}", file=sys.stderr, flush=True)
+            part(pack, pathlib.Path(scratch))
+    add_sources(pack)
+    with open(folder / "manifest.json", "w", encoding="utf-8") as file:
+        json.dump(pack.manifest, file, indent=1)
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    print(f"{folder}: {size / 2**20:.1f} MiB")
+    if size > LIMIT:
+        sys.exit(f"the pack is larger than {LIMIT >> 20} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Joins the stages' results to one JSON file and one Markdown page.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+
+
+def write(out, manifest):
+    results = {}
+    for path in sorted(out.glob("*.json")):
+        if path.stem != "report":
+            results[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+    header = {k: manifest[k] for k in ("target", "commit", "changed")}
+    text = json.dumps({**header, **results}, indent=1)
+    (out / "report.json").write_text(text + "\n", encoding="utf-8")
+    page = "\n".join(markdown(header, results)) + "\n"
+    (out / "report.md").write_text(page, encoding="utf-8")
+
+
+def markdown(header, results):
+    machine = results.get("machine", {})
+    changed = ", with changes" if header["changed"] else ""
+    yield f"# Measured on {machine.get('gpu') or 'no GPU'}"
+    yield ""
+    yield (
+        f"Made by `tools/gpu/check` from {header['commit'][:12]}{changed}, for"
+        f" {header['target']}; PyTorch {machine.get('torch')}."
+    )
+    yield ""
+    yield from table(
+        ["stage", "result", "seconds"],
+        [
+            [name, "ok" if r["ok"] else "failed", r["seconds"]]
+            for name, r in results.items()
+        ],
+    )
+    if "ops" in results:
+        r = results["ops"]
+        yield f"Operators: {r.get('run')} runs, {len(r.get('failed', []))} failed."
+        yield ""
+    if "runs" in results.get("curves", {}):
+        yield "## Losses against the CPU's"
+        yield ""
+        yield from table(
+            ["model", "precision", "error / bound", "last loss", "same bits"],
+            [
+                [
+                    r["model"],
+                    r["precision"],
+                    number(r.get("times_bound", r.get("error"))),
+                    number(r.get("last_loss")),
+                    r.get("same_bits"),
+                ]
+                for r in results["curves"]["runs"]
+            ],
+        )
+    if "runs" in results.get("bench", {}):
+        yield "## Milliseconds of a training step"
+        yield ""
+        yield from table(
+            ["model", "batch", "precision", "mpc", "eager", "compiled"],
+            [
+                [
+                    r["model"],
+                    r["batch"],
+                    r["precision"],
+                    number(r.get("mpc_ms", "failed")),
+                    number(r["torch_eager_ms"]),
+                    number(r["torch_compiled_ms"]),
+                ]
+                for r in results["bench"]["runs"]
+            ],
+        )
+
+
+def number(value):
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "failed" if isinstance(value, str) else value
+
+
+def table(names, rows):
+    yield "| " + " | ".join(names) + " |"
+    yield "|" + " --- |" * len(names)
+    for row in rows:
+        yield "| " + " | ".join(str(cell) for cell in row) + " |"
+    yield ""
