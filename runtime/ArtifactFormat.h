@@ -86,7 +86,8 @@
 //         OIHW (O, I, spatial..); OHWI is (O, spatial.., I). forward writes y,
 //         input_grad reads y (its gradient) and writes x, weight_grad reads x
 //         and y and writes w. The one that is written is null with an epilogue
-//         (not for weight_grad, which has none). fp32 accumulation.
+//         (not for weight_grad, which has none). fp32 accumulation. On a GPU x,
+//         w and y have one type.
 //     {"op": "copy", "src", "dst"}
 //     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed

@@ -173,6 +173,18 @@ TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
   EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "for GPUs alone");
 }
 
+TEST(Plan, ConvolvesInOneTypeOnGPUs) {
+  ArtifactBuilder builder = gpuPlan();
+  Json &step = builder.plan["functions"]["step"];
+  Json &x = step["buffers"][step["steps"][1]["x"].get<size_t>()];
+  Json &w = step["buffers"][step["steps"][1]["w"].get<size_t>()];
+  x["type"] = "f16";
+  w["type"] = "f16";
+  EXPECT_NE(check(builder).message().find("convolves in one type"),
+            std::string::npos)
+      << check(builder).message();
+}
+
 TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
   EXPECT_GPU_REFUSED(kStep + "/steps/0/tile_m", 2, "chooses its tiles");
   EXPECT_GPU_REFUSED(kStep + "/steps/1/epilogue",

@@ -1,0 +1,187 @@
+// Whether the real cuDNN has engines for the convolutions of plans, on GPUs
+// that it is told of: descriptors, numerical promises and plans, without a GPU.
+// Skipped where there is no cuDNN.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/DNN.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::cuda;
+
+namespace {
+
+/// What cuDNN asks about a GPU, with the differences between two of them.
+std::string describeGPU(int version, int processors, int sharedBytes) {
+  return R"({"cudaDeviceId":0,"deviceName":"test","driverVer":13000,)"
+         R"("isTccDriver":0,"l2CacheSize":41943040,"maxCtasPerSM":32,)"
+         R"("maxRegistersPerSM":65536,"maxSharedMemoryPerBlock":49152,)"
+         R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+         R"("memClockRateKHz":1593000,"pciDeviceId":0,"regsPerBlock":65536,)"
+         R"("reservedSharedMemoryPerBlock":1024,"smClockRateKHz":1410000,)"
+         R"("supportCoopLaunch":1,"totalGlobalMem":80000000000,)"
+         R"("warpSize":32,"maxBlockSize":[1024,1024,64],)"
+         R"("maxGridSize":[2147483647,65535,65535],"deviceVer":)" +
+         std::to_string(version) + R"(,"multiProcessorCount":)" +
+         std::to_string(processors) + R"(,"maxSharedMemoryPerBlockOptin":)" +
+         std::to_string(sharedBytes) + "}";
+}
+
+struct GPUCase {
+  const char *name;
+  int version, processors, sharedBytes;
+};
+constexpr GPUCase kGPUs[] = {{"sm80", 800, 108, 166912},
+                             {"sm90", 900, 132, 232448}};
+
+/// Memory that is only counted.
+DriverResult countedAlloc(DevicePointer *memory, size_t) {
+  *memory = 256;
+  return DriverResult::Success;
+}
+DriverResult countedFree(DevicePointer) { return DriverResult::Success; }
+
+class DNNEngines : public testing::TestWithParam<GPUCase> {
+protected:
+  void SetUp() override {
+#ifndef MPC_TEST_DEVICELESS_FOLDER
+    GTEST_SKIP() << "this machine has no libcudnn.so.9";
+#else
+    const GPUCase &gpu = GetParam();
+    setenv("MPC_TEST_DNN_GPU",
+           describeGPU(gpu.version, gpu.processors, gpu.sharedBytes).c_str(),
+           1);
+    setenv("MPC_CUDA_LIBRARY_PATH", MPC_TEST_DEVICELESS_FOLDER, 1);
+    driver.call.memAlloc = countedAlloc;
+    driver.call.memFree = countedFree;
+    auto opened = DNN::open(nullptr, workspace);
+    unsetenv("MPC_CUDA_LIBRARY_PATH");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    dnn = std::move(*opened);
+#endif
+  }
+
+  /// A square convolution with the padding that keeps its extent at stride 1.
+  static ConvStep square(int64_t batch, int64_t extent, int64_t in, int64_t out,
+                         int64_t window, int64_t stride = 1,
+                         int64_t groups = 1) {
+    ConvStep step;
+    int64_t pad = window / 2;
+    step.filterLayout = FilterLayout::OHWI;
+    step.batch = batch;
+    step.groups = groups;
+    step.inChannels = in;
+    step.outChannels = out;
+    step.inSpatial = {extent, extent};
+    int64_t result = (extent + 2 * pad - window) / stride + 1;
+    step.outSpatial = {result, result};
+    step.kernel = {window, window};
+    step.strides = {stride, stride};
+    step.dilations = {1, 1};
+    step.padsBegin = step.padsEnd = {pad, pad};
+    return step;
+  }
+
+  /// All three kinds of a convolution.
+  void expectEngines(ConvStep step, DType type,
+                     Compute compute = Compute::F32) {
+    step.compute = compute;
+    auto *memory = reinterpret_cast<void *>(uintptr_t(1) << 20);
+    for (ConvKind kind :
+         {ConvKind::Forward, ConvKind::InputGrad, ConvKind::WeightGrad}) {
+      step.kind = kind;
+      DeviceOperand operand{type, memory};
+      auto prepared = dnn->prepare(step, {operand, operand, operand});
+      EXPECT_TRUE(prepared.ok()) << prepared.status().message();
+    }
+  }
+
+  Driver driver;
+  GPU gpu;
+  Plan plan;
+  DeviceMemory memory{driver, gpu, plan};
+  Workspace workspace{memory};
+  std::unique_ptr<DNN> dnn;
+};
+
+TEST_P(DNNEngines, convolveInEveryType) {
+  ConvStep step = square(8, 28, 64, 64, 3);
+  expectEngines(step, DType::F32);
+  expectEngines(step, DType::F32, Compute::TF32);
+  expectEngines(step, DType::F16);
+  expectEngines(step, DType::BF16);
+  expectEngines(step, DType::F64, Compute::F64);
+}
+
+/// Why plans for a GPU give all operands of a convolution one type. Should this
+/// fail with a later cuDNN, they need no more casts.
+TEST_P(DNNEngines, refuseWiderResultsByName) {
+  ConvStep step = square(8, 28, 64, 64, 3);
+  auto *memory = reinterpret_cast<void *>(uintptr_t(1) << 20);
+  auto prepared = dnn->prepare(
+      step,
+      {{DType::BF16, memory}, {DType::BF16, memory}, {DType::F32, memory}});
+  ASSERT_FALSE(prepared.ok());
+  EXPECT_EQ(prepared.status().getCode(), StatusCode::Device);
+  EXPECT_NE(prepared.status().message().find(
+                "no deterministic engine for the forward convolution of x bf16 "
+                "8x64x28x28, w bf16 64x64x3x3, y f32 8x64x28x28"),
+            std::string::npos)
+      << prepared.status().message();
+}
+
+TEST_P(DNNEngines, convolveTheFirstLayersOfNetworks) {
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    expectEngines(square(16, 28, 1, 6, 5), type);     // LeNet
+    expectEngines(square(8, 224, 3, 64, 7, 2), type); // ResNet
+    expectEngines(square(8, 32, 3, 16, 3), type);     // small ResNet
+    expectEngines(square(8, 14, 6, 16, 5), type);     // LeNet's second
+  }
+}
+
+TEST_P(DNNEngines, convolveWithStrideAndOnePixel) {
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    expectEngines(square(8, 32, 16, 32, 3, 2), type);
+    expectEngines(square(8, 32, 16, 32, 1, 2), type);
+  }
+}
+
+TEST_P(DNNEngines, convolveGroups) {
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    expectEngines(square(8, 28, 64, 64, 3, 1, 4), type);
+    expectEngines(square(8, 28, 64, 64, 3, 1, 64), type);
+  }
+}
+
+TEST_P(DNNEngines, convolveInOneAndThreeDimensions) {
+  ConvStep line = square(8, 28, 64, 64, 3);
+  for (auto list : {&ConvStep::inSpatial, &ConvStep::outSpatial,
+                    &ConvStep::kernel, &ConvStep::strides, &ConvStep::dilations,
+                    &ConvStep::padsBegin, &ConvStep::padsEnd})
+    (line.*list).pop_back();
+  ConvStep volume = square(2, 16, 16, 16, 3);
+  for (auto list : {&ConvStep::inSpatial, &ConvStep::outSpatial,
+                    &ConvStep::kernel, &ConvStep::strides, &ConvStep::dilations,
+                    &ConvStep::padsBegin, &ConvStep::padsEnd})
+    (volume.*list).push_back((volume.*list)[0]);
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    expectEngines(line, type);
+    expectEngines(volume, type);
+  }
+}
+
+TEST_P(DNNEngines, convolveWithUnevenPadding) {
+  ConvStep step = square(8, 28, 64, 64, 3, 2);
+  step.padsBegin = {0, 0};
+  expectEngines(step, DType::BF16);
+  expectEngines(step, DType::F32);
+}
+
+INSTANTIATE_TEST_SUITE_P(, DNNEngines, testing::ValuesIn(kGPUs),
+                         [](const testing::TestParamInfo<GPUCase> &info) {
+                           return info.param.name;
+                         });
+
+} // namespace
