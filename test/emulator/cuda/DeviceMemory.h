@@ -1,0 +1,50 @@
+// Device memory: host memory with a record of what is allocated.
+//
+// Addresses are never used again and every allocation is followed by a page
+// that cannot be touched, so that a use after the end, or after the memory was
+// freed, is found. New memory holds NaNs, whatever the float type.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_EMULATOR_CUDA_DEVICEMEMORY_H
+#define MPC_TEST_EMULATOR_CUDA_DEVICEMEMORY_H
+
+#include "test/emulator/ptx/Warp.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace mpc::emulator {
+
+class DeviceMemory {
+public:
+  using Ranges = std::vector<ptx::MemoryRange>;
+
+  /// 0 when there is no room.
+  uint64_t allocate(uint64_t bytes, uint64_t capacity);
+  /// Whether `address` was what allocate returned.
+  bool free(uint64_t address);
+
+  /// Host memory that the device may use: pinned memory, a module's globals.
+  void add(ptx::MemoryRange range);
+  void remove(uint64_t begin);
+
+  uint64_t used() const { return usedBytes; }
+
+  /// Whether all of [address, address + bytes) is one allocation's.
+  bool contains(uint64_t address, uint64_t bytes) const;
+
+  /// What is allocated now, sorted by address.
+  std::shared_ptr<const Ranges> ranges();
+
+private:
+  std::map<uint64_t, ptx::MemoryRange> all; ///< by their begin
+  std::map<uint64_t, uint64_t> allocations; ///< the device's own: begin, size
+  std::shared_ptr<const Ranges> snapshot;
+  uint64_t reserved = 0, reservedEnd = 0;
+  uint64_t usedBytes = 0;
+};
+
+} // namespace mpc::emulator
+
+#endif // MPC_TEST_EMULATOR_CUDA_DEVICEMEMORY_H

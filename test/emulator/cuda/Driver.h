@@ -1,0 +1,174 @@
+// The state of the emulated driver, and what its entry points share.
+//
+// Work is not done when it is enqueued but at the next point where the host
+// waits, in the order in which it came: a host that reads a result too early,
+// or changes a buffer too early, sees what it may see on a device. A fault of
+// a kernel is reported by that wait, and by every call after it, as the
+// context of a device is lost.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_EMULATOR_CUDA_DRIVER_H
+#define MPC_TEST_EMULATOR_CUDA_DRIVER_H
+
+#include "test/emulator/cuda/ABI.h"
+#include "test/emulator/cuda/DeviceMemory.h"
+#include "test/emulator/cuda/Environment.h"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace mpc::emulator {
+
+/// Something a stream does.
+struct Work {
+  std::string name;
+  std::function<CUresult()> run;
+};
+
+struct Context {};
+
+struct Graph {
+  std::vector<Work> nodes;
+};
+
+struct GraphExec {
+  std::vector<Work> nodes;
+};
+
+struct Stream {
+  bool blocking = true; ///< waits for the legacy default stream
+  CUstreamCaptureStatus capture = CUstreamCaptureStatus::None;
+  CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
+  std::thread::id thread; ///< that began the capture
+  std::unique_ptr<Graph> graph;
+};
+
+struct Event {
+  bool hasTime = true;
+  bool recorded = false;
+  Stream *capturedBy = nullptr;
+  std::chrono::steady_clock::time_point time;
+};
+
+struct LoadedModule;
+
+struct Function {
+  std::shared_ptr<LoadedModule> module;
+  const ptx::Kernel *kernel = nullptr;
+  unsigned dynamicShared = 48 << 10; ///< the most that a launch may ask for
+};
+
+struct LoadedModule {
+  ptx::Module module;
+  std::map<std::string, Function> functions;
+};
+
+class Driver {
+public:
+  static Driver &get();
+
+  std::recursive_mutex mutex;
+  Environment environment;
+  DeviceMemory memory;
+  bool isInitialized = false;
+  CUresult lost = CUDA_SUCCESS; ///< the error that ended the context
+
+  Context context;
+  unsigned contextUsers = 0;
+
+  Stream defaultStream;
+  std::map<CUstream, std::unique_ptr<Stream>> streams;
+  std::map<CUevent, std::unique_ptr<Event>> events;
+  std::map<CUgraph, std::unique_ptr<Graph>> graphs;
+  std::map<CUgraphExec, std::unique_ptr<GraphExec>> executables;
+  std::map<CUmodule, std::shared_ptr<LoadedModule>> modules;
+  std::map<void *, std::unique_ptr<uint8_t[]>> hostMemory;
+
+  /// The stream behind a handle; null for one that does not exist.
+  Stream *find(CUstream handle);
+
+  /// Puts work into a stream: into its graph while it is captured.
+  CUresult enqueue(CUstream stream, Work work);
+
+  /// Does all work that is enqueued.
+  CUresult finish();
+
+  /// A call that waits, or may: CUDA_SUCCESS, or what it does to a capture
+  /// that is going on.
+  CUresult checkWait(Stream &stream);
+  CUresult checkUnsafe();
+
+  CUresult run(const Work &work);
+
+private:
+  std::deque<Work> queue;
+};
+
+/// The context a thread has made current.
+Context *&currentContext();
+
+/// An argument of a call, for the log.
+struct Argument {
+  template <class T>
+  Argument(const char *name, T value) : name(name) {
+    if constexpr (std::is_pointer_v<T>) {
+      char buffer[32];
+      std::snprintf(buffer, sizeof(buffer), "%p",
+                    reinterpret_cast<const void *>(value));
+      text = buffer;
+    } else {
+      text = std::to_string(value);
+    }
+  }
+  Argument(const char *name, const std::string &text)
+      : name(name), text(text) {}
+  const char *name;
+  std::string text;
+};
+
+/// What a call needs before it can do anything.
+enum class Needs { Nothing, Init, Context };
+
+/// The frame of every entry point: locks, injects faults, checks the state,
+/// logs. `f` does the work; it sees no lost context.
+template <class F>
+CUresult call(const char *name, std::initializer_list<Argument> arguments,
+              Needs needs, F f) {
+  Driver &driver = Driver::get();
+  std::lock_guard<std::recursive_mutex> lock(driver.mutex);
+  CUresult result = CUDA_SUCCESS;
+  if (std::optional<int> fault = driver.environment.fault(name)) {
+    result = static_cast<CUresult>(*fault);
+    // Errors of these numbers end the context.
+    if (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result < 720)
+      driver.lost = result;
+  } else if (needs != Needs::Nothing && !driver.isInitialized) {
+    result = CUDA_ERROR_NOT_INITIALIZED;
+  } else if (needs == Needs::Context && !currentContext()) {
+    result = CUDA_ERROR_INVALID_CONTEXT;
+  } else if (needs == Needs::Context && driver.lost) {
+    result = driver.lost;
+  } else {
+    result = f(driver);
+  }
+  if (driver.environment.logs()) {
+    std::string line = name;
+    const char *separator = "(";
+    for (const Argument &argument : arguments) {
+      line += std::string(separator) + argument.name + "=" + argument.text;
+      separator = ", ";
+    }
+    line += separator[0] == '(' ? "() = " : ") = ";
+    driver.environment.log(line + std::to_string(result));
+  }
+  return result;
+}
+
+} // namespace mpc::emulator
+
+#endif // MPC_TEST_EMULATOR_CUDA_DRIVER_H

@@ -1,0 +1,119 @@
+// Turns statements into instructions: checks every modifier and operand, gives
+// registers places, and picks the handler. What it does not know is an error
+// when the module is loaded, not when a kernel runs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TEST_EMULATOR_PTX_DECODER_H
+#define MPC_TEST_EMULATOR_PTX_DECODER_H
+
+#include "test/emulator/ptx/Half.h"
+#include "test/emulator/ptx/Program.h"
+
+#include <optional>
+#include <utility>
+
+namespace mpc::emulator::ptx {
+
+class Decoder {
+public:
+  Decoder(const ModuleSyntax &syntax, const KernelSyntax &kernel,
+          const std::vector<GlobalMemory> &globals)
+      : module(syntax), syntax(kernel), globals(globals) {}
+
+  Kernel run();
+
+  // --- For the decoders of instructions: the statement at hand.
+
+  [[noreturn]] void fail(const std::string &message) const {
+    throw ModuleError(statement->line, "'" + mnemonic() + "': " + message);
+  }
+
+  const std::string &opcode() const { return statement->opcode; }
+
+  /// Modifiers are taken in their order; what is left in the end is an error.
+  bool take(std::string_view modifier);
+  void expect(std::string_view modifier);
+  bool hasMore() const { return modifier < statement->modifiers.size(); }
+  std::optional<Type> peekType() const;
+  Type takeType();
+  Rounding takeRounding(Rounding otherwise);
+
+  size_t operandCount() const { return statement->operands.size(); }
+  const Operand &operand(size_t i) const;
+  /// Checks how many operands there are.
+  void operands(size_t least, size_t most);
+  void operands(size_t count) { operands(count, count); }
+
+  /// The place of a register that is written, or of one that is read (or of a
+  /// number); `bytes` as the instruction's type says.
+  uint32_t destination(const Operand &operand, unsigned bytes);
+  uint32_t source(const Operand &operand, unsigned bytes);
+  uint32_t predicateDestination(const Operand &operand);
+  uint32_t predicateSource(const Operand &operand);
+  uint32_t predicate(const std::string &name);
+  uint32_t constant(unsigned bytes, uint64_t value);
+
+  /// Bytes of the register an operand names; `otherwise` for a number.
+  unsigned registerBytes(const Operand &operand, unsigned otherwise) const;
+
+  /// Sets slots 0, 1, 2... to a destination and sources of one size.
+  void plain(unsigned bytes, size_t sources);
+
+  /// The value of an integer operand that must be a number.
+  uint64_t immediate(const Operand &operand) const;
+
+  /// The base and the offset of an address. `bytes` is the size of the base's
+  /// register (32-bit ones may address shared memory).
+  void address(const Operand &operand, Space space, uint32_t &slot,
+               int64_t &offset, bool &isWide);
+
+  uint32_t paramOffset(const Operand &operand) const;
+
+  Inst *inst = nullptr;
+
+private:
+  std::string mnemonic() const;
+  void layOut();
+  void place(const Variable &variable);
+  uint32_t newSlot(unsigned bytes);
+  void decode(const Statement &statement);
+  void resolveLabels();
+  const Type *findRegister(const std::string &name) const;
+  uint32_t slotOf(const std::string &name);
+  std::optional<uint32_t> specialSlot(const std::string &name, unsigned bytes);
+  std::optional<uint64_t> symbol(const std::string &name) const;
+
+  friend void decodeBranch(Decoder &decoder);
+
+  const ModuleSyntax &module;
+  const KernelSyntax &syntax;
+  const std::vector<GlobalMemory> &globals;
+  const Statement *statement = nullptr;
+  size_t modifier = 0;
+  Kernel kernel;
+  std::map<std::string, uint32_t> slots;
+  std::map<std::pair<unsigned, uint64_t>, uint32_t> constants;
+  std::map<std::string, uint64_t> symbols; ///< shared and local offsets
+  std::vector<std::string> targets;        ///< labels of branches, by `target`
+};
+
+using DecodeFunction = void (*)(Decoder &);
+using DecodeTable = std::map<std::string_view, DecodeFunction>;
+
+// One part of the instruction set each.
+void addIntegerInstructions(DecodeTable &table);
+void addFloatInstructions(DecodeTable &table);
+void addConversions(DecodeTable &table);
+void addMoves(DecodeTable &table);
+void addMemoryInstructions(DecodeTable &table);
+void addControlInstructions(DecodeTable &table);
+void addWarpInstructions(DecodeTable &table);
+void addMatrixInstructions(DecodeTable &table);
+
+// An instruction that several parts know (add, mul, ...): floats' forms are
+// decoded here when the integers' decoder finds a float type.
+void decodeFloatArithmetic(Decoder &decoder);
+
+} // namespace mpc::emulator::ptx
+
+#endif // MPC_TEST_EMULATOR_PTX_DECODER_H
