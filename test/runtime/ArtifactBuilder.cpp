@@ -47,7 +47,8 @@ static size_t appendAligned(Bytes &file, const void *bytes, size_t size) {
   return offset;
 }
 
-Bytes appendSections(Bytes file, const std::string &plan, const Bytes &data) {
+Bytes appendSections(Bytes file, const std::string &plan, const Bytes &data,
+                     const std::string &ptx, const std::string &cubin) {
   Elf64_Ehdr header;
   std::memcpy(&header, file.data(), sizeof(header));
 
@@ -78,6 +79,10 @@ Bytes appendSections(Bytes file, const std::string &plan, const Bytes &data) {
   };
   add(format::kPlanSection, SHT_PROGBITS, plan.data(), plan.size());
   add(format::kDataSection, SHT_PROGBITS, data.data(), data.size());
+  if (!ptx.empty()) // with its final zero byte
+    add(format::kPTXSection, SHT_PROGBITS, ptx.c_str(), ptx.size() + 1);
+  if (!cubin.empty())
+    add(format::kCubinSection, SHT_PROGBITS, cubin.data(), cubin.size());
   add(format::kDigestSection, SHT_PROGBITS, &noDigest, sizeof(noDigest));
   std::string finalNames = names + ".mpc.names" + '\0';
   add(".mpc.names", SHT_STRTAB, finalNames.data(), finalNames.size());
@@ -245,8 +250,15 @@ FunctionBuilder ArtifactBuilder::function(const std::string &name) {
   return FunctionBuilder(*this, json);
 }
 
+void ArtifactBuilder::forGPU(const std::string &cpu, const std::string &code) {
+  plan["target"] = {
+      {"triple", "nvptx64-nvidia-cuda"}, {"cpu", cpu}, {"features", {"ptx80"}}};
+  ptx = code;
+}
+
 Bytes ArtifactBuilder::build() const {
-  return appendSections(kernelLibrary(), plan.dump(), data);
+  return appendSections(ptx.empty() ? kernelLibrary() : emptyLibrary(),
+                        plan.dump(), data, ptx, cubin);
 }
 
 std::shared_ptr<const Artifact> ArtifactBuilder::open() const {

@@ -23,9 +23,11 @@ Bytes kernelLibrary();
 /// The smallest ELF shared object: a header and no sections.
 Bytes emptyLibrary();
 
-/// `library` with the three sections of an artifact appended and the digest
-/// set.
-Bytes appendSections(Bytes library, const std::string &plan, const Bytes &data);
+/// `library` with the three sections of an artifact appended, and a GPU's
+/// kernels where they are not empty, and the digest set.
+Bytes appendSections(Bytes library, const std::string &plan, const Bytes &data,
+                     const std::string &ptx = "",
+                     const std::string &cubin = "");
 
 /// Sets the digest of an artifact whose bytes were changed.
 void setDigest(Bytes &artifact);
@@ -71,12 +73,17 @@ public:
                    double fill, const std::string &role = "parameter");
   FunctionBuilder function(const std::string &name);
 
-  /// The whole file, over the kernels of Kernels.c.
+  /// Makes it an artifact for a GPU with these kernels. Steps of functions that
+  /// exist already stay as they are.
+  void forGPU(const std::string &cpu, const std::string &ptx);
+
+  /// The whole file, over the kernels of Kernels.c or a GPU's.
   Bytes build() const;
   std::shared_ptr<const Artifact> open() const;
 
   Json plan;
   Bytes data;
+  std::string ptx, cubin;
 
 private:
   friend class FunctionBuilder;

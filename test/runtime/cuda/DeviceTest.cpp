@@ -1,0 +1,416 @@
+// The CUDA device over an emulated driver: what runs when, and what is said
+// when something is missing or fails.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/runtime/cuda/Emulated.h"
+
+#include "runtime/cuda/DriverABI.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats values(const StatusOr<Tensor> &tensor) {
+  EXPECT_TRUE(tensor.ok()) << tensor.status().message();
+  if (!tensor.ok())
+    return {};
+  return {tensor->as<float>(), tensor->as<float>() + tensor->size()};
+}
+
+Status setX(Session &session, float value) {
+  return session.setInput("step", "x", floats({5}, Floats(5, value)));
+}
+
+/// Three steps and their results: every kind of call a session makes.
+Status train(const ArtifactBuilder &builder) {
+  SessionOptions options;
+  options.device = "auto";
+  auto session = Session::create(builder.open(), options);
+  if (!session.ok())
+    return session.status();
+  for (int i = 0; i < 3; ++i) {
+    if (Status status = setX(**session, 1); !status.ok())
+      return status;
+    if (Status status = (*session)->run("step"); !status.ok())
+      return status;
+  }
+  return (*session)->state("w").status();
+}
+
+//===----------------------------------------------------------------------===//
+// What runs
+//===----------------------------------------------------------------------===//
+
+TEST(CUDADevice, RunsStepsInOrder) {
+  emulated({}, [] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    EXPECT_EQ(values(session->state("w")), (Floats{1, 2, 3, 4, 5}));
+    EXPECT_EQ(values(session->state("half")), Floats(5, 0.5));
+    for (int i = 1; i <= 4; ++i) {
+      ASSERT_TRUE(setX(*session, 10).ok());
+      ASSERT_TRUE(session->run("step").ok());
+      float sum = static_cast<float>(10 * i);
+      EXPECT_EQ(values(session->output("step", "w")),
+                (Floats{1 + sum, 2 + sum, 3 + sum, 4 + sum, 5 + sum}));
+      EXPECT_EQ(values(session->output("step", "before")),
+                (Floats{sum - 9, sum - 8, sum - 7, sum - 6, sum - 5}));
+    }
+  });
+}
+
+TEST(CUDADevice, IsChosenByTheArtifact) {
+  emulated({}, [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+}
+
+/// Inputs of later steps are uploaded while earlier ones may not have run: each
+/// step must see its own.
+TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    ASSERT_TRUE(session->state("w").ok());
+    size_t before = readLog(log).size();
+    float sum = 0;
+    for (int i = 1; i <= 4; ++i) { // fewer than there are pinned slots
+
+      auto value = static_cast<float>(i * i);
+      ASSERT_TRUE(setX(*session, value).ok());
+      ASSERT_TRUE(session->run("step").ok());
+      sum += value;
+    }
+    std::vector<std::string> calls = readLog(log);
+    calls.erase(calls.begin(), calls.begin() + static_cast<long>(before));
+    for (const char *waiting : {"cuStreamSynchronize", "cuEventSynchronize",
+                                "cuMemcpyDtoHAsync_v2", "cuMemAlloc_v2"})
+      EXPECT_EQ(countCalls(calls, waiting), 0u) << waiting;
+    // One eager run, one capture, then nothing but launches of the graph.
+    EXPECT_EQ(countCalls(calls, "cuLaunchKernel"), 2u);
+    EXPECT_EQ(countCalls(calls, "cuMemcpyDtoDAsync_v2"), 2u);
+    EXPECT_EQ(countCalls(calls, "cuStreamBeginCapture_v2"), 1u);
+    EXPECT_EQ(countCalls(calls, "cuGraphInstantiateWithFlags"), 1u);
+    EXPECT_EQ(countCalls(calls, "cuGraphLaunch"), 3u);
+    EXPECT_EQ(countCalls(calls, "cuMemcpyHtoDAsync_v2"), 4u);
+    EXPECT_EQ(values(session->state("w")),
+              (Floats{1 + sum, 2 + sum, 3 + sum, 4 + sum, 5 + sum}));
+  });
+}
+
+TEST(CUDADevice, RunsWithoutGraphsWhereAsked) {
+  for (const char *variable : {"MPC_CUDA_GRAPH=0", "MPC_CUDA_SYNCHRONIZE=1"}) {
+    std::string log = newLogFile(), text = variable;
+    size_t equals = text.find('=');
+    emulated({{"MPC_EMULATOR_LOG", log},
+              {text.substr(0, equals), text.substr(equals + 1)}},
+             [&] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+    EXPECT_EQ(countCalls(readLog(log), "cuStreamBeginCapture_v2"), 0u);
+    EXPECT_EQ(countCalls(readLog(log), "cuLaunchKernel"), 3u);
+  }
+}
+
+/// More bytes than all pinned slots together, and not a multiple of one.
+TEST(CUDADevice, CopiesLargeTensorsWhole) {
+  emulated({}, [] {
+    constexpr int64_t elements = (20 << 20) / 4 + 3;
+    ArtifactBuilder builder = countingTrainee();
+    builder.filledState("large", DType::F32, {elements}, 0);
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    Tensor value = Tensor::zeros(DType::F32, {elements});
+    for (int64_t i = 0; i < elements; ++i)
+      value.as<float>()[i] = static_cast<float>(i % 1000003);
+    ASSERT_TRUE(session->setState("large", value).ok());
+    auto back = session->state("large");
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(back->bytes, value.bytes);
+  });
+}
+
+TEST(CUDADevice, ReleasesWhatItTook) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}},
+           [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+  std::vector<std::string> calls = readLog(log);
+  const std::pair<const char *, const char *> pairs[] = {
+      {"cuMemAlloc_v2", "cuMemFree_v2"},
+      {"cuMemHostAlloc", "cuMemFreeHost"},
+      {"cuStreamCreate", "cuStreamDestroy_v2"},
+      {"cuEventCreate", "cuEventDestroy_v2"},
+      {"cuModuleLoadDataEx", "cuModuleUnload"},
+      {"cuStreamEndCapture", "cuGraphDestroy"},
+      {"cuGraphInstantiateWithFlags", "cuGraphExecDestroy"},
+      {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"}};
+  for (const auto &[take, give] : pairs) {
+    EXPECT_GT(countCalls(calls, take), 0u) << take;
+    EXPECT_EQ(countCalls(calls, take), countCalls(calls, give)) << give;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What is missing
+//===----------------------------------------------------------------------===//
+
+TEST(CUDADevice, SaysWhereThereIsNoGPU) {
+  emulated({{"MPC_EMULATOR_DEVICE", "none"}}, [] {
+    expectMessage(tryOpenOnGPU(countingTrainee()), StatusCode::Device,
+                  {"needs", "GPU", "--device cpu"});
+  });
+}
+
+TEST(CUDADevice, SaysWhichDriverFunctionIsMissing) {
+  emulated({{"MPC_CUDA_LIBRARY_PATH", MPC_TEST_EMPTY_DRIVER_FOLDER}}, [] {
+    expectMessage(
+        tryOpenOnGPU(countingTrainee()), StatusCode::Device,
+        {"libcuda.so.1", "has no function 'cuInit'", "older", "--device cpu"});
+  });
+}
+
+TEST(CUDADevice, SaysWhereThereIsNoDriver) {
+  emulated({{"MPC_CUDA_LIBRARY_PATH", "/nonexistent"}}, [] {
+    Status status = tryOpenOnGPU(countingTrainee());
+    // A machine with a driver opens that one, and may or may not get on.
+    if (status.message().find("cannot be loaded") == std::string::npos)
+      return;
+    expectMessage(status, StatusCode::Device,
+                  {"needs an NVIDIA driver", "/nonexistent/libcuda.so.1",
+                   "--device cpu"});
+  });
+}
+
+TEST(CUDADevice, RefusesGPUsThatAreTooOld) {
+  emulated({{"MPC_EMULATOR_DEVICE", "sm_75"}}, [] {
+    expectMessage(tryOpenOnGPU(countingTrainee()), StatusCode::Device,
+                  {"compiled for sm_80 or newer", "(sm_75)", "--target sm_75",
+                   "--device cpu"});
+  });
+}
+
+TEST(CUDADevice, RefusesOtherGPUsForCodeOfOneAlone) {
+  emulated({{"MPC_EMULATOR_DEVICE", "sm_100"}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.plan["target"]["cpu"] = "sm_90a";
+    expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                  {"compiled for sm_90a and no other GPU", "(sm_100)"});
+  });
+}
+
+TEST(CUDADevice, RefusesArchitecturesItDoesNotKnow) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    for (const char *cpu : {"gfx90a", "sm_", "sm_8", "sm_90x", "sm_80 "}) {
+      builder.plan["target"]["cpu"] = cpu;
+      expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                    {cpu, "not a GPU this runtime knows"});
+    }
+  });
+}
+
+TEST(CUDADevice, RunsOnNewerGPUs) {
+  emulated({{"MPC_EMULATOR_DEVICE", "sm_90"}},
+           [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+}
+
+TEST(CUDADevice, RefusesDriversThatAreTooOld) {
+  emulated({{"MPC_EMULATOR_DEVICE", "driver=11080"}}, [] {
+    expectMessage(tryOpenOnGPU(countingTrainee()), StatusCode::Device,
+                  {"CUDA 12.0 or newer", "CUDA 11.8", "update the NVIDIA"});
+  });
+}
+
+TEST(CUDADevice, ShowsWhatTheDriversCompilerSays) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    size_t at = builder.ptx.find("add.rn.f32");
+    builder.ptx.replace(at, 10, "frobnicate");
+    expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                  {"cannot load the artifact's kernels (sm_80)",
+                   "CUDA_ERROR_INVALID_PTX", "its compiler says",
+                   "frobnicate"});
+  });
+}
+
+TEST(CUDADevice, FallsBackFromACubinToItsPTX) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.cubin = "no cubin";
+    EXPECT_TRUE(train(builder).ok());
+  });
+  EXPECT_EQ(countCalls(readLog(log), "cuModuleLoadDataEx"), 2u);
+}
+
+TEST(CUDADevice, PassesOverACubinForAnotherGPU) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_DEVICE", "sm_90"}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.cubin = "no cubin";
+    EXPECT_TRUE(train(builder).ok());
+  });
+  EXPECT_EQ(countCalls(readLog(log), "cuModuleLoadDataEx"), 1u);
+}
+
+TEST(CUDADevice, NamesTheStepWhoseKernelIsMissing) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.plan["functions"]["step"]["steps"][1]["kernel"] = "subtract";
+    expectMessage(tryOpenOnGPU(builder), StatusCode::InvalidInput,
+                  {"'update' in function 'step'", "no kernel 'subtract'"});
+  });
+}
+
+TEST(CUDADevice, RefusesMoreSharedMemoryThanThereIs) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.plan["functions"]["step"]["steps"][1]["shared_bytes"] = 200 << 10;
+    expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                  {"'update' in function 'step'", "204800 bytes", "166912"});
+  });
+}
+
+TEST(CUDADevice, AsksForMoreSharedMemory) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.plan["functions"]["step"]["steps"][1]["shared_bytes"] = 100 << 10;
+    EXPECT_TRUE(train(builder).ok());
+  });
+  EXPECT_EQ(countCalls(readLog(log), "cuFuncSetAttribute"), 1u);
+}
+
+TEST(CUDADevice, RefusesArtifactsForCPUs) {
+  emulated({}, [] {
+    ArtifactBuilder builder;
+    SessionOptions options;
+    options.device = "cuda";
+    expectMessage(Session::create(builder.open(), options).status(),
+                  StatusCode::Device,
+                  {"x86_64", "not for a GPU", "--device cuda"});
+  });
+}
+
+TEST(CUDADevice, IsNotReplacedByTheCPU) {
+  SessionOptions options;
+  options.device = "cpu";
+  expectMessage(Session::create(countingTrainee().open(), options).status(),
+                StatusCode::Device, {"nvptx64", "x86_64"});
+}
+
+//===----------------------------------------------------------------------===//
+// What fails
+//===----------------------------------------------------------------------===//
+
+TEST(CUDADevice, SaysWhoNeedsTheMemory) {
+  emulated({{"MPC_EMULATOR_DEVICE", "memory=64M"}}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    builder.filledState("huge.weight", DType::F32, {32 << 20}, 0);
+    builder.filledState("small.weight", DType::F32, {1 << 20}, 0);
+    FunctionBuilder eval = builder.function("eval");
+    size_t large = eval.arena(DType::F16, {8, 3, 1 << 20});
+    size_t copy = eval.arena(DType::F16, {8, 3, 1 << 20});
+    eval.step(
+        {{"op", "copy"}, {"name", "conv1"}, {"src", large}, {"dst", copy}});
+    expectMessage(
+        tryOpenOnGPU(builder), StatusCode::Device,
+        {"no room for 134217728 more bytes (128 MiB)", "of 64 MiB are free",
+         "133 MiB for its state", "'huge.weight' 128 MiB, 'small.weight' 4 MiB",
+         "96 MiB for the values of 'eval'", "'conv1' (f16 8x3x1048576) 48 MiB",
+         "smaller batch", "--device cpu"});
+  });
+}
+
+TEST(CUDADevice, NamesTheStepThatFaults) {
+  // Writes far outside of every buffer.
+  ArtifactBuilder builder = countingTrainee();
+  size_t at = builder.ptx.find("st.global.f32 [%rd7]");
+  builder.ptx.insert(at, "mov.u64 %rd7, 64;\n  ");
+  emulated({{"MPC_CUDA_SYNCHRONIZE", "1"}}, [&] {
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session && setX(*session, 1).ok());
+    expectMessage(
+        session->run("step"), StatusCode::Device,
+        {"'update' in function 'step'", "CUDA_ERROR_ILLEGAL_ADDRESS"});
+  });
+  emulated({}, [&] {
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session && setX(*session, 1).ok());
+    // Whether the run or the download is told first is the driver's choice.
+    Status status = session->run("step");
+    if (status.ok())
+      status = session->state("w").status();
+    expectMessage(status, StatusCode::Device,
+                  {"CUDA_ERROR_ILLEGAL_ADDRESS", "MPC_CUDA_SYNCHRONIZE=1"});
+  });
+}
+
+TEST(CUDADevice, SaysHowToRunWhatCannotBeRecorded) {
+  emulated({{"MPC_EMULATOR_FAULT", "cuStreamEndCapture=901"}}, [] {
+    expectMessage(train(countingTrainee()), StatusCode::Device,
+                  {"record the graph of 'step'", "MPC_CUDA_GRAPH=0"});
+  });
+}
+
+/// A step that fails while it is recorded leaves the stream able to work.
+TEST(CUDADevice, EndsARecordingThatFailed) {
+  std::string log = newLogFile();
+  emulated(
+      {{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_FAULT", "cuLaunchKernel:2=1"}},
+      [] {
+        auto session = openOnGPU(countingTrainee());
+        ASSERT_TRUE(session && setX(*session, 1).ok());
+        ASSERT_TRUE(session->run("step").ok());
+        expectMessage(
+            session->run("step"), StatusCode::Device,
+            {"'update' in function 'step'", "CUDA_ERROR_INVALID_VALUE"});
+        EXPECT_EQ(values(session->state("w")), (Floats{2, 3, 4, 5, 6}));
+        ASSERT_TRUE(session->run("step").ok());
+        EXPECT_EQ(values(session->state("w")), (Floats{3, 4, 5, 6, 7}));
+      });
+  EXPECT_EQ(countCalls(readLog(log), "cuStreamEndCapture"), 2u);
+}
+
+/// Every call of the driver, first and third, fails once: none ends the
+/// process or goes unnoticed, but for those that only clean up or inform.
+TEST(CUDADevice, ReportsTheFailureOfAnyCall) {
+  const std::vector<std::string> unnoticed = {"cuGetErrorName",
+                                              "cuGetErrorString",
+                                              "cuMemFree_v2",
+                                              "cuMemFreeHost",
+                                              "cuStreamDestroy_v2",
+                                              "cuEventDestroy_v2",
+                                              "cuModuleUnload",
+                                              "cuGraphExecDestroy",
+                                              "cuGraphDestroy",
+                                              "cuFuncSetAttribute",
+                                              "cuMemGetInfo_v2",
+                                              "cuEventSynchronize",
+                                              "cuDevicePrimaryCtxRelease_v2"};
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}},
+           [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+  std::vector<std::string> calls = readLog(log);
+#define MPC_FAULT(member, symbol, ...)                                         \
+  for (size_t which : {size_t(1), size_t(3)}) {                                \
+    std::string fault = std::string(#symbol ":") + std::to_string(which);      \
+    bool reported = countCalls(calls, #symbol) >= which &&                     \
+                    std::find(unnoticed.begin(), unnoticed.end(), #symbol) ==  \
+                        unnoticed.end();                                       \
+    emulated({{"MPC_EMULATOR_FAULT", fault + "=999"}}, [&] {                   \
+      Status status = train(countingTrainee());                                \
+      EXPECT_EQ(status.getCode(),                                              \
+                reported ? StatusCode::Device : StatusCode::Ok)                \
+          << fault << ": " << status.message();                                \
+    });                                                                        \
+  }
+  MPC_CUDA_DRIVER_FUNCTIONS(MPC_FAULT)
+#undef MPC_FAULT
+}
+
+} // namespace
