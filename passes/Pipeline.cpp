@@ -89,11 +89,18 @@ static void addFusion(OpPassManager &pm) {
   nested.addPass(createVerifyFusionPass());
 }
 
-static void addPlanning(OpPassManager &pm) {
+static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
+  PlaceContractionsPassOptions place;
+  place.target = options.target;
+  place.contractions = options.contractions;
+  pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
-  pm.addPass(createBuildProgramsPass());
+  BuildProgramsPassOptions build;
+  build.target = options.target;
+  build.tf32 = options.tf32;
+  pm.addPass(createBuildProgramsPass(std::move(build)));
   pm.addPass(createAssignOffsetsPass());
 }
 
@@ -129,7 +136,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (wants(Stage::Fusion))
     addFusion(pm);
   if (wants(Stage::Plan))
-    addPlanning(pm);
+    addPlanning(pm, options);
   if (wants(Stage::Codegen))
     addCodegen(pm, options.target);
 }

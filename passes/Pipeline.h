@@ -58,6 +58,10 @@ struct PipelineOptions {
   PrecisionOptions precision;
   /// A name that TargetInfo knows.
   std::string target = "native";
+  /// Who does contractions that both can do: table, library or generated.
+  std::string contractions = "table";
+  /// Whether a GPU may round operands of f32 contractions to tf32.
+  bool tf32 = false;
 };
 
 /// Adds the passes of every stage after `done` up to and including `last`. The

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Analysis/TensorCoreTiling.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Planning/Contractions.h"
 
@@ -50,7 +51,8 @@ struct Reads {
 
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, const SymbolTable &symbols);
+  ProgramBuilder(func::FuncOp function, const SymbolTable &symbols,
+                 const TargetInfo &target, bool allowTF32);
   LogicalResult run();
 
 private:
@@ -59,6 +61,8 @@ private:
   LogicalResult addOp(Operation *op);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
   LogicalResult addContraction(Operation *op, func::CallOp epilogue);
+  void addProduct(plan::ProductOp op);
+  IntegerAttr getSharedBytes(func::FuncOp kernel);
   void addEnd();
 
   bool mayOverwrite(Operation *op, Value old, const Reads &reads) const;
@@ -76,9 +80,11 @@ private:
   func::FuncOp function;
   Block &block;
   const SymbolTable &symbols;
+  const TargetInfo &target;
   EpilogueCalls epilogueOf;
   std::optional<Liveness> liveness;
   OpBuilder builder;
+  ContractionEmitter contractions;
   DenseMap<Value, Value> buffers;
   /// Memory and old value (if it is read at all) of state variables.
   llvm::MapVector<Attribute, Value> states;
@@ -89,13 +95,19 @@ private:
 
 struct BuildProgramsPass
     : public mpc::impl::BuildProgramsPassBase<BuildProgramsPass> {
+  using BuildProgramsPassBase::BuildProgramsPassBase;
   void runOnOperation() override {
+    llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+    if (!info) {
+      getOperation().emitError(llvm::toString(info.takeError()));
+      return signalPassFailure();
+    }
     SymbolTable symbols(getOperation());
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (getKernelKind(function))
         continue;
-      if (failed(ProgramBuilder(function, symbols).run()))
+      if (failed(ProgramBuilder(function, symbols, *info, tf32).run()))
         return signalPassFailure();
       function.erase();
     }
@@ -210,31 +222,56 @@ SmallVector<Value> ProgramBuilder::placeResults(Operation *op,
 // Steps
 //===----------------------------------------------------------------------===//
 
+// The dynamic shared memory of a kernel's blocks: that of the tiles of products
+// on Tensor Cores.
+IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
+  if (!target.isGPU() || getKernelKind(kernel) != KernelKind::Contraction)
+    return IntegerAttr();
+  for (Operation &op : kernel.getBody().front())
+    if (auto tiling = getTensorCoreTiling(&op, target))
+      return builder.getI64IntegerAttr(tiling->getSharedBytes());
+  return IntegerAttr();
+}
+
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
-  KernelPartition partition = getKernelPartition(kernel);
+  KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
   SmallVector<Value> outputs = placeResults(call, {elementwise, {}});
-  plan::LaunchOp::create(builder, call.getLoc(), call.getCallee(),
+  plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
                          buffersOf(call.getOperands()), outputs,
-                         partition.extent, partition.grain,
-                         /*threads=*/IntegerAttr(),
-                         /*shared_bytes=*/IntegerAttr());
+                         builder.getI64IntegerAttr(partition.extent),
+                         builder.getI64IntegerAttr(partition.grain),
+                         target.isGPU()
+                             ? builder.getI64IntegerAttr(partition.threads)
+                             : IntegerAttr(),
+                         getSharedBytes(kernel));
 }
 
 LogicalResult ProgramBuilder::addContraction(Operation *op,
                                              func::CallOp epilogue) {
-  ContractionTarget target;
+  ContractionResult result;
   if (epilogue) {
-    target.epilogue = epilogue.getCalleeAttr();
-    target.inputs = buffersOf(epilogue.getOperands().drop_front());
-    target.outputs =
+    result.epilogue = epilogue.getCalleeAttr();
+    result.inputs = buffersOf(epilogue.getOperands().drop_front());
+    result.outputs =
         placeResults(epilogue, {/*elementwise=*/true,
                                 SmallVector<Value>(op->getOperands())});
   } else {
-    target.result = placeResults(op, Reads()).front();
+    result.buffer = placeResults(op, Reads()).front();
   }
-  return emitContraction(builder, op, buffers.lookup(op->getOperand(0)),
-                         buffers.lookup(op->getOperand(1)), target);
+  return contractions.emit(op, buffers.lookup(op->getOperand(0)),
+                           buffers.lookup(op->getOperand(1)), result);
+}
+
+void ProgramBuilder::addProduct(plan::ProductOp op) {
+  placeResults(op, Reads());
+  auto find = [&](Value value) {
+    return value ? buffers.lookup(value) : Value();
+  };
+  contractions.emit(op, {find(op.getLhs()), find(op.getRhs()),
+                         find(op.getOutput()), find(op.getBias()),
+                         find(op.getAux() ? op.getAux() : op.getNewAux()),
+                         find(op.getBiasGrad())});
 }
 
 LogicalResult ProgramBuilder::addOp(Operation *op) {
@@ -248,6 +285,10 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     buffers[view] =
         plan::ViewOp::create(builder, op->getLoc(), bufferType(view.getType()),
                              buffers.lookup(view.getInput()));
+    return success();
+  }
+  if (auto product = dyn_cast<plan::ProductOp>(op)) {
+    addProduct(product);
     return success();
   }
   if (isContraction(op)) // With an epilogue: when that is called.
@@ -352,9 +393,11 @@ void ProgramBuilder::addEnd() {
 }
 
 ProgramBuilder::ProgramBuilder(func::FuncOp function,
-                               const SymbolTable &symbols)
+                               const SymbolTable &symbols,
+                               const TargetInfo &target, bool allowTF32)
     : function(function), block(function.getBody().front()), symbols(symbols),
-      epilogueOf(findEpilogues(block, symbols)), builder(function) {}
+      target(target), epilogueOf(findEpilogues(block, symbols)),
+      builder(function), contractions(builder, target, allowTF32) {}
 
 LogicalResult ProgramBuilder::run() {
   liveness.emplace(block, epilogueOf);

@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Planning/LibraryTails.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static int64_t product(ArrayRef<int64_t> extents) {
-  int64_t result = 1;
-  for (int64_t extent : extents)
-    result *= extent;
-  return result;
-}
 
 //===----------------------------------------------------------------------===//
 // Tiles
@@ -68,50 +57,57 @@ static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
 // Matrix products
 //===----------------------------------------------------------------------===//
 
-static void emitMatMul(OpBuilder &builder, MatMulOp op, Value a, Value b,
-                       const ContractionTarget &target) {
-  ArrayRef<int64_t> lhs = shapeOf(op.getLhs()), rhs = shapeOf(op.getRhs());
-  ArrayRef<int64_t> result = shapeOf(op.getOutput());
-  int64_t m = result[result.size() - 2], n = result.back();
-  int64_t k = lhs[lhs.size() - (op.getTransA() ? 2 : 1)];
-  int64_t batch = product(result.drop_back(2));
-  bool repeatsA = product(lhs.drop_back(2)) == 1;
-  bool repeatsB = product(rhs.drop_back(2)) == 1;
-  // One matrix for all batches: they are rows of a single product.
-  if (repeatsB && !op.getTransA() && !repeatsA) {
-    m *= batch;
-    batch = 1;
-  }
-  Tiles tile = chooseTiles(batch, m, n, k);
+// What a GPU's library computes in, where that is not f32; nothing on a CPU.
+StringAttr ContractionEmitter::getCompute(Operation *op, Value operand) const {
+  if (auto compute = op->getAttrOfType<StringAttr>(kComputeAttr))
+    return compute;
+  Type element = cast<MemRefType>(operand.getType()).getElementType();
+  if (!target.isGPU())
+    return StringAttr();
+  if (element.isF64())
+    return builder.getStringAttr("f64");
+  return element.isF32() && allowTF32 ? builder.getStringAttr("tf32")
+                                      : StringAttr();
+}
+
+void ContractionEmitter::emitMatMul(Operation *op,
+                                    const ProductBuffers &buffers,
+                                    const ContractionResult &result,
+                                    bool transA, bool transB, APFloat alpha,
+                                    StringAttr fused) {
+  ProductExtents extents = getProductExtents(
+      op->getOperand(0), op->getOperand(1), op->getResult(0), transA);
+  auto [batch, m, n, k, repeatsA, repeatsB] = extents;
+  Tiles tile = target.isGPU() ? Tiles{0, 0} : chooseTiles(batch, m, n, k);
   plan::MatMulOp::create(
-      builder, op.getLoc(), a, b, target.result, target.epilogue, target.inputs,
-      target.outputs, /*fused=*/StringAttr(), /*bias=*/Value(),
-      /*aux=*/Value(), /*bias_grad=*/Value(), batch, m, n, k, op.getTransA(),
-      op.getTransB(),
-      /*lda=*/op.getTransA() ? m : k,
-      /*ldb=*/op.getTransB() ? k : n, /*ldc=*/n,
+      builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
+      result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
+      buffers.aux, buffers.biasGrad, batch, m, n, k, transA, transB,
+      /*lda=*/transA ? m : k, /*ldb=*/transB ? k : n, /*ldc=*/n,
       /*stride_a=*/repeatsA ? 0 : m * k, /*stride_b=*/repeatsB ? 0 : k * n,
-      /*stride_c=*/m * n, op.getAlpha(), tile.m, tile.n,
-      /*compute=*/StringAttr());
+      /*stride_c=*/m * n, alpha, tile.m, tile.n, getCompute(op, buffers.lhs));
+}
+
+void ContractionEmitter::emit(plan::ProductOp op,
+                              const ProductBuffers &buffers) {
+  emitMatMul(op, buffers, {}, op.getTransA(), op.getTransB(), op.getAlpha(),
+             op.getFusedAttr());
 }
 
 //===----------------------------------------------------------------------===//
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-namespace {
 /// The operands of a convolution or of one of its gradients, by what they are.
-struct ConvParts {
+struct ContractionEmitter::ConvParts {
   StringRef kind;
   RankedTensorType x, w, y;
   Value xBuffer, wBuffer, yBuffer;
 };
-} // namespace
 
 template <typename OpTy>
-static LogicalResult emitConv(OpBuilder &builder, OpTy op,
-                              const ConvParts &parts,
-                              const ContractionTarget &target) {
+LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
+                                           const ContractionResult &result) {
   if (op.getLayout() != "NHWC")
     return op.emitOpError("expected layout NHWC, found ") << op.getLayout();
   auto spatial = [&](RankedTensorType type) {
@@ -119,10 +115,11 @@ static LogicalResult emitConv(OpBuilder &builder, OpTy op,
   };
   size_t rank = spatial(parts.x).size();
   ArrayRef<int64_t> pads = op.getPads();
+  Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
       builder, op.getLoc(), builder.getStringAttr(parts.kind), parts.xBuffer,
-      parts.wBuffer, parts.yBuffer, target.epilogue, target.inputs,
-      target.outputs, builder.getI64IntegerAttr(parts.x.getShape().front()),
+      parts.wBuffer, parts.yBuffer, result.epilogue, result.inputs,
+      result.outputs, builder.getI64IntegerAttr(parts.x.getShape().front()),
       builder.getI64IntegerAttr(op.getGroup()),
       builder.getI64IntegerAttr(parts.x.getShape().back()),
       builder.getI64IntegerAttr(parts.y.getShape().back()),
@@ -132,38 +129,39 @@ static LogicalResult emitConv(OpBuilder &builder, OpTy op,
       op.getStridesAttr(), op.getDilationsAttr(),
       builder.getDenseI64ArrayAttr(pads.take_front(rank)),
       builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
-      /*filter_layout=*/StringAttr(), /*compute=*/StringAttr());
+      /*filter_layout=*/StringAttr(), getCompute(op, read));
   return success();
 }
 
-LogicalResult mpc::emitContraction(OpBuilder &builder, Operation *op,
-                                   Value first, Value second,
-                                   const ContractionTarget &target) {
+LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
+                                       const ContractionResult &result) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](MatMulOp matmul) {
-        emitMatMul(builder, matmul, first, second, target);
+        emitMatMul(op, {first, second, result.buffer, {}, {}, {}}, result,
+                   matmul.getTransA(), matmul.getTransB(), matmul.getAlpha(),
+                   StringAttr());
         return success();
       })
       .Case([&](ConvOp conv) {
-        return emitConv(builder, conv,
+        return emitConv(conv,
                         {"forward", conv.getInput().getType(),
                          conv.getWeight().getType(), conv.getType(), first,
-                         second, target.result},
-                        target);
+                         second, result.buffer},
+                        result);
       })
       .Case([&](ConvInputGradOp conv) {
         return emitConv(
-            builder, conv,
+            conv,
             {"input_grad", conv.getType(), conv.getWeight().getType(),
-             conv.getDOutput().getType(), target.result, second, first},
-            target);
+             conv.getDOutput().getType(), result.buffer, second, first},
+            result);
       })
       .Case([&](ConvWeightGradOp conv) {
-        return emitConv(builder, conv,
+        return emitConv(conv,
                         {"weight_grad", conv.getInput().getType(),
                          conv.getType(), conv.getDOutput().getType(), first,
-                         target.result, second},
-                        target);
+                         result.buffer, second},
+                        result);
       })
       .Default([](Operation *other) {
         return other->emitOpError("expected a matrix product or a convolution");

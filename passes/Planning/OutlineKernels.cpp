@@ -1,12 +1,14 @@
 // Turns every region into a call of a kernel function.
 //
-// A contraction that the library does stays in the caller, as an op of its own;
+// A contraction that a library does stays in the caller, as an op of its own;
 // what follows it in its region becomes an epilogue kernel whose argument 0 is
 // the contraction's fp32 accumulator. Where the contraction's own result was
 // narrower, the epilogue rounds it first, so that the outcome is the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
+
+#include "passes/Planning/LibraryTails.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
@@ -24,7 +26,7 @@ class Outliner {
 public:
   explicit Outliner(ModuleOp module)
       : symbols(module), builder(module.getContext()) {}
-  void outline(RegionOp region);
+  LogicalResult outline(RegionOp region);
 
 private:
   void outlineWhole(RegionOp region);
@@ -44,29 +46,11 @@ struct OutlineKernelsPass
     SmallVector<RegionOp> regions;
     getOperation().walk([&](RegionOp region) { regions.push_back(region); });
     for (RegionOp region : regions)
-      outliner.outline(region);
+      if (failed(outliner.outline(region)))
+        return signalPassFailure();
   }
 };
 } // namespace
-
-static bool isF64(Type type) {
-  return cast<RankedTensorType>(type).getElementType().isF64();
-}
-
-// The contraction of a region if the library computes it: nothing is f64.
-static Operation *libraryContraction(RegionOp region) {
-  if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
-    return nullptr;
-  for (Operation &op : region.getBody().front()) {
-    auto candidate = dyn_cast<RegionOpInterface>(op);
-    if (candidate && candidate.getRegionRole() == RegionRole::Contraction)
-      return llvm::any_of(op.getOperandTypes(), isF64) ||
-                     llvm::any_of(op.getResultTypes(), isF64)
-                 ? nullptr
-                 : &op;
-  }
-  return nullptr;
-}
 
 func::FuncOp Outliner::createKernel(RegionOp region, KernelKind kind,
                                     TypeRange arguments) {
@@ -157,8 +141,19 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
   replaceByCall(region, kernel, operands);
 }
 
-void Outliner::outline(RegionOp region) {
-  if (Operation *hero = libraryContraction(region))
-    return outlineTail(region, hero);
+LogicalResult Outliner::outline(RegionOp region) {
+  if (symbolizeKernelKind(region.getKind()) == KernelKind::Contraction) {
+    auto name = region->getAttrOfType<StringAttr>("provider");
+    std::optional<ContractionProvider> provider =
+        name ? symbolizeProvider(name.getValue()) : std::nullopt;
+    if (!provider)
+      return region.emitOpError("expected a provider, run "
+                                "plan-place-contractions first");
+    if (*provider == ContractionProvider::Library) {
+      outlineTail(region, getContraction(region));
+      return success();
+    }
+  }
   outlineWhole(region);
+  return success();
 }

@@ -6,6 +6,48 @@
 
 include "mlir/Pass/PassBase.td"
 
+defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
+    "the machine to compile for, a name --target knows">;
+
+def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
+  let summary = "who does every contraction";
+  let description = [{
+    Asks compiler/Analysis/ContractionTable.h and gives every region of kind
+    contraction the attribute `provider`. Where the library of the target takes
+    no epilogue, as on a GPU, the regions it does are dissolved: a tail that it
+    knows becomes part of a `plan.product`, with the gradient of a bias and the
+    mask of a relu where the backward pass wants them; any other tail becomes a
+    pointwise region that reads the product, in the type the region has it.
+
+    Before (test/passes/Planning/place-contractions.mlir):
+
+    ```mlir
+    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1"}
+        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+    ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
+      %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+      %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      mpc.yield %4 : tensor<32x10xf32>
+    }
+    ```
+
+    After, for sm_80:
+
+    ```mlir
+    %y = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
+        {transA = false, transB = true, alpha = 1.0 : f64}
+        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let options = [
+    TargetOption,
+    Option<"contractions", "contractions", "std::string", "\"table\"",
+           "who does contractions that both can do: table, library or generated">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect",
+                           "::mpc::plan::PlanDialect"];
+}
+
 def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let summary = "the order in which a function's kernels run";
   let description = [{
@@ -21,14 +63,14 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "every mpc.region into a function and a call";
   let description = [{
     A region's body becomes a private function with the attribute `mpc.kernel`,
-    its kind. A contraction without f64 stays in the caller, where
-    `plan-build-programs` makes it a library call; the ops after it become an
-    `epilogue` kernel on its fp32 accumulators.
+    its kind. A contraction whose provider is the library stays in the caller,
+    where `plan-build-programs` makes it a library call; the ops after it become
+    an `epilogue` kernel on its fp32 accumulators.
 
     Before (test/passes/Planning/outline-kernels.mlir):
 
     ```mlir
-    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1"}
+    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1", provider = "library"}
         : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
     ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
       %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
@@ -78,10 +120,16 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     values of state variables are written in place where nothing needs the old
     value any more, and copied at the end otherwise; pointwise kernels and
     epilogues may write over an operand that ends there. Offsets into the arena
-    are assigned by `plan-assign-offsets`.
+    are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
+    and libraries choose tiles.
 
     See test/passes/Planning/build-programs.mlir.
   }];
+  let options = [
+    TargetOption,
+    Option<"tf32", "tf32", "bool", "false",
+           "let a GPU round the operands of f32 contractions to tf32">,
+  ];
   let dependentDialects = ["::mpc::plan::PlanDialect"];
 }
 

@@ -245,6 +245,8 @@ namespace {
 struct FusedKind {
   StringLiteral name;
   bool hasBias = false, hasAux = false, hasBiasGrad = false;
+
+  bool writesAux() const { return hasAux && hasBias; }
 };
 } // namespace
 
@@ -255,16 +257,35 @@ static constexpr FusedKind kFusedKinds[] = {
     {"bgrad_b", false, false, true},
 };
 
+// The kind of that name, or null and a message.
+static const FusedKind *findFusedKind(Operation *op, StringRef name) {
+  const FusedKind *known = llvm::find_if(
+      kFusedKinds, [&](const FusedKind &kind) { return kind.name == name; });
+  if (known != std::end(kFusedKinds))
+    return known;
+  op->emitOpError("unknown kind of fused product \"") << name << "\"";
+  return nullptr;
+}
+
+LogicalResult ProductOp::verify() {
+  const FusedKind *kind = findFusedKind(*this, getFused());
+  if (!kind)
+    return failure();
+  if (static_cast<bool>(getBias()) != kind->hasBias ||
+      static_cast<bool>(getAux()) != (kind->hasAux && !kind->writesAux()) ||
+      static_cast<bool>(getNewAux()) != kind->writesAux() ||
+      static_cast<bool>(getBiasGrad()) != kind->hasBiasGrad)
+    return emitOpError("operands and results do not fit the fused kind \"")
+           << getFused() << "\"";
+  return success();
+}
+
 static LogicalResult verifyFused(plan::MatMulOp op) {
   FusedKind kind{""};
   if (op.getFused()) {
-    const FusedKind *known =
-        llvm::find_if(kFusedKinds, [&](const FusedKind &k) {
-          return k.name == *op.getFused();
-        });
-    if (known == std::end(kFusedKinds))
-      return op.emitOpError("unknown kind of fused product \"")
-             << *op.getFused() << "\"";
+    const FusedKind *known = findFusedKind(op, *op.getFused());
+    if (!known)
+      return failure();
     kind = *known;
     if (!op.getC() || op.getBatch() != 1)
       return op.emitOpError("a fused product has a result and no batches");

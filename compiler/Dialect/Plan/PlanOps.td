@@ -115,6 +115,41 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
 }
 
 //===----------------------------------------------------------------------===//
+// Products before they have buffers
+//===----------------------------------------------------------------------===//
+
+def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
+    AttrSizedResultSegments]> {
+  let summary = "a matrix product with the tail a GPU's library does, on tensors";
+  let description = [{
+    What `plan-place-contractions` makes of a product and the ops around it that
+    the library takes over, and `plan-build-programs` turns into `plan.matmul`;
+    `fused` and its operands are as there. The last two axes are the matrix;
+    batches are rows.
+
+    ```mlir
+    %y, %mask = plan.product "relu_aux_bias" %x, %w bias(%b : tensor<10xf32>)
+        {transA = false, transB = true, alpha = 1.0 : f64}
+        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> aux tensor<32x16xui8>
+    ```
+  }];
+  let arguments = (ins StrAttr:$fused, AnyRankedTensor:$lhs,
+                       AnyRankedTensor:$rhs, Optional<AnyRankedTensor>:$bias,
+                       Optional<AnyRankedTensor>:$aux, BoolAttr:$transA,
+                       BoolAttr:$transB, F64Attr:$alpha);
+  let results = (outs AnyRankedTensor:$output,
+                      Optional<AnyRankedTensor>:$new_aux,
+                      Optional<AnyRankedTensor>:$bias_grad);
+  let assemblyFormat = [{
+    $fused $lhs `,` $rhs (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`aux` `(` $aux^ `:` type($aux) `)`)? attr-dict
+    `:` `(` type($lhs) `,` type($rhs) `)` `->` type($output)
+    (`aux` type($new_aux)^)? (`bias_grad` type($bias_grad)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
 

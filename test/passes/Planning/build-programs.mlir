@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --plan-build-programs | FileCheck %s
+// RUN: mpc-opt %s --plan-build-programs=target=x86-64 | FileCheck %s
 
 mpc.variable @w : tensor<4xf32> role "parameter"
 mpc.variable @v : tensor<4xf32> role "parameter"

@@ -1,0 +1,431 @@
+// Decides who does every contraction, and gives a library what it can take.
+//
+// Every region of kind contraction gets the attribute `provider`. A CPU's
+// library calls what follows the product on its tiles, so nothing else happens
+// for one. A GPU's library does not: it takes over a tail of the few kinds it
+// knows, and everything else is split here, and only here, into the contraction
+// and a pointwise kernel.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Target/TargetInfo.h"
+#include "passes/Planning/LibraryTails.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <deque>
+
+namespace mpc {
+#define GEN_PASS_DEF_PLACECONTRACTIONSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// A contraction's region and what becomes of it.
+struct Placement {
+  RegionOp region;
+  LibraryTail tail;
+  bool generated = false;
+  /// The forward product whose relu's mask this one reads.
+  Placement *maskedBy = nullptr;
+  /// Whether such a product reads this one's mask, and the mask.
+  bool makesMask = false;
+  Value mask;
+};
+
+struct PlaceContractionsPass
+    : public mpc::impl::PlaceContractionsPassBase<PlaceContractionsPass> {
+  using PlaceContractionsPassBase::PlaceContractionsPassBase;
+  void runOnOperation() override;
+};
+
+/// Places the contractions of one function.
+class Placer {
+public:
+  Placer(func::FuncOp function, const TargetInfo &target,
+         std::optional<ContractionProvider> override)
+      : function(function), target(target), override(override),
+        builder(function.getContext()) {}
+  void run();
+
+private:
+  void decide(Placement &placement);
+  bool isAbsorbed(Placement &placement);
+  Placement *findMask(const Placement &placement);
+
+  void emitForLibrary(Placement &placement);
+  Value emitProduct(Placement &placement, MatMulOp matmul);
+  void emitSplit(RegionOp region, Operation *hero, Value product);
+  Value emitHero(Placement &placement, Operation *hero);
+  Value emitWithBiasGrad(RegionOp region, MatMulOp matmul);
+  Value castTo(RegionOp region, Value value, Type element, StringRef suffix);
+
+  func::FuncOp function;
+  const TargetInfo &target;
+  std::optional<ContractionProvider> override;
+  OpBuilder builder;
+  std::deque<Placement> placements;
+  DenseMap<Operation *, Placement *> placementOf;
+  /// Values in other types, made for the library.
+  DenseMap<std::pair<Value, Type>, Value> casts;
+};
+} // namespace
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+
+static bool isF32(Value value) { return elementOf(value).isF32(); }
+
+// The input of `region` that is the operand of its contraction.
+static Value inputOf(RegionOp region, Value operand) {
+  return region.getInputs()[cast<BlockArgument>(operand).getArgNumber()];
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+// The type both operands of `hero` take for a GPU's library, which knows one:
+// the wider one, so that nothing is rounded. Convolutions have the result's
+// type too.
+static Type operandType(Operation *hero) {
+  Builder builder(hero->getContext());
+  Type first = elementOf(hero->getOperand(0));
+  Type second = elementOf(hero->getOperand(1));
+  Type result = elementOf(hero->getResult(0));
+  if (first.isF64() || second.isF64() || result.isF64())
+    return builder.getF64Type();
+  bool fits = isa<MatMulOp>(hero) || result == first;
+  return first == second && fits ? first : builder.getF32Type();
+}
+
+// The type the library gives the result: the IR's if it has such products,
+// else the one in which it accumulates.
+static Type resultType(Operation *hero) {
+  Builder builder(hero->getContext());
+  Type operand = operandType(hero), result = elementOf(hero->getResult(0));
+  if (operand.isF64())
+    return operand;
+  return result == operand ? result : builder.getF32Type();
+}
+
+static bool hasLibraryTypes(Operation *hero) {
+  return llvm::all_of(hero->getOperands(),
+                      [&](Value operand) {
+                        return elementOf(operand) == operandType(hero);
+                      }) &&
+         elementOf(hero->getResult(0)) == resultType(hero);
+}
+
+// A result that is only cast gets the type it is cast to.
+static void foldCast(RegionOp region) {
+  Operation *hero = getContraction(region);
+  Value result = hero->getResult(0);
+  if (!result.hasOneUse() || !elementOf(result).isF32())
+    return;
+  auto cast = dyn_cast<amp::CastOp>(*result.user_begin());
+  if (!cast || !llvm::all_of(hero->getOperands(), [&](Value operand) {
+        return elementOf(operand) == elementOf(cast.getOutput());
+      }))
+    return;
+  result.setType(cast.getType());
+  cast.getOutput().replaceAllUsesWith(result);
+  cast.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+// The forward product on whose result `placement` masks its own, if the library
+// makes the mask: it is that of the value before rounding, so there must be
+// none.
+Placement *Placer::findMask(const Placement &placement) {
+  Operation *producer = placement.tail.operand.getDefiningOp();
+  Placement *forward = producer ? placementOf.lookup(producer) : nullptr;
+  if (!forward || forward->generated ||
+      forward->tail.kind != LibraryTail::Kind::ReluBias ||
+      !elementOf(placement.tail.operand).isF32())
+    return nullptr;
+  auto matmul = cast<MatMulOp>(getContraction(placement.region));
+  auto other = cast<MatMulOp>(getContraction(forward->region));
+  auto extentsOf = [](MatMulOp op) {
+    return getProductExtents(op.getLhs(), op.getRhs(), op.getOutput(),
+                             op.getTransA());
+  };
+  ProductExtents own = extentsOf(matmul), its = extentsOf(other);
+  return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
+}
+
+// Whether the library does the tail of `placement` as part of the product.
+bool Placer::isAbsorbed(Placement &placement) {
+  auto matmul = dyn_cast<MatMulOp>(getContraction(placement.region));
+  if (!matmul || !hasLibraryTypes(matmul) || elementOf(matmul).isF64() ||
+      getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
+                        matmul.getTransA())
+              .batch != 1)
+    return false;
+  // The result of the whole is what the library writes.
+  Type written = elementOf(placement.region.getResult(0));
+  if (written != operandType(matmul) && !written.isF32())
+    return false;
+  switch (placement.tail.kind) {
+  case LibraryTail::Kind::Bias:
+  case LibraryTail::Kind::ReluBias:
+    return true;
+  case LibraryTail::Kind::ReluGrad:
+    placement.maskedBy = findMask(placement);
+    return placement.maskedBy;
+  default:
+    return false;
+  }
+}
+
+void Placer::decide(Placement &placement) {
+  if (target.isGPU())
+    foldCast(placement.region);
+  placement.tail = getLibraryTail(placement.region);
+  auto tail = ContractionTail::Other;
+  if (placement.tail.kind == LibraryTail::Kind::None)
+    tail = ContractionTail::None;
+  else if (placement.tail.kind == LibraryTail::Kind::Optimizer)
+    tail = ContractionTail::Optimizer;
+  else if (target.isGPU() && isAbsorbed(placement))
+    tail = ContractionTail::Absorbed;
+  else
+    placement.tail.kind = LibraryTail::Kind::Other;
+  ContractionProvider provider = getContractionProvider(
+      getContraction(placement.region), tail, target, override);
+  placement.generated = provider == ContractionProvider::Generated;
+  placement.region->setAttr("provider",
+                            builder.getStringAttr(stringifyProvider(provider)));
+  if (placement.maskedBy && !placement.generated)
+    placement.maskedBy->makesMask = true;
+}
+
+//===----------------------------------------------------------------------===//
+// For a GPU's library
+//===----------------------------------------------------------------------===//
+
+// `value` as elements of `element`, by a kernel where it is something else.
+Value Placer::castTo(RegionOp region, Value value, Type element,
+                     StringRef suffix) {
+  if (elementOf(value) == element)
+    return value;
+  Value &known = casts[{value, element}];
+  if (known)
+    return known;
+  Location location = region.getLoc();
+  auto type = typeOf(value).clone(element);
+  auto cast = RegionOp::create(
+      builder, location, type,
+      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)), value);
+  if (auto name = region->getAttrOfType<StringAttr>("kernel"))
+    cast->setAttr("kernel", builder.getStringAttr(name.getValue() + suffix));
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = builder.createBlock(&cast.getBody());
+  Value input = body->addArgument(value.getType(), location);
+  Value result = amp::CastOp::create(builder, location, type, input);
+  YieldOp::create(builder, location, result);
+  known = cast.getResult(0);
+  return known;
+}
+
+// The product with the tail that the library does, in place of the region.
+Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
+  RegionOp region = placement.region;
+  auto type = typeOf(region.getResult(0));
+  ProductExtents extents = getProductExtents(
+      matmul.getLhs(), matmul.getRhs(), matmul.getOutput(), matmul.getTransA());
+  Type maskType =
+      RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
+                            builder.getIntegerType(8, /*isSigned=*/false));
+  StringRef fused;
+  Value bias, mask, sum;
+  Type newMask;
+  if (placement.maskedBy) {
+    mask = placement.maskedBy->mask;
+    sum = findSumOfRows(region.getResult(0), extents.n);
+    if (sum && elementOf(sum) != type.getElementType())
+      sum = Value();
+    fused = sum ? "drelu_bgrad" : "drelu";
+  } else {
+    bias = placement.tail.operand;
+    newMask = placement.makesMask ? maskType : Type();
+    fused = placement.tail.kind == LibraryTail::Kind::Bias ? "bias"
+            : placement.makesMask                          ? "relu_aux_bias"
+                                                           : "relu_bias";
+  }
+  auto product = plan::ProductOp::create(
+      builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
+      fused, inputOf(region, matmul.getLhs()), inputOf(region, matmul.getRhs()),
+      bias, mask, matmul.getTransA(), matmul.getTransB(), matmul.getAlpha());
+  placement.mask = product.getNewAux();
+  if (sum)
+    sum.replaceAllUsesWith(product.getBiasGrad());
+  return product.getOutput();
+}
+
+// The product and the sum of the rows of one of its operands, which is the
+// gradient of a bias, where kernels of their own compute that sum. It must not
+// be wanted before the product can be computed.
+Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
+  Value lhs = inputOf(region, matmul.getLhs());
+  Value rhs = inputOf(region, matmul.getRhs());
+  if (!hasLibraryTypes(matmul) || typeOf(lhs).getRank() != 2 ||
+      typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
+    return Value();
+  Value sum;
+  StringRef fused;
+  if (matmul.getTransA() &&
+      (sum = findSumOfRows(lhs, typeOf(lhs).getShape().back())))
+    fused = "bgrad_a";
+  else if (!matmul.getTransB() &&
+           (sum = findSumOfRows(rhs, typeOf(rhs).getShape().back())))
+    fused = "bgrad_b";
+  if (!sum || elementOf(sum) != elementOf(matmul))
+    return Value();
+
+  Operation *place = region;
+  for (Operation *user : sum.getUsers())
+    if (user->isBeforeInBlock(place))
+      place = user;
+  for (Value operand : {lhs, rhs})
+    if (Operation *producer = operand.getDefiningOp())
+      if (!producer->isBeforeInBlock(place))
+        return Value();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(place);
+  auto product = plan::ProductOp::create(
+      builder, region.getLoc(), matmul.getType(), Type(), sum.getType(), fused,
+      lhs, rhs, Value(), Value(), matmul.getTransA(), matmul.getTransB(),
+      matmul.getAlpha());
+  sum.replaceAllUsesWith(product.getBiasGrad());
+  return product.getOutput();
+}
+
+// The contraction alone, on operands and with a result as the library takes
+// them.
+Value Placer::emitHero(Placement &placement, Operation *hero) {
+  RegionOp region = placement.region;
+  if (auto matmul = dyn_cast<MatMulOp>(hero))
+    if (Value product = emitWithBiasGrad(region, matmul))
+      return product;
+  Type element = operandType(hero);
+  IRMapping mapping;
+  for (auto [operand, suffix] :
+       llvm::zip(hero->getOperands(), ArrayRef<StringRef>({"_lhs", "_rhs"})))
+    if (!mapping.contains(operand))
+      mapping.map(operand,
+                  castTo(region, inputOf(region, operand), element, suffix));
+  Operation *alone = builder.clone(*hero, mapping);
+  alone->setLoc(region.getLoc());
+  // Every f16 and every bf16 is a tf32, so that Tensor Cores multiply exactly.
+  if (element.isF32() && !llvm::any_of(hero->getOperands(), isF32))
+    alone->setAttr(kComputeAttr, builder.getStringAttr("tf32"));
+  Value result = alone->getResult(0);
+  result.setType(typeOf(result).clone(resultType(hero)));
+  return result;
+}
+
+// Puts what follows the contraction into a kernel that reads `product`.
+void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
+  Block &body = region.getBody().front();
+  SmallVector<Value> inputs = {product}, arguments;
+  for (auto [argument, input] :
+       llvm::zip(body.getArguments(), region.getInputs()))
+    if (llvm::any_of(argument.getUsers(),
+                     [&](Operation *user) { return user != hero; })) {
+      inputs.push_back(input);
+      arguments.push_back(argument);
+    }
+  auto tail = RegionOp::create(
+      builder, region.getLoc(), region.getResultTypes(),
+      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)),
+      inputs);
+  for (StringRef name : {StringRef("kernel"), StringRef(kPhaseAttr)})
+    if (Attribute attribute = region->getAttr(name))
+      tail->setAttr(name, attribute);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&tail.getBody());
+  IRMapping mapping;
+  for (Value input : inputs)
+    block->addArgument(input.getType(), region.getLoc());
+  mapping.map(arguments, block->getArguments().drop_front());
+  // The product as the contraction in the IR had it.
+  Value exact = block->getArgument(0);
+  Type type = hero->getResult(0).getType();
+  mapping.map(hero->getResult(0),
+              exact.getType() == type
+                  ? exact
+                  : amp::CastOp::create(builder, hero->getLoc(), type, exact)
+                        .getOutput());
+  for (Operation &op : body)
+    if (&op != hero)
+      builder.clone(op, mapping);
+  region.replaceAllUsesWith(tail.getResults());
+}
+
+void Placer::emitForLibrary(Placement &placement) {
+  RegionOp region = placement.region;
+  Operation *hero = getContraction(region);
+  builder.setInsertionPoint(region);
+  bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
+                  placement.tail.kind == LibraryTail::Kind::ReluBias ||
+                  placement.tail.kind == LibraryTail::Kind::ReluGrad;
+  Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
+                           : emitHero(placement, hero);
+  if (absorbed || (placement.tail.kind == LibraryTail::Kind::None &&
+                   product.getType() == hero->getResult(0).getType()))
+    region.getResult(0).replaceAllUsesWith(product);
+  else
+    emitSplit(region, hero, product);
+  region.erase();
+}
+
+void Placer::run() {
+  for (auto region : function.getBody().front().getOps<RegionOp>()) {
+    if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
+      continue;
+    Placement &placement = placements.emplace_back();
+    placement.region = region;
+    placementOf[region] = &placement;
+    decide(placement);
+  }
+  if (!target.isGPU())
+    return;
+  for (Placement &placement : placements)
+    if (!placement.generated)
+      emitForLibrary(placement);
+  // Sums that products now make.
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+void PlaceContractionsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info) {
+    function.emitError(llvm::toString(info.takeError()));
+    return signalPassFailure();
+  }
+  std::optional<ContractionProvider> override = symbolizeProvider(contractions);
+  if (!override && contractions != "table") {
+    function.emitError("expected contractions by table, library or generated, "
+                       "found ")
+        << contractions;
+    return signalPassFailure();
+  }
+  Placer(function, *info, override).run();
+}

@@ -1,0 +1,191 @@
+// RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
+// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=LIBRARY
+// RUN: mpc-opt %s --plan-place-contractions=target=x86-64 | FileCheck %s --check-prefix=CPU
+
+// A layer of a multi-layer perceptron, forward and backward, all in f32: the
+// library adds the bias, keeps what relu cut off, cuts the same off the
+// gradient and sums up the gradients of both biases. What an optimizer does
+// with a product is a kernel.
+//
+// CHECK-LABEL: func.func @training
+// CHECK: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
+// CHECK-SAME: {alpha = 5.000000e-01 : f64, transA = false, transB = true}
+// CHECK-SAME: -> tensor<32x128xf32> aux tensor<32x16xui8>
+// CHECK: %[[Z:.*]] = plan.product "bias" %[[Y]], %{{.*}} bias(
+// CHECK: %[[DY:.*]], %[[DB1:.*]] = plan.product "drelu_bgrad" %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
+// CHECK-SAME: -> tensor<32x128xf32> bias_grad tensor<1x128xf32>
+// CHECK: %[[DW2:.*]], %[[DB2:.*]] = plan.product "bgrad_a" %[[DZ]], %[[Y]] {{.*}}transA = true
+// CHECK-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32>
+// CHECK: mpc.region "pointwise"(%[[DW2]], %{{.*}}) {kernel = "dw2"}
+// CHECK: mpc.sgd
+// CHECK-NOT: reduce_sum
+// CHECK: return {{.*}}%[[DB1]], %[[DB2]]
+//
+// A CPU's library calls what follows.
+// CPU-LABEL: func.func @training
+// CPU-COUNT-3: mpc.region "contraction"{{.*}} provider = "library"}
+// CPU: mpc.reduce_sum
+// CPU: mpc.region "contraction"{{.*}} provider = "library"}
+// CPU: mpc.reduce_sum
+func.func @training(%x: tensor<32x64xf32>, %w1: tensor<128x64xf32>, %b1: tensor<128xf32>, %w2: tensor<10x128xf32>,
+                    %b2: tensor<10xf32>, %dz: tensor<32x10xf32>, %lr: tensor<f32>, %n: tensor<i64>)
+    -> (tensor<32x10xf32>, tensor<10x128xf32>, tensor<1x128xf32>, tensor<1x10xf32>) {
+  %y = mpc.region "contraction" (%x, %w1, %b1) {kernel = "fc1"} : (tensor<32x64xf32>, tensor<128x64xf32>, tensor<128xf32>) -> tensor<32x128xf32> {
+  ^bb0(%0: tensor<32x64xf32>, %1: tensor<128x64xf32>, %2: tensor<128xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true, alpha = 0.5 : f64} : (tensor<32x64xf32>, tensor<128x64xf32>) -> tensor<32x128xf32>
+    %4 = mpc.add %2, %3 : (tensor<128xf32>, tensor<32x128xf32>) -> tensor<32x128xf32>
+    %5 = mpc.relu %4 : (tensor<32x128xf32>) -> tensor<32x128xf32>
+    mpc.yield %5 : tensor<32x128xf32>
+  }
+  %z = mpc.region "contraction" (%y, %w2, %b2) {kernel = "fc2"} : (tensor<32x128xf32>, tensor<10x128xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+  ^bb0(%0: tensor<32x128xf32>, %1: tensor<10x128xf32>, %2: tensor<10xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x128xf32>, tensor<10x128xf32>) -> tensor<32x10xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+    mpc.yield %4 : tensor<32x10xf32>
+  }
+  %dy = mpc.region "contraction" (%dz, %w2, %y) {kernel = "dx2"} : (tensor<32x10xf32>, tensor<10x128xf32>, tensor<32x128xf32>) -> tensor<32x128xf32> {
+  ^bb0(%0: tensor<32x10xf32>, %1: tensor<10x128xf32>, %2: tensor<32x128xf32>):
+    %3 = mpc.matmul %0, %1 : (tensor<32x10xf32>, tensor<10x128xf32>) -> tensor<32x128xf32>
+    %4 = mpc.relu_grad %3, %2 : (tensor<32x128xf32>, tensor<32x128xf32>) -> tensor<32x128xf32>
+    mpc.yield %4 : tensor<32x128xf32>
+  }
+  %db1 = mpc.region "column_reduce" (%dy) {kernel = "db1"} : (tensor<32x128xf32>) -> tensor<1x128xf32> {
+  ^bb0(%0: tensor<32x128xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<32x128xf32>) -> tensor<1x128xf32>
+    mpc.yield %1 : tensor<1x128xf32>
+  }
+  %dw2 = mpc.region "contraction" (%dz, %y, %w2, %lr) {kernel = "dw2"} : (tensor<32x10xf32>, tensor<32x128xf32>, tensor<10x128xf32>, tensor<f32>) -> tensor<10x128xf32> {
+  ^bb0(%0: tensor<32x10xf32>, %1: tensor<32x128xf32>, %2: tensor<10x128xf32>, %3: tensor<f32>):
+    %4 = mpc.matmul %0, %1 {transA = true} : (tensor<32x10xf32>, tensor<32x128xf32>) -> tensor<10x128xf32>
+    %5 = mpc.sgd %2, %4, %3 {weight_decay = 0.0 : f64} : (tensor<10x128xf32>, tensor<10x128xf32>, tensor<f32>) -> tensor<10x128xf32>
+    mpc.yield %5 : tensor<10x128xf32>
+  }
+  %db2 = mpc.region "column_reduce" (%dz) {kernel = "db2"} : (tensor<32x10xf32>) -> tensor<1x10xf32> {
+  ^bb0(%0: tensor<32x10xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<32x10xf32>) -> tensor<1x10xf32>
+    mpc.yield %1 : tensor<1x10xf32>
+  }
+  return %z, %dw2, %db1, %db2 : tensor<32x10xf32>, tensor<10x128xf32>, tensor<1x128xf32>, tensor<1x10xf32>
+}
+
+// The library adds biases of the result's type only. A tail it cannot do is a
+// reason to generate a product of 16-bit operands; it is a kernel otherwise.
+//
+// CHECK-LABEL: func.func @bias_of_another_type
+// CHECK: mpc.region "contraction"{{.*}} provider = "generated"}
+//
+// LIBRARY-LABEL: func.func @bias_of_another_type
+// LIBRARY: %[[P:.*]] = mpc.matmul %{{.*}} -> tensor<32x128xf32>
+// LIBRARY: mpc.region "pointwise"(%[[P]], %{{.*}}) {kernel = "fc1"}
+// LIBRARY-NEXT: ^bb0(%[[T:.*]]: tensor<32x128xf32>, %[[B:.*]]: tensor<128xf32>)
+// LIBRARY-NEXT: mpc.add %[[T]], %[[B]]
+func.func @bias_of_another_type(%x: tensor<32x64xbf16>, %w: tensor<128x64xbf16>, %b: tensor<128xf32>) -> tensor<32x128xbf16> {
+  %y = mpc.region "contraction" (%x, %w, %b) {kernel = "fc1"} : (tensor<32x64xbf16>, tensor<128x64xbf16>, tensor<128xf32>) -> tensor<32x128xbf16> {
+  ^bb0(%0: tensor<32x64xbf16>, %1: tensor<128x64xbf16>, %2: tensor<128xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xbf16>, tensor<128x64xbf16>) -> tensor<32x128xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x128xf32>, tensor<128xf32>) -> tensor<32x128xbf16>
+    mpc.yield %4 : tensor<32x128xbf16>
+  }
+  return %y : tensor<32x128xbf16>
+}
+
+// A bias of one value a row is not one a column, a product that is rounded
+// before the bias is added is not the library's.
+//
+// LIBRARY-LABEL: func.func @no_bias
+// LIBRARY-NOT: plan.product
+// LIBRARY: return
+func.func @no_bias(%x: tensor<32x64xbf16>, %w: tensor<32x64xbf16>, %b: tensor<32x1xf32>, %c: tensor<32xf32>) -> (tensor<32x32xf32>, tensor<32x32xf32>) {
+  %y = mpc.region "contraction" (%x, %w, %b) {kernel = "a"} : (tensor<32x64xbf16>, tensor<32x64xbf16>, tensor<32x1xf32>) -> tensor<32x32xf32> {
+  ^bb0(%0: tensor<32x64xbf16>, %1: tensor<32x64xbf16>, %2: tensor<32x1xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x32xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x32xf32>, tensor<32x1xf32>) -> tensor<32x32xf32>
+    mpc.yield %4 : tensor<32x32xf32>
+  }
+  %z = mpc.region "contraction" (%x, %w, %c) {kernel = "b"} : (tensor<32x64xbf16>, tensor<32x64xbf16>, tensor<32xf32>) -> tensor<32x32xf32> {
+  ^bb0(%0: tensor<32x64xbf16>, %1: tensor<32x64xbf16>, %2: tensor<32xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xbf16>, tensor<32x64xbf16>) -> tensor<32x32xbf16>
+    %4 = mpc.add %3, %2 : (tensor<32x32xbf16>, tensor<32xf32>) -> tensor<32x32xf32>
+    mpc.yield %4 : tensor<32x32xf32>
+  }
+  return %y, %z : tensor<32x32xf32>, tensor<32x32xf32>
+}
+
+// A relu of 16 bits may have rounded to 0 what the library's mask keeps.
+//
+// LIBRARY-LABEL: func.func @rounded_mask
+// LIBRARY: plan.product "relu_bias"
+// LIBRARY: mpc.matmul
+// LIBRARY: mpc.relu_grad
+func.func @rounded_mask(%x: tensor<32x64xf16>, %w: tensor<64x64xf16>, %b: tensor<64xf16>, %dz: tensor<32x64xf16>) -> tensor<32x64xf16> {
+  %y = mpc.region "contraction" (%x, %w, %b) {kernel = "a"} : (tensor<32x64xf16>, tensor<64x64xf16>, tensor<64xf16>) -> tensor<32x64xf16> {
+  ^bb0(%0: tensor<32x64xf16>, %1: tensor<64x64xf16>, %2: tensor<64xf16>):
+    %3 = mpc.matmul %0, %1 : (tensor<32x64xf16>, tensor<64x64xf16>) -> tensor<32x64xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x64xf32>, tensor<64xf16>) -> tensor<32x64xf16>
+    %5 = mpc.relu %4 : (tensor<32x64xf16>) -> tensor<32x64xf16>
+    mpc.yield %5 : tensor<32x64xf16>
+  }
+  %dy = mpc.region "contraction" (%dz, %w, %y) {kernel = "b"} : (tensor<32x64xf16>, tensor<64x64xf16>, tensor<32x64xf16>) -> tensor<32x64xf16> {
+  ^bb0(%0: tensor<32x64xf16>, %1: tensor<64x64xf16>, %2: tensor<32x64xf16>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf16>, tensor<64x64xf16>) -> tensor<32x64xf16>
+    %4 = mpc.relu_grad %3, %2 : (tensor<32x64xf16>, tensor<32x64xf16>) -> tensor<32x64xf16>
+    mpc.yield %4 : tensor<32x64xf16>
+  }
+  return %dy : tensor<32x64xf16>
+}
+
+// A product that is only cast is written in the type it is cast to; in f64 the
+// library multiplies too; operands of two types become those of one.
+//
+// CHECK-LABEL: func.func @types
+// CHECK: mpc.matmul %{{.*}} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+// CHECK-NEXT: mpc.matmul %{{.*}} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
+// CHECK-NEXT: %[[WIDE:.*]] = mpc.region "pointwise"(%{{.*}}) {kernel = "c_rhs"} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+// CHECK: mpc.matmul %{{.*}}, %[[WIDE]] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+// CPU-LABEL: func.func @types
+// CPU: kernel = "b", provider = "generated"
+func.func @types(%x: tensor<4x4xbf16>, %d: tensor<4x4xf64>, %f: tensor<4x4xf32>) -> (tensor<4x4xbf16>, tensor<4x4xf64>, tensor<4x4xf32>) {
+  %a = mpc.region "contraction" (%x) {kernel = "a"} : (tensor<4x4xbf16>) -> tensor<4x4xbf16> {
+  ^bb0(%0: tensor<4x4xbf16>):
+    %1 = mpc.matmul %0, %0 : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+    %2 = amp.cast %1 : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    mpc.yield %2 : tensor<4x4xbf16>
+  }
+  %b = mpc.region "contraction" (%d) {kernel = "b"} : (tensor<4x4xf64>) -> tensor<4x4xf64> {
+  ^bb0(%0: tensor<4x4xf64>):
+    %1 = mpc.matmul %0, %0 : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
+    mpc.yield %1 : tensor<4x4xf64>
+  }
+  %c = mpc.region "contraction" (%f, %x) {kernel = "c"} : (tensor<4x4xf32>, tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  ^bb0(%0: tensor<4x4xf32>, %1: tensor<4x4xbf16>):
+    %2 = mpc.matmul %0, %1 : (tensor<4x4xf32>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+    mpc.yield %2 : tensor<4x4xf32>
+  }
+  return %a, %b, %c : tensor<4x4xbf16>, tensor<4x4xf64>, tensor<4x4xf32>
+}
+
+// Convolutions have one type. Where a wider result is wanted, they multiply
+// the same numbers as tf32, which holds them all.
+//
+// CHECK-LABEL: func.func @convolution
+// CHECK-DAG: %[[X:.*]] = mpc.region "pointwise"(%arg0) {kernel = "conv_lhs"} : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+// CHECK-DAG: %[[W:.*]] = mpc.region "pointwise"(%arg1) {kernel = "conv_rhs"} : (tensor<8x8x1x1xbf16>) -> tensor<8x8x1x1xf32>
+// CHECK: %[[Y:.*]] = mpc.conv %[[X]], %[[W]] {{.*}}plan.compute = "tf32"{{.*}} -> tensor<1x4x4x8xf32>
+// CHECK: mpc.region "pointwise"(%[[Y]], %arg2) {kernel = "conv"}
+// CHECK: mpc.conv_weight_grad %[[X]], %{{.*}}plan.compute = "tf32"{{.*}} -> tensor<8x8x1x1xf32>
+func.func @convolution(%x: tensor<1x4x4x8xbf16>, %w: tensor<8x8x1x1xbf16>, %b: tensor<8xf32>) -> (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xf32>) {
+  %y = mpc.region "contraction" (%x, %w, %b) {kernel = "conv"} : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>, tensor<8xf32>) -> tensor<1x4x4x8xbf16> {
+  ^bb0(%0: tensor<1x4x4x8xbf16>, %1: tensor<8x8x1x1xbf16>, %2: tensor<8xf32>):
+    %3 = mpc.conv %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+        : (tensor<1x4x4x8xbf16>, tensor<8x8x1x1xbf16>) -> tensor<1x4x4x8xf32>
+    %4 = mpc.add %3, %2 : (tensor<1x4x4x8xf32>, tensor<8xf32>) -> tensor<1x4x4x8xbf16>
+    mpc.yield %4 : tensor<1x4x4x8xbf16>
+  }
+  %dw = mpc.region "contraction" (%x, %y) {kernel = "dw"} : (tensor<1x4x4x8xbf16>, tensor<1x4x4x8xbf16>) -> tensor<8x8x1x1xf32> {
+  ^bb0(%0: tensor<1x4x4x8xbf16>, %1: tensor<1x4x4x8xbf16>):
+    %2 = mpc.conv_weight_grad %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+        : (tensor<1x4x4x8xbf16>, tensor<1x4x4x8xbf16>) -> tensor<8x8x1x1xf32>
+    mpc.yield %2 : tensor<8x8x1x1xf32>
+  }
+  return %y, %dw : tensor<1x4x4x8xbf16>, tensor<8x8x1x1xf32>
+}
