@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/emulator/cudnn/Convolution.h"
+
+#include "runtime/FloatBits.h"
+
+#include <algorithm>
+
+using namespace mpc;
+using namespace mpc::emulator;
+
+size_t ConvTensor::elementBytes() const {
+  return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
+}
+
+size_t ConvTensor::bytes() const {
+  int64_t last = 0;
+  for (size_t i = 0; i < dims.size(); ++i)
+    last += (dims[i] - 1) * strides[i];
+  return static_cast<size_t>(last + 1) * elementBytes();
+}
+
+//===----------------------------------------------------------------------===//
+// What the library takes
+//===----------------------------------------------------------------------===//
+
+const char *mpc::emulator::checkShapes(const Convolution &conv) {
+  size_t spatial = conv.strides.size(), rank = spatial + 2;
+  if (conv.x.dims.size() != rank || conv.w.dims.size() != rank ||
+      conv.y.dims.size() != rank)
+    return "the tensors' ranks differ from the convolution's";
+  if (conv.x.dims[0] != conv.y.dims[0])
+    return "x and y differ in batch size";
+  if (conv.x.dims[1] % conv.w.dims[1] ||
+      conv.w.dims[0] % (conv.x.dims[1] / conv.w.dims[1]))
+    return "the channels do not divide into groups";
+  if (conv.w.dims[0] != conv.y.dims[1])
+    return "w and y differ in output channels";
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t window = (conv.w.dims[2 + i] - 1) * conv.dilations[i] + 1;
+    int64_t room = conv.x.dims[2 + i] + conv.prePaddings[i] +
+                   conv.postPaddings[i] - window;
+    if (room < 0 || room / conv.strides[i] + 1 != conv.y.dims[2 + i])
+      return "y's extent is not what x, the window and the strides give";
+  }
+  return nullptr;
+}
+
+const char *mpc::emulator::checkSupport(const Convolution &conv) {
+  size_t spatial = conv.strides.size();
+  if (spatial < 2 || spatial > 3)
+    return "engines have two or three spatial dimensions";
+  cudnnDataType_t type = conv.x.type;
+  if (conv.w.type != type || conv.y.type != type)
+    return "no engine mixes element types";
+  bool isDouble = type == CUDNN_DATA_DOUBLE;
+  if (conv.compute != (isDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
+    return "the compute type does not go with the element type";
+  for (const ConvTensor *tensor : {&conv.x, &conv.w, &conv.y}) {
+    // Tensors of 16-bit elements are read in vectors of channels.
+    bool channelsLast = tensor->strides[1] == 1;
+    if (tensor->elementBytes() == 2 && !channelsLast)
+      return "16-bit engines want channels innermost";
+    if (tensor->alignment % static_cast<int64_t>(tensor->elementBytes()))
+      return "a tensor is aligned less than its elements";
+  }
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// The convolution
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+template <class T>
+T load(const void *memory, int64_t i, cudnnDataType_t type) {
+  switch (type) {
+  case CUDNN_DATA_DOUBLE:
+    return static_cast<T>(static_cast<const double *>(memory)[i]);
+  case CUDNN_DATA_FLOAT:
+    return static_cast<const float *>(memory)[i];
+  case CUDNN_DATA_HALF:
+    return runtime::f16ToFloat(static_cast<const uint16_t *>(memory)[i]);
+  case CUDNN_DATA_BFLOAT16:
+    return runtime::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
+  }
+  return 0;
+}
+
+template <class T>
+void store(void *memory, int64_t i, cudnnDataType_t type, T value) {
+  switch (type) {
+  case CUDNN_DATA_DOUBLE:
+    static_cast<double *>(memory)[i] = value;
+    return;
+  case CUDNN_DATA_FLOAT:
+    static_cast<float *>(memory)[i] = static_cast<float>(value);
+    return;
+  case CUDNN_DATA_HALF:
+    static_cast<uint16_t *>(memory)[i] =
+        runtime::floatToF16(static_cast<float>(value));
+    return;
+  case CUDNN_DATA_BFLOAT16:
+    static_cast<uint16_t *>(memory)[i] =
+        runtime::floatToBF16(static_cast<float>(value));
+    return;
+  }
+}
+
+using Extents = std::array<int64_t, 3>;
+
+/// Two spatial dimensions are three, the first of extent `filler`.
+Extents spatial(const std::vector<int64_t> &values, size_t from,
+                int64_t filler) {
+  Extents extents = {filler, filler, filler};
+  size_t count = values.size() - from;
+  std::copy(values.begin() + static_cast<long>(from), values.end(),
+            extents.begin() + static_cast<long>(3 - count));
+  return extents;
+}
+
+/// A tensor in the type of the computation, dense: first dimension, spatial
+/// ones, then channels.
+template <class T>
+struct Dense {
+  Dense(const ConvTensor &tensor)
+      : tensor(tensor), outer(tensor.dims[0]), channels(tensor.dims[1]),
+        extents(spatial(tensor.dims, 2, 1)),
+        steps(spatial(tensor.strides, 2, 0)),
+        values(static_cast<size_t>(outer * channels * extents[0] * extents[1] *
+                                   extents[2])) {}
+
+  T *at(int64_t o, int64_t d, int64_t h, int64_t w) {
+    int64_t row = ((o * extents[0] + d) * extents[1] + h) * extents[2] + w;
+    return &values[static_cast<size_t>(row * channels)];
+  }
+
+  template <class F>
+  void forEach(F f) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t d = 0; d < extents[0]; ++d)
+        for (int64_t h = 0; h < extents[1]; ++h)
+          for (int64_t w = 0; w < extents[2]; ++w)
+            for (int64_t c = 0; c < channels; ++c)
+              f(at(o, d, h, w)[c], o * tensor.strides[0] +
+                                       c * tensor.strides[1] + d * steps[0] +
+                                       h * steps[1] + w * steps[2]);
+  }
+
+  void read(const void *memory) {
+    forEach(
+        [&](T &value, int64_t i) { value = load<T>(memory, i, tensor.type); });
+  }
+
+  void write(void *memory, double alpha, double beta) {
+    forEach([&](T &value, int64_t i) {
+      T result = static_cast<T>(alpha) * value;
+      if (beta != 0)
+        result += static_cast<T>(beta) * load<T>(memory, i, tensor.type);
+      store(memory, i, tensor.type, result);
+    });
+  }
+
+  const ConvTensor &tensor;
+  int64_t outer, channels;
+  Extents extents, steps;
+  std::vector<T> values;
+};
+
+template <class T>
+class Convolver {
+public:
+  explicit Convolver(const Convolution &conv)
+      : conv(conv), x(conv.x), w(conv.w), y(conv.y),
+        strides(spatial(conv.strides, 0, 1)),
+        dilations(spatial(conv.dilations, 0, 1)),
+        paddings(spatial(conv.prePaddings, 0, 0)) {}
+
+  void run(void *xMemory, void *wMemory, void *yMemory) {
+    if (conv.kind != Convolution::BackwardData)
+      x.read(xMemory);
+    if (conv.kind != Convolution::BackwardFilter)
+      w.read(wMemory);
+    if (conv.kind != Convolution::Forward)
+      y.read(yMemory);
+    for (int64_t n = 0; n < y.outer; ++n)
+      for (int64_t d = 0; d < y.extents[0]; ++d)
+        for (int64_t h = 0; h < y.extents[1]; ++h)
+          for (int64_t q = 0; q < y.extents[2]; ++q)
+            convolveWindow(n, {d, h, q});
+    if (conv.kind == Convolution::Forward)
+      y.write(yMemory, conv.alpha, conv.beta);
+    else if (conv.kind == Convolution::BackwardData)
+      x.write(xMemory, conv.alpha, conv.beta);
+    else
+      w.write(wMemory, conv.alpha, conv.beta);
+  }
+
+private:
+  /// One element of y (all its channels) with all elements of its window.
+  void convolveWindow(int64_t n, Extents at) {
+    T *output = y.at(n, at[0], at[1], at[2]);
+    Extents tap;
+    for (tap[0] = 0; tap[0] < w.extents[0]; ++tap[0]) {
+      for (tap[1] = 0; tap[1] < w.extents[1]; ++tap[1]) {
+        for (tap[2] = 0; tap[2] < w.extents[2]; ++tap[2]) {
+          Extents from;
+          bool inside = true;
+          for (unsigned i = 0; i < 3; ++i) {
+            from[i] = at[i] * strides[i] + tap[i] * dilations[i] - paddings[i];
+            inside &= from[i] >= 0 && from[i] < x.extents[i];
+          }
+          if (inside)
+            convolveTap(x.at(n, from[0], from[1], from[2]), output, tap);
+        }
+      }
+    }
+  }
+
+  void convolveTap(T *input, T *output, const Extents &tap) {
+    int64_t perGroup = y.channels / conv.groups();
+    for (int64_t k = 0; k < y.channels; ++k) {
+      T *weights = w.at(k, tap[0], tap[1], tap[2]);
+      T *in = input + k / perGroup * w.channels;
+      switch (conv.kind) {
+      case Convolution::Forward: {
+        output[k] += dot(in, weights);
+        break;
+      }
+      case Convolution::BackwardData:
+        for (int64_t c = 0; c < w.channels; ++c)
+          in[c] += weights[c] * output[k];
+        break;
+      case Convolution::BackwardFilter:
+        for (int64_t c = 0; c < w.channels; ++c)
+          weights[c] += in[c] * output[k];
+        break;
+      }
+    }
+  }
+
+  /// In eight sums, which the host takes at once.
+  T dot(const T *a, const T *b) const {
+    T sums[8] = {}, rest = 0;
+    int64_t c = 0;
+    for (; c + 8 <= w.channels; c += 8)
+      for (int64_t i = 0; i < 8; ++i)
+        sums[i] += a[c + i] * b[c + i];
+    for (; c < w.channels; ++c)
+      rest += a[c] * b[c];
+    for (T sum : sums)
+      rest += sum;
+    return rest;
+  }
+
+  const Convolution &conv;
+  Dense<T> x, w, y;
+  Extents strides, dilations, paddings;
+};
+
+} // namespace
+
+void mpc::emulator::convolve(const Convolution &conv, void *x, void *w,
+                             void *y) {
+  if (conv.compute == CUDNN_DATA_DOUBLE)
+    Convolver<double>(conv).run(x, w, y);
+  else
+    Convolver<float>(conv).run(x, w, y);
+}

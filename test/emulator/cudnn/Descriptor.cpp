@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/emulator/cudnn/Descriptor.h"
+
+#include <algorithm>
+
+using namespace mpc::emulator;
+
+//===----------------------------------------------------------------------===//
+// What attributes there are
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct Schema {
+  int name;
+  cudnnBackendAttributeType_t type;
+  int64_t mostValues;
+  bool isRequired;
+  int referent = 0; ///< the type of descriptor that it names
+};
+
+constexpr int64_t kMostDims = 8;
+
+const std::vector<Schema> &schemaOf(cudnnBackendDescriptorType_t type) {
+  static const std::vector<Schema> tensor = {
+      {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, true},
+      {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, true},
+      {CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, kMostDims, true},
+      {CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kMostDims, true},
+      {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, true}};
+  static const std::vector<Schema> convolution = {
+      {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, true},
+      {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, true},
+      {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, kMostDims, true},
+      {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, kMostDims,
+       true},
+      {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, kMostDims, true},
+      {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, kMostDims, true},
+      {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, true}};
+  static const std::vector<Schema> graph = {
+      {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, true},
+      {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 64, true}};
+  static const std::vector<Schema> heuristic = {
+      {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, true},
+      {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+       true, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR}};
+  static const std::vector<Schema> plan = {
+      {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, false},
+      {CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+       1, true, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR}};
+  static const std::vector<Schema> variantPack = {
+      {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 64, true},
+      {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 64, true},
+      {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, false}};
+  static const std::vector<Schema> none;
+  auto operation = [](int first) {
+    std::vector<Schema> schema = {{first, CUDNN_TYPE_FLOAT, 1, true},
+                                  {first + 1, CUDNN_TYPE_FLOAT, 1, true},
+                                  {first + 2, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                   true, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR}};
+    for (int name = first + 3; name < first + 6; ++name)
+      schema.push_back({name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true,
+                        CUDNN_BACKEND_TENSOR_DESCRIPTOR});
+    return schema;
+  };
+  static const std::vector<Schema> forward =
+      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+  static const std::vector<Schema> backwardData =
+      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+  static const std::vector<Schema> backwardFilter =
+      operation(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+  switch (type) {
+  case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+    return tensor;
+  case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+    return convolution;
+  case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+    return forward;
+  case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+    return backwardData;
+  case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+    return backwardFilter;
+  case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+    return graph;
+  case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+    return heuristic;
+  case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+    return plan;
+  case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+    return variantPack;
+  case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+  case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+    return none; // filled by the library
+  }
+  return none;
+}
+
+size_t bytesOf(cudnnBackendAttributeType_t type) {
+  switch (type) {
+  case CUDNN_TYPE_DATA_TYPE:
+  case CUDNN_TYPE_FLOAT:
+  case CUDNN_TYPE_CONVOLUTION_MODE:
+  case CUDNN_TYPE_HEUR_MODE:
+  case CUDNN_TYPE_NUMERICAL_NOTE:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+bool isKnown(int type) {
+  return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_DOUBLE ||
+         type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
+}
+
+bool isOperation(const Descriptor &descriptor) {
+  return descriptor.type >=
+             CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+         descriptor.type <=
+             CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Setting
+//===----------------------------------------------------------------------===//
+
+DNNResult Descriptor::set(cudnnBackendAttributeName_t name,
+                          cudnnBackendAttributeType_t given, int64_t count,
+                          const void *values) {
+  std::string which = "attribute " + std::to_string(name);
+  if (isFinalized)
+    return {CUDNN_STATUS_BAD_PARAM, which + ": the descriptor is finalized"};
+  const std::vector<Schema> &schema = schemaOf(type);
+  auto known = std::find_if(schema.begin(), schema.end(),
+                            [&](const Schema &s) { return s.name == name; });
+  if (known == schema.end())
+    return {CUDNN_STATUS_BAD_PARAM, which + ": the descriptor has none such"};
+  // Factors may be f32 or f64.
+  bool isFactor = known->type == CUDNN_TYPE_FLOAT && given == CUDNN_TYPE_DOUBLE;
+  if (given != known->type && !isFactor)
+    return {CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, which + ": of another type"};
+  if (count < 1 || count > known->mostValues)
+    return {CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND,
+            which + ": " + std::to_string(count) + " values"};
+  if (!values)
+    return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER, which + ": no values"};
+  Attribute attribute;
+  attribute.type = given;
+  attribute.count = count;
+  auto *first = static_cast<const uint8_t *>(values);
+  attribute.bytes.assign(first,
+                         first + static_cast<size_t>(count) * bytesOf(given));
+  if (given == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    auto *handles = static_cast<DescriptorHandle *const *>(values);
+    for (int64_t i = 0; i < count; ++i) {
+      if (!handles[i])
+        return {CUDNN_STATUS_BAD_PARAM_NULL_POINTER, which};
+      const std::shared_ptr<Descriptor> &each = handles[i]->descriptor;
+      if (!each->isFinalized)
+        return {CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, which};
+      if (known->referent ? each->type != known->referent : !isOperation(*each))
+        return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, which};
+      attribute.descriptors.push_back(each);
+    }
+  }
+  attributes[name] = std::move(attribute);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Finalizing
+//===----------------------------------------------------------------------===//
+
+DNNResult Descriptor::finalizeTensor() {
+  tensor.type = value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+  tensor.dims = values<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  tensor.strides = values<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  tensor.id = value<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  tensor.alignment = value<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  if (!isKnown(tensor.type))
+    return {CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "tensor: element type"};
+  if (tensor.dims.size() != tensor.strides.size() || tensor.dims.size() < 3)
+    return {CUDNN_STATUS_BAD_PARAM, "tensor: dimensions and strides"};
+  for (size_t i = 0; i < tensor.dims.size(); ++i)
+    if (tensor.dims[i] < 1 || tensor.strides[i] < 1)
+      return {CUDNN_STATUS_BAD_PARAM, "tensor: an extent or stride below 1"};
+  if (tensor.alignment < 1 || (tensor.alignment & (tensor.alignment - 1)))
+    return {CUDNN_STATUS_BAD_PARAM, "tensor: alignment"};
+  return {};
+}
+
+DNNResult Descriptor::finalizeConvolution() {
+  conv.compute = value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+  conv.strides = values<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  conv.dilations = values<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  conv.prePaddings = values<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  conv.postPaddings = values<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+  auto spatial =
+      static_cast<size_t>(value<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS));
+  if (value<int>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION)
+    return {CUDNN_STATUS_NOT_SUPPORTED, "convolution: mode"};
+  for (const auto *list :
+       {&conv.strides, &conv.dilations, &conv.prePaddings, &conv.postPaddings})
+    if (list->size() != spatial)
+      return {CUDNN_STATUS_BAD_PARAM, "convolution: spatial dimensions"};
+  for (size_t i = 0; i < spatial; ++i)
+    if (conv.strides[i] < 1 || conv.dilations[i] < 1 ||
+        conv.prePaddings[i] < 0 || conv.postPaddings[i] < 0)
+      return {CUDNN_STATUS_BAD_PARAM,
+              "convolution: a stride, dilation or padding"};
+  return {};
+}
+
+DNNResult Descriptor::finalizeOperation() {
+  struct Names {
+    Convolution::Kind kind;
+    int alpha, x, w, y;
+  };
+  Names names;
+  if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+    names = {Convolution::Forward,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+  else if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+    names = {Convolution::BackwardData,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+  else
+    names = {Convolution::BackwardFilter,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+  conv = descriptor(names.alpha + 2).conv;
+  conv.kind = names.kind;
+  conv.x = descriptor(names.x).tensor;
+  conv.w = descriptor(names.w).tensor;
+  conv.y = descriptor(names.y).tensor;
+  auto factor = [&](int name) {
+    return attributes.at(name).type == CUDNN_TYPE_DOUBLE
+               ? value<double>(name)
+               : static_cast<double>(value<float>(name));
+  };
+  conv.alpha = factor(names.alpha);
+  conv.beta = factor(names.alpha + 1);
+  if (const char *reason = checkShapes(conv))
+    return {CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, reason};
+  if (conv.x.id == conv.w.id || conv.x.id == conv.y.id ||
+      conv.w.id == conv.y.id)
+    return {CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "tensors share an id"};
+  return {};
+}
+
+DNNResult Descriptor::finalizeVariantPack() {
+  if (attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count !=
+      attributes.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count)
+    return {CUDNN_STATUS_BAD_PARAM, "variant pack: ids and pointers"};
+  return {};
+}
+
+DNNResult Descriptor::finalize() {
+  if (isFinalized)
+    return {CUDNN_STATUS_BAD_PARAM, "the descriptor is finalized"};
+  for (const Schema &each : schemaOf(type))
+    if (each.isRequired && !has(each.name))
+      return {CUDNN_STATUS_BAD_PARAM,
+              "attribute " + std::to_string(each.name) + " is not set"};
+  DNNResult result;
+  switch (type) {
+  case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+    result = finalizeTensor();
+    break;
+  case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+    result = finalizeConvolution();
+    break;
+  case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+    if (attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).count != 1)
+      result = {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+                "a graph of several operations"};
+    conv = descriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS).conv;
+    break;
+  case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+    conv = descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).conv;
+    if (const char *reason = checkSupport(conv))
+      result = {CUDNN_STATUS_NOT_SUPPORTED, reason};
+    break;
+  case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+    const Descriptor &config =
+        descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    conv = config.conv;
+    workspaceBytes = config.workspaceBytes;
+    break;
+  }
+  case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+    result = finalizeVariantPack();
+    break;
+  case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+  case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+    result = {CUDNN_STATUS_NOT_SUPPORTED, "engines come from a heuristic"};
+    break;
+  default:
+    result = finalizeOperation();
+  }
+  isFinalized = result.status == CUDNN_STATUS_SUCCESS;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Getting
+//===----------------------------------------------------------------------===//
+
+/// Configurations, the fastest first: the first is one that a program which
+/// wants the same bits each time must pass over.
+DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
+                                 void **values) {
+  constexpr int64_t kUsefulWorkspace = 1 << 20;
+  std::vector<std::pair<std::vector<int>, int64_t>> engines;
+  if (value<int>(CUDNN_ATTR_ENGINEHEUR_MODE) != CUDNN_HEUR_MODE_FALLBACK) {
+    engines.push_back(
+        {{CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_WINOGRAD},
+         0});
+    std::vector<int> notes;
+    if (conv.x.elementBytes() == 2)
+      notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    engines.push_back({notes, kUsefulWorkspace});
+  } else {
+    engines.push_back({{}, 0});
+  }
+  auto all = static_cast<int64_t>(engines.size());
+  if (!values || requested == 0) {
+    *count = all;
+    return {};
+  }
+  *count = std::min(all, requested);
+  for (int64_t i = 0; i < *count; ++i) {
+    auto *handle = static_cast<DescriptorHandle *>(values[i]);
+    if (!handle ||
+        handle->descriptor->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
+      return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine configurations"};
+    Descriptor &config = *handle->descriptor;
+    config.conv = conv;
+    config.notes = engines[static_cast<size_t>(i)].first;
+    config.workspaceBytes = engines[static_cast<size_t>(i)].second;
+    config.isFinalized = true;
+  }
+  return {};
+}
+
+DNNResult Descriptor::get(cudnnBackendAttributeName_t name,
+                          cudnnBackendAttributeType_t given, int64_t requested,
+                          int64_t *count, void *values) {
+  if (!isFinalized)
+    return {CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+            "attribute " + std::to_string(name)};
+  int64_t unused;
+  count = count ? count : &unused;
+  if (type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
+      name == CUDNN_ATTR_ENGINEHEUR_RESULTS &&
+      given == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+    return getResults(requested, count, static_cast<void **>(values));
+  if (type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR &&
+      name == CUDNN_ATTR_ENGINECFG_ENGINE &&
+      given == CUDNN_TYPE_BACKEND_DESCRIPTOR && requested == 1 && values) {
+    auto *handle = *static_cast<DescriptorHandle **>(values);
+    if (!handle || handle->descriptor->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
+      return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine"};
+    handle->descriptor->conv = conv;
+    handle->descriptor->notes = notes;
+    handle->descriptor->isFinalized = true;
+    *count = 1;
+    return {};
+  }
+  if (type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
+      name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE &&
+      given == CUDNN_TYPE_NUMERICAL_NOTE) {
+    *count = static_cast<int64_t>(notes.size());
+    for (int64_t i = 0; values && i < std::min(requested, *count); ++i)
+      static_cast<int *>(values)[i] = notes[static_cast<size_t>(i)];
+    return {};
+  }
+  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
+      name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE &&
+      given == CUDNN_TYPE_INT64 && requested == 1 && values) {
+    *count = 1;
+    *static_cast<int64_t *>(values) = workspaceBytes;
+    return {};
+  }
+  return {CUDNN_STATUS_NOT_SUPPORTED,
+          "attribute " + std::to_string(name) + " cannot be asked for here"};
+}
