@@ -1,13 +1,14 @@
 """Gathers what a machine with a GPU needs to check mpc there, without compiler
 or network: artifacts, inputs, expected results, and the runtime's sources.
 
-    pack.py [--output DIR] [--target sm_90]
+    pack.py [--output DIR] [--target sm_90] [--parts curves,storm,bench,ops]
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -28,8 +29,9 @@ import steps  # noqa: E402
 import test_forward  # noqa: E402
 from cases import CASES  # noqa: E402
 
-MPC = ROOT / "build" / "bin" / "mpc"
-LIBRARY = ROOT / "build" / "lib" / "libmpc_runtime.so"
+BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
+MPC = BUILD / "bin" / "mpc"
+LIBRARY = BUILD / "lib" / "libmpc_runtime.so"
 PRECISIONS = ["32-true", "bf16-mixed", "16-mixed", "64-true"]
 RECIPE = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
 CURVE_STEPS, CURVE_BATCH = 20, 32
@@ -254,10 +256,19 @@ def add_sources(pack):
         shutil.copy(HERE / f"{name}.py", pack.folder)
 
 
+PARTS = {
+    "curves": add_curves,
+    "storm": add_storm,
+    "bench": add_bench,
+    "ops": add_ops,
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", default=ROOT / "build" / "gpu-check")
     parser.add_argument("--target", default="sm_90")
+    parser.add_argument("--parts", default="curves,storm,bench,ops")
     options = parser.parse_args()
     folder = pathlib.Path(options.output)
     shutil.rmtree(folder, ignore_errors=True)
@@ -265,9 +276,9 @@ def main():
         (folder / name).mkdir(parents=True)
     pack = Pack(folder, options.target)
     with tempfile.TemporaryDirectory() as scratch:
-        for part in (add_curves, add_storm, add_bench, add_ops):
-            print(f"==> {part.__name__[4:]}", file=sys.stderr, flush=True)
-            part(pack, pathlib.Path(scratch))
+        for part in options.parts.split(","):
+            print(f"==> Packing {part}", file=sys.stderr, flush=True)
+            PARTS[part](pack, pathlib.Path(scratch))
     add_sources(pack)
     with open(folder / "manifest.json", "w", encoding="utf-8") as file:
         json.dump(pack.manifest, file, indent=1)
