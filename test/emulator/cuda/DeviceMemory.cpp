@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cuda/DeviceMemory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -9,6 +10,9 @@ using namespace mpc::emulator;
 static constexpr uint64_t kAddressSpace = 1ull << 42;
 static constexpr uint64_t kPage = 4096;
 static constexpr uint64_t kGranularity = 512; // what a device rounds up to
+/// Pages of more than this stay untouched, and zero, until they are used: a
+/// test may allocate more than the machine has.
+static constexpr uint64_t kMostPoison = 1ull << 30;
 
 static void *pointer(uint64_t address) {
   return reinterpret_cast<void *>(address);
@@ -33,7 +37,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t capacity) {
   if (mprotect(pointer(address), pages, PROT_READ | PROT_WRITE))
     return 0;
   reserved += pages + kPage;
-  std::memset(pointer(address), 0xff, bytes);
+  std::memset(pointer(address), 0xff, std::min(bytes, kMostPoison));
   allocations[address] = bytes;
   usedBytes += counted;
   add({address, address + bytes});

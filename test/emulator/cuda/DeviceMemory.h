@@ -2,7 +2,8 @@
 //
 // Addresses are never used again and every allocation is followed by a page
 // that cannot be touched, so that a use after the end, or after the memory was
-// freed, is found. New memory holds NaNs, whatever the float type.
+// freed, is found. New memory holds NaNs, whatever the float type (its first
+// GiB).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_DEVICEMEMORY_H

@@ -207,7 +207,7 @@ uint64_t floatToFloat(double value, const Conversion &how) {
     value = std::copysign(0.0, value);
   if (how.toInteger)
     value = roundInteger(value, how.rounding);
-  else if (how.to.bits < 64)
+  else if (how.to.bits < how.from.bits || how.to.kind == Type::TF32)
     value = roundTo(value, shapeOf(how.to), how.rounding);
   if (how.saturate)
     value = value > 0 ? std::min(value, 1.0) : 0;

@@ -224,8 +224,7 @@ struct Options {
     return tiny ? std::copysign(0.0f, a) : a;
   }
   float result(double exactToOdd) const {
-    auto value = static_cast<float>(roundTo(exactToOdd, kF32Shape, rounding));
-    value = operand(value);
+    float value = operand(roundToFloat(exactToOdd, rounding));
     if (saturate)
       value = value > 0 ? (value < 1 ? value : 1.0f) : 0.0f;
     return value;
