@@ -252,9 +252,13 @@ static Operation *findOp(func::FuncOp kernel, Predicate matches) {
   llvm_unreachable("the kernel has no hero op");
 }
 
+static Operation *findReduction(func::FuncOp kernel) {
+  return findOp(kernel,
+                [](Operation *op) { return getReducedAxes(op).has_value(); });
+}
+
 static ReductionSpace reductionSpaceOf(func::FuncOp kernel) {
-  Operation *hero = findOp(
-      kernel, [](Operation *op) { return getReducedAxes(op).has_value(); });
+  Operation *hero = findReduction(kernel);
   return getReductionSpace(shapeOf(hero->getOperand(0)), *getReducedAxes(hero))
       .value();
 }
@@ -411,7 +415,12 @@ static KernelPartition shareRowReduction(func::FuncOp kernel,
 static KernelPartition shareColumns(func::FuncOp kernel,
                                     const TargetInfo &target) {
   ReductionSpace space = reductionSpaceOf(kernel);
-  int64_t vector = vectorOf(kernel, space.inner, target);
+  // A vector must not reach beyond the last axis, whichever axes are merged.
+  ArrayRef<int64_t> shape = shapeOf(findReduction(kernel)->getOperand(0));
+  while (!shape.empty() && shape.back() == 1)
+    shape = shape.drop_back();
+  int64_t run = space.inner == 1 ? 1 : shape.back();
+  int64_t vector = vectorOf(kernel, run, target);
   int64_t vectors = space.inner / vector;
   // Half a warp reads whole cache lines already.
   int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);

@@ -3,7 +3,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -12,12 +11,8 @@ using namespace mpc::codegen;
 
 Value ContractionHero::load(Value argument, Value offset, int64_t width) {
   Value buffer = context.getBuffer(argument);
-  Type element = cast<MemRefType>(buffer.getType()).getElementType();
-  Value value = width == 1
-                    ? Value(memref::LoadOp::create(b, buffer, offset))
-                    : Value(vector::LoadOp::create(
-                          b, VectorType::get(width, element), buffer, offset));
-  return lanes.convert(value, lanes.getComputeType());
+  return lanes.convert(context.load(buffer, offset, width, /*multiple=*/1),
+                       lanes.getComputeType());
 }
 
 Value ContractionHero::multiplyAdd(Value x, Value y, Value sum) {

@@ -23,7 +23,8 @@ public:
   /// scalar or a vector.
   using Sink = llvm::function_ref<void(mlir::Value column, mlir::Value sum)>;
 
-  /// Sums all columns of a row of the result, each once, in any order.
+  /// Sums all columns of a row of the result, each once, in any order; those of
+  /// this thread where a team shares the row.
   virtual void emitRow(mlir::Value row, Sink sink) = 0;
 
 protected:

@@ -3,11 +3,13 @@
 // The space is (outer, reduced, inner); a slice owns some of the outer x inner
 // results. Vectors lie along the inner axis, several side by side, so a pass
 // over the reduced axis reads whole cache lines and needs no sums across lanes.
+// On a GPU a block owns as many vectors as a team has threads; its teams share
+// the reduced axes and combine what they summed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Accumulators.h"
 #include "passes/Codegen/FragmentEmitter.h"
-#include "passes/Codegen/Loops.h"
+#include "passes/Codegen/ThreadBlock.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -23,6 +25,7 @@ public:
   }
 
   void emit(Value begin, Value end);
+  void emitBlock(Value block);
 
 private:
   using Scopes = SmallVector<Scope, 4>;
@@ -33,6 +36,7 @@ private:
 
   void emitRun(const Scope &outer, Value lower, Value upper);
   void emitChunk(const Scope &outer, Chunk chunk);
+  void emitColumns(Scopes &scopes);
   void emitPass(Scopes &scopes, unsigned level);
   void storeElements(const Scope &scope);
   Carried emitReduced(const Scopes &scopes, unsigned dimension,
@@ -48,6 +52,8 @@ private:
   SmallVector<unsigned> outputNodes;
   /// Of the pass being emitted.
   SmallVector<const Output *> elementOutputs;
+  /// Whether this thread has columns of its own; null where every one has.
+  Value hasColumns;
 };
 } // namespace
 
@@ -62,8 +68,12 @@ ColumnEmitter::getElementOutputs(unsigned level) const {
 }
 
 void ColumnEmitter::storeElements(const Scope &scope) {
-  for (const Output *output : elementOutputs)
-    fragments.store(scope, *output);
+  if (elementOutputs.empty())
+    return;
+  emitWhere(b, hasColumns, [&] {
+    for (const Output *output : elementOutputs)
+      fragments.store(scope, *output);
+  });
 }
 
 /// The carried values are ordered by reduction, then row, then vector.
@@ -101,22 +111,28 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
     return scopes;
   };
   int64_t size = body.getDimensions()[dimension].size;
+  Team team = dimension == body.getLargest(1) ? context.rows : Team();
   if (dimension + 1 < body.getGroup(1).second)
-    return emitLoop(b, size, 1, init, [&](Value index, ValueRange carried) {
-      return emitReduced(enter(index), dimension + 1, reductions, rows,
-                         carried);
-    });
+    return emitLoop(
+        b, size, 1, init,
+        [&](Value index, ValueRange carried) {
+          return emitReduced(enter(index), dimension + 1, reductions, rows,
+                             carried);
+        },
+        team);
   return emitChunks(
-      b, size, 1, rows, init, [&](Chunk chunk, ValueRange carried) {
+      b, size, 1, rows, init,
+      [&](Chunk chunk, ValueRange carried) {
         Carried values(carried);
         for (int64_t row = 0; row < chunk.count; ++row) {
-          Scopes scopes = enter(addIndex(b, chunk.index, row));
+          Scopes scopes = enter(chunk.getVector(b, row));
           values = accumulate(scopes, reductions, row, rows, values);
           for (const Scope &scope : scopes)
             storeElements(scope);
         }
         return values;
-      });
+      },
+      team);
 }
 
 /// One pass over the reduced axes: the reductions of `level`, if any, and what
@@ -141,8 +157,8 @@ void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
       SmallVector<Value> parts;
       for (int64_t row = 0; row < rows; ++row)
         parts.push_back(sums[(position * rows + row) * vectors + vector]);
-      fragments.setValue(scope, reduction,
-                         accumulator.finish(accumulator.combine(parts)));
+      Value sum = combineRows(context, accumulator, accumulator.combine(parts));
+      fragments.setValue(scope, reduction, accumulator.finish(sum));
     }
   }
 }
@@ -152,18 +168,28 @@ void ColumnEmitter::emitChunk(const Scope &outer, Chunk chunk) {
   unsigned last = body.getDimensions().size() - 1;
   for (auto [vector, scope] : llvm::enumerate(scopes)) {
     scope.width = chunk.width;
-    scope.enter(last, addIndex(b, chunk.index, vector * chunk.width));
+    scope.enter(last, chunk.getVector(b, vector));
     fragments.evaluate(scope, outputNodes);
   }
+  emitColumns(scopes);
+}
+
+/// All of the vectors of columns at which `scopes` stand.
+void ColumnEmitter::emitColumns(Scopes &scopes) {
   for (unsigned level = 1; level <= body.getLevelCount() + 1; ++level) {
     emitPass(scopes, level);
     for (Scope &scope : scopes)
       fragments.evaluate(scope, outputNodes);
   }
-  for (Scope &scope : scopes)
-    for (const Output &output : body.getOutputs())
-      if (!(output.dimensions & body.getGroupMask(1)))
-        fragments.store(scope, output);
+  Value mayStore = isFirst(b, context.rows);
+  if (mayStore && hasColumns)
+    mayStore = arith::AndIOp::create(b, mayStore, hasColumns);
+  emitWhere(b, mayStore, [&] {
+    for (Scope &scope : scopes)
+      for (const Output &output : body.getOutputs())
+        if (!(output.dimensions & body.getGroupMask(1)))
+          fragments.store(scope, output);
+  });
 }
 
 void ColumnEmitter::emitRun(const Scope &outer, Value lower, Value upper) {
@@ -206,6 +232,41 @@ void ColumnEmitter::emit(Value begin, Value end) {
   });
 }
 
+// Block number n is vectors [n % blocks * threads, ...) of the columns of outer
+// index n / blocks. All threads take part in every sum, those beyond the last
+// column by summing it again.
+void ColumnEmitter::emitBlock(Value block) {
+  const Team &team = context.columns;
+  int64_t width = context.getVectorWidth();
+  int64_t vectors = context.partition.inner / width;
+  int64_t blocks = llvm::divideCeilSigned(vectors, team.size);
+  auto sizesOf = [&](unsigned group) {
+    SmallVector<int64_t> sizes;
+    auto [first, end] = body.getGroup(group);
+    for (unsigned d = first; d < end; ++d)
+      sizes.push_back(body.getDimensions()[d].size);
+    return sizes;
+  };
+  SmallVector<int64_t> outerSizes = sizesOf(0), innerSizes = sizesOf(2);
+  SmallVector<Value> parts = splitIndex(b, block, {1, blocks});
+  Value vector = team.shift(b, mulIndex(b, parts[1], team.size), 1);
+  if (vectors % team.size != 0) {
+    hasColumns = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, vector,
+                                       createIndex(b, vectors));
+    vector = arith::MinUIOp::create(b, vector, createIndex(b, vectors - 1));
+  }
+  Scope scope = fragments.createScope();
+  scope.width = width;
+  for (auto [d, index] : llvm::enumerate(splitIndex(b, parts[0], outerSizes)))
+    scope.enter(d, index);
+  for (auto [d, index] :
+       llvm::enumerate(splitIndex(b, mulIndex(b, vector, width), innerSizes)))
+    scope.enter(body.getGroup(2).first + d, index);
+  fragments.evaluate(scope, outputNodes);
+  Scopes scopes(1, scope);
+  emitColumns(scopes);
+}
+
 LogicalResult codegen::emitColumnReduce(KernelContext &context) {
   Operation *hero = nullptr;
   context.kernel.walk([&](Operation *op) {
@@ -228,6 +289,10 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
       context.kernel, space, {first, end - first, rank - end});
   if (failed(body))
     return failure();
-  ColumnEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);
+  ColumnEmitter emitter(context, *body);
+  if (context.target.isGPU())
+    emitter.emitBlock(context.bounds[0]);
+  else
+    emitter.emit(context.bounds[0], context.bounds[1]);
   return success();
 }

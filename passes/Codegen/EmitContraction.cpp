@@ -27,7 +27,8 @@ class ContractionEmitter {
 public:
   ContractionEmitter(KernelContext &context, const KernelBody &body,
                      ContractionHero &hero, Operation *heroOp)
-      : body(body), hero(hero), fragments(context, body), b(context.b) {
+      : context(context), body(body), hero(hero), fragments(context, body),
+        b(context.b) {
     for (auto [number, node] : llvm::enumerate(body.getNodes()))
       if (node.op == heroOp)
         heroNode = number;
@@ -41,6 +42,7 @@ private:
   void enterGroup(Scope &scope, unsigned group, Value index);
   void emitTail(const Scope &outer, Value column, Value sum);
 
+  KernelContext &context;
   const KernelBody &body;
   ContractionHero &hero;
   FragmentEmitter fragments;
@@ -71,14 +73,18 @@ void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
 }
 
 void ContractionEmitter::emit(Value begin, Value end) {
-  emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
-    Scope scope = fragments.createScope();
-    enterGroup(scope, 0, row);
-    fragments.evaluate(scope, targets);
-    hero.emitRow(
-        row, [&](Value column, Value sum) { emitTail(scope, column, sum); });
-    return Carried();
-  });
+  emitLoop(
+      b, begin, end, 1, {},
+      [&](Value row, ValueRange) {
+        Scope scope = fragments.createScope();
+        enterGroup(scope, 0, row);
+        fragments.evaluate(scope, targets);
+        hero.emitRow(row, [&](Value column, Value sum) {
+          emitTail(scope, column, sum);
+        });
+        return Carried();
+      },
+      context.rows);
 }
 
 LogicalResult codegen::emitContraction(KernelContext &context) {

@@ -124,7 +124,7 @@ ConvolutionHero::getPosition(const Activations &result, Value row,
   at.spatial.assign(parts.begin() + (channelsLast ? 1 : 2), parts.end());
   if (channelsLast) {
     for (int64_t i = 0; i < chunk.count; ++i)
-      at.channels.push_back(addIndex(b, chunk.index, i));
+      at.channels.push_back(chunk.getVector(b, i));
   } else {
     at.channels.push_back(parts[1]);
     at.spatial.push_back(chunk.index);
@@ -136,13 +136,15 @@ void ConvolutionHero::emitActivations(
     const Activations &result, Value row, Sink sink,
     llvm::function_ref<SmallVector<Value>(const Position &)> sums) {
   int64_t columns = channelsLast ? result.channels : result.spatial.back();
-  emitChunks(b, columns, 1, channelsLast ? 4 : 1, {},
-             [&](Chunk chunk, ValueRange) {
-               Position at = getPosition(result, row, chunk);
-               for (auto [i, sum] : llvm::enumerate(sums(at)))
-                 sink(addIndex(b, chunk.index, i), sum);
-               return Carried();
-             });
+  emitChunks(
+      b, columns, 1, channelsLast ? 4 : 1, {},
+      [&](Chunk chunk, ValueRange) {
+        Position at = getPosition(result, row, chunk);
+        for (auto [i, sum] : llvm::enumerate(sums(at)))
+          sink(chunk.getVector(b, i), sum);
+        return Carried();
+      },
+      context.columns);
 }
 
 void ForwardHero::emitRow(Value row, Sink sink) {
@@ -224,7 +226,7 @@ void WeightGradHero::sumChannels(Value row, ValueRange taps, Sink sink) {
   for (auto [axis, tap] : llvm::zip_equal(axes, taps))
     bounds.push_back(getOutputs(b, axis, tap));
   int64_t width = channelsLast ? context.getVectorWidth() : 1;
-  emitChunks(b, inPerGroup, width, 4, {}, [&](Chunk chunk, ValueRange) {
+  auto sumChunk = [&](Chunk chunk, ValueRange) {
     Value start = addIndex(b, first, chunk.index);
     SmallVector<Value> init(chunk.count, zeros(chunk.width));
     Carried sums =
@@ -236,7 +238,7 @@ void WeightGradHero::sumChannels(Value row, ValueRange taps, Sink sink) {
           Value dy = load(y, offset(output, indices[0], row, out));
           Carried next;
           for (auto [i, sum] : llvm::enumerate(carried)) {
-            Value channel = addIndex(b, start, i * chunk.width);
+            Value channel = addIndex(b, start, i * chunk.stride);
             Value from = offset(input, indices[0], channel, in);
             next.push_back(multiplyAdd(dy, load(x, from, chunk.width), sum));
           }
@@ -244,7 +246,7 @@ void WeightGradHero::sumChannels(Value row, ValueRange taps, Sink sink) {
         });
     for (auto [i, sum] : llvm::enumerate(sums))
       for (int64_t lane = 0; lane < chunk.width; ++lane) {
-        Value channel = addIndex(b, chunk.index, i * chunk.width + lane);
+        Value channel = addIndex(b, chunk.getVector(b, i), lane);
         Value column = weightOffset(createIndex(b, 0), channel, taps);
         Value element = chunk.width == 1
                             ? sum
@@ -253,7 +255,8 @@ void WeightGradHero::sumChannels(Value row, ValueRange taps, Sink sink) {
         sink(column, element);
       }
     return Carried();
-  });
+  };
+  emitChunks(b, inPerGroup, width, 4, {}, sumChunk, context.columns);
 }
 
 void WeightGradHero::emitRow(Value row, Sink sink) {

@@ -9,6 +9,9 @@
 #include "passes/Codegen/ElementwiseTable.h"
 #include "passes/Codegen/KernelContext.h"
 #include "passes/Codegen/Passes.h"
+#include "passes/Codegen/ThreadBlock.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -26,71 +29,36 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult emitKernel(func::FuncOp kernel, unsigned vectorBits);
+  LogicalResult emitKernel(func::FuncOp kernel, const TargetInfo &target);
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Context
-//===----------------------------------------------------------------------===//
-
-Type codegen::getStorageType(Type elementType) {
-  if (elementType.isInteger(1))
-    return IntegerType::get(elementType.getContext(), 8);
-  if (auto integer = dyn_cast<IntegerType>(elementType))
-    return IntegerType::get(elementType.getContext(), integer.getWidth());
-  return elementType;
-}
-
-Value KernelContext::getBuffer(Value value) const {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return buffers[argument.getArgNumber()];
-  for (OpOperand &use : value.getUses())
-    if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
-      return buffers[value.getParentBlock()->getNumArguments() +
-                     use.getOperandNumber()];
-  return nullptr;
-}
-
-FloatType KernelContext::getComputeType(Operation *op) {
-  auto isF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
-  Builder b(op->getContext());
-  if (llvm::any_of(op->getOperandTypes(), isF64) ||
-      llvm::any_of(op->getResultTypes(), isF64))
-    return b.getF64Type();
-  return b.getF32Type();
-}
-
-int64_t KernelContext::getVectorWidth() {
-  bool usesF64 = llvm::any_of(kernel.getArgumentTypes(), [](Type type) {
-    return getElementTypeOrSelf(type).isF64();
-  });
-  kernel.getBody().walk([&](Operation *op) {
-    if (op->getNumResults() > 0 && getComputeType(op).isF64())
-      usesF64 = true;
-  });
-  return vectorBits / (usesF64 ? 64 : 32);
-}
 
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 
-static MemRefType flatBuffer(Type type) {
+static MemRefType flatBuffer(Type type, const TargetInfo &target) {
   auto tensor = cast<RankedTensorType>(type);
+  Attribute space;
+  if (target.isGPU())
+    space = Builder(type.getContext()).getI64IntegerAttr(kGlobalMemory);
   return MemRefType::get({tensor.getNumElements()},
-                         getStorageType(tensor.getElementType()));
+                         getStorageType(tensor.getElementType()),
+                         MemRefLayoutAttrInterface(), space);
 }
 
-/// Buffers of arguments and results, then the bounds of the kind.
-static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind) {
+/// Buffers of arguments and results, then the bounds of the kind, which a block
+/// of threads knows by its number.
+static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
+                                       const TargetInfo &target) {
   SmallVector<Type> inputs;
   for (Type type : kernel.getArgumentTypes())
-    inputs.push_back(flatBuffer(type));
+    inputs.push_back(flatBuffer(type, target));
   for (Type type : kernel.getResultTypes())
-    inputs.push_back(flatBuffer(type));
-  inputs.append(kind == KernelKind::Epilogue ? 5 : 2,
-                IndexType::get(kernel.getContext()));
+    inputs.push_back(flatBuffer(type, target));
+  if (!target.isGPU())
+    inputs.append(kind == KernelKind::Epilogue ? 5 : 2,
+                  IndexType::get(kernel.getContext()));
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
@@ -152,8 +120,50 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   llvm_unreachable("unknown kernel kind");
 }
 
+/// Finds out which slice the block does, and who of it this thread is.
+static void enterBlock(KernelContext &context) {
+  ImplicitLocOpBuilder &b = context.b;
+  const KernelPartition &partition = context.partition;
+  Value thread = getThread(b, partition.threads);
+  int64_t teams = partition.threads / partition.lanes;
+  SmallVector<Value> ranks = splitIndex(b, thread, {teams, partition.lanes});
+  context.rows = {ranks[0], teams};
+  context.columns = {ranks[1], partition.lanes};
+
+  Value begin = mulIndex(b, getBlock(b), partition.grain);
+  Value end = addIndex(b, begin, partition.grain);
+  if (partition.extent % partition.grain != 0)
+    end = arith::MinUIOp::create(b, end, createIndex(b, partition.extent));
+  context.bounds = {begin, end};
+}
+
+/// What the driver and ptxas have to know of a kernel.
+static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
+                             KernelKind kind, int64_t threads) {
+  Builder b(emitted.getContext());
+  emitted->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  emitted->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                   b.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
+  unsigned inputs = kernel.getNumArguments();
+  for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
+    emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                       b.getI64IntegerAttr(16));
+    // The result of a pointwise kernel may be the buffer of an argument.
+    bool mayAlias =
+        kind == KernelKind::Pointwise &&
+        (i >= inputs || llvm::is_contained(kernel.getResultTypes(),
+                                           kernel.getArgumentTypes()[i]));
+    if (!mayAlias)
+      emitted.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                         b.getUnitAttr());
+    if (i < inputs && !mayAlias)
+      emitted.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(),
+                         b.getUnitAttr());
+  }
+}
+
 LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
-                                          unsigned vectorBits) {
+                                          const TargetInfo &target) {
   std::optional<KernelKind> kind = getKernelKind(kernel);
   if (!kind)
     return kernel.emitOpError("has the unknown kernel kind ")
@@ -162,20 +172,33 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     return kernel.emitOpError("is a kernel and must have a body and results");
   if (failed(checkOps(kernel, *kind)))
     return failure();
+  if (target.isGPU() && *kind == KernelKind::Epilogue)
+    return kernel.emitOpError("is called per tile, which nothing on target '")
+           << target.getName() << "' does";
 
   OpBuilder builder(kernel);
   auto emitted =
       func::FuncOp::create(builder, kernel.getLoc(), kernel.getName(),
-                           getBufferSignature(kernel, *kind));
+                           getBufferSignature(kernel, *kind, target));
   emitted->setAttr(kKernelAttr, kernel->getAttr(kKernelAttr));
   Block *entry = emitted.addEntryBlock();
   auto b = ImplicitLocOpBuilder::atBlockEnd(kernel.getLoc(), entry);
   unsigned bufferCount = kernel.getNumArguments() + kernel.getNumResults();
   KernelContext context{
-      kernel, b,
+      kernel,
+      b,
       SmallVector<Value>(entry->getArguments().take_front(bufferCount)),
       SmallVector<Value>(entry->getArguments().drop_front(bufferCount)),
-      vectorBits};
+      target,
+      {},
+      {},
+      {}};
+  if (*kind != KernelKind::Epilogue)
+    context.partition = getKernelPartition(kernel, target);
+  if (target.isGPU()) {
+    setGPUAttributes(emitted, kernel, *kind, context.partition.threads);
+    enterBlock(context);
+  }
   if (failed(emitLoops(*kind, context)))
     return failure();
   b.setInsertionPointToEnd(entry);
@@ -192,7 +215,6 @@ void EmitKernelsPass::runOnOperation() {
   }
   for (func::FuncOp kernel :
        llvm::to_vector(getOperation().getOps<func::FuncOp>()))
-    if (kernel->hasAttr(kKernelAttr) &&
-        failed(emitKernel(kernel, info->getVectorBits())))
+    if (kernel->hasAttr(kKernelAttr) && failed(emitKernel(kernel, *info)))
       return signalPassFailure();
 }

@@ -92,7 +92,7 @@ SmallVector<Value> MatMulHero::sumAlongColumns(Value left, Value right,
         Value start = addIndex(b, right, mulIndex(b, k, rhs.depthStride));
         Carried next;
         for (auto [i, sum] : llvm::enumerate(sums)) {
-          Value from = addIndex(b, start, i * chunk.width * rhs.outerStride);
+          Value from = addIndex(b, start, i * chunk.stride * rhs.outerStride);
           next.push_back(
               multiplyAdd(x, load(rhs.argument, from, chunk.width), sum));
         }
@@ -140,7 +140,8 @@ void MatMulHero::emitRow(Value row, Sink sink) {
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;
   int64_t width = alongColumns ? context.getVectorWidth() : 1;
   emitChunks(
-      b, columns, width, alongDepth ? 1 : 4, {}, [&](Chunk chunk, ValueRange) {
+      b, columns, width, alongDepth ? 1 : 4, {},
+      [&](Chunk chunk, ValueRange) {
         Value right =
             addIndex(b, matrix, mulIndex(b, chunk.index, rhs.outerStride));
         SmallVector<Value> sums;
@@ -149,10 +150,11 @@ void MatMulHero::emitRow(Value row, Sink sink) {
         else
           sums = sumAlongColumns(left, right, chunk);
         for (auto [i, sum] : llvm::enumerate(sums))
-          sink(addIndex(b, chunk.index, i * chunk.width),
+          sink(chunk.getVector(b, i),
                alpha == 1 ? sum : lanes.mul(sum, lanes.constant(alpha)));
         return Carried();
-      });
+      },
+      context.columns);
 }
 
 std::unique_ptr<ContractionHero>

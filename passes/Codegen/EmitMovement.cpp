@@ -1,18 +1,18 @@
 // Loop nests of kernels that move elements: transpose, slice and concat.
 //
 // A row of the result is copied at a time; a transpose that turns columns into
-// rows goes through square blocks in registers, so that both sides are read and
-// written along their contiguous axes.
+// rows goes through square blocks in registers, or in the memory of a thread
+// block, so that both sides are read and written along their contiguous axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/KernelContext.h"
 #include "passes/Codegen/Lanes.h"
-#include "passes/Codegen/Loops.h"
+#include "passes/Codegen/ThreadBlock.h"
 
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -36,7 +36,10 @@ public:
       : context(context), b(context.b), output(context.buffers.back()) {
     auto type = cast<MemRefType>(output.getType());
     unsigned bits = type.getElementTypeBitWidth();
-    width = std::max<int64_t>(1, context.vectorBits / std::max(bits, 8u));
+    width = context.target.isGPU()
+                ? context.partition.vector
+                : std::max<int64_t>(1, context.target.getVectorBits() /
+                                           std::max(bits, 8u));
     lineElements = std::max<int64_t>(blockSide, 64 * 8 / std::max(bits, 8u));
   }
 
@@ -45,14 +48,19 @@ public:
   void emitConcat(ConcatOp op);
 
 private:
-  Value load(Value buffer, Value offset, int64_t lanes);
-  void store(Value value, Value offset);
+  /// Of `multiple` see KernelContext.
+  Value load(Value buffer, Value offset, int64_t lanes, int64_t multiple = 1) {
+    return context.load(buffer, offset, lanes, multiple);
+  }
+  void store(Value value, Value offset, int64_t multiple = 1) {
+    context.store(convert(value), output, offset, multiple);
+  }
   Value convert(Value value);
 
   /// input[from...] to output[to...], `size` elements, `stride` apart in the
-  /// input.
-  void copyRun(Value input, Value from, Value to, int64_t size,
-               int64_t stride = 1);
+  /// input; `from` and `to` are multiples of `multiple`.
+  void copyRun(Value input, Value from, Value to, int64_t size, int64_t stride,
+               int64_t multiple);
   void emitRows(Value input, int64_t base, ArrayRef<MovedAxis> rows,
                 MovedAxis columns);
   void emitBlocks(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
@@ -61,6 +69,8 @@ private:
                  MovedAxis columns);
   void emitSquare(Value input, Value from, Value to, int64_t rows,
                   int64_t width, MovedAxis columns);
+  void emitTile(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
+                MovedAxis columns);
   SmallVector<Value> transposeInRegisters(SmallVector<Value> rows);
   Value offsetOf(Value index, ArrayRef<MovedAxis> axes);
 
@@ -78,14 +88,6 @@ private:
 // Copies
 //===----------------------------------------------------------------------===//
 
-Value MovementEmitter::load(Value buffer, Value offset, int64_t lanes) {
-  auto type = cast<MemRefType>(buffer.getType());
-  if (lanes == 1)
-    return memref::LoadOp::create(b, buffer, offset);
-  return vector::LoadOp::create(
-      b, VectorType::get(lanes, type.getElementType()), buffer, offset);
-}
-
 /// The type of the result may be another float type than the input's.
 Value MovementEmitter::convert(Value value) {
   auto type =
@@ -93,22 +95,18 @@ Value MovementEmitter::convert(Value value) {
   return type ? Lanes(b, type).convert(value, type) : value;
 }
 
-void MovementEmitter::store(Value value, Value offset) {
-  value = convert(value);
-  if (isa<VectorType>(value.getType()))
-    vector::StoreOp::create(b, value, output, offset);
-  else
-    memref::StoreOp::create(b, value, output, offset);
-}
-
 void MovementEmitter::copyRun(Value input, Value from, Value to, int64_t size,
-                              int64_t stride) {
+                              int64_t stride, int64_t multiple) {
   emitChunks(
-      b, size, stride == 1 ? width : 1, 1, {}, [&](Chunk chunk, ValueRange) {
+      b, size, stride == 1 ? width : 1, 1, {},
+      [&](Chunk chunk, ValueRange) {
         Value source = addIndex(b, from, mulIndex(b, chunk.index, stride));
-        store(load(input, source, chunk.width), addIndex(b, to, chunk.index));
+        int64_t known = std::gcd(chunk.width, multiple);
+        store(load(input, source, chunk.width, known),
+              addIndex(b, to, chunk.index), known);
         return Carried();
-      });
+      },
+      context.columns);
 }
 
 Value MovementEmitter::offsetOf(Value index, ArrayRef<MovedAxis> axes) {
@@ -123,13 +121,18 @@ Value MovementEmitter::offsetOf(Value index, ArrayRef<MovedAxis> axes) {
 
 void MovementEmitter::emitRows(Value input, int64_t base,
                                ArrayRef<MovedAxis> rows, MovedAxis columns) {
-  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
-           [&](Value row, ValueRange) {
-             Value from = addIndex(b, offsetOf(row, rows), base);
-             copyRun(input, from, mulIndex(b, row, columns.size), columns.size,
-                     columns.stride);
-             return Carried();
-           });
+  int64_t multiple = std::gcd(base, columns.size);
+  for (MovedAxis axis : rows)
+    multiple = std::gcd(multiple, axis.stride);
+  emitLoop(
+      b, context.bounds[0], context.bounds[1], 1, {},
+      [&](Value row, ValueRange) {
+        Value from = addIndex(b, offsetOf(row, rows), base);
+        copyRun(input, from, mulIndex(b, row, columns.size), columns.size,
+                columns.stride, multiple);
+        return Carried();
+      },
+      context.rows);
 }
 
 //===----------------------------------------------------------------------===//
@@ -221,20 +224,70 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
   });
 }
 
+/// One square of a matrix, read along its columns and written along its rows
+/// by way of memory of the block. Rows there are an element longer than the
+/// square, so that a column lies in different banks.
+void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
+                               MovedAxis rows, MovedAxis columns) {
+  constexpr int64_t side = kTransposeTile, pitch = side + 1;
+  auto type = cast<MemRefType>(input.getType());
+  Value shared = context.createShared(side * pitch, type.getElementType());
+  SmallVector<Value> parts =
+      splitIndex(b, context.bounds[0],
+                 {1, llvm::divideCeilSigned(rows.size, side),
+                  llvm::divideCeilSigned(columns.size, side)});
+  Value matrix = parts[0], firstRow = mulIndex(b, parts[1], side),
+        firstColumn = mulIndex(b, parts[2], side);
+  // Calls `move` where both are inside the matrix.
+  auto within = [&](Value row, Value column, llvm::function_ref<void()> move) {
+    Value inside;
+    for (auto [index, axis] : {std::pair(row, rows), {column, columns}})
+      if (axis.size % side != 0) {
+        Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index,
+                                            createIndex(b, axis.size));
+        inside =
+            inside ? Value(arith::AndIOp::create(b, inside, below)) : below;
+      }
+    emitWhere(b, inside, move);
+  };
+
+  Value lane = context.columns.rank, base = offsetOf(matrix, outer);
+  auto read = [&](Value line, ValueRange) {
+    Value row = addIndex(b, firstRow, lane);
+    Value column = addIndex(b, firstColumn, line);
+    within(row, column, [&] {
+      Value from = addIndex(b, addIndex(b, base, row),
+                            mulIndex(b, column, columns.stride));
+      context.store(load(input, from, 1), shared,
+                    addIndex(b, mulIndex(b, line, pitch), lane), 1);
+    });
+    return Carried();
+  };
+  auto write = [&](Value line, ValueRange) {
+    Value row = addIndex(b, firstRow, line);
+    Value column = addIndex(b, firstColumn, lane);
+    within(row, column, [&] {
+      Value resultRow = addIndex(b, mulIndex(b, matrix, rows.size), row);
+      store(load(shared, addIndex(b, mulIndex(b, lane, pitch), line), 1),
+            addIndex(b, mulIndex(b, resultRow, columns.size), column));
+    });
+    return Carried();
+  };
+  emitLoop(b, side, 1, {}, read, context.rows);
+  emitBarrier(b);
+  emitLoop(b, side, 1, {}, write, context.rows);
+}
+
 void MovementEmitter::emitTranspose(TransposeOp op) {
   Value input = context.buffers.front();
-  ArrayRef<int64_t> shape = shapeOf(op.getOutput());
-  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getInput()));
-  SmallVector<MovedAxis> axes;
-  for (auto [size, source] : llvm::zip_equal(shape, op.getPerm()))
-    axes.push_back({size, strides[source]});
-  MovedAxis columns = axes.empty() ? MovedAxis{1, 1} : axes.pop_back_val();
-  SmallVector<MovedAxis> rows = mergeAxes(axes);
-  if (columns.size > 1 && columns.stride > 1 && !rows.empty() &&
-      rows.back().stride == 1)
-    emitBlocks(input, ArrayRef(rows).drop_back(), rows.back(), columns);
+  TransposeSpace space = getTransposeSpace(op);
+  ArrayRef<MovedAxis> rows = space.rows;
+  if (!space.turnsMatrices())
+    emitRows(input, 0, rows, space.columns);
+  else if (context.target.isGPU())
+    emitTile(input, rows.drop_back(), rows.back(), space.columns);
   else
-    emitRows(input, 0, rows, columns);
+    emitBlocks(input, rows.drop_back(), rows.back(), space.columns);
 }
 
 //===----------------------------------------------------------------------===//
@@ -263,40 +316,38 @@ void MovementEmitter::emitConcat(ConcatOp op) {
   int64_t innerRows = 1;
   for (int64_t d = axis + 1; d < rank - 1; ++d)
     innerRows *= shape[d];
-  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
-           [&](Value row, ValueRange) {
-             Value to = mulIndex(b, row, shape.back());
-             SmallVector<Value> parts =
-                 joinsColumns ? SmallVector<Value>{row}
-                              : splitIndex(b, row, {1, shape[axis], innerRows});
-             int64_t start = 0;
-             for (OpOperand &operand : op->getOpOperands()) {
-               int64_t size = shapeOf(operand.get())[axis];
-               Value input = context.getBuffer(operand.get());
-               if (joinsColumns) {
-                 copyRun(input, mulIndex(b, row, size), addIndex(b, to, start),
-                         size);
-                 start += size;
-                 continue;
-               }
-               Value along = addIndex(b, parts[1], -start);
-               Value inside = arith::CmpIOp::create(
-                   b, arith::CmpIPredicate::ult, along, createIndex(b, size));
-               scf::IfOp::create(b, inside, [&](OpBuilder &nested, Location) {
-                 OpBuilder::InsertionGuard guard(b);
-                 b.setInsertionPointToEnd(nested.getInsertionBlock());
-                 Value outer = mulIndex(b, parts[0], size);
-                 Value sourceRow = addIndex(
-                     b, mulIndex(b, addIndex(b, outer, along), innerRows),
-                     parts[2]);
-                 copyRun(input, mulIndex(b, sourceRow, shape.back()), to,
-                         shape.back());
-                 scf::YieldOp::create(b);
-               });
-               start += size;
-             }
-             return Carried();
-           });
+  auto copyRow = [&](Value row, ValueRange) {
+    Value to = mulIndex(b, row, shape.back());
+    SmallVector<Value> parts =
+        joinsColumns ? SmallVector<Value>{row}
+                     : splitIndex(b, row, {1, shape[axis], innerRows});
+    int64_t start = 0;
+    for (OpOperand &operand : op->getOpOperands()) {
+      int64_t size = shapeOf(operand.get())[axis];
+      Value input = context.getBuffer(operand.get());
+      if (joinsColumns) {
+        int64_t multiple = std::gcd(std::gcd(size, start), shape.back());
+        copyRun(input, mulIndex(b, row, size), addIndex(b, to, start), size, 1,
+                multiple);
+        start += size;
+        continue;
+      }
+      Value along = addIndex(b, parts[1], -start);
+      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
+                                           createIndex(b, size));
+      emitWhere(b, inside, [&] {
+        Value outer = mulIndex(b, parts[0], size);
+        Value sourceRow = addIndex(
+            b, mulIndex(b, addIndex(b, outer, along), innerRows), parts[2]);
+        copyRun(input, mulIndex(b, sourceRow, shape.back()), to, shape.back(),
+                1, shape.back());
+      });
+      start += size;
+    }
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, copyRow,
+           context.rows);
 }
 
 LogicalResult codegen::emitMovement(KernelContext &context) {

@@ -36,13 +36,16 @@ public:
                 llvm::function_ref<void(Scope &, Value row)> row) {
     Scope outer = fragments.createScope();
     fragments.evaluate(outer, targets);
-    emitLoop(b, lower, upper, 1, {}, [&](Value index, ValueRange) {
-      Scope scope = outer;
-      enterGroup(scope, 0, index);
-      fragments.evaluate(scope, targets);
-      row(scope, index);
-      return Carried();
-    });
+    emitLoop(
+        b, lower, upper, 1, {},
+        [&](Value index, ValueRange) {
+          Scope scope = outer;
+          enterGroup(scope, 0, index);
+          fragments.evaluate(scope, targets);
+          row(scope, index);
+          return Carried();
+        },
+        context.rows);
   }
 
   /// All of group 1.
@@ -54,9 +57,9 @@ public:
   /// [lower, upper) of the last dimension.
   void emitRun(const Scope &outer, Value lower, Value upper) {
     int64_t width = context.getVectorWidth();
-    emitDynamicChunks(b, lower, upper, body.getDimensions().back().size,
-                      {{width, 1}, {1, 1}},
-                      [&](Chunk chunk) { emitChunk(outer, chunk); });
+    emitDynamicChunks(
+        b, lower, upper, body.getDimensions().back().size, {{width, 1}, {1, 1}},
+        [&](Chunk chunk) { emitChunk(outer, chunk); }, context.columns);
   }
 
 private:
@@ -71,21 +74,27 @@ private:
 
   void emitColumns(const Scope &outer, unsigned dimension, unsigned end) {
     int64_t size = body.getDimensions()[dimension].size;
+    Team team = dimension == body.getLargest(1) ? context.columns : Team();
     if (dimension + 1 == end) {
-      emitChunks(b, size, context.getVectorWidth(), 1, {},
-                 [&](Chunk chunk, ValueRange) {
-                   emitChunk(outer, chunk);
-                   return Carried();
-                 });
+      emitChunks(
+          b, size, context.getVectorWidth(), 1, {},
+          [&](Chunk chunk, ValueRange) {
+            emitChunk(outer, chunk);
+            return Carried();
+          },
+          team);
       return;
     }
-    emitLoop(b, size, 1, {}, [&](Value index, ValueRange) {
-      Scope scope = outer;
-      scope.enter(dimension, index);
-      fragments.evaluate(scope, targets);
-      emitColumns(scope, dimension + 1, end);
-      return Carried();
-    });
+    emitLoop(
+        b, size, 1, {},
+        [&](Value index, ValueRange) {
+          Scope scope = outer;
+          scope.enter(dimension, index);
+          fragments.evaluate(scope, targets);
+          emitColumns(scope, dimension + 1, end);
+          return Carried();
+        },
+        team);
   }
 
   void emitChunk(const Scope &outer, Chunk chunk) {
@@ -116,7 +125,7 @@ static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
 
 LogicalResult codegen::emitPointwise(KernelContext &context) {
   ArrayRef<int64_t> space = resultShape(context.kernel);
-  KernelPartition partition = getKernelPartition(context.kernel);
+  const KernelPartition &partition = context.partition;
   int64_t rank = space.size();
   Value begin = context.bounds[0], end = context.bounds[1];
   if (partition.inner == 1) {

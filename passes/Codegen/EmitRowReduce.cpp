@@ -2,13 +2,14 @@
 //
 // Reductions may follow one another (softmax: a maximum, then a sum): each
 // level is one pass over the row, which by then lies in the first-level cache.
-// A row is summed in several vectors side by side, combined in a fixed order.
+// A row is summed in several vectors side by side, combined in a fixed order;
+// the threads of a team share its columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Accumulators.h"
 #include "passes/Codegen/FragmentEmitter.h"
-#include "passes/Codegen/Loops.h"
+#include "passes/Codegen/ThreadBlock.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -32,6 +33,7 @@ private:
   };
 
   void emitRow(Scope &scope);
+  int64_t countVectors(size_t reductionCount) const;
   void reduceLevel(Scope &scope, unsigned level);
   void storeElements(const Scope &scope);
   Carried emitColumns(
@@ -65,26 +67,32 @@ Carried RowEmitter::emitColumns(
     llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element) {
   int64_t size = body.getDimensions()[dimension].size;
   unsigned last = body.getDimensions().size() - 1;
+  Team team = dimension == body.getLargest(1) ? context.columns : Team();
   if (dimension < last)
-    return emitLoop(b, size, 1, init, [&](Value index, ValueRange carried) {
-      Scope scope = outer;
-      scope.enter(dimension, index);
-      fragments.evaluate(scope, targets);
-      return emitColumns(scope, dimension + 1, targets, vectors, carried,
-                         element);
-    });
+    return emitLoop(
+        b, size, 1, init,
+        [&](Value index, ValueRange carried) {
+          Scope scope = outer;
+          scope.enter(dimension, index);
+          fragments.evaluate(scope, targets);
+          return emitColumns(scope, dimension + 1, targets, vectors, carried,
+                             element);
+        },
+        team);
   return emitChunks(
-      b, size, width, vectors, init, [&](Chunk chunk, ValueRange carried) {
+      b, size, width, vectors, init,
+      [&](Chunk chunk, ValueRange carried) {
         Carried values(carried);
         for (int64_t slot = 0; slot < chunk.count; ++slot) {
           Scope scope = outer;
           scope.width = chunk.width;
-          scope.enter(last, addIndex(b, chunk.index, slot * chunk.width));
+          scope.enter(last, chunk.getVector(b, slot));
           fragments.evaluate(scope, targets);
           values = element(scope, chunk.width == width ? slot : -1, values);
         }
         return values;
-      });
+      },
+      team);
 }
 
 Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
@@ -114,15 +122,26 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
   return values;
 }
 
+/// How many vectors are summed side by side: enough chains of additions to hide
+/// their latency, without spilling. Where many threads share a processor, they
+/// hide it too.
+int64_t RowEmitter::countVectors(size_t reductionCount) const {
+  unsigned last = body.getDimensions().size() - 1;
+  int64_t run = body.getDimensions().back().size;
+  if (last == body.getLargest(1))
+    run /= context.columns.size;
+  int64_t wanted = reductionCount > 2 ? 2 : 4;
+  if (context.target.isGPU())
+    wanted /= 2;
+  if (width == 1)
+    return 0;
+  return run >= width * wanted ? wanted : run >= width ? 1 : 0;
+}
+
 void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   SmallVector<unsigned> reductions = body.getReductions(level);
   unsigned firstColumn = body.getGroup(1).first;
-  int64_t run = body.getDimensions().back().size;
-  // Enough chains of additions to hide their latency, without spilling.
-  int64_t wanted = reductions.size() > 2 ? 2 : 4;
-  int64_t vectors = run >= width * wanted ? wanted : run >= width ? 1 : 0;
-  if (width == 1)
-    vectors = 0;
+  int64_t vectors = countVectors(reductions.size());
 
   SmallVector<Slots> slots;
   SmallVector<unsigned> inputs;
@@ -151,6 +170,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
       Value lanes = accumulator.combine(all.slice(first, own.vectors));
       total = accumulator.combine(accumulator.combineLanes(lanes), total);
     }
+    total = combineColumns(context, accumulator, total);
     fragments.setValue(scope, own.reduction, accumulator.finish(total));
     first += own.vectors + 1;
   }
@@ -179,27 +199,36 @@ void RowEmitter::emitRow(Scope &scope) {
   fragments.evaluate(scope, getOutputNodes());
   uint64_t columns = body.getGroupMask(1);
   // One column: its elements are computed where the row is.
+  SmallVector<const Output *> ofRow;
   for (const Output &output : body.getOutputs())
     if (!(output.dimensions & columns))
-      fragments.store(scope, output);
+      ofRow.push_back(&output);
+  if (!ofRow.empty())
+    emitWhere(b, isFirst(b, context.columns), [&] {
+      for (const Output *output : ofRow)
+        fragments.store(scope, *output);
+    });
   storeElements(scope);
 }
 
 void RowEmitter::emit(Value begin, Value end) {
   Scope outer = fragments.createScope();
   fragments.evaluate(outer, getOutputNodes());
-  emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
-    Scope scope = outer;
-    SmallVector<int64_t> sizes;
-    auto [first, last] = body.getGroup(0);
-    for (unsigned d = first; d < last; ++d)
-      sizes.push_back(body.getDimensions()[d].size);
-    for (auto [offset, index] : llvm::enumerate(splitIndex(b, row, sizes)))
-      scope.enter(first + offset, index);
-    fragments.evaluate(scope, getOutputNodes());
-    emitRow(scope);
-    return Carried();
-  });
+  emitLoop(
+      b, begin, end, 1, {},
+      [&](Value row, ValueRange) {
+        Scope scope = outer;
+        SmallVector<int64_t> sizes;
+        auto [first, last] = body.getGroup(0);
+        for (unsigned d = first; d < last; ++d)
+          sizes.push_back(body.getDimensions()[d].size);
+        for (auto [offset, index] : llvm::enumerate(splitIndex(b, row, sizes)))
+          scope.enter(first + offset, index);
+        fragments.evaluate(scope, getOutputNodes());
+        emitRow(scope);
+        return Carried();
+      },
+      context.rows);
 }
 
 LogicalResult codegen::emitRowReduce(KernelContext &context) {

@@ -9,10 +9,10 @@
 #include "passes/Codegen/Lanes.h"
 #include "passes/Codegen/Window.h"
 
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -109,23 +109,27 @@ void PoolEmitter::emitPositions(
   sizes.append(result.spatial.begin(), result.spatial.begin() + rowSpatial);
   int64_t columns = channelsLast ? result.channels : result.spatial.back();
   int64_t width = channelsLast ? context.getVectorWidth() : 1;
-  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
-           [&](Value row, ValueRange) {
-             SmallVector<Value> parts = splitIndex(b, row, sizes);
-             emitChunks(b, columns, width, 1, {}, [&](Chunk chunk, ValueRange) {
-               Position at;
-               at.batch = parts[0];
-               at.channel = channelsLast ? chunk.index : parts[1];
-               at.spatial.assign(parts.begin() + (channelsLast ? 1 : 2),
-                                 parts.end());
-               if (!channelsLast)
-                 at.spatial.push_back(chunk.index);
-               at.width = chunk.width;
-               body(at);
-               return Carried();
-             });
-             return Carried();
-           });
+  auto emitRow = [&](Value row, ValueRange) {
+    SmallVector<Value> parts = splitIndex(b, row, sizes);
+    emitChunks(
+        b, columns, width, 1, {},
+        [&](Chunk chunk, ValueRange) {
+          Position at;
+          at.batch = parts[0];
+          at.channel = channelsLast ? chunk.index : parts[1];
+          at.spatial.assign(parts.begin() + (channelsLast ? 1 : 2),
+                            parts.end());
+          if (!channelsLast)
+            at.spatial.push_back(chunk.index);
+          at.width = chunk.width;
+          body(at);
+          return Carried();
+        },
+        context.columns);
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, emitRow,
+           context.rows);
 }
 
 Value PoolEmitter::offset(const Activations &of, const Position &at,
@@ -137,10 +141,9 @@ Value PoolEmitter::offset(const Activations &of, const Position &at,
 
 Value PoolEmitter::load(Value buffer, Value offset, int64_t width) {
   Type element = cast<MemRefType>(buffer.getType()).getElementType();
-  Value value = width == 1
-                    ? Value(memref::LoadOp::create(b, buffer, offset))
-                    : Value(vector::LoadOp::create(
-                          b, VectorType::get(width, element), buffer, offset));
+  // With channels last, rows of channels follow one another.
+  Value value =
+      context.load(buffer, offset, width, std::gcd(width, large.channels));
   return isa<FloatType>(element) ? lanes.convert(value, lanes.getComputeType())
                                  : value;
 }
@@ -149,10 +152,9 @@ void PoolEmitter::store(Value buffer, Value offset, Value value) {
   Type element = cast<MemRefType>(buffer.getType()).getElementType();
   if (auto type = dyn_cast<FloatType>(element))
     value = lanes.convert(value, type);
-  if (isa<VectorType>(value.getType()))
-    vector::StoreOp::create(b, value, buffer, offset);
-  else
-    memref::StoreOp::create(b, value, buffer, offset);
+  auto type = dyn_cast<VectorType>(value.getType());
+  int64_t width = type ? type.getNumElements() : 1;
+  context.store(value, buffer, offset, std::gcd(width, large.channels));
 }
 
 Value PoolEmitter::zeros(int64_t width) {

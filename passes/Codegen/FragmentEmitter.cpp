@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/BitVector.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -43,6 +45,15 @@ Value FragmentEmitter::getOffset(const Scope &scope,
   return offset ? offset : createIndex(b, 0);
 }
 
+/// Of what a vector's offset is a multiple: its last index is one of its width.
+int64_t FragmentEmitter::getMultiple(const Scope &scope,
+                                     ArrayRef<int64_t> strides) const {
+  int64_t multiple = scope.width;
+  for (int64_t stride : strides.drop_back())
+    multiple = std::gcd(multiple, stride);
+  return multiple;
+}
+
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
   Value buffer = context.buffers[node.argument];
   Type storage = cast<MemRefType>(buffer.getType()).getElementType();
@@ -56,12 +67,8 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
     assert((!vector || node.strides->back() == 1) &&
            "adjacent elements lie side by side");
   }
-  Value value;
-  if (vector)
-    value = vector::LoadOp::create(b, VectorType::get(scope.width, storage),
-                                   buffer, offset);
-  else
-    value = memref::LoadOp::create(b, buffer, offset);
+  Value value = context.load(buffer, offset, vector ? scope.width : 1,
+                             getMultiple(scope, *node.strides));
   Type element = cast<RankedTensorType>(
                      context.kernel.getArgument(node.argument).getType())
                      .getElementType();
@@ -83,10 +90,7 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
         b, VectorType::get(scope.width, value.getType()), value);
   if (getElementTypeOrSelf(value.getType()).isInteger(1))
     value = arith::ExtUIOp::create(b, Lanes::typeLike(storage, value), value);
-  if (vector)
-    vector::StoreOp::create(b, value, buffer, offset);
-  else
-    memref::StoreOp::create(b, value, buffer, offset);
+  context.store(value, buffer, offset, getMultiple(scope, output.strides));
 }
 
 //===----------------------------------------------------------------------===//

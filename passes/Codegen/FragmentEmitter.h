@@ -61,6 +61,8 @@ private:
   void compute(Scope &scope, unsigned number);
   mlir::Value loadArgument(const Scope &scope, const Node &node);
   mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
+  int64_t getMultiple(const Scope &scope,
+                      llvm::ArrayRef<int64_t> strides) const;
   mlir::Value getElementIndex(const Scope &scope, const Node &node);
   bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
   mlir::Value getOperand(const Scope &scope, NodeResult operand,

@@ -350,6 +350,16 @@ uint64_t KernelBody::getGroupMask(unsigned group) const {
   return ((uint64_t(1) << last) - 1) & ~((uint64_t(1) << first) - 1);
 }
 
+unsigned KernelBody::getLargest(unsigned group) const {
+  auto [first, end] = getGroup(group);
+  unsigned largest = first;
+  for (unsigned d = first; d < end; ++d)
+    // The last of equals, which lies closest in memory.
+    if (dimensions[d].size >= dimensions[largest].size)
+      largest = d;
+  return largest;
+}
+
 unsigned KernelBody::getLevelCount() const {
   unsigned count = 0;
   for (const Node &node : nodes)

@@ -88,6 +88,9 @@ public:
   std::pair<unsigned, unsigned> getGroup(unsigned group) const;
   uint64_t getGroupMask(unsigned group) const;
 
+  /// The largest dimension of a group: the one worth sharing among threads.
+  unsigned getLargest(unsigned group) const;
+
   /// The number of reduction levels.
   unsigned getLevelCount() const;
 

@@ -24,10 +24,16 @@ Value codegen::mulIndex(ImplicitLocOpBuilder &b, Value x, int64_t y) {
   return y == 1 ? x : arith::MulIOp::create(b, x, createIndex(b, y));
 }
 
+Value Team::shift(ImplicitLocOpBuilder &b, Value index, int64_t step) const {
+  return isAlone() ? index : addIndex(b, index, mulIndex(b, rank, step));
+}
+
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
-                          int64_t step, ValueRange init, LoopBody body) {
+                          int64_t step, ValueRange init, LoopBody body,
+                          const Team &team) {
   auto loop = scf::ForOp::create(
-      b, lower, upper, createIndex(b, step), init,
+      b, team.shift(b, lower, step), upper, createIndex(b, step * team.size),
+      init,
       [&](OpBuilder &nested, Location loc, Value index, ValueRange carried) {
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToEnd(nested.getInsertionBlock());
@@ -37,33 +43,54 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
 }
 
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
-                          ValueRange init, LoopBody body) {
-  if (size <= step)
+                          ValueRange init, LoopBody body, const Team &team) {
+  if (size <= step && team.isAlone())
     return body(createIndex(b, 0), init);
-  return emitLoop(b, createIndex(b, 0), createIndex(b, size), step, init, body);
+  return emitLoop(b, createIndex(b, 0), createIndex(b, size), step, init, body,
+                  team);
 }
 
 Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
                             int64_t width, int64_t count, ValueRange init,
-                            ChunkBody body) {
+                            ChunkBody body, const Team &team) {
   Carried carried(init);
   int64_t done = 0;
-  // Covers as many whole blocks of `vectors` vectors as are left.
+  // Covers as many whole blocks of `vectors` vectors per thread as are left.
   auto cover = [&](int64_t lanes, int64_t vectors) {
-    int64_t step = lanes * vectors;
+    int64_t stride = lanes * team.size;
+    int64_t step = stride * vectors;
     int64_t blocks = (size - done) / step;
     if (blocks == 0)
       return;
     int64_t start = done;
-    carried = emitLoop(b, blocks * step, step, carried,
-                       [&](Value index, ValueRange values) {
-                         Chunk chunk{addIndex(b, index, start), lanes, vectors};
-                         return body(chunk, values);
-                       });
+    carried = emitLoop(
+        b, blocks * step, step, carried, [&](Value index, ValueRange values) {
+          Value first = team.shift(b, addIndex(b, index, start), lanes);
+          return body({first, lanes, vectors, stride}, values);
+        });
     done += blocks * step;
+  };
+  // Covers the vectors that are left by as many threads as there are vectors.
+  auto coverByFew = [&](int64_t lanes) {
+    int64_t end = size - (size - done) % lanes;
+    if (end == done)
+      return;
+    carried = emitLoop(
+        b, createIndex(b, done), createIndex(b, end), lanes, carried,
+        [&](Value index, ValueRange values) {
+          return body({index, lanes, 1, lanes * team.size}, values);
+        },
+        team);
+    done = end;
   };
   if (count > 1)
     cover(width, count);
+  if (!team.isAlone()) {
+    cover(width, 1);
+    coverByFew(width);
+    coverByFew(1);
+    return carried;
+  }
   for (int64_t lanes = width; lanes >= 1; lanes /= 2)
     cover(lanes, 1);
   return carried;
@@ -72,7 +99,8 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
 void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
                                 Value upper, int64_t size,
                                 ArrayRef<ChunkShape> shapes,
-                                llvm::function_ref<void(Chunk)> body) {
+                                llvm::function_ref<void(Chunk)> body,
+                                const Team &team) {
   for (ChunkShape shape : shapes) {
     int64_t step = shape.width * shape.count;
     if (step > size)
@@ -83,12 +111,27 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
       Value rest = arith::RemUIOp::create(b, length, createIndex(b, step));
       middle = arith::SubIOp::create(b, upper, rest);
     }
-    emitLoop(b, lower, middle, step, {}, [&](Value index, ValueRange) {
-      body({index, shape.width, shape.count});
-      return Carried();
-    });
+    emitLoop(
+        b, lower, middle, step, {},
+        [&](Value index, ValueRange) {
+          body({index, shape.width, shape.count, shape.width});
+          return Carried();
+        },
+        team);
     lower = middle;
   }
+}
+
+void codegen::emitWhere(ImplicitLocOpBuilder &b, Value condition,
+                        llvm::function_ref<void()> body) {
+  if (!condition)
+    return body();
+  scf::IfOp::create(b, condition, [&](OpBuilder &nested, Location) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(nested.getInsertionBlock());
+    body();
+    scf::YieldOp::create(b);
+  });
 }
 
 SmallVector<Value> codegen::splitIndex(ImplicitLocOpBuilder &b, Value index,

@@ -21,20 +21,40 @@ mlir::Value addIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
                      mlir::Value y);
 mlir::Value mulIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value x, int64_t y);
 
-/// for index in [lower, upper) by step.
+/// The threads that share the iterations of a loop: `size` of them, of which
+/// the code being emitted is run by number `rank`. One alone has no rank.
+struct Team {
+  mlir::Value rank;
+  int64_t size = 1;
+
+  bool isAlone() const { return size == 1; }
+  /// `index` moved on by `step` per rank.
+  mlir::Value shift(mlir::ImplicitLocOpBuilder &b, mlir::Value index,
+                    int64_t step) const;
+};
+
+/// for index in [lower, upper) by step. Members of a team take turns, in order
+/// of their ranks.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  mlir::Value upper, int64_t step, mlir::ValueRange init,
-                 LoopBody body);
+                 LoopBody body, const Team &team = {});
 
 /// for index in [0, size) by step; one iteration is emitted without a loop.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
-                 mlir::ValueRange init, LoopBody body);
+                 mlir::ValueRange init, LoopBody body, const Team &team = {});
 
-/// `count` adjacent vectors of `width` elements, from element `index`.
+/// `count` vectors of `width` elements, the first from element `index`, the
+/// others each `stride` elements further.
 struct Chunk {
   mlir::Value index;
   int64_t width = 1;
   int64_t count = 1;
+  int64_t stride = 1;
+
+  /// Where vector `number` starts.
+  mlir::Value getVector(mlir::ImplicitLocOpBuilder &b, int64_t number) const {
+    return addIndex(b, index, number * stride);
+  }
 };
 using ChunkBody =
     llvm::function_ref<Carried(Chunk chunk, mlir::ValueRange carried)>;
@@ -42,8 +62,11 @@ using ChunkBody =
 /// Covers [0, size) with chunks: a loop over `count` vectors of `width`, one
 /// over single vectors, and straight-line chunks of narrower vectors for the
 /// rest, so that nothing is masked and only a few elements are done one by one.
+/// Members of a team take every vector in turn, so that together they read and
+/// write adjacent ones. A chunk starts at a multiple of its width.
 Carried emitChunks(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t width,
-                   int64_t count, mlir::ValueRange init, ChunkBody body);
+                   int64_t count, mlir::ValueRange init, ChunkBody body,
+                   const Team &team = {});
 
 /// The shape of a chunk.
 struct ChunkShape {
@@ -52,11 +75,16 @@ struct ChunkShape {
 };
 
 /// Covers [lower, upper), known only at run time and at most `size` long, by
-/// one loop per shape; the last shape is one element.
+/// one loop per shape, which a team shares; the last shape is one element.
 void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        mlir::Value upper, int64_t size,
                        llvm::ArrayRef<ChunkShape> shapes,
-                       llvm::function_ref<void(Chunk)> body);
+                       llvm::function_ref<void(Chunk)> body,
+                       const Team &team = {});
+
+/// `body` where `condition`; everywhere where that is null.
+void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
+               llvm::function_ref<void()> body);
 
 /// Splits a row-major index into indices of axes of the given sizes.
 llvm::SmallVector<mlir::Value> splitIndex(mlir::ImplicitLocOpBuilder &b,
