@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Pipeline.h"
 
+#include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Passes.h"
 #include "passes/Differentiation/Passes.h"
 #include "passes/Fusion/Passes.h"
@@ -104,6 +105,14 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createAssignOffsetsPass());
 }
 
+/// A name that is no target's is for the passes to report.
+static bool isGPU(llvm::StringRef target) {
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info)
+    llvm::consumeError(info.takeError());
+  return info && info->isGPU();
+}
+
 static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   // Tensors to loops.
   pm.addPass(createEmitKernels({target.str()}));
@@ -112,6 +121,12 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createLowerMath({target.str()}));
   // Loops to the LLVM dialect.
+  if (isGPU(target)) {
+    pm.addPass(createSCFToControlFlowPass());
+    pm.addPass(createConvertToNVVM());
+    pm.addPass(createCSEPass());
+    return;
+  }
   pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());
@@ -144,7 +159,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
 namespace {
 struct CodegenOptions : PassPipelineOptions<CodegenOptions> {
   Option<std::string> target{*this, "target",
-                             llvm::cl::desc("the CPU to compile for"),
+                             llvm::cl::desc("the target to compile for"),
                              llvm::cl::init("native")};
 };
 } // namespace

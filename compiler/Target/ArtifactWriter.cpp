@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/ArtifactWriter.h"
 
-#include "compiler/Target/CPU.h"
+#include "compiler/Target/Code.h"
+#include "compiler/Target/TemporaryFile.h"
 #include "runtime/ArtifactFormat.h"
 
 #include "lld/Common/Driver.h"
@@ -12,7 +13,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
@@ -45,7 +45,17 @@ static llvm::Expected<std::string> createSections(const ArtifactParts &parts,
   addSection(module, format::kPlanSection, parts.plan);
   addSection(module, format::kDataSection, parts.data);
   addSection(module, format::kDigestSection, std::string(digestBytes, '\0'));
-  return emitObject(module, target);
+  if (!target.isGPU())
+    return emitObject(module, target);
+  // Readers of PTX look for its end.
+  addSection(module, format::kPTXSection, parts.kernels.str() + '\0');
+  if (!parts.cubin.empty())
+    addSection(module, format::kCubinSection, parts.cubin);
+  // Any machine's file would do: there is no text in it.
+  auto host = TargetInfo::get("x86-64");
+  if (!host)
+    return host.takeError();
+  return emitObject(module, *host);
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,48 +98,14 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 // Linking
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A file that is gone when this is.
-class TemporaryFile {
-public:
-  TemporaryFile() = default;
-  TemporaryFile(const TemporaryFile &) = delete;
-  ~TemporaryFile() {
-    if (!path.empty())
-      llvm::sys::fs::remove(path);
-  }
-
-  llvm::Error create(llvm::StringRef suffix, llvm::StringRef bytes) {
-    int descriptor;
-    if (std::error_code code =
-            llvm::sys::fs::createTemporaryFile("mpc", suffix, descriptor, path))
-      return llvm::createStringError(code, "cannot create a temporary file: %s",
-                                     code.message().c_str());
-    llvm::raw_fd_ostream out(descriptor, /*shouldClose=*/true);
-    out << bytes;
-    out.close();
-    if (std::error_code code = out.error()) {
-      out.clear_error();
-      return llvm::createStringError(code, "cannot write '%s': %s",
-                                     path.c_str(), code.message().c_str());
-    }
-    return llvm::Error::success();
-  }
-
-  const char *c_str() { return path.c_str(); }
-
-private:
-  llvm::SmallString<128> path;
-};
-} // namespace
-
-static llvm::Error runLinker(TemporaryFile &kernels, TemporaryFile &sections,
+static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
-  const char *args[] = {
+  llvm::SmallVector<const char *> args = {
       "ld.lld",           "-shared",         "-Bsymbolic",
       "--hash-style=gnu", "--build-id=none", "--threads=1",
       "-znoexecstack",    "-znow",           "-o",
-      output.c_str(),     kernels.c_str(),   sections.c_str()};
+      output.c_str()};
+  args.append(inputs.begin(), inputs.end());
   std::string messages;
   llvm::raw_string_ostream out(messages);
   lld::Result result =
@@ -158,27 +134,39 @@ static llvm::Expected<size_t> findDigest(llvm::StringRef bytes) {
   return llvm::createStringError("the linker dropped the digest's section");
 }
 
-llvm::Expected<std::string> mpc::linkArtifact(const ArtifactParts &parts,
-                                              const TargetInfo &target) {
-  if (llvm::Error error = checkSymbols(parts.object))
-    return error;
-  auto sectionBytes = createSections(parts, target);
-  if (!sectionBytes)
-    return sectionBytes.takeError();
+/// The linked file, its digest still zero.
+static llvm::Expected<std::string> linkFiles(const ArtifactParts &parts,
+                                             llvm::StringRef sectionBytes,
+                                             const TargetInfo &target) {
   TemporaryFile kernels, sections, output;
-  if (llvm::Error error = kernels.create("o", parts.object))
+  llvm::SmallVector<const char *> inputs;
+  if (!target.isGPU()) {
+    if (llvm::Error error = kernels.create("o", parts.kernels))
+      return error;
+    inputs.push_back(kernels.c_str());
+  }
+  if (llvm::Error error = sections.create("o", sectionBytes))
     return error;
-  if (llvm::Error error = sections.create("o", *sectionBytes))
-    return error;
+  inputs.push_back(sections.c_str());
   if (llvm::Error error = output.create("mpc", ""))
     return error;
-  if (llvm::Error error = runLinker(kernels, sections, output))
+  if (llvm::Error error = runLinker(inputs, output))
     return error;
-  auto linked = llvm::MemoryBuffer::getFile(output.c_str());
+  return output.read();
+}
+
+llvm::Expected<std::string> mpc::linkArtifact(const ArtifactParts &parts,
+                                              const TargetInfo &target) {
+  if (!target.isGPU())
+    if (llvm::Error error = checkSymbols(parts.kernels))
+      return error;
+  auto sections = createSections(parts, target);
+  if (!sections)
+    return sections.takeError();
+  auto linked = linkFiles(parts, *sections, target);
   if (!linked)
-    return llvm::createStringError(linked.getError(),
-                                   "cannot read the linked artifact");
-  std::string bytes = (*linked)->getBuffer().str();
+    return linked.takeError();
+  std::string bytes = std::move(*linked);
   auto digest = findDigest(bytes);
   if (!digest)
     return digest.takeError();

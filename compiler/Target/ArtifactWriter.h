@@ -15,12 +15,15 @@ namespace mpc {
 
 /// What an artifact is made of.
 struct ArtifactParts {
-  /// The object file of the kernels, from `compileKernels`.
-  llvm::StringRef object;
+  /// The kernels, from `compileKernels`: an object file for a CPU, PTX for a
+  /// GPU.
+  llvm::StringRef kernels;
   /// The plan, JSON.
   llvm::StringRef plan;
   /// The bytes of `DataSection`.
   llvm::StringRef data;
+  /// The kernels assembled for exactly the target; empty where they are not.
+  llvm::StringRef cubin = "";
 };
 
 /// The bytes of the .mpc file, its digest filled in; the same for the same

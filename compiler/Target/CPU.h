@@ -1,4 +1,4 @@
-// Kernels in the LLVM dialect to machine code.
+// LLVM's code generator for CPUs, set up as the kernels want it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_TARGET_CPU_H
@@ -6,28 +6,20 @@
 
 #include "compiler/Target/TargetInfo.h"
 
-#include "mlir/IR/BuiltinOps.h"
+#include <memory>
 
 namespace llvm {
 class Module;
+class TargetMachine;
 } // namespace llvm
 
 namespace mpc {
 
-/// What `compileKernels` returns: optimised LLVM IR as text, assembly, or an
-/// object file.
-enum class CodeFormat { LLVM, Assembly, Object };
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createCPUMachine(const TargetInfo &info);
 
-/// Compiles every function of the LLVM dialect in `module`, what the Codegen
-/// stage ends with; ops of other dialects are passed over. The result is the
-/// bytes of one file, the same for the same input.
-llvm::Expected<std::string> compileKernels(mlir::ModuleOp module,
-                                           const TargetInfo &target,
-                                           CodeFormat format);
-
-/// The object file of `module` as it is.
-llvm::Expected<std::string> emitObject(llvm::Module &module,
-                                       const TargetInfo &target);
+/// Marks the functions with what the target has.
+void setCPUAttributes(llvm::Module &module, const TargetInfo &info);
 
 } // namespace mpc
 

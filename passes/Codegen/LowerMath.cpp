@@ -1,9 +1,11 @@
-// Functions of the math dialect become polynomials (f32) or calls of libm.
+// Functions of the math dialect become polynomials (f32), calls of libm, or
+// arithmetic where there is no libm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/ExpandConversions.h"
 #include "passes/Codegen/Passes.h"
+#include "passes/Codegen/SoftwareMath.h"
 
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -27,6 +29,7 @@ public:
 private:
   LogicalResult approximate(const TargetInfo &info);
   LogicalResult callLibm();
+  LogicalResult expand(const TargetInfo &info);
 };
 } // namespace
 
@@ -56,12 +59,32 @@ LogicalResult LowerMathPass::callLibm() {
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 
+/// What a target without libm does instead. Anything left would be a call of a
+/// function that is nowhere.
+LogicalResult LowerMathPass::expand(const TargetInfo &info) {
+  RewritePatternSet patterns(&getContext());
+  codegen::populateSoftwareMathPatterns(patterns);
+  if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    return failure();
+  WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
+    if (!isa<math::MathDialect>(op->getDialect()) ||
+        isa<math::AbsFOp, math::CopySignOp, math::FloorOp, math::FmaOp,
+            math::RoundEvenOp, math::SqrtOp>(op))
+      return WalkResult::advance();
+    return op->emitOpError("of ")
+           << op->getOperand(0).getType() << " has no code on target '"
+           << info.getName() << "'";
+  });
+  return failure(result.wasInterrupted());
+}
+
 void LowerMathPass::runOnOperation() {
   llvm::Expected<TargetInfo> info = TargetInfo::get(target);
   if (!info) {
     getOperation().emitError(llvm::toString(info.takeError()));
     return signalPassFailure();
   }
-  if (failed(approximate(*info)) || failed(callLibm()))
+  if (failed(approximate(*info)) ||
+      failed(info->isGPU() ? expand(*info) : callLibm()))
     signalPassFailure();
 }

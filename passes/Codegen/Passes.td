@@ -45,7 +45,7 @@ def EmitKernels : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", "\"native\"",
-           "the CPU to compile for, a name --target knows">,
+           "the target to compile for, a name --target knows">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
@@ -70,12 +70,35 @@ def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", "\"native\"",
-           "the CPU to compile for, a name --target knows">,
+           "the target to compile for, a name --target knows">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
     "::mlir::LLVM::LLVMDialect",
+  ];
+}
+
+def ConvertToNVVM : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
+  let summary = "turn the kernels of a GPU into the LLVM dialect";
+  let description = [{
+    Takes kernels without loops of the scf dialect and functions of the math
+    dialect that have no instruction. Buffers become pointers with the address
+    space of their memory, indices words of 32 bits (64 where a buffer has more
+    than 2^31 - 1 elements), and nothing but the LLVM and NVVM dialects is left
+    of the kernels.
+
+    ```mlir
+    func.func @scale(%x: memref<64xf32, 1>, ...) attributes {nvvm.kernel}
+      %0 = vector.load %x[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
+    // ->
+    llvm.func @scale(%x: !llvm.ptr<1>, ...) attributes {nvvm.kernel}
+      %0 = llvm.getelementptr %x[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+      %1 = llvm.load %0 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
   ];
 }
 

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/ArtifactWriter.h"
+#include "compiler/Target/GPU.h"
 #include "compiler/Target/PlanToJSON.h"
 #include "runtime/ArtifactFormat.h"
 #include "tools/mpc/Driver.h"
@@ -89,6 +90,11 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
+  if (!hasFormat(*target, format))
+    return reportError(ExitCode::Usage,
+                       "there is no such code for target '" +
+                           target->getName() + "', expected --emit=llvm or " +
+                           (target->isGPU() ? "ptx" : "asm or obj"));
   if (ExitCode status = compile(options, Stage::Codegen);
       status != ExitCode::Done)
     return status;
@@ -99,15 +105,31 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
   return ExitCode::Done;
 }
 
+// The kernels as the machine executes them, where the assembler for it is at
+// hand; a driver assembles them otherwise.
+static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
+                                            const TargetInfo &target) {
+  std::optional<std::string> assembler;
+  if (target.isGPU())
+    assembler = findPTXAssembler();
+  if (!assembler)
+    return std::string();
+  return assemblePTX(*assembler, kernels, target);
+}
+
 ExitCode Driver::compileArtifact(const CompileOptions &options,
                                  std::string &bytes) {
-  std::string object;
-  if (ExitCode code = compileCode(options, CodeFormat::Object, object);
-      code != ExitCode::Done)
-    return code;
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
-    return reportInternal(target.takeError());
+    return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
+  std::string kernels;
+  CodeFormat format = target->isGPU() ? CodeFormat::PTX : CodeFormat::Object;
+  if (ExitCode code = compileCode(options, format, kernels);
+      code != ExitCode::Done)
+    return code;
+  auto cubin = assemble(kernels, *target);
+  if (!cubin)
+    return reportInternal(cubin.takeError());
   DataSection data;
   auto members = planToJSON(*module, data);
   if (failed(members))
@@ -122,7 +144,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
                    {"target", describeTarget(*target)},
                    {"state", std::move(members->state)},
                    {"functions", std::move(members->functions)}});
-  auto linked = linkArtifact({object, plan, data.getBytes()}, *target);
+  auto linked =
+      linkArtifact({kernels, plan, data.getBytes(), *cubin}, *target);
   if (!linked)
     return reportInternal(linked.takeError());
   bytes = std::move(*linked);

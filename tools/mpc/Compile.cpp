@@ -15,6 +15,7 @@ struct CompileCommand {
   CompileOptions options;
   std::string output;
   std::string emit = "artifact";
+  std::string device = "auto";
 };
 
 /// What can be emitted after the last stage.
@@ -27,8 +28,9 @@ struct CodeInfo {
 
 static constexpr CodeInfo codeFormats[] = {
     {"llvm", CodeFormat::LLVM, "optimised LLVM IR"},
-    {"asm", CodeFormat::Assembly, "assembly"},
-    {"obj", CodeFormat::Object, "an object file of the kernels"},
+    {"ptx", CodeFormat::PTX, "assembly of a GPU"},
+    {"asm", CodeFormat::Assembly, "assembly of a CPU"},
+    {"obj", CodeFormat::Object, "an object file of the kernels, of a CPU"},
 };
 
 static bool isText(llvm::StringRef emit) {
@@ -103,7 +105,13 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->check(CLI::IsMember(names))
       ->type_name("STAGE")
       ->capture_default_str();
-  app->callback([command, &exitCode] {
+  app->add_option("--device", command->device,
+                  "device to compile for, where --target names none")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app->callback([app, command, &exitCode] {
+    matchTargetAndDevice(*app, command->options.pipeline.target,
+                         command->device);
     exitCode = static_cast<int>(runCompile(*command));
   });
 }

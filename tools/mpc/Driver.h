@@ -6,7 +6,7 @@
 #define MPC_TOOLS_MPC_DRIVER_H
 
 #include "compiler/Support/ExitCode.h"
-#include "compiler/Target/CPU.h"
+#include "compiler/Target/Code.h"
 #include "frontends/ONNX/Import.h"
 #include "runtime/Artifact.h"
 #include "tools/mpc/Options.h"

@@ -163,6 +163,28 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->check(CLI::NonNegativeNumber);
 }
 
+void mpc::tools::matchTargetAndDevice(const CLI::App &command,
+                                      std::string &target,
+                                      std::string &device) {
+  bool hasTarget = command.count("--target") > 0;
+  // The oldest GPU there is code for; newer ones run it.
+  if (!hasTarget && device == "cuda")
+    target = "sm_80";
+  auto info = TargetInfo::get(target);
+  if (!info) {
+    llvm::consumeError(info.takeError());
+    return; // compiling says so
+  }
+  if (!hasTarget)
+    return;
+  bool hasDevice = command.count("--device") > 0 && device != "auto";
+  if (hasDevice && info->isGPU() != (device == "cuda"))
+    throw CLI::ValidationError("--device " + device +
+                               " cannot run code for --target " + target);
+  if (info->isGPU())
+    device = "cuda";
+}
+
 //===----------------------------------------------------------------------===//
 // Configuration
 //===----------------------------------------------------------------------===//

@@ -42,6 +42,12 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// Adds --device and --threads.
 void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
+/// Makes --target and --device agree: a GPU to compile for is one to run on, and
+/// the other way round, unless both are given. Throws CLI::ValidationError where
+/// they contradict each other.
+void matchTargetAndDevice(const CLI::App &command, std::string &target,
+                          std::string &device);
+
 /// Makes flags win over the environment (`MPC_*`), and that over `--config F`.
 /// Call after all subcommands have been added.
 void addConfiguration(CLI::App &program);

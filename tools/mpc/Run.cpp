@@ -197,6 +197,9 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
                   "them")
       ->type_name("FILE");
   addSessionOptions(*app, command->session);
-  app->callback(
-      [command, &exitCode] { exitCode = static_cast<int>(runRun(*command)); });
+  app->callback([app, command, &exitCode] {
+    matchTargetAndDevice(*app, command->compile.pipeline.target,
+                         command->session.device);
+    exitCode = static_cast<int>(runRun(*command));
+  });
 }

@@ -264,5 +264,9 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addLoopOptions(*app, command->train);
   addOutputOptions(*app, *command);
   addSessionOptions(*app, command->session);
-  app->callback([command, &exitCode] { exitCode = runTrain(*command); });
+  app->callback([app, command, &exitCode] {
+    matchTargetAndDevice(*app, command->compile.pipeline.target,
+                         command->session.device);
+    exitCode = runTrain(*command);
+  });
 }

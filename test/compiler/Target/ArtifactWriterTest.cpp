@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/ArtifactWriter.h"
-#include "compiler/Target/CPU.h"
+#include "compiler/Target/Code.h"
 #include "compiler/Target/DataSection.h"
 #include "runtime/Artifact.h"
 

@@ -4,7 +4,7 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Target/ArtifactWriter.h"
-#include "compiler/Target/CPU.h"
+#include "compiler/Target/Code.h"
 #include "passes/Pipeline.h"
 #include "runtime/ABI.h"
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/Code.h"
+
+#include "compiler/Target/CPU.h"
+#include "compiler/Target/GPU.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace mpc;
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createTargetMachine(const TargetInfo &info) {
+  return info.isGPU() ? createGPUMachine(info) : createCPUMachine(info);
+}
+
+bool mpc::hasFormat(const TargetInfo &target, CodeFormat format) {
+  if (format == CodeFormat::LLVM)
+    return true;
+  return target.isGPU() == (format == CodeFormat::PTX);
+}
+
+/// A module of the functions and variables of the LLVM dialect alone.
+static OwningOpRef<ModuleOp> extractCode(ModuleOp module) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
+  for (Operation &op : module.getOps())
+    if (isa<LLVM::LLVMFuncOp, LLVM::GlobalOp>(op))
+      builder.clone(op);
+  return kernels;
+}
+
+static llvm::Expected<std::unique_ptr<llvm::Module>>
+translate(ModuleOp module, llvm::LLVMContext &context) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  module.getContext()->appendDialectRegistry(registry);
+  OwningOpRef<ModuleOp> kernels = extractCode(module);
+  std::unique_ptr<llvm::Module> translated =
+      translateModuleToLLVMIR(*kernels, context, "kernels");
+  if (!translated)
+    return llvm::createStringError("the kernels cannot be translated to LLVM "
+                                   "IR");
+  return translated;
+}
+
+/// The kernels are vectorised as they should be; LLVM's vectorisers would only
+/// widen their scalar remainders.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager callGraph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(callGraph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
+      .run(module, modules);
+}
+
+static llvm::Expected<std::string> emitCode(llvm::Module &module,
+                                            llvm::TargetMachine &machine,
+                                            CodeFormat format) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  if (format == CodeFormat::LLVM) {
+    module.print(out, nullptr);
+    return out.str().str();
+  }
+  llvm::legacy::PassManager passes;
+  llvm::CodeGenFileType type = format == CodeFormat::Object
+                                   ? llvm::CodeGenFileType::ObjectFile
+                                   : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(passes, out, nullptr, type))
+    return llvm::createStringError("LLVM cannot emit code for this target");
+  passes.run(module);
+  return out.str().str();
+}
+
+static void setMachine(llvm::Module &module,
+                       const llvm::TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+}
+
+llvm::Expected<std::string> mpc::emitObject(llvm::Module &module,
+                                            const TargetInfo &target) {
+  auto machine = createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  setMachine(module, **machine);
+  return emitCode(module, **machine, CodeFormat::Object);
+}
+
+llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
+                                                const TargetInfo &target,
+                                                CodeFormat format) {
+  assert(hasFormat(target, format) && "no such code for this target");
+  auto machine = createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto translated = translate(module, context);
+  if (!translated)
+    return translated.takeError();
+  llvm::Module &kernels = **translated;
+  setMachine(kernels, **machine);
+  if (!target.isGPU())
+    setCPUAttributes(kernels, target);
+  optimize(kernels, **machine);
+  return emitCode(kernels, **machine, format);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/GPU.h"
+
+#include "compiler/Target/TemporaryFile.h"
+
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <cstdlib>
+
+using namespace mpc;
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+mpc::createGPUMachine(const TargetInfo &info) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  llvm::Triple triple(info.getTriple());
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return llvm::createStringError(message);
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, info.getName(), info.getFeatureString(), llvm::TargetOptions(),
+      std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+std::optional<std::string> mpc::findPTXAssembler() {
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char *root = std::getenv(variable)) {
+      llvm::SmallString<128> path(root);
+      llvm::sys::path::append(path, "bin", "ptxas");
+      if (llvm::sys::fs::can_execute(path))
+        return path.str().str();
+    }
+  if (auto found = llvm::sys::findProgramByName("ptxas"))
+    return *found;
+  return std::nullopt;
+}
+
+llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
+                                             llvm::StringRef ptx,
+                                             const TargetInfo &target) {
+  TemporaryFile input, output, messages;
+  if (llvm::Error error = input.create("ptx", ptx))
+    return error;
+  if (llvm::Error error = output.create("cubin", ""))
+    return error;
+  if (llvm::Error error = messages.create("txt", ""))
+    return error;
+  std::string architecture = "-arch=" + target.getName().str();
+  llvm::StringRef args[] = {assembler, architecture, "-o", output.getPath(),
+                            input.getPath()};
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt,
+                                                messages.getPath(),
+                                                messages.getPath()};
+  std::string failure;
+  int status = llvm::sys::ExecuteAndWait(assembler, args, std::nullopt,
+                                         redirects, 0, 0, &failure);
+  if (status == 0)
+    return output.read();
+  auto said = messages.read();
+  if (!said)
+    return said.takeError();
+  return llvm::createStringError(
+      "%s rejects the kernels: %s", assembler.str().c_str(),
+      (failure.empty() ? *said : failure).c_str());
+}

@@ -1,0 +1,90 @@
+// Kernels of a GPU from vector, memref and arith ops to the LLVM dialect, in
+// one conversion: indices are words of 32 bits, since a GPU divides and
+// multiplies those many times faster, unless a buffer has too many elements.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Passes.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+
+namespace mpc {
+#define GEN_PASS_DEF_CONVERTTONVVM
+#include "passes/Codegen/Passes.h.inc"
+} // namespace mpc
+
+namespace {
+class ConvertToNVVMPass
+    : public mpc::impl::ConvertToNVVMBase<ConvertToNVVMPass> {
+public:
+  void runOnOperation() override;
+
+private:
+  LogicalResult simplify();
+  LogicalResult convert();
+  unsigned getIndexBits();
+};
+} // namespace
+
+/// What the conversions have no pattern for, in terms of what they have.
+LogicalResult ConvertToNVVMPass::simplify() {
+  RewritePatternSet patterns(&getContext());
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  vector::populateVectorInsertExtractStridedSliceTransforms(patterns);
+  return applyPatternsGreedily(getOperation(), std::move(patterns));
+}
+
+unsigned ConvertToNVVMPass::getIndexBits() {
+  int64_t elements = 0;
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    for (Type type : function.getArgumentTypes())
+      if (auto buffer = dyn_cast<MemRefType>(type))
+        elements = std::max(elements, buffer.getNumElements());
+  return elements > std::numeric_limits<int32_t>::max() ? 64 : 32;
+}
+
+LogicalResult ConvertToNVVMPass::convert() {
+  LowerToLLVMOptions options(&getContext());
+  options.overrideIndexBitwidth(getIndexBits());
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter converter(&getContext(), options);
+  RewritePatternSet patterns(&getContext());
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  ub::populateUBToLLVMConversionPatterns(converter, patterns);
+
+  LLVMConversionTarget target(getContext());
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addIllegalDialect<arith::ArithDialect, cf::ControlFlowDialect,
+                           func::FuncDialect, math::MathDialect,
+                           memref::MemRefDialect, ub::UBDialect,
+                           vector::VectorDialect>();
+  return applyPartialConversion(getOperation(), target, std::move(patterns));
+}
+
+void ConvertToNVVMPass::runOnOperation() {
+  if (failed(simplify()) || failed(convert()))
+    signalPassFailure();
+}
