@@ -57,9 +57,8 @@ llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
   std::string architecture = "-arch=" + target.getName().str();
   llvm::StringRef args[] = {assembler, architecture, "-o", output.getPath(),
                             input.getPath()};
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt,
-                                                messages.getPath(),
-                                                messages.getPath()};
+  std::optional<llvm::StringRef> redirects[] = {
+      std::nullopt, messages.getPath(), messages.getPath()};
   std::string failure;
   int status = llvm::sys::ExecuteAndWait(assembler, args, std::nullopt,
                                          redirects, 0, 0, &failure);
@@ -68,7 +67,7 @@ llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
   auto said = messages.read();
   if (!said)
     return said.takeError();
-  return llvm::createStringError(
-      "%s rejects the kernels: %s", assembler.str().c_str(),
-      (failure.empty() ? *said : failure).c_str());
+  return llvm::createStringError("%s rejects the kernels: %s",
+                                 assembler.str().c_str(),
+                                 (failure.empty() ? *said : failure).c_str());
 }

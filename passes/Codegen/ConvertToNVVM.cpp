@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Passes.h"
+#include "passes/Codegen/ThreadBlock.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -25,6 +26,7 @@
 
 using namespace mlir;
 using namespace mpc;
+using namespace mpc::codegen;
 
 namespace mpc {
 #define GEN_PASS_DEF_CONVERTTONVVM
@@ -40,6 +42,7 @@ public:
 private:
   LogicalResult simplify();
   LogicalResult convert();
+  void markKernels();
   unsigned getIndexBits();
 };
 } // namespace
@@ -84,7 +87,22 @@ LogicalResult ConvertToNVVMPass::convert() {
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 
+/// Says which functions the host launches, and of how many threads their blocks
+/// are: that bounds the registers each may have.
+void ConvertToNVVMPass::markKernels() {
+  Builder b(&getContext());
+  for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
+    if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
+      function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
+                        b.getUnitAttr());
+      function->setAttr(
+          NVVM::NVVMDialect::getMaxntidAttrName(),
+          b.getDenseI32ArrayAttr({static_cast<int32_t>(threads.getInt())}));
+    }
+}
+
 void ConvertToNVVMPass::runOnOperation() {
   if (failed(simplify()) || failed(convert()))
-    signalPassFailure();
+    return signalPassFailure();
+  markKernels();
 }

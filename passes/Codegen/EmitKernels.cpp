@@ -11,8 +11,6 @@
 #include "passes/Codegen/Passes.h"
 #include "passes/Codegen/ThreadBlock.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -141,9 +139,7 @@ static void enterBlock(KernelContext &context) {
 static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
                              KernelKind kind, int64_t threads) {
   Builder b(emitted.getContext());
-  emitted->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  emitted->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
-                   b.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
+  emitted->setAttr(kThreadsAttr, b.getI32IntegerAttr(threads));
   unsigned inputs = kernel.getNumArguments();
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),

@@ -91,7 +91,7 @@ Value KernelContext::createShared(int64_t elements, Type type) {
     name = (kernel.getName() + "_shared" + Twine(number)).str();
   {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(kernel);
+    b.setInsertionPoint(buffers.front().getParentRegion()->getParentOp());
     memref::GlobalOp::create(
         b, name, b.getStringAttr("private"), buffer, b.getUnitAttr(),
         /*constant=*/false, b.getI64IntegerAttr(target.getVectorBits() / 8));

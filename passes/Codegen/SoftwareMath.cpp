@@ -115,8 +115,7 @@ Value Software::log(Value x) {
       arith::OrIOp::create(b, mantissa, word(0x3ff0000000000000, bits)));
   Value large = test(Test::OGT, m, kSqrt2);
   m = l.select(large, l.mul(m, c(0.5, x)), m);
-  exponent =
-      l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
+  exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
   Value e = arith::SIToFPOp::create(b, x.getType(), exponent);
 
   SmallVector<double> coefficients;
@@ -171,8 +170,8 @@ Value Software::pow(Value x, Value y) {
   Value size = l.abs(x);
   Value result = exp(l.mul(y, log(size)));
   // Anything to the power 0, and 1 to any power, NaN too.
-  Value isOne = arith::OrIOp::create(b, test(Test::OEQ, y, 0),
-                                     test(Test::OEQ, size, 1));
+  Value isOne =
+      arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
   result = l.select(isOne, c(1, x), result);
 
   auto isWhole = [&](Value value) {
@@ -186,8 +185,7 @@ Value Software::pow(Value x, Value y) {
   Value isOdd = arith::AndIOp::create(b, wholePower,
                                       negate(isWhole(l.mul(y, c(0.5, y)))));
   Value bits = toBits(x);
-  Value isNegative =
-      l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
+  Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
   Value flips = arith::AndIOp::create(b, isNegative, isOdd);
   result = l.select(flips, l.neg(result), result);
   // A finite negative number has only whole powers; that of NaN is NaN already.

@@ -144,8 +144,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
                    {"target", describeTarget(*target)},
                    {"state", std::move(members->state)},
                    {"functions", std::move(members->functions)}});
-  auto linked =
-      linkArtifact({kernels, plan, data.getBytes(), *cubin}, *target);
+  auto linked = linkArtifact({kernels, plan, data.getBytes(), *cubin}, *target);
   if (!linked)
     return reportInternal(linked.takeError());
   bytes = std::move(*linked);

@@ -42,9 +42,9 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// Adds --device and --threads.
 void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
-/// Makes --target and --device agree: a GPU to compile for is one to run on, and
-/// the other way round, unless both are given. Throws CLI::ValidationError where
-/// they contradict each other.
+/// Makes --target and --device agree: a GPU to compile for is one to run on,
+/// and the other way round, unless both are given. Throws CLI::ValidationError
+/// where they contradict each other.
 void matchTargetAndDevice(const CLI::App &command, std::string &target,
                           std::string &device);
 

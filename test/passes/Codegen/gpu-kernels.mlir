@@ -1,0 +1,101 @@
+// The loop nests of a GPU: what a thread of a block does.
+// RUN: mpc-opt %s --mpc-emit-kernels=target=sm_80 --cse --canonicalize | FileCheck %s
+
+// A thread takes vectors of 16 bytes; neighbours lie side by side.
+// CHECK-LABEL: func.func @scale(
+// CHECK-SAME: %[[X:.*]]: memref<100000xf32, 1> {llvm.align = 16 : i64},
+// CHECK-SAME: %[[S:.*]]: memref<1xf32, 1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly},
+// CHECK-SAME: %[[Y:.*]]: memref<100000xf32, 1> {llvm.align = 16 : i64})
+// CHECK-SAME: mpc.threads = 256 : i32
+// CHECK-DAG: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x range <i32, 0, 256> : i32
+// CHECK-DAG: nvvm.read.ptx.sreg.ctaid.x : i32
+// CHECK: scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %c1024
+// CHECK: vector.load %[[X]][%[[I]]] {alignment = 16 : i64} : memref<100000xf32, 1>, vector<4xf32>
+// CHECK: vector.store %{{.*}}, %[[Y]][%[[I]]] {alignment = 16 : i64} : memref<100000xf32, 1>, vector<4xf32>
+func.func private @scale(%x: tensor<100000xf32>, %s: tensor<f32>)
+    -> tensor<100000xf32> attributes {mpc.kernel = "pointwise"} {
+  %y = mpc.mul %x, %s : (tensor<100000xf32>, tensor<f32>) -> tensor<100000xf32>
+  return %y : tensor<100000xf32>
+}
+
+// Narrow types decide how many elements fill 16 bytes; teams of 8 threads take
+// a row each.
+// CHECK-LABEL: func.func @bias(
+// CHECK: vector.load {{.*}} {alignment = 16 : i64} : memref<64000xbf16, 1>, vector<8xbf16>
+// CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
+// CHECK: vector.store {{.*}} {alignment = 16 : i64} : memref<64000xbf16, 1>, vector<8xbf16>
+func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
+    -> tensor<1000x64xbf16> attributes {mpc.kernel = "pointwise"} {
+  %y = mpc.add %x, %b : (tensor<1000x64xbf16>, tensor<64xf32>) -> tensor<1000x64xbf16>
+  return %y : tensor<1000x64xbf16>
+}
+
+// A short row is for a part of a warp: no shared memory, no barrier.
+// CHECK-LABEL: func.func @short_rows(
+// CHECK-NOT: nvvm.barrier
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK-NOT: nvvm.shfl.sync
+// CHECK: scf.if
+func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
+      : (tensor<4096x32xf32>) -> tensor<4096x1xf32>
+  return %0 : tensor<4096x1xf32>
+}
+
+// A long one is for a block.
+// CHECK: memref.global "private" @long_rows_shared : memref<8xf32, 3> = uninitialized {alignment = 16 : i64}
+// CHECK-LABEL: func.func @long_rows(
+// CHECK-COUNT-5: nvvm.shfl.sync bfly
+// CHECK: memref.get_global @long_rows_shared
+// CHECK: nvvm.barrier0
+// CHECK-COUNT-8: memref.load {{.*}} : memref<8xf32, 3>
+// CHECK: nvvm.barrier0
+func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true}
+      : (tensor<64x4096xf32>) -> tensor<64x1xf32>
+  return %0 : tensor<64x1xf32>
+}
+
+// Teams share what is reduced and combine their sums in halves; 12 columns are
+// 3 vectors, so the fourth thread of a team stores nothing.
+// CHECK: memref.global "private" @columns_shared : memref<1024xf32, 3>
+// CHECK-LABEL: func.func @columns(
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} {alignment = 16 : i64} : memref<12000xf32, 1>, vector<4xf32>
+// CHECK: vector.store {{.*}} {alignment = 16 : i64} : memref<1024xf32, 3>, vector<4xf32>
+// CHECK-COUNT-6: scf.if
+// CHECK: scf.if
+// CHECK-NEXT: vector.store {{.*}} : memref<12xf32, 1>, vector<4xf32>
+func.func private @columns(%x: tensor<1000x12xf32>) -> tensor<12xf32>
+    attributes {mpc.kernel = "column_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
+      : (tensor<1000x12xf32>) -> tensor<12xf32>
+  return %0 : tensor<12xf32>
+}
+
+// A transpose goes through a tile whose rows are an element longer.
+// CHECK: memref.global "private" @turn_shared : memref<1056xbf16, 3>
+// CHECK-LABEL: func.func @turn(
+// CHECK: memref.load {{.*}} : memref<6000xbf16, 1>
+// CHECK: nvvm.barrier0
+// CHECK: memref.load {{.*}} : memref<1056xbf16, 3>
+func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
+    attributes {mpc.kernel = "movement"} {
+  %0 = mpc.transpose %x {perm = array<i64: 1, 0>}
+      : (tensor<60x100xbf16>) -> tensor<100x60xbf16>
+  return %0 : tensor<100x60xbf16>
+}
+
+// What no library does is one element of a row per thread.
+// CHECK-LABEL: func.func @product(
+// CHECK: scf.for
+// CHECK: memref.load {{.*}} : memref<600xf64, 1>
+func.func private @product(%a: tensor<20x30xf64>, %b: tensor<30x40xf64>)
+    -> tensor<20x40xf64> attributes {mpc.kernel = "contraction"} {
+  %0 = mpc.matmul %a, %b : (tensor<20x30xf64>, tensor<30x40xf64>) -> tensor<20x40xf64>
+  return %0 : tensor<20x40xf64>
+}
