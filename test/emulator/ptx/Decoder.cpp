@@ -312,6 +312,7 @@ void Decoder::decode(const Statement &next) {
   static const DecodeTable table = [] {
     DecodeTable all;
     addIntegerInstructions(all);
+    addBitInstructions(all);
     addFloatInstructions(all);
     addConversions(all);
     addMoves(all);

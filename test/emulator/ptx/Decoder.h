@@ -102,6 +102,7 @@ using DecodeTable = std::map<std::string_view, DecodeFunction>;
 
 // One part of the instruction set each.
 void addIntegerInstructions(DecodeTable &table);
+void addBitInstructions(DecodeTable &table);
 void addFloatInstructions(DecodeTable &table);
 void addConversions(DecodeTable &table);
 void addMoves(DecodeTable &table);
