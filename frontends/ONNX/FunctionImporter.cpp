@@ -54,6 +54,27 @@ void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
   results.push_back(std::move(port));
 }
 
+Value FunctionImporter::getOutput(StringRef role) const {
+  auto wanted = StringAttr::get(builder.getContext(), role);
+  for (const Port &port : results)
+    if (port.attributes.get(kRoleAttr) == wanted)
+      return port.value;
+  return {};
+}
+
+std::optional<int64_t> FunctionImporter::getBatchSize() const {
+  std::optional<int64_t> batch;
+  for (const Port &port : arguments) {
+    if (!port.attributes.get(kInputAttr))
+      continue;
+    ArrayRef<int64_t> shape = NodeImporter::shapeOf(port.value);
+    if (shape.empty() || (batch && *batch != shape[0]))
+      return std::nullopt;
+    batch = shape[0];
+  }
+  return batch;
+}
+
 Value FunctionImporter::getUpdate(VariableOp variable) const {
   auto reference = FlatSymbolRefAttr::get(variable);
   for (const Port &port : results)

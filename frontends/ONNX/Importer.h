@@ -104,6 +104,10 @@ public:
   /// The function argument that is the state `variable`.
   mlir::Value getState(VariableOp variable);
   void addOutput(llvm::StringRef name, mlir::Value value, llvm::StringRef role);
+  /// The first output of that role, or null.
+  mlir::Value getOutput(llvm::StringRef role) const;
+  /// The first dimension of all inputs of data; nothing where they differ.
+  std::optional<int64_t> getBatchSize() const;
   /// `value` becomes the new value of `variable`; at most once per variable.
   mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
   /// The pending new value of a variable, or null.

@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/OptimizerGraph.h"
 
+#include "compiler/Dialect/MPC/SampleLoss.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -32,28 +34,18 @@ void mpc::onnx_frontend::addTrainingOutputs(FunctionImporter &function,
 }
 
 void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
-  SmallVector<SoftmaxCrossEntropyLossOp> losses(
-      function.getBuilder()
-          .getInsertionBlock()
-          ->getOps<SoftmaxCrossEntropyLossOp>());
-  // With several losses there is no one prediction.
-  if (losses.size() != 1)
-    return;
-  SoftmaxCrossEntropyLossOp loss = losses.front();
-  function.addOutput("prediction", loss.getScores(), "prediction");
-  // A weighted mean is not the mean of what samples say.
-  bool isPlain = loss.getReduction() == "mean" && !loss.getWeights() &&
-                 !loss.getIgnoreIndex();
-  auto labels = cast<RankedTensorType>(loss.getLabels().getType());
-  if (!isPlain || labels.getRank() != 1)
-    return;
   OpBuilder &builder = function.getBuilder();
-  auto perSample = cast<SoftmaxCrossEntropyLossOp>(builder.clone(*loss));
-  perSample.setReduction("none");
-  auto element =
-      cast<RankedTensorType>(loss.getLoss().getType()).getElementType();
-  perSample.getLoss().setType(labels.clone(element));
-  function.addOutput("sample_loss", perSample.getLoss(), "sample_loss");
+  SmallVector<SoftmaxCrossEntropyLossOp> losses(
+      builder.getInsertionBlock()->getOps<SoftmaxCrossEntropyLossOp>());
+  // With several losses there is no one prediction.
+  if (losses.size() == 1)
+    function.addOutput("prediction", losses.front().getScores(), "prediction");
+  Value loss = function.getOutput("loss");
+  std::optional<int64_t> batch = function.getBatchSize();
+  Value samples =
+      loss && batch ? buildSampleLoss(builder, loss, *batch) : Value();
+  if (samples)
+    function.addOutput("sample_loss", samples, "sample_loss");
 }
 
 Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,

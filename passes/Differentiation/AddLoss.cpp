@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/TrainingFunction.h"
 
@@ -108,7 +109,9 @@ private:
   FailureOr<Loss> buildOutput(Value output);
   Value errorOf(LossKind kind, Value output, Value target);
   Value mean(Value value, unsigned firstAxis, StringRef name);
-  /// Whether the leading axis of every input of role data is the value's.
+  /// The leading axis of all inputs of samples; nothing where they differ.
+  std::optional<int64_t> batchSize();
+  /// Whether it is the value's leading axis too.
   bool isPerSample(Value value);
   Location at(StringRef name) {
     return namedLocation(builder.getContext(), name);
@@ -155,20 +158,24 @@ Value LossBuilder::mean(Value value, unsigned firstAxis, StringRef name) {
                               value, axes, false);
 }
 
-bool LossBuilder::isPerSample(Value value) {
-  auto type = tensorType(value);
+std::optional<int64_t> LossBuilder::batchSize() {
+  std::optional<int64_t> batch;
   func::FuncOp func = function.get();
-  if (type.getRank() == 0)
-    return false;
   for (auto [index, argument] : llvm::enumerate(func.getArguments())) {
     auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
     if (!role || (role.getValue() != "data" && role.getValue() != "label"))
       continue;
     auto input = tensorType(argument);
-    if (input.getRank() == 0 || input.getDimSize(0) != type.getDimSize(0))
-      return false;
+    if (input.getRank() == 0 || (batch && *batch != input.getDimSize(0)))
+      return std::nullopt;
+    batch = input.getDimSize(0);
   }
-  return true;
+  return batch;
+}
+
+bool LossBuilder::isPerSample(Value value) {
+  auto type = tensorType(value);
+  return type.getRank() > 0 && batchSize() == type.getDimSize(0);
 }
 
 FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
@@ -283,7 +290,11 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
 
 // The model computes its loss. A loss of more than one element is averaged.
 FailureOr<Loss> LossBuilder::buildOutput(Value output) {
-  return Loss{mean(output, 0, "loss.mean"), {}};
+  Value average = mean(output, 0, "loss.mean");
+  std::optional<int64_t> batch = batchSize();
+  if (!perSample || !batch)
+    return Loss{average, {}};
+  return Loss{average, buildSampleLoss(builder, average, *batch)};
 }
 
 // Class labels that a loss within the model reads are inputs of role label, so

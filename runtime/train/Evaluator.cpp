@@ -120,7 +120,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
   const DatasetOptions options = datasetOptionsFor(model.info());
   const Port *label = ports->input("label");
   std::optional<ClassView> view;
-  if (prediction && label && model.info().loss == "softmax_cross_entropy")
+  if (prediction && label && !isFloat(label->type))
     view = classViewOf(prediction->shape, label->shape);
 
   Totals totals;

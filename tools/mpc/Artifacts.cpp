@@ -23,12 +23,17 @@ namespace json = llvm::json;
 //===----------------------------------------------------------------------===//
 
 // The recipe as the runtime and `mpc inspect` read it.
-static json::Object describeRecipe(const RecipeOptions &recipe) {
+static json::Object describeRecipe(const RecipeOptions &recipe,
+                                   const LabelFacts &labels) {
   auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
   json::Object object{{"loss", kind},
                       {"accumulate", recipe.accumulateGradBatches}};
   if (!output.empty())
     object["loss_output"] = output;
+  if (labels.classes)
+    object["classes"] = *labels.classes;
+  if (labels.ignoreIndex)
+    object["ignore_index"] = *labels.ignoreIndex;
   if (!recipe.accumulateReduction.empty())
     object["accumulate_reduction"] = recipe.accumulateReduction;
   // A training graph brings an optimizer of its own.
@@ -140,7 +145,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
                    {"producer", "mpc " MPC_VERSION},
                    {"model", describeModel(options.model.model, context)},
                    {"precision", options.pipeline.precision.mode},
-                   {"recipe", describeRecipe(options.pipeline.recipe)},
+                   {"recipe", describeRecipe(options.pipeline.recipe, labels)},
                    {"target", describeTarget(*target)},
                    {"state", std::move(members->state)},
                    {"functions", std::move(members->functions)}});

@@ -214,6 +214,30 @@ void Driver::addWeight(StringRef name, const runtime::Tensor &value) {
   weights[name] = toHostTensor(value, &context);
 }
 
+// The classes that labels of the data may name; nothing where losses differ.
+template <typename OpT>
+static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
+  module.walk([&](OpT loss) {
+    if (!isa<BlockArgument>(loss.getLabels()))
+      return;
+    auto scores = cast<RankedTensorType>(loss->getOperand(0).getType());
+    LabelFacts facts{scores.getDimSize(1), loss.getIgnoreIndex()};
+    bool isNew = llvm::none_of(found, [&](const LabelFacts &other) {
+      return other.classes == facts.classes &&
+             other.ignoreIndex == facts.ignoreIndex;
+    });
+    if (isNew)
+      found.push_back(facts);
+  });
+}
+
+static LabelFacts findLabels(ModuleOp module) {
+  SmallVector<LabelFacts> found;
+  findLabels<SoftmaxCrossEntropyLossOp>(module, found);
+  findLabels<NLLLossOp>(module, found);
+  return found.size() == 1 ? found.front() : LabelFacts();
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings) {
   if (llvm::Error error = import(options))
@@ -224,10 +248,11 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     buildPipeline(pm, options.pipeline, to, done);
     return succeeded(pm.run(*module));
   };
-  // Decisions are read where they are complete: later stages merge ops.
+  // Read where it is complete: later stages merge and decompose ops.
   bool passed = run(std::min(last, Stage::Precision), Stage::Import);
   if (passed && last >= Stage::Precision) {
     precisionSummary = DecisionReport(*module).getSummary();
+    labels = findLabels(*module);
     passed = run(last, Stage::Precision);
   }
   if (passed)

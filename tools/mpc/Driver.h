@@ -17,6 +17,11 @@
 
 namespace mpc::tools {
 
+/// What a model's losses over classes say of its labels.
+struct LabelFacts {
+  std::optional<int64_t> classes, ignoreIndex;
+};
+
 /// One compilation with the context it happens in.
 class Driver {
 public:
@@ -50,6 +55,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap weights;
   std::string precisionSummary;
+  LabelFacts labels;
 };
 
 /// Says so where a module holds a forward model alone.
