@@ -2,7 +2,8 @@
 // says, and the regions into an order in which they can run.
 //
 // Splat constants are copied into the regions that use them: they cost nothing
-// there. Reshapes stay outside: they are the same bytes.
+// there. A kernel that copies memory reads them from there like anything else.
+// Reshapes stay outside: they are the same bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -147,13 +148,16 @@ SmallVector<unsigned> Former::order() {
 void Former::placeRegion(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
   llvm::SetVector<Value> inputs, results, constants;
+  bool copiesMemory = *unit.region->kind == KernelKind::Movement ||
+                      *unit.region->kind == KernelKind::Window;
   SmallVector<Location> locations = {unit.region->hero->getLoc()};
   for (Operation *op : unit.ops) {
     locations.push_back(op->getLoc());
     for (Value operand : op->getOperands()) {
       if (members.contains(operand.getDefiningOp()))
         continue;
-      (isSplatConstant(operand) ? constants : inputs).insert(operand);
+      bool isInside = isSplatConstant(operand) && !copiesMemory;
+      (isInside ? constants : inputs).insert(operand);
     }
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) {

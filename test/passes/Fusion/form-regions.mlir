@@ -142,3 +142,15 @@ func.func @names(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32> loc("layer1/relu#dx")
   return %0 : tensor<4xf32>
 }
+
+// What copies memory reads constants from there.
+// CHECK-LABEL: func.func @padded
+// CHECK: %[[ZEROS:.*]] = mpc.constant
+// CHECK: mpc.region "movement"(%[[ZEROS]], %{{.*}})
+// CHECK-NOT: mpc.constant
+// CHECK: mpc.concat
+func.func @padded(%x: tensor<4x8xf32>) -> tensor<5x8xf32> {
+  %0 = mpc.constant dense<0.0> : tensor<1x8xf32>
+  %1 = mpc.concat %0, %x {axis = 0 : i64} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<5x8xf32>
+  return %1 : tensor<5x8xf32>
+}
