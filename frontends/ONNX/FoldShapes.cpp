@@ -142,6 +142,23 @@ static LogicalResult foldConcat(NodeImporter &node) {
                                      values));
 }
 
+// Old exporters write integers as floats and cast them.
+static LogicalResult truncateFloats(NodeImporter &node, Type element) {
+  HostTensor source = *node.constant(0);
+  Integers values;
+  for (int64_t i = 0; i < source.getNumElements(); ++i) {
+    double value = source.getDouble(i);
+    // All integers up to here are floats, and none beyond is a shape.
+    constexpr double kLargest = int64_t(1) << 53;
+    if (!(value >= -kLargest && value <= kLargest))
+      return node.invalid("expected an integer, found " +
+                          std::to_string(value));
+    values.push_back(element.isInteger(1) ? value != 0.0
+                                          : static_cast<int64_t>(value));
+  }
+  return node.define(0, makeIntegers(element, source.getShape(), values));
+}
+
 static LogicalResult foldCast(NodeImporter &node) {
   HostTensor source = *node.constant(0);
   node.ignore("saturate");
@@ -151,8 +168,10 @@ static LogicalResult foldCast(NodeImporter &node) {
     node.getFunction().getModule().report(element.takeError());
     return failure();
   }
-  if (!element->isInteger() || source.isFloat())
+  if (!element->isInteger())
     return node.unsupported("expected integers in shape arithmetic");
+  if (source.isFloat())
+    return truncateFloats(node, *element);
   Integers values = source.getIntegers();
   if (element->isInteger(1))
     for (int64_t &value : values)
@@ -363,11 +382,14 @@ static Folder getFolder(StringRef op) {
       .Default(nullptr);
 }
 
-// Whether an input takes part in shape arithmetic: known, small and integer.
+// Whether an input takes part in shape arithmetic: known, small, and integer or
+// about to become so.
 static bool isFoldable(NodeImporter &node, unsigned index) {
   auto tensor = node.constant(index);
-  return tensor && !tensor->isFloat() &&
-         tensor->getNumElements() <= kMostElements;
+  if (!tensor || tensor->getNumElements() > kMostElements)
+    return false;
+  return !tensor->isFloat() ||
+         (node.getOpType() == "Cast" && !node.isState(index));
 }
 
 static bool isIntegerType(int64_t dataType) {

@@ -180,6 +180,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   }
   if (entry.value || entry.failed)
     return entry.value;
+  if (!entry.aliasOf.empty())
+    return entry.value = materialize(entry.aliasOf, reader);
   if (entry.variable)
     return entry.value = getState(entry.variable);
   if (!entry.constant) {
@@ -252,6 +254,10 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
         values[output].failed = true;
     return;
   }
+  for (const proto::NodeProto *node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      for (int index : {3, 4})
+        statistics.insert(node->input(index));
   for (const proto::NodeProto *node : nodes)
     importNode(*node);
 }

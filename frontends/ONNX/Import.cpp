@@ -8,6 +8,8 @@
 #include "frontends/ONNX/Shapes.h"
 #include "frontends/ONNX/TrainingInfo.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -85,6 +87,36 @@ static Error checkOutput(const Model &model,
                          printType(model, output.type()) + ", but is " + found);
 }
 
+// Exporters merge initializers that are equal and give each reader an Identity.
+// What the file says is done, but parameters that start equal need not be meant
+// to stay so.
+static void warnShared(FunctionImporter &function,
+                       ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> read;
+  llvm::MapVector<StringRef, std::vector<StringRef>> names;
+  for (const proto::NodeProto *node : nodes) {
+    if (node->op_type() != "Identity" || node->output_size() != 1) {
+      for (const std::string &input : node->input())
+        read.insert(input);
+      continue;
+    }
+    const ImportedValue &value = function.lookup(node->output(0));
+    if (!value.aliasOf.empty() && value.stateRole == "parameter")
+      names[value.aliasOf].push_back(node->output(0));
+  }
+  for (auto &[parameter, aliases] : names) {
+    llvm::erase_if(aliases,
+                   [&](StringRef name) { return !read.contains(name); });
+    if (aliases.empty() || (aliases.size() == 1 && !read.contains(parameter)))
+      continue;
+    function.getModule().warn(
+        "parameter '" + parameter + "' also stands for '" +
+        llvm::join(aliases, "', '") +
+        "' (Identity), and they are trained as one; exporters merge parameters "
+        "that are equal unless they export in training mode");
+  }
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importForward(const Model &model, const ImportOptions &options) {
   Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
@@ -104,6 +136,7 @@ importForward(const Model &model, const ImportOptions &options) {
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   function.importNodes(nodes);
+  warnShared(function, nodes);
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
     Value value = function.materialize(output->name(), "");
     if (!value)

@@ -138,6 +138,8 @@ static LogicalResult importCast(NodeImporter &node) {
 
 static LogicalResult importIdentity(NodeImporter &node) {
   // Not an op of the IR: another name for the same value.
+  if (node.isState(0) && node.constant(0) && node.hasOutput(0))
+    return node.defineAlias();
   return node.define(0, node.operand(0));
 }
 

@@ -12,12 +12,16 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 // Input, scale, bias, mean and variance; an initializer read as one of the last
-// two is state of that role.
+// two is state of that role. Exporters merge initializers that are equal, as
+// all statistics are before training, and give each reader an Identity of the
+// one; statistics are each node's own nevertheless.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   for (unsigned index : {3, 4}) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
-    if (!entry.value && entry.constant && !entry.stateRole.empty())
-      entry.stateRole = "statistic";
+    if (entry.value || !entry.constant || entry.stateRole.empty())
+      continue;
+    entry.stateRole = "statistic";
+    entry.aliasOf.clear();
   }
   return node.operands();
 }
@@ -30,6 +34,10 @@ static VariableOp findState(NodeImporter &node, unsigned index) {
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value newValue) {
   VariableOp variable = findState(node, index);
+  if (!variable && node.isTraining() && node.operand(index).getDefiningOp())
+    return node.unsupported("expected running statistics that are "
+                            "initializers, found '" +
+                            node.getInputName(index) + "', which is computed");
   if (!variable)
     return success();
   if (variable.getRole() != "statistic")

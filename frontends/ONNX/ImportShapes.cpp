@@ -1,4 +1,4 @@
-// Movement, constants and reductions.
+// Reshapes, constants and reductions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer.h"
@@ -136,125 +136,6 @@ static LogicalResult importUnsqueeze(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Movement
-//===----------------------------------------------------------------------===//
-
-static LogicalResult importTranspose(NodeImporter &node) {
-  int64_t rank = node.operandShape(0).size();
-  SmallVector<int64_t> reversed;
-  for (int64_t axis = rank - 1; axis >= 0; --axis)
-    reversed.push_back(axis);
-  auto perm = node.integerList("perm").value_or(reversed);
-  auto op = node.create<TransposeOp>(
-      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(perm))});
-  return op ? node.define(0, op.getOutput()) : failure();
-}
-
-static LogicalResult importConcat(NodeImporter &node) {
-  if (!node.hasAttribute("axis"))
-    return node.invalid("attribute 'axis' is missing");
-  auto axis =
-      node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
-  if (failed(axis))
-    return failure();
-  auto op =
-      node.create<ConcatOp>(node.operands(), {node.attribute("axis", *axis)});
-  if (!op || failed(node.define(0, op.getOutput())))
-    return failure();
-  if (!node.hasOutput(1)) // ConcatTraining: the length of every input
-    return success();
-  SmallVector<int64_t> lengths;
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    lengths.push_back(node.operandShape(i)[*axis]);
-  return node.define(1, HostTensor::fromIntegers(
-                            node.getContext(),
-                            {static_cast<int64_t>(lengths.size())}, lengths));
-}
-
-static LogicalResult importExpand(NodeImporter &node) {
-  auto requested = node.integers(1, "the shape");
-  if (failed(requested))
-    return failure();
-  auto type = node.operandType(0);
-  if (!getCheckedBytes(*requested, type.getElementType()))
-    return node.invalid("the shape has a negative extent or overflows");
-  // Both sides broadcast: an axis of 1 in the request keeps the input's.
-  auto shape = broadcastShapes(type.getShape(), *requested);
-  if (failed(shape))
-    return node.invalid("the input does not broadcast to the shape");
-  auto op = node.create<ExpandOp>(
-      {node.operand(0)}, {},
-      RankedTensorType::get(*shape, type.getElementType()));
-  return op ? node.define(0, op.getOutput()) : failure();
-}
-
-namespace {
-/// Slice's ranges, one entry per sliced axis.
-struct SliceRanges {
-  SmallVector<int64_t> starts, ends, axes;
-};
-} // namespace
-
-static LogicalResult buildSlice(NodeImporter &node, const SliceRanges &ranges) {
-  ArrayRef<int64_t> shape = node.operandShape(0);
-  if (ranges.ends.size() != ranges.starts.size() ||
-      ranges.axes.size() != ranges.starts.size())
-    return node.invalid("starts, ends and axes have different lengths");
-  SmallVector<int64_t> offsets(shape.size(), 0), sizes(shape);
-  for (auto [start, end, axis] :
-       llvm::zip(ranges.starts, ranges.ends, ranges.axes)) {
-    auto index = node.normalizeAxis(axis, shape.size());
-    if (failed(index))
-      return failure();
-    int64_t extent = shape[*index];
-    auto clamp = [&](int64_t position) {
-      position = position < 0 ? std::max(position, -extent) + extent : position;
-      return std::min(position, extent);
-    };
-    offsets[*index] = clamp(start);
-    sizes[*index] = std::max<int64_t>(clamp(end) - offsets[*index], 0);
-  }
-  auto op = node.create<SliceOp>(
-      {node.operand(0)}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
-                          node.attribute("sizes", ArrayRef<int64_t>(sizes))});
-  return op ? node.define(0, op.getOutput()) : failure();
-}
-
-static SmallVector<int64_t> firstAxes(size_t count) {
-  return llvm::to_vector(llvm::seq<int64_t>(0, count));
-}
-
-// Before opset 10 the ranges are attributes.
-static LogicalResult importSliceAttributes(NodeImporter &node) {
-  auto starts = node.integerList("starts"), ends = node.integerList("ends");
-  if (!starts || !ends)
-    return node.invalid("attributes 'starts' and 'ends' are missing");
-  auto axes = node.integerList("axes").value_or(firstAxes(starts->size()));
-  return buildSlice(node, {*starts, *ends, axes});
-}
-
-static LogicalResult importSlice(NodeImporter &node) {
-  auto starts = node.integers(1, "starts"), ends = node.integers(2, "ends");
-  if (failed(starts) || failed(ends))
-    return failure();
-  SmallVector<int64_t> axes = firstAxes(starts->size());
-  if (node.hasInput(3)) {
-    auto given = node.integers(3, "axes");
-    if (failed(given))
-      return failure();
-    axes = *given;
-  }
-  if (node.hasInput(4)) {
-    auto steps = node.integers(4, "steps");
-    if (failed(steps))
-      return failure();
-    if (llvm::any_of(*steps, [](int64_t step) { return step != 1; }))
-      return node.unsupported("steps other than 1 are not supported");
-  }
-  return buildSlice(node, {*starts, *ends, axes});
-}
-
-//===----------------------------------------------------------------------===//
 // Constants
 //===----------------------------------------------------------------------===//
 
@@ -345,6 +226,10 @@ static LogicalResult requireKnownInputs(NodeImporter &node) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
+static SmallVector<int64_t> firstAxes(size_t count) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, count));
+}
+
 template <typename OpT>
 static LogicalResult importReduce(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
@@ -370,11 +255,9 @@ static LogicalResult importReduce(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
-      {"", "Concat", 4, kNoEnd, 1, kAnyNumber, 1, importConcat},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
       {"", "Equal", 7, kNoEnd, 2, 2, 1, requireKnownInputs},
-      {"", "Expand", 8, kNoEnd, 2, 2, 1, importExpand},
       {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
       {"", "Gather", 1, kNoEnd, 2, 2, 1, requireKnownInputs},
       {"", "Range", 11, kNoEnd, 3, 3, 1, requireKnownInputs},
@@ -385,13 +268,9 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
       {"", "Shape", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
       {"", "Size", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
-      {"", "Slice", 1, 9, 1, 1, 1, importSliceAttributes},
-      {"", "Slice", 10, kNoEnd, 3, 5, 1, importSlice},
       {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
-      {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
       {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
-      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
       {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
        importReduce<ReduceSumOp>},
   };

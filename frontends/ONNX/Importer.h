@@ -35,6 +35,10 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
+  /// Says something about the model that is no reason to give up.
+  void warn(const llvm::Twine &message) {
+    mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
+  }
 
   /// The variable for the ONNX value `name`, declared at its first use; without
   /// `init` it starts at zero.
@@ -80,6 +84,8 @@ struct ImportedValue {
   std::optional<HostTensor> constant;
   /// The role of the variable that holds it, for state: "parameter", "frozen".
   llvm::StringRef stateRole;
+  /// The state it is another name for.
+  std::string aliasOf;
   /// Its node could not be imported; nodes that read it are passed over.
   bool failed = false;
   /// The only op that may read it, where its form is mpc's and not ONNX's:
@@ -163,6 +169,8 @@ private:
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> dropoutIds;
+  /// Names that BatchNormalization reads as running statistics.
+  llvm::StringSet<> statistics;
 };
 
 //===----------------------------------------------------------------------===//
@@ -197,6 +205,8 @@ public:
   }
   /// The input's elements if they are known at import.
   std::optional<HostTensor> constant(unsigned index);
+  /// Whether those elements are state, which may change.
+  bool isState(unsigned index);
   /// The elements of an integer input that must be known; `what` names it.
   mlir::FailureOr<llvm::SmallVector<int64_t>> integers(unsigned index,
                                                        llvm::StringRef what);
@@ -210,6 +220,8 @@ public:
   mlir::LogicalResult define(unsigned index, HostTensor constant);
   mlir::LogicalResult defineState(unsigned index, HostTensor constant,
                                   llvm::StringRef role);
+  /// Output 0 is another name for input 0, which is state.
+  mlir::LogicalResult defineAlias();
   /// Defines a value that only ops of type `reader` understand.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
@@ -373,6 +385,7 @@ inline constexpr llvm::StringLiteral kMicrosoft = "com.microsoft";
 inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
 
 llvm::ArrayRef<OpEntry> getElementwiseOps();
+llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();

@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Regex.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -55,12 +57,35 @@ static VariableOp declare(ModuleOp module, StringRef symbol, StringRef role,
                             init, FloatAttr(), StringAttr());
 }
 
+// The place of the first element that is no number, such as "nan at [2,3]";
+// empty where all are.
+static std::string findNonFinite(const HostTensor &tensor) {
+  if (!tensor.isFloat())
+    return {};
+  for (int64_t i = 0, n = tensor.getNumElements(); i < n; ++i) {
+    double value = tensor.getDouble(i);
+    if (std::isfinite(value))
+      continue;
+    std::string place;
+    int64_t rest = i;
+    for (int64_t extent : llvm::reverse(tensor.getShape())) {
+      place =
+          std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
+      rest /= extent;
+    }
+    return (std::isnan(value) ? "nan at [" : "inf at [") + place + "]";
+  }
+  return {};
+}
+
 VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
                                        RankedTensorType type,
                                        const HostTensor *init) {
   VariableOp &variable = variables[name];
   if (variable)
     return variable;
+  if (std::string found = init ? findNonFinite(*init) : ""; !found.empty())
+    warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
   variable = declare(*module, symbol, role, type,
                      init ? init->toAttribute(symbol) : ElementsAttr(),

@@ -80,6 +80,11 @@ std::optional<HostTensor> NodeImporter::constant(unsigned index) {
   return function.lookup(node.input(index)).constant;
 }
 
+bool NodeImporter::isState(unsigned index) {
+  return hasInput(index) &&
+         !function.lookup(node.input(index)).stateRole.empty();
+}
+
 FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
                                                        StringRef what) {
   std::optional<HostTensor> tensor = constant(index);
@@ -134,6 +139,19 @@ LogicalResult NodeImporter::defineState(unsigned index, HostTensor constant,
   if (hasOutput(index))
     function.values[node.output(index)].stateRole = role;
   return define(index, std::move(constant));
+}
+
+LogicalResult NodeImporter::defineAlias() {
+  const ImportedValue &source = function.lookup(node.input(0));
+  std::string name =
+      source.aliasOf.empty() ? node.input(0) : std::string(source.aliasOf);
+  ImportedValue &alias = function.values[node.output(0)];
+  alias.constant = source.constant;
+  alias.stateRole = source.stateRole;
+  // What starts equal to a statistic is not bound to follow it.
+  if (!function.statistics.contains(name))
+    alias.aliasOf = std::move(name);
+  return success();
 }
 
 LogicalResult NodeImporter::defineSaved(unsigned index, Value value,

@@ -9,9 +9,9 @@ using namespace mpc::onnx_frontend;
 std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
   for (ArrayRef<OpEntry> family :
-       {getElementwiseOps(), getShapeOps(), getContractionOps(),
-        getNormalizationOps(), getLossOps(), getGradientOps(),
-        getTrainingOps()})
+       {getElementwiseOps(), getMovementOps(), getShapeOps(),
+        getContractionOps(), getNormalizationOps(), getLossOps(),
+        getGradientOps(), getTrainingOps()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

@@ -288,6 +288,33 @@ add(
     lambda a, b, c, axis: np.concatenate([a, b, c], axis),
     attributes={"axis": 1},
 )
+for name, start, end, step in (
+    ("plain", 1, 6, 1),
+    ("whole_strides", 1, 7, 3),
+    ("a_last_one", 0, 7, 2),
+):
+    add(
+        f"slice_{name}",
+        "Slice",
+        {
+            "x": normal(2, 7, 3),
+            "starts": int64(start),
+            "ends": int64(end),
+            "axes": int64(1),
+            "steps": int64(step),
+        },
+        lambda x, starts, ends, axes, steps: x[
+            :, starts[0] : ends[0] : steps[0]
+        ],
+        constant=("starts", "ends", "steps"),
+    )
+add(
+    "pad",
+    "Pad",
+    {"x": normal(2, 3, 4), "pads": int64(0, 1, 2, 1, 0, 3)},
+    lambda x, pads: np.pad(x, list(zip(pads[:3], pads[3:]))),
+    constant=("pads",),
+)
 
 # Reductions.
 for op, function in (("ReduceSum", np.sum), ("ReduceMean", np.mean)):

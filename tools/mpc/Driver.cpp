@@ -240,9 +240,9 @@ static LabelFacts findLabels(ModuleOp module) {
 
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings) {
+  DiagnosticPrinter printer(&context, options.model.model, findings);
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
-  DiagnosticPrinter printer(&context, options.model.model, findings);
   auto run = [&](Stage to, Stage done) {
     PassManager pm(&context);
     buildPipeline(pm, options.pipeline, to, done);

@@ -39,6 +39,7 @@ public:
 
 private:
   void indexTensors(proto::GraphProto &graph);
+  void detach(StringRef name);
   Error replace(StringRef name, proto::TensorProto &tensor,
                 const HostTensor &value);
   Expected<std::vector<proto::TensorProto *>> findExternal();
@@ -51,6 +52,8 @@ private:
   llvm::StringMap<proto::TensorProto *> tensors;
   /// value_floats of Constant nodes.
   llvm::StringMap<proto::AttributeProto *> lists;
+  /// Identity nodes, by output.
+  llvm::StringMap<proto::NodeProto *> identities;
   /// Tensors that were external and whose new value is in raw_data.
   llvm::SmallPtrSet<proto::TensorProto *, 8> replacedExternal;
 };
@@ -64,6 +67,8 @@ void Exporter::indexTensors(proto::GraphProto &graph) {
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
     tensors.try_emplace(tensor.name(), &tensor);
   for (proto::NodeProto &node : *graph.mutable_node()) {
+    if (node.op_type() == "Identity" && node.output_size() == 1)
+      identities.try_emplace(node.output(0), &node);
     if (node.op_type() != "Constant" || node.output_size() != 1)
       continue;
     for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
@@ -107,6 +112,30 @@ Error Exporter::replace(StringRef name, proto::TensorProto &tensor,
   return Error::success();
 }
 
+// A statistic that the file has as an Identity of another: now that it has a
+// value of its own, the node is a Constant.
+void Exporter::detach(StringRef name) {
+  proto::NodeProto *node = identities.lookup(name);
+  if (!node || node->input_size() != 1)
+    return;
+  // Through chains of Identity, each node at most once.
+  StringRef source = node->input(0);
+  for (size_t i = 0; i < identities.size() && !tensors.contains(source); ++i)
+    if (proto::NodeProto *before = identities.lookup(source))
+      source = before->input(0);
+  const proto::TensorProto *tensor = tensors.lookup(source);
+  if (!tensor)
+    return;
+  node->set_op_type("Constant");
+  node->clear_input();
+  proto::AttributeProto *value = node->add_attribute();
+  value->set_name("value");
+  value->set_type(proto::AttributeProto::TENSOR);
+  value->mutable_t()->set_data_type(tensor->data_type());
+  value->mutable_t()->mutable_dims()->CopyFrom(tensor->dims());
+  tensors.try_emplace(name, value->mutable_t());
+}
+
 Error Exporter::replaceValues(const TensorMap &values) {
   proto::ModelProto &file = model.getProto();
   indexTensors(*file.mutable_graph());
@@ -117,6 +146,8 @@ Error Exporter::replaceValues(const TensorMap &values) {
     StringRef name = entry.first();
     if (!tensors.contains(name) && !lists.contains(name))
       name = getONNXName(name);
+    if (!tensors.contains(name) && !lists.contains(name))
+      detach(name);
     if (proto::TensorProto *tensor = tensors.lookup(name)) {
       if (Error error = replace(name, *tensor, entry.second))
         return error;

@@ -1,0 +1,344 @@
+// Movement: what changes where elements lie, and nothing else of them.
+//
+// The IR has contiguous slices and concatenation; strides and padding are made
+// of those.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+static SmallVector<int64_t> firstAxes(size_t count) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, count));
+}
+
+static LogicalResult importTranspose(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  SmallVector<int64_t> reversed;
+  for (int64_t axis = rank - 1; axis >= 0; --axis)
+    reversed.push_back(axis);
+  auto perm = node.integerList("perm").value_or(reversed);
+  auto op = node.create<TransposeOp>(
+      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(perm))});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importConcat(NodeImporter &node) {
+  if (!node.hasAttribute("axis"))
+    return node.invalid("attribute 'axis' is missing");
+  auto axis =
+      node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op =
+      node.create<ConcatOp>(node.operands(), {node.attribute("axis", *axis)});
+  if (!op || failed(node.define(0, op.getOutput())))
+    return failure();
+  if (!node.hasOutput(1)) // ConcatTraining: the length of every input
+    return success();
+  SmallVector<int64_t> lengths;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    lengths.push_back(node.operandShape(i)[*axis]);
+  return node.define(1, HostTensor::fromIntegers(
+                            node.getContext(),
+                            {static_cast<int64_t>(lengths.size())}, lengths));
+}
+
+static LogicalResult importExpand(NodeImporter &node) {
+  auto requested = node.integers(1, "the shape");
+  if (failed(requested))
+    return failure();
+  auto type = node.operandType(0);
+  if (!getCheckedBytes(*requested, type.getElementType()))
+    return node.invalid("the shape has a negative extent or overflows");
+  // Both sides broadcast: an axis of 1 in the request keeps the input's.
+  auto shape = broadcastShapes(type.getShape(), *requested);
+  if (failed(shape))
+    return node.invalid("the input does not broadcast to the shape");
+  auto op = node.create<ExpandOp>(
+      {node.operand(0)}, {},
+      RankedTensorType::get(*shape, type.getElementType()));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+// `size` elements of `value` from `offset` along `axis`.
+static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
+                       int64_t offset, int64_t size) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(value));
+  if (sizes[axis] == size)
+    return value;
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  auto op = node.create<SliceOp>(
+      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                node.attribute("sizes", ArrayRef<int64_t>(sizes))});
+  return op ? op.getOutput() : Value();
+}
+
+static Value concatenate(NodeImporter &node, ArrayRef<Value> parts,
+                         int64_t axis) {
+  if (!llvm::all_of(parts, [](Value part) { return part != nullptr; }))
+    return {};
+  if (parts.size() == 1)
+    return parts.front();
+  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", axis)});
+  return op ? op.getOutput() : Value();
+}
+
+// Every `step`-th of `count` * `step` elements from `offset`: the first column
+// of a matrix.
+static Value firstOfEach(NodeImporter &node, Value value, int64_t axis,
+                         int64_t offset, int64_t count, int64_t step) {
+  value = sliceAxis(node, value, axis, offset, count * step);
+  if (!value)
+    return {};
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  SmallVector<int64_t> result(shape);
+  result[axis] = count;
+  shape[axis] = count;
+  shape.insert(shape.begin() + axis + 1, step);
+  value = sliceAxis(node, node.reshape(value, shape), axis + 1, 0, 1);
+  return node.reshape(value, result);
+}
+
+// `count` elements from `offset`, `step` apart.
+static Value sliceStrided(NodeImporter &node, Value value, int64_t axis,
+                          int64_t offset, int64_t count, int64_t step) {
+  if (!value || step == 1 || count <= 1)
+    return sliceAxis(node, value, axis, offset, count);
+  int64_t last = offset + (count - 1) * step;
+  if (last + step <= NodeImporter::shapeOf(value)[axis])
+    return firstOfEach(node, value, axis, offset, count, step);
+  // The matrix would reach past the end: its last row is one element.
+  Value parts[] = {firstOfEach(node, value, axis, offset, count - 1, step),
+                   sliceAxis(node, value, axis, last, 1)};
+  return concatenate(node, parts, axis);
+}
+
+namespace {
+/// Slice's ranges, one entry per sliced axis.
+struct SliceRanges {
+  SmallVector<int64_t> starts, ends, axes, steps;
+};
+} // namespace
+
+static LogicalResult buildSlice(NodeImporter &node, const SliceRanges &ranges) {
+  if (ranges.ends.size() != ranges.starts.size() ||
+      ranges.axes.size() != ranges.starts.size() ||
+      ranges.steps.size() != ranges.starts.size())
+    return node.invalid("starts, ends, axes and steps have different lengths");
+  auto axes = node.normalizeAxes(ranges.axes, node.operandShape(0).size());
+  if (failed(axes))
+    return failure();
+  Value value = node.operand(0);
+  for (auto [start, end, given, asked] :
+       llvm::zip(ranges.starts, ranges.ends, ranges.axes, ranges.steps)) {
+    if (asked <= 0)
+      return asked == 0 ? node.invalid("expected steps other than 0")
+                        : node.unsupported("negative steps are not supported");
+    auto axis = node.normalizeAxis(given, node.operandShape(0).size());
+    int64_t extent = node.operandShape(0)[*axis];
+    auto clamp = [&](int64_t position) {
+      position = position < 0 ? std::max(position, -extent) + extent : position;
+      return std::min(position, extent);
+    };
+    int64_t offset = clamp(start);
+    int64_t length = std::max<int64_t>(clamp(end) - offset, 0);
+    // Of a step that reaches past the end, the first element is left.
+    int64_t step = std::min<int64_t>(asked, std::max<int64_t>(length, 1));
+    value = sliceStrided(node, value, *axis, offset, (length + step - 1) / step,
+                         step);
+  }
+  return node.define(0, value);
+}
+
+// Before opset 10 the ranges are attributes.
+static LogicalResult importSliceAttributes(NodeImporter &node) {
+  auto starts = node.integerList("starts"), ends = node.integerList("ends");
+  if (!starts || !ends)
+    return node.invalid("attributes 'starts' and 'ends' are missing");
+  auto axes = node.integerList("axes").value_or(firstAxes(starts->size()));
+  return buildSlice(
+      node, {*starts, *ends, axes, SmallVector<int64_t>(starts->size(), 1)});
+}
+
+static LogicalResult importSlice(NodeImporter &node) {
+  auto starts = node.integers(1, "starts"), ends = node.integers(2, "ends");
+  if (failed(starts) || failed(ends))
+    return failure();
+  SmallVector<int64_t> axes = firstAxes(starts->size());
+  SmallVector<int64_t> steps(starts->size(), 1);
+  for (auto [index, list] : {std::pair(3u, &axes), std::pair(4u, &steps)}) {
+    if (!node.hasInput(index))
+      continue;
+    auto given = node.integers(index, index == 3 ? "axes" : "steps");
+    if (failed(given))
+      return failure();
+    *list = *given;
+  }
+  return buildSlice(node, {*starts, *ends, axes, steps});
+}
+
+//===----------------------------------------------------------------------===//
+// Split
+//===----------------------------------------------------------------------===//
+
+// The lengths of the parts: an attribute, an input, or equal but for the last.
+static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
+                                                 int64_t extent) {
+  int64_t count = node.getNode().output_size();
+  if (auto list = node.integerList("split"))
+    return *list;
+  if (node.hasInput(1))
+    return node.integers(1, "split");
+  if (node.integer("num_outputs", count) != count)
+    return node.invalid("attribute 'num_outputs' is not the number of outputs");
+  SmallVector<int64_t> lengths;
+  int64_t length = (extent + count - 1) / count;
+  for (int64_t left = extent; count-- > 0; left -= lengths.back())
+    lengths.push_back(std::min(length, left));
+  return lengths;
+}
+
+static LogicalResult importSplit(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
+  if (failed(axis))
+    return failure();
+  int64_t extent = shape[*axis];
+  auto lengths = readSplit(node, extent);
+  if (failed(lengths))
+    return failure();
+  int64_t outputs = node.getNode().output_size(), offset = 0;
+  if (static_cast<int64_t>(lengths->size()) != outputs)
+    return node.invalid("expected the lengths of " + Twine(outputs) +
+                        " parts, found " + Twine(lengths->size()));
+  for (auto [i, length] : llvm::enumerate(*lengths)) {
+    if (length < 0 || length > extent - offset)
+      return node.invalid("the parts do not add up to the " + Twine(extent) +
+                          " elements of the axis");
+    Value part = sliceAxis(node, node.operand(0), *axis, offset, length);
+    if (failed(node.define(i, part)))
+      return failure();
+    offset += length;
+  }
+  if (offset != extent)
+    return node.invalid("the parts do not add up to the " + Twine(extent) +
+                        " elements of the axis");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pad
+//===----------------------------------------------------------------------===//
+
+// Padding before or after `value`, nothing where there is none.
+static void addPadding(NodeImporter &node, SmallVectorImpl<Value> &parts,
+                       RankedTensorType type, int64_t axis, int64_t count,
+                       Attribute element) {
+  if (count <= 0)
+    return;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = count;
+  type = type.clone(shape);
+  auto op = node.create<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, element))},
+      type);
+  parts.push_back(op ? op.getOutput() : Value());
+}
+
+// Negative amounts cut off.
+static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
+                             ArrayRef<int64_t> pads, double padding) {
+  Value value = node.operand(0);
+  Type elementType = NodeImporter::typeOf(value).getElementType();
+  if (!isa<FloatType>(elementType))
+    return node.unsupported("expected floats to pad");
+  Attribute element = node.attributes().getFloatAttr(elementType, padding);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    int64_t extent = NodeImporter::shapeOf(value)[axis];
+    int64_t cut = std::max<int64_t>(-before, 0);
+    int64_t kept = extent - cut - std::max<int64_t>(-after, 0);
+    if (kept < 0)
+      return node.invalid("pads cut more than the " + Twine(extent) +
+                          " elements of axis " + Twine(axis));
+    value = sliceAxis(node, value, axis, cut, kept);
+    if (!value)
+      return failure();
+    SmallVector<Value> parts;
+    auto type = NodeImporter::typeOf(value);
+    addPadding(node, parts, type, axis, before, element);
+    parts.push_back(value);
+    addPadding(node, parts, type, axis, after, element);
+    value = concatenate(node, parts, axis);
+  }
+  return node.define(0, value);
+}
+
+// Before opset 11 amounts and value are attributes, then inputs.
+static LogicalResult importPad(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  SmallVector<int64_t> axes = firstAxes(rank), pads;
+  double padding = node.real("value", 0.0);
+  if (auto list = node.integerList("pads")) {
+    pads = *list;
+  } else {
+    auto given = node.integers(1, "pads");
+    FailureOr<double> value =
+        node.hasInput(2) ? node.scalar(2, "the padding") : padding;
+    if (failed(given) || failed(value))
+      return failure();
+    pads = *given;
+    padding = *value;
+  }
+  if (node.hasInput(3)) {
+    auto given = node.integers(3, "axes");
+    if (failed(given))
+      return failure();
+    axes = *given;
+    for (int64_t &axis : axes) {
+      auto normalized = node.normalizeAxis(axis, rank);
+      if (failed(normalized))
+        return failure();
+      axis = *normalized;
+    }
+  }
+  if (pads.size() != 2 * axes.size())
+    return node.invalid("expected " + Twine(2 * axes.size()) + " pads, found " +
+                        Twine(pads.size()));
+  // No two sums of these overflow, and no tensor is that large.
+  constexpr int64_t kLargest = int64_t(1) << 30;
+  if (llvm::any_of(pads,
+                   [](int64_t n) { return n < -kLargest || n > kLargest; }))
+    return node.invalid("a pad is not in a sane range");
+  bool changes = llvm::any_of(pads, [](int64_t count) { return count != 0; });
+  std::string mode = node.string("mode", "constant");
+  if (changes && mode != "constant")
+    return node.unsupported("mode '" + mode + "' is not supported");
+  return padAxes(node, axes, pads, padding);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getMovementOps() {
+  static const OpEntry entries[] = {
+      {"", "Concat", 4, kNoEnd, 1, kAnyNumber, 1, importConcat},
+      {"", "Expand", 8, kNoEnd, 2, 2, 1, importExpand},
+      {"", "Pad", 2, kNoEnd, 1, 4, 1, importPad},
+      {"", "Slice", 1, 9, 1, 1, 1, importSliceAttributes},
+      {"", "Slice", 10, kNoEnd, 3, 5, 1, importSlice},
+      {"", "Split", 2, kNoEnd, 1, 2, kAnyNumber, importSplit},
+      {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
+      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
+      {kMicrosoft, "SplitTraining", 1, kNoEnd, 2, 2, kAnyNumber, importSplit},
+  };
+  return entries;
+}
