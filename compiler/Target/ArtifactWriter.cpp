@@ -13,8 +13,9 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
 LLD_HAS_DRIVER(elf)
@@ -175,10 +176,44 @@ llvm::Expected<std::string> mpc::linkArtifact(const ArtifactParts &parts,
   return bytes;
 }
 
+// Writes and closes `fd`; a failure is an error here and not, as by default,
+// the end of the process.
+static llvm::Error writeAndClose(int fd, llvm::StringRef bytes) {
+  llvm::raw_fd_ostream out(fd, /*shouldClose=*/true);
+  out << bytes;
+  out.close();
+  std::error_code error = out.error();
+  out.clear_error();
+  return llvm::errorCodeToError(error);
+}
+
+// A pipe or a device cannot be replaced, only written to.
+static bool isSpecial(llvm::StringRef path) {
+  llvm::sys::fs::file_status status;
+  return !llvm::sys::fs::status(path, status) &&
+         llvm::sys::fs::exists(status) &&
+         !llvm::sys::fs::is_regular_file(status) &&
+         !llvm::sys::fs::is_directory(status);
+}
+
 llvm::Error mpc::writeFileAtomically(llvm::StringRef path,
                                      llvm::StringRef bytes) {
-  return llvm::writeToOutput(path, [&](llvm::raw_ostream &out) {
-    out << bytes;
-    return llvm::Error::success();
-  });
+  int fd = -1;
+  if (isSpecial(path)) {
+    if (std::error_code error = llvm::sys::fs::openFileForWrite(
+            path, fd, llvm::sys::fs::CD_OpenExisting))
+      return llvm::errorCodeToError(error);
+    return writeAndClose(fd, bytes);
+  }
+  llvm::SmallString<128> temporary;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(
+          path + ".tmp-%%%%%%%%", fd, temporary, llvm::sys::fs::OF_None,
+          llvm::sys::fs::all_read | llvm::sys::fs::all_write))
+    return llvm::errorCodeToError(error);
+  llvm::Error error = writeAndClose(fd, bytes);
+  if (!error)
+    error = llvm::errorCodeToError(llvm::sys::fs::rename(temporary, path));
+  if (error)
+    llvm::sys::fs::remove(temporary);
+  return error;
 }

@@ -7,16 +7,23 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
 
+using State = std::vector<std::pair<std::string, Tensor>>;
+
 static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
 }
 
-static ExitCode checkFolder(const std::string &file) {
+// What can be known of writing before there is something to write.
+static ExitCode checkDestination(const std::string &file) {
+  if (llvm::sys::fs::is_directory(file))
+    return reportError(ExitCode::IO,
+                       "--output " + file + ": is a folder, expected a file");
   llvm::SmallString<128> folder(file);
   llvm::sys::path::remove_filename(folder);
   if (folder.empty())
@@ -34,7 +41,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                              const std::string &model) {
   if (options.output.empty())
     return ExitCode::Done;
-  if (ExitCode code = checkFolder(options.output); code != ExitCode::Done)
+  if (ExitCode code = checkDestination(options.output); code != ExitCode::Done)
     return code;
   llvm::StringRef extension = extensionOf(options.output);
   if (extension == ".npz" || extension == ".safetensors")
@@ -57,9 +64,8 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
 
 // The state an exported model carries. What is frozen may have come from
 // --weights, so it is written too.
-static StatusOr<std::vector<std::pair<std::string, Tensor>>>
-readTrainedState(Session &session) {
-  std::vector<std::pair<std::string, Tensor>> values;
+static StatusOr<State> readTrainedState(Session &session) {
+  State values;
   for (const StateVariable &variable : session.artifact().plan().state) {
     if (variable.role != "parameter" && variable.role != "frozen" &&
         variable.role != "statistic")
@@ -72,17 +78,53 @@ readTrainedState(Session &session) {
   return values;
 }
 
-static ExitCode
-writeModel(const TrainedModelOptions &options,
-           const std::vector<std::pair<std::string, Tensor>> &state) {
+static ExitCode writeModel(const std::string &model, const std::string &file,
+                           const State &state, llvm::raw_ostream &findings) {
   mlir::MLIRContext context;
   onnx_frontend::TensorMap values;
   for (const auto &[name, tensor] : state)
     values[name] = toHostTensor(tensor, &context);
-  if (llvm::Error error = onnx_frontend::exportModel(
-          options.exportModel, options.output, values, &context))
-    return reportError(std::move(error));
+  if (llvm::Error error =
+          onnx_frontend::exportModel(model, file, values, &context))
+    return reportError(std::move(error), findings);
   return ExitCode::Done;
+}
+
+// Writes `state` to `file` in the format that its extension names.
+static ExitCode write(const TrainedModelOptions &options,
+                      const std::string &file, const State &state,
+                      llvm::raw_ostream &findings) {
+  if (extensionOf(file) == ".onnx")
+    return writeModel(options.exportModel, file, state, findings);
+  std::vector<train::Array> arrays;
+  for (const auto &[name, tensor] : state)
+    arrays.push_back(train::toArray(name, tensor));
+  Status status = train::writeArrays(file, arrays);
+  if (!status.ok())
+    findings << "error: " << status.message() << "\n";
+  return static_cast<ExitCode>(status.getCode());
+}
+
+// Hours of training are worth a second try: the disk may be full, or the folder
+// gone.
+static void writeElsewhere(const TrainedModelOptions &options,
+                           const State &state) {
+  llvm::SmallString<128> here, temporary;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/false, temporary);
+  if (llvm::sys::fs::current_path(here))
+    here = temporary;
+  for (llvm::SmallString<128> &folder : {std::ref(here), std::ref(temporary)}) {
+    llvm::SmallString<128> file = folder;
+    llvm::sys::path::append(
+        file, "mpc-recovered-" +
+                  llvm::Twine(llvm::sys::Process::getProcessId()) +
+                  extensionOf(options.output));
+    if (write(options, file.str().str(), state, llvm::nulls()) !=
+        ExitCode::Done)
+      continue;
+    llvm::errs() << "note: the trained weights are in " << file << " instead\n";
+    return;
+  }
 }
 
 ExitCode mpc::tools::writeTrainedModel(const TrainedModelOptions &options,
@@ -92,10 +134,8 @@ ExitCode mpc::tools::writeTrainedModel(const TrainedModelOptions &options,
   auto state = readTrainedState(session);
   if (!state.ok())
     return reportError(state.status());
-  if (extensionOf(options.output) == ".onnx")
-    return writeModel(options, *state);
-  std::vector<train::Array> arrays;
-  for (const auto &[name, tensor] : *state)
-    arrays.push_back(train::toArray(name, tensor));
-  return reportError(train::writeArrays(options.output, arrays));
+  ExitCode code = write(options, options.output, *state, llvm::errs());
+  if (code != ExitCode::Done)
+    writeElsewhere(options, *state);
+  return code;
 }

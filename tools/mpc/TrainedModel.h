@@ -22,7 +22,9 @@ struct TrainedModelOptions {
 /// is trained; it receives the weights where it is an ONNX file itself.
 ExitCode resolve(TrainedModelOptions &options, const std::string &model);
 
-/// Writes all parameters and statistics. The file appears whole or not at all.
+/// Writes all parameters and statistics. The file appears whole or not at all;
+/// where it cannot be written, the weights go to the current folder or the one
+/// for temporary files, which is said, and the failure stays one.
 ExitCode writeTrainedModel(const TrainedModelOptions &options,
                            runtime::Session &session);
 

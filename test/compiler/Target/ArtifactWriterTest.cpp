@@ -126,6 +126,13 @@ TEST_F(ArtifactWriter, EmitsTextOnRequest) {
             std::string::npos);
 }
 
+// A device is written to, not replaced; this one is always full.
+TEST_F(ArtifactWriter, ReportsAFullDisk) {
+  llvm::Error error = mpc::writeFileAtomically("/dev/full", "x");
+  EXPECT_EQ(llvm::errorToErrorCode(std::move(error)),
+            std::errc::no_space_on_device);
+}
+
 TEST_F(ArtifactWriter, LeavesTheOldFileWhereItCannotWrite) {
   std::string path = ::testing::TempDir() + "atomic.mpc";
   ASSERT_FALSE(mpc::writeFileAtomically(path, "old"));
