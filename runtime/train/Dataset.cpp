@@ -72,8 +72,28 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
 // Checks
 //===----------------------------------------------------------------------===//
 
+/// Whether the array is what the port takes with its second axis as the last.
+static bool isChannelsLast(const Port &port, const Array &array) {
+  Shape shape = array.shape;
+  if (shape.size() != port.shape.size() || shape.size() < 3)
+    return false;
+  std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return std::equal(shape.begin() + 1, shape.end(), port.shape.begin() + 1);
+}
+
 /// What to do about an array whose shape does not fit.
 static std::string shapeHelp(const Port &port, const Array &array) {
+  if (isChannelsLast(port, array))
+    return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
+           array.name + ", -1, 1)";
+  const bool isClass = port.role == "label" && isInteger(port.type);
+  if (isClass && array.shape.size() == port.shape.size() + 1 &&
+      array.shape.back() > 1)
+    return "; help: labels are class numbers, save " + array.name +
+           ".argmax(-1)";
+  // Of equal rank, a reshape would mix up what the axes mean.
+  if (array.shape.size() == port.shape.size())
+    return "";
   const int64_t wanted = rowSize(port.shape);
   if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
       array.size() / array.shape[0] != wanted)
@@ -176,6 +196,7 @@ static StatusOr<Array> findArray(const std::vector<Array> &arrays,
   };
   const Array *found = named(port.name);
   const bool byTarget = port.role == "label" && onlyLabel;
+  const bool isTarget = port.name == options.targetArray;
   if (!found && byTarget)
     found = named(options.targetArray);
   if (found)
@@ -185,7 +206,7 @@ static StatusOr<Array> findArray(const std::vector<Array> &arrays,
     text += (text.empty() ? "" : ", ") + source;
   text += (text.empty() ? "" : ": ");
   text += "no array is called '" + port.name + "'";
-  if (byTarget)
+  if (byTarget && !isTarget)
     text += " or '" + options.targetArray + "'";
   text += ", which the model takes as " + port.role + "; the data has ";
   if (arrays.empty())

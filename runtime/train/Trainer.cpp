@@ -486,7 +486,6 @@ void TrainingRun::finish(const Status &status) {
 }
 
 StatusOr<TrainResult> TrainingRun::run() {
-  result.finalLoss = std::numeric_limits<double>::quiet_NaN();
   if (Status status = prepare(); !status.ok())
     return status;
   const Status status = train();

@@ -103,7 +103,7 @@ struct TrainResult {
   int64_t skipped = 0;
   int64_t epochs = 0; ///< epochs completed
   int64_t samples = 0;
-  double finalLoss = 0; ///< of the last attempt; NaN if none was made
+  std::optional<double> finalLoss; ///< of the last attempt, if one was made
   std::optional<EvalResult> evaluation; ///< the last one
   double medianStepMs = 0;
   size_t peakMemoryBytes = 0; ///< of the process, resident

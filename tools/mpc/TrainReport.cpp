@@ -45,11 +45,16 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
   // A longer list shows its ends.
   constexpr size_t longest = 24, ends = 10;
   std::vector<const StateVariable *> trainables;
+  // Such as the bias of a classifier of two classes: easily missed.
+  std::vector<std::string> single;
   int64_t elements = 0, frozen = 0;
   size_t width = 0;
   for (const StateVariable &variable : plan.state) {
-    if (variable.role == "frozen")
+    if (variable.role == "frozen") {
       frozen += numElements(variable.shape);
+      if (numElements(variable.shape) == 1)
+        single.push_back(variable.name);
+    }
     if (variable.role != "parameter")
       continue;
     trainables.push_back(&variable);
@@ -69,6 +74,9 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
     }
     printVariable(os, *trainables[i], width);
   }
+  if (!single.empty())
+    os << "note: of one element and so not trained: "
+       << llvm::join(single, ", ") << "; --train REGEX chooses\n";
 }
 
 int64_t mpc::tools::estimateMemory(const Plan &plan) {
@@ -111,7 +119,8 @@ void ProgressPrinter::clearLine() {
 
 void ProgressPrinter::started(const StartReport &report) {
   totalSteps = report.totalSteps;
-  const int64_t left = report.totalSteps - report.firstStep;
+  const int64_t left =
+      std::max<int64_t>(0, report.totalSteps - report.firstStep);
   interval = std::max<int64_t>(1, left / 10);
   llvm::errs() << "data: " << report.samples << " samples";
   if (report.evalSamples > 0)
@@ -188,11 +197,14 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
   if (result.stopSignal)
     os << "interrupted after ";
   os << result.steps << " steps, " << result.epochs << " epochs, "
-     << result.samples << " samples: loss "
-     << llvm::format("%.6g", result.finalLoss) << "; " << result.skipped
-     << " skipped; " << llvm::format("%.3g", result.medianStepMs)
-     << " ms/step; peak memory " << formatBytes(double(result.peakMemoryBytes))
-     << "\n";
+     << result.samples << " samples: ";
+  if (result.finalLoss)
+    os << "loss " << llvm::format("%.6g", *result.finalLoss) << "; "
+       << result.skipped << " skipped; "
+       << llvm::format("%.3g", result.medianStepMs) << " ms/step; ";
+  else
+    os << "none were left to do; ";
+  os << "peak memory " << formatBytes(double(result.peakMemoryBytes)) << "\n";
   if (result.evaluation) {
     os << "evaluation: ";
     printEvaluation(os, *result.evaluation);

@@ -64,6 +64,31 @@ TEST(Dataset, NamesWhatIsMissingAndWhatThereIs) {
                 "no array is called 'x', which the model takes as data");
 }
 
+TEST(Dataset, SaysHowToMoveChannels) {
+  const FunctionPorts ports{{{"x", "data", DType::F32, {1, 3, 2, 4}},
+                             {"y", "label", DType::I64, {1}}},
+                            {}};
+  Array image = images(6);
+  image.shape = {1, 2, 4, 3};
+  expectInvalid(Dataset::create({image, labels("y", {0})}, ports),
+                "x: got [1,2,4,3] u8, the model wants [N,3,2,4] f32 for its "
+                "input 'x'; help: channels come before space in ONNX, save "
+                "numpy.moveaxis(x, -1, 1)");
+  // Reshaping would fit too, and mix the axes up.
+  image.shape = {1, 4, 2, 3};
+  const StatusOr<Dataset> turned =
+      Dataset::create({image, labels("y", {0})}, ports);
+  ASSERT_FALSE(turned.ok());
+  EXPECT_EQ(turned.status().message().find("help"), std::string::npos);
+}
+
+TEST(Dataset, SaysHowToMakeClassesOfOneHotLabels) {
+  Array oneHot = labels("target", {0, 1, 1, 0});
+  oneHot.shape = {2, 2};
+  expectInvalid(Dataset::create({images(2), oneHot}, imagePorts()),
+                "help: labels are class numbers, save target.argmax(-1)");
+}
+
 TEST(Dataset, SaysHowToReshape) {
   Array flat = images(3);
   flat.shape = {3, 2, 2};

@@ -80,9 +80,9 @@ TEST(Evaluator, IgnoredLabelsAreNoTermsOfTheMean) {
   EXPECT_DOUBLE_EQ(*result->accuracy, 1.0);
 }
 
-TEST(Evaluator, RegressionHasNoAccuracy) {
+TEST(Evaluator, NoPredictionHasNoAccuracy) {
   ToyModel model;
-  model.description.loss = "mse";
+  model.description.functions["eval"].outputs.pop_back();
   EXPECT_FALSE(evaluate(model, toyData(model, 4))->accuracy.has_value());
 }
 
