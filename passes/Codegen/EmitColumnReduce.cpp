@@ -38,6 +38,7 @@ private:
   void emitChunk(const Scope &outer, Chunk chunk);
   void emitColumns(Scopes &scopes);
   void emitPass(Scopes &scopes, unsigned level);
+  int64_t countRows(const Scopes &scopes, size_t reductionCount) const;
   void storeElements(const Scope &scope);
   Carried emitReduced(const Scopes &scopes, unsigned dimension,
                       ArrayRef<unsigned> reductions, int64_t rows,
@@ -135,6 +136,19 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
       team);
 }
 
+/// How many rows are summed apart where there are few vectors, to hide latency;
+/// on a GPU, whose vectors are registers side by side, as many as fit.
+int64_t ColumnEmitter::countRows(const Scopes &scopes,
+                                 size_t reductionCount) const {
+  if (scopes.size() > 1 || reductionCount > 2)
+    return 1;
+  if (!context.target.isGPU())
+    return 4;
+  constexpr int64_t registers = 16;
+  int64_t used = scopes.front().width * std::max<int64_t>(reductionCount, 1);
+  return std::clamp<int64_t>(registers / used, 1, 4);
+}
+
 /// One pass over the reduced axes: the reductions of `level`, if any, and what
 /// is stored on the way.
 void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
@@ -142,9 +156,8 @@ void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
   elementOutputs = getElementOutputs(level - 1);
   if (reductions.empty() && elementOutputs.empty())
     return;
-  // Rows summed apart where there are few vectors, to hide latency.
   int64_t vectors = scopes.size();
-  int64_t rows = vectors == 1 && reductions.size() <= 2 ? 4 : 1;
+  int64_t rows = countRows(scopes, reductions.size());
   Carried init;
   for (unsigned reduction : reductions)
     init.append(rows * vectors, Accumulator(b, body.getNodes()[reduction].op)

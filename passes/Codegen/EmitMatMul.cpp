@@ -125,6 +125,8 @@ Value MatMulHero::sumAlongDepth(Value left, Value right) {
       });
   Value pairs =
       lanes.add(lanes.add(sums[0], sums[1]), lanes.add(sums[2], sums[3]));
+  if (width == 1)
+    return lanes.add(pairs, sums.back());
   return vector::ReductionOp::create(b, vector::CombiningKind::ADD, pairs,
                                      sums.back());
 }

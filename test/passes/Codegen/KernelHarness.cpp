@@ -7,6 +7,7 @@
 #include "compiler/Target/Code.h"
 #include "passes/Pipeline.h"
 #include "runtime/ABI.h"
+#include "test/passes/Codegen/EmulatedGPU.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -15,6 +16,7 @@
 
 #include <cstring>
 #include <dlfcn.h>
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace mlir;
@@ -47,6 +49,12 @@ std::string CompiledKernel::load(llvm::StringRef bytes) {
   return message.empty() && !entry ? "no symbol 'kernel'" : message;
 }
 
+static size_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() *
+         llvm::divideCeil(tensor.getElementTypeBitWidth(), 8u);
+}
+
 std::string CompiledKernel::compile(llvm::StringRef text,
                                     llvm::StringRef target) {
   static bool registered = (registerAllPasses(), true);
@@ -62,16 +70,26 @@ std::string CompiledKernel::compile(llvm::StringRef text,
   if (!module)
     return messages;
   auto kernel = module->lookupSymbol<func::FuncOp>("kernel");
+  TargetInfo info = llvm::cantFail(TargetInfo::get(target));
   if (getKernelKind(kernel) != KernelKind::Epilogue)
-    partition = getKernelPartition(kernel);
+    partition = getKernelPartition(kernel, info);
+  for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
+    for (Type type : types)
+      argumentBytes.push_back(bytesOf(type));
   PassManager passes(&context);
   std::string pipeline = "mpc-codegen{target=" + target.str() + "}";
   if (failed(parsePassPipeline(pipeline, passes)) ||
       failed(passes.run(*module)))
     return messages;
+  if (info.isGPU()) {
+    auto code = compileKernels(*module, info, CodeFormat::PTX);
+    if (!code)
+      return llvm::toString(code.takeError());
+    ptx = std::move(*code);
+    return "";
+  }
   std::string bytes;
-  std::string failure =
-      link(*module, llvm::cantFail(TargetInfo::get(target)), bytes);
+  std::string failure = link(*module, info, bytes);
   return failure.empty() ? load(bytes) : failure;
 }
 
@@ -86,8 +104,17 @@ CompiledKernel::~CompiledKernel() {
 
 void CompiledKernel::launch(const std::vector<void *> &args,
                             bool backwards) const {
-  auto function = reinterpret_cast<mpc_kernel_fn>(entry);
   int64_t slices = (partition.extent + partition.grain - 1) / partition.grain;
+  if (!ptx.empty()) {
+    std::vector<HostBuffer> buffers;
+    for (auto [address, bytes] : llvm::zip_equal(args, argumentBytes))
+      buffers.push_back({address, bytes});
+    Launch launch{"kernel", static_cast<unsigned>(slices),
+                  static_cast<unsigned>(partition.threads)};
+    EXPECT_EQ(runOnEmulatedGPU(ptx, launch, buffers), "") << ptx;
+    return;
+  }
+  auto function = reinterpret_cast<mpc_kernel_fn>(entry);
   for (int64_t i = 0; i < slices; ++i) {
     int64_t begin = (backwards ? slices - 1 - i : i) * partition.grain;
     function(args.data(), begin,
@@ -102,7 +129,7 @@ void CompiledKernel::runTile(const std::vector<void *> &args, int64_t rowBegin,
                                            colBegin, colEnd, ld);
 }
 
-std::vector<std::string> runnableTargets() {
+std::vector<std::string> runnableCPUs() {
   TargetInfo host = llvm::cantFail(TargetInfo::get("native"));
   std::vector<std::string> runnable = {"native"};
   for (const char *name : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
@@ -112,6 +139,12 @@ std::vector<std::string> runnableTargets() {
         }))
       runnable.push_back(name);
   }
+  return runnable;
+}
+
+std::vector<std::string> runnableTargets() {
+  std::vector<std::string> runnable = runnableCPUs();
+  runnable.push_back("sm_80");
   return runnable;
 }
 

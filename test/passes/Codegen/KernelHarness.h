@@ -26,7 +26,8 @@ public:
   /// Why it could not be compiled; empty where it was.
   const std::string &getError() const { return error; }
 
-  /// Runs all slices, last to first where `backwards`.
+  /// Runs all slices, last to first where `backwards`; on a GPU the emulated
+  /// one runs all blocks, and a fault fails the test.
   void launch(const std::vector<void *> &args, bool backwards = false) const;
 
   /// Calls an epilogue.
@@ -41,12 +42,17 @@ private:
   std::string load(llvm::StringRef bytes);
 
   KernelPartition partition;
+  /// Of a GPU: the code, and the bytes of every argument.
+  std::string ptx;
+  std::vector<size_t> argumentBytes;
   std::string error;
   void *library = nullptr;
   void *entry = nullptr;
 };
 
-/// The targets this machine can execute: each is tried by the tests.
+/// The CPUs this machine can execute code for: each is tried by the tests.
+std::vector<std::string> runnableCPUs();
+/// Those and a GPU, which is emulated.
 std::vector<std::string> runnableTargets();
 
 /// bf16 as its bits.

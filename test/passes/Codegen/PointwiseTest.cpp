@@ -353,7 +353,10 @@ TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
   }
 }
 
-TEST_P(Pointwise, ReadsATileInAnEpilogue) {
+class Epilogue : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
+
+TEST_P(Epilogue, ReadsATile) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<6x50xf32>, %b: tensor<50xf32>) -> tensor<6x50xbf16>
         attributes {mpc.kernel = "epilogue"} {
