@@ -191,6 +191,16 @@ TEST(Float, ComparisonsWithNaN) {
   EXPECT_TRUE(compare("geu", 2, 1));
 }
 
+TEST(Half, ComparesBothHalves) {
+  uint32_t a = runtime::floatToF16(1) | runtime::floatToF16(2) << 16;
+  uint32_t b = runtime::floatToF16(1.5f) | runtime::floatToF16(1.5f) << 16;
+  std::string compare = "setp.lt.f16x2 %p1|%p2, %r10, %r11;"
+                        "selp.b32 %r20, 1, 0, %p1;"
+                        "@%p2 add.s32 %r20, %r20, 2;";
+  EXPECT_EQ(evaluateOne(compare, 32, a, b), 1u);
+  EXPECT_EQ(evaluateOne(compare, 32, b, a), 2u);
+}
+
 TEST(Half, ArithmeticRoundsOnce) {
   // A product whose sum is a tie in bf16 but for bits far below.
   uint16_t a = runtime::floatToBF16(1.0f + 1.0f / 128);

@@ -233,17 +233,23 @@ T valueOf(T raw) {
 inline float valueOf(F16 raw) { return raw.value(); }
 inline float valueOf(BF16 raw) { return raw.value(); }
 
-/// setp: slot 0, and slot 3 its opposite where there is one; combined with the
-/// predicate of slot 4 by `mode` (1 and, 2 or, 3 xor; 4: that one is negated).
-template <class Op, class T>
+/// setp: slot 0 of the first half of a register, slot 3 (where it is asked for)
+/// of the second half, or else the opposite; combined with the predicate of
+/// slot 4 by `mode` (1 and, 2 or, 3 xor; 4: that one is negated).
+template <class Op, class T, unsigned Halves = 1>
 void compare(Warp &warp, const Inst &i, uint32_t lanes) {
   const T *a = warp.lanes<T>(i.slots[1]);
   const T *b = warp.lanes<T>(i.slots[2]);
-  uint32_t result = 0;
-  forLanes(lanes, [&](unsigned l) {
-    result |= uint32_t(Op::apply(valueOf(a[l]), valueOf(b[l]))) << l;
-  });
-  uint32_t opposite = ~result;
+  auto compareHalf = [=](unsigned half) {
+    uint32_t result = 0;
+    forLanes(lanes, [&](unsigned l) {
+      unsigned e = l * Halves + half;
+      result |= uint32_t(Op::apply(valueOf(a[e]), valueOf(b[e]))) << l;
+    });
+    return result;
+  };
+  uint32_t result = compareHalf(0);
+  uint32_t other = Halves == 2 ? compareHalf(1) : ~result;
   if (i.mode) {
     uint32_t with = warp.predicate(i.slots[4]);
     with = i.mode & 4 ? ~with : with;
@@ -252,7 +258,7 @@ void compare(Warp &warp, const Inst &i, uint32_t lanes) {
       return how == 1 ? value & with : how == 2 ? value | with : value ^ with;
     };
     result = combine(result);
-    opposite = combine(opposite);
+    other = combine(other);
   }
   auto set = [&](uint32_t slot, uint32_t value) {
     uint32_t &d = warp.predicate(slot);
@@ -260,7 +266,7 @@ void compare(Warp &warp, const Inst &i, uint32_t lanes) {
   };
   set(i.slots[0], result);
   if (i.count == 2)
-    set(i.slots[3], opposite);
+    set(i.slots[3], other);
 }
 
 template <class Op>
@@ -274,7 +280,10 @@ Handler selectCompare(Decoder &d, Type type) {
     return &compare<Op, F16>;
   if (type.is(Type::BFloat, 16))
     return &compare<Op, BF16>;
-  if (type.packed || type.isFloat())
+  if (type.packed)
+    return type.kind == Type::BFloat ? &compare<Op, BF16, 2>
+                                     : &compare<Op, F16, 2>;
+  if (type.isFloat())
     d.fail("no such comparison");
   switch (type.bits) {
   case 16:
@@ -315,6 +324,8 @@ void decodeCompare(Decoder &d) {
   d.operands(mode ? 4 : 3);
   const Operand &result = d.operand(0);
   d.inst->slots[0] = d.predicateDestination(result);
+  if (type.packed && result.predicate.empty())
+    d.fail("expected a predicate for each half");
   if (!result.predicate.empty()) {
     d.inst->count = 2;
     d.inst->slots[3] = d.predicate(result.predicate);

@@ -395,10 +395,10 @@ private:
       return parseNumber();
     operand.negated = takeIf("!");
     operand.name = takeWord("an operand");
-    if (operand.name == "_")
-      return operand;
-    operand.kind = Operand::Name;
-    operand.name = resolve(operand.name);
+    if (operand.name != "_") {
+      operand.kind = Operand::Name;
+      operand.name = resolve(operand.name);
+    }
     if (takeIf("|"))
       operand.predicate = resolve(takeWord("a predicate"));
     if (takeIf("+")) { // the address of a variable's part
