@@ -320,8 +320,8 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
       return product;
   Type element = operandType(hero);
   IRMapping mapping;
-  for (auto [operand, suffix] :
-       llvm::zip(hero->getOperands(), ArrayRef<StringRef>({"_lhs", "_rhs"})))
+  static constexpr llvm::StringLiteral suffixes[] = {"_lhs", "_rhs"};
+  for (auto [operand, suffix] : llvm::zip(hero->getOperands(), suffixes))
     if (!mapping.contains(operand))
       mapping.map(operand,
                   castTo(region, inputOf(region, operand), element, suffix));
