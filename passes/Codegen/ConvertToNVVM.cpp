@@ -88,9 +88,9 @@ LogicalResult ConvertToNVVMPass::convert() {
 }
 
 /// Says which functions the host launches, and of how many threads their blocks
-/// are: that bounds the registers each may have. ptxas would bound them further,
-/// to fit more blocks on a multiprocessor, even where it has to spill then; told
-/// that one block is enough, it does not.
+/// are: that bounds the registers each may have. ptxas would bound them
+/// further, to fit more blocks on a multiprocessor, even where it has to spill
+/// then; told that one block is enough, it does not.
 void ConvertToNVVMPass::markKernels() {
   Builder b(&getContext());
   for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())

@@ -146,9 +146,14 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "say how the work of every kernel is divided";
   let description = [{
     Emits one remark per kernel function: extent, grain and inner of
-    `compiler/Analysis/KernelPartition.h`. Changes nothing; for tests and for
-    reading a plan. See test/compiler/Analysis/kernel-partition.mlir.
+    `compiler/Analysis/KernelPartition.h`, on a GPU threads, lanes and vector
+    too. Changes nothing; for tests and for reading a plan. See
+    test/compiler/Analysis/kernel-partition.mlir.
   }];
+  let options = [
+    Option<"target", "target", "std::string", "\"x86-64\"",
+           "the target to divide work for, a name --target knows">,
+  ];
 }
 
 #endif // MPC_PASSES_PLANNING_PASSES_TD

@@ -16,15 +16,26 @@ using namespace mpc;
 namespace {
 struct PrintPartitionPass
     : public mpc::impl::PrintPartitionPassBase<PrintPartitionPass> {
+  using PrintPartitionPassBase::PrintPartitionPassBase;
+
   void runOnOperation() override {
+    llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+    if (!info) {
+      getOperation().emitError(llvm::toString(info.takeError()));
+      return signalPassFailure();
+    }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
       if (!kind || *kind == KernelKind::Epilogue)
         continue;
-      KernelPartition partition = getKernelPartition(function);
-      function.emitRemark("extent ")
-          << partition.extent << ", grain " << partition.grain << ", inner "
-          << partition.inner;
+      KernelPartition partition = getKernelPartition(function, *info);
+      InFlightDiagnostic remark = function.emitRemark("extent ")
+                                  << partition.extent << ", grain "
+                                  << partition.grain << ", inner "
+                                  << partition.inner;
+      if (info->isGPU())
+        remark << ", threads " << partition.threads << ", lanes "
+               << partition.lanes << ", vector " << partition.vector;
     }
   }
 };

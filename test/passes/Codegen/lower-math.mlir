@@ -1,6 +1,7 @@
 // RUN: mpc-opt %s --mpc-lower-math=target=x86-64-v3 | FileCheck %s
 // RUN: mpc-opt %s --mpc-lower-math=target=x86-64 | FileCheck %s --check-prefix=BASELINE
 // RUN: mpc-opt %s --mpc-lower-math=target=sapphirerapids | FileCheck %s --check-prefix=NATIVE
+// RUN: mpc-opt %s --mpc-lower-math=target=sm_80 | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: func.func @polynomial(
 // CHECK-NOT: math.exp
@@ -18,6 +19,12 @@ func.func @polynomial(%x: vector<8xf32>) -> vector<8xf32> {
 // CHECK: call @exp(
 // CHECK: call @pow(
 // CHECK: math.sqrt
+// GPU-LABEL: func.func @libm(
+// GPU-NOT: call
+// GPU-NOT: math.exp
+// GPU-NOT: math.powf
+// GPU: math.fma {{.*}} : f64
+// GPU: math.sqrt
 func.func @libm(%x: f64) -> f64 {
   %0 = math.exp %x : f64
   %1 = math.powf %0, %x : f64

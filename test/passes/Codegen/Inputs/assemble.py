@@ -1,0 +1,56 @@
+"""Compiles a model's training step for GPUs in every mode and assembles it.
+
+    assemble.py MODEL OUTPUT-FOLDER
+
+Prints one line per mode and target with the number of kernels; exits 1 where
+ptxas rejects one, or spills registers or uses a stack for one.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+MODES = ("32-true", "bf16-mixed", "16-mixed", "64-true")
+TARGETS = ("sm_80", "sm_90")
+REPORT = re.compile(
+    r"Function properties for (\S+)\s+(\d+) bytes stack frame, "
+    r"(\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return done.stderr
+
+
+def main():
+    model, folder = sys.argv[1:]
+    name = pathlib.Path(model).stem
+    recipe = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
+    pathlib.Path(folder).mkdir(exist_ok=True)
+    bad = []
+    for mode in MODES:
+        for target in TARGETS:
+            ptx = f"{folder}/{mode}.{target}.ptx"
+            run("mpc", "compile", model, *recipe, "--batch-size", "32",
+                "--precision", mode, "--target", target, "--emit=ptx",
+                "-o", ptx)  # fmt: skip
+            said = run("ptxas", "-v", f"-arch={target}", "-o", "/dev/null", ptx)
+            kernels = REPORT.findall(said)
+            entries = pathlib.Path(ptx).read_text().count(".entry ")
+            print(f"{name} {mode} {target}: {len(kernels)} kernels")
+            if len(kernels) != entries or entries == 0:
+                bad.append(f"{mode} {target}: {entries} kernels in the PTX")
+            bad += [f"{mode} {target}: {kernel}" for kernel in kernels
+                    if kernel[1:] != ("0", "0", "0")]  # fmt: skip
+    for line in bad:
+        print("bad:", line)
+    sys.exit(bool(bad))
+
+
+main()

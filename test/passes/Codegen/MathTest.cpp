@@ -1,0 +1,140 @@
+// Functions of f64, which CPUs take from libm and a GPU computes by arithmetic,
+// over their whole range and at its ends.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/passes/Codegen/KernelHarness.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+
+namespace mpc::test {
+namespace {
+
+class Math : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, Math, testing::ValuesIn(runnableTargets()));
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kTiny = std::numeric_limits<double>::denorm_min();
+constexpr size_t kCount = 256;
+
+/// Within `units` in the last place; bit for bit where one is not finite.
+void expectNear(double found, double expected, double units, double at) {
+  if (std::isnan(expected)) {
+    EXPECT_TRUE(std::isnan(found)) << at << " gives " << found;
+    return;
+  }
+  if (std::isinf(expected) || expected == 0) {
+    EXPECT_EQ(found, expected) << at;
+    return;
+  }
+  double unit = std::max(std::abs(expected) * 0x1p-52, kTiny);
+  EXPECT_LE(std::abs(found - expected), units * unit)
+      << at << " gives " << found << ", expected " << expected;
+}
+
+/// Numbers of every size and sign, and the special ones.
+std::vector<double> manyNumbers() {
+  std::vector<double> numbers = {0.0,        -0.0, 1,      -1,     kInfinity,
+                                 -kInfinity, kNaN, kTiny,  -kTiny, 0x1p-1022,
+                                 709.7,      710,  -745,   -746,   1e300,
+                                 -1e300,     0.55, 0.5499, 2,      -2};
+  std::mt19937 engine(7);
+  std::uniform_real_distribution<double> exponent(-12, 10), sign(-1, 1);
+  while (numbers.size() < kCount)
+    numbers.push_back(std::copysign(std::exp2(exponent(engine)), sign(engine)));
+  return numbers;
+}
+
+TEST_P(Math, ComputesExpLogAndTanhOfF64) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf64>) -> (tensor<256xf64>, tensor<256xf64>, tensor<256xf64>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.exp %x : (tensor<256xf64>) -> tensor<256xf64>
+      %1 = mpc.log %x : (tensor<256xf64>) -> tensor<256xf64>
+      %2 = mpc.tanh %x : (tensor<256xf64>) -> tensor<256xf64>
+      return %0, %1, %2 : tensor<256xf64>, tensor<256xf64>, tensor<256xf64>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<double> x = manyNumbers(), e(kCount), l(kCount), t(kCount);
+  kernel.launch({x.data(), e.data(), l.data(), t.data()});
+  for (size_t i = 0; i < kCount; ++i) {
+    expectNear(e[i], std::exp(x[i]), 2, x[i]);
+    expectNear(l[i], std::log(x[i]), 2, x[i]);
+    expectNear(t[i], std::tanh(x[i]), 3, x[i]);
+  }
+}
+
+TEST_P(Math, ComputesPowersOfF64) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf64>) -> tensor<256xf64>
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.pow %x, %y : (tensor<256xf64>, tensor<256xf64>) -> tensor<256xf64>
+      return %0 : tensor<256xf64>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  const double ends[] = {0.0,  -0.0, 1,         -1,        0.5, -0.5,
+                         2,    -2,   3,         -3,        2.5, -2.5,
+                         kNaN, 0.9,  kInfinity, -kInfinity};
+  std::vector<double> x, y, z(kCount);
+  for (double base : ends)
+    for (double power : ends) {
+      x.push_back(base);
+      y.push_back(power);
+    }
+  kernel.launch({x.data(), y.data(), z.data()});
+  for (size_t i = 0; i < kCount; ++i)
+    expectNear(z[i], std::pow(x[i], y[i]), 4, x[i]);
+
+  // Adam's bias correction, and far ends.
+  for (size_t i = 0; i < kCount; ++i) {
+    x[i] = i % 2 ? 0.999 : 1 + 0.01 * i;
+    y[i] = i % 2 ? 37.0 * i : 100.0;
+  }
+  kernel.launch({x.data(), y.data(), z.data()});
+  for (size_t i = 0; i < kCount; ++i)
+    expectNear(z[i], std::pow(x[i], y[i]), 1024, x[i]);
+}
+
+TEST_P(Math, ComputesPowersOfF32) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf32>, %y: tensor<256xf32>) -> tensor<256xf32>
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.pow %x, %y : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      return %0 : tensor<256xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(kCount, 0, 10), y = randomFloats(kCount, -20, 20);
+  std::vector<float> z(kCount);
+  kernel.launch({x.data(), y.data(), z.data()});
+  for (size_t i = 0; i < kCount; ++i)
+    EXPECT_FLOAT_EQ(z[i], std::pow(x[i], y[i])) << x[i] << " " << y[i];
+}
+
+TEST_P(Math, ComputesSoftplusOfF64) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf64>, %t: tensor<f64>) -> tensor<256xf64>
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.bce_with_logits %x, %t : (tensor<256xf64>, tensor<f64>) -> tensor<256xf64>
+      return %0 : tensor<256xf64>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<double> x(kCount), z(kCount);
+  double target = 0;
+  for (size_t i = 0; i < kCount; ++i)
+    x[i] = 0.3 * (static_cast<double>(i) - 128);
+  kernel.launch({x.data(), &target, z.data()});
+  for (size_t i = 0; i < kCount; ++i)
+    expectNear(z[i],
+               std::max(x[i], 0.0) + std::log1p(std::exp(-std::abs(x[i]))), 4,
+               x[i]);
+}
+
+} // namespace
+} // namespace mpc::test
