@@ -1,0 +1,106 @@
+"""Whole training runs on an emulated GPU: the losses are the CPU's.
+
+The compiler makes PTX, the runtime's CUDA device runs it, and test/emulator
+stands in for the driver, cuBLASLt and cuDNN: everything but a GPU takes part.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+import mpctest
+
+EMULATOR = mpctest.BUILD / "test" / "emulator"
+STEPS = 6
+
+# How far a loss may be from the CPU's, relative: a few roundings to the type
+# that is stored between kernels, which other fusions place elsewhere.
+TOLERANCES = {
+    "32-true": 1e-4,
+    "64-true": 1e-10,
+    "bf16-mixed": 3e-2,
+    "16-mixed": 4e-3,
+}
+
+
+def train(model, precision, device, folder, *flags, target="sm_80"):
+    """The training events of a short run, and its trained weights."""
+    environment = dict(os.environ, MPC_CUDA_LIBRARY_PATH=str(EMULATOR))
+    environment["MPC_EMULATOR_DEVICE"] = target
+    environment["MPC_EMULATOR_LOG"] = str(folder / "calls.log")
+    arguments = ["--target", target] if device == "cuda" else mpctest.TARGET
+    metrics, output = folder / f"{device}.jsonl", folder / f"{device}.onnx"
+    mpctest.mpc_ok(
+        *("train", mpctest.MODELS / f"{model}.onnx", "--no-shuffle"),
+        *("--data", mpctest.DIGITS / "digits-train.npz", "--device", device),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--batch-size", "8", "--max-steps", STEPS, "--precision", precision),
+        *("--metrics", metrics, "--output", output),
+        *arguments,
+        *flags,
+        env=environment,
+    )
+    events = mpctest.read_metrics(metrics)
+    weights = mpctest.read_weights(output)
+    return [e for e in events if e["event"] == "train"], weights
+
+
+def calls(folder):
+    """The names of the driver's functions that were called, in order."""
+    lines = (folder / "calls.log").read_text().splitlines()
+    return [line.split("(")[0] for line in lines if "(" in line]
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+@pytest.mark.parametrize("model", ["mlp", "digits-cnn"])
+def test_losses_equal_the_cpus(model, precision, tmp_path):
+    cpu, cpu_weights = train(model, precision, "cpu", tmp_path)
+    gpu, gpu_weights = train(model, precision, "cuda", tmp_path)
+    assert len(gpu) == STEPS
+    tolerance = TOLERANCES[precision]
+    np.testing.assert_allclose(
+        [float(e["loss"]) for e in gpu],
+        [float(e["loss"]) for e in cpu],
+        rtol=tolerance,
+    )
+    assert [e["skipped"] for e in gpu] == [e["skipped"] for e in cpu]
+    for name, weight in cpu_weights.items():
+        # AdamW's first updates are the rate's size whatever the gradient's is,
+        # so that a weight may be off by twice the rate where its sign is.
+        np.testing.assert_allclose(
+            gpu_weights[name], weight, atol=2e-3 * STEPS, rtol=tolerance
+        )
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_steps_are_launches_of_one_graph(target, tmp_path):
+    train("mlp", "16-mixed", "cuda", tmp_path, target=target)
+    names = calls(tmp_path)
+    # One step runs eagerly, the next is recorded.
+    assert names.count("cuGraphInstantiateWithFlags") == 1
+    assert names.count("cuGraphLaunch") == STEPS - 1
+    # No kernel is launched after the recording but by the graph.
+    recorded = names.index("cuGraphInstantiateWithFlags")
+    assert "cuLaunchKernel" not in names[recorded:]
+
+
+def test_skips_the_steps_that_the_cpu_skips(tmp_path):
+    """A loss scale that makes the first gradients infinite."""
+    flags = ["--loss-scale", "dynamic", "--init-loss-scale", "1e8"]
+    cpu, _ = train("mlp", "16-mixed", "cpu", tmp_path, *flags)
+    gpu, _ = train("mlp", "16-mixed", "cuda", tmp_path, *flags)
+    assert any(e["skipped"] for e in cpu), "the storm did not come"
+    for key in ("skipped", "skipped_total", "loss_scale", "step"):
+        assert [e[key] for e in gpu] == [e[key] for e in cpu], key
+
+
+def test_repeats_bit_for_bit(tmp_path):
+    (tmp_path / "again").mkdir()
+    once = train("digits-cnn", "bf16-mixed", "cuda", tmp_path)
+    again = train("digits-cnn", "bf16-mixed", "cuda", tmp_path / "again")
+    assert [e["loss"] for e in once[0]] == [e["loss"] for e in again[0]]
+    for name, weight in once[1].items():
+        assert weight.tobytes() == again[1][name].tobytes(), name
