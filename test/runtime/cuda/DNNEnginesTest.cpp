@@ -138,6 +138,7 @@ TEST_P(DNNEngines, convolveTheFirstLayersOfNetworks) {
     expectEngines(square(8, 224, 3, 64, 7, 2), type); // ResNet
     expectEngines(square(8, 32, 3, 16, 3), type);     // small ResNet
     expectEngines(square(8, 14, 6, 16, 5), type);     // LeNet's second
+    expectEngines(square(8, 8, 1, 32, 3), type);      // of digits
   }
 }
 
