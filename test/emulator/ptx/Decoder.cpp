@@ -108,18 +108,35 @@ uint32_t Decoder::constant(unsigned bytes, uint64_t value) {
 
 std::optional<uint32_t> Decoder::specialSlot(const std::string &name,
                                              unsigned bytes) {
-  static const std::set<std::string> names = {
-      "%tid.x",       "%tid.y",       "%tid.z",       "%ntid.x",
-      "%ntid.y",      "%ntid.z",      "%ctaid.x",     "%ctaid.y",
-      "%ctaid.z",     "%nctaid.x",    "%nctaid.y",    "%nctaid.z",
-      "%laneid",      "%warpid",      "%lanemask_eq", "%lanemask_lt",
-      "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size"};
-  if (!names.count(name) || bytes != 4)
+  using Register = SpecialRegister;
+  static const std::map<std::string, Register> registers = {
+      {"%tid.x", Register::TidX},
+      {"%tid.y", Register::TidY},
+      {"%tid.z", Register::TidZ},
+      {"%ntid.x", Register::NTidX},
+      {"%ntid.y", Register::NTidY},
+      {"%ntid.z", Register::NTidZ},
+      {"%ctaid.x", Register::CtaIdX},
+      {"%ctaid.y", Register::CtaIdY},
+      {"%ctaid.z", Register::CtaIdZ},
+      {"%nctaid.x", Register::NCtaIdX},
+      {"%nctaid.y", Register::NCtaIdY},
+      {"%nctaid.z", Register::NCtaIdZ},
+      {"%laneid", Register::LaneId},
+      {"%warpid", Register::WarpId},
+      {"%lanemask_eq", Register::LaneMaskEQ},
+      {"%lanemask_lt", Register::LaneMaskLT},
+      {"%lanemask_le", Register::LaneMaskLE},
+      {"%lanemask_gt", Register::LaneMaskGT},
+      {"%lanemask_ge", Register::LaneMaskGE},
+      {"%dynamic_smem_size", Register::DynamicShared}};
+  auto known = registers.find(name);
+  if (known == registers.end() || bytes != 4)
     return std::nullopt;
   auto [found, isNew] = slots.try_emplace(name, 0);
   if (isNew) {
     found->second = newSlot(4);
-    kernel.specials.push_back({found->second, name});
+    kernel.specials.push_back({found->second, known->second});
   }
   return found->second;
 }

@@ -14,45 +14,6 @@ static std::atomic<uint64_t> executed{0};
 uint64_t mpc::emulator::ptx::executedInstructions() { return executed; }
 
 //===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-uint8_t *Warp::global(uint64_t address, unsigned bytes, bool write,
-                      unsigned lane) {
-  if (!last || address < last->begin || address + bytes > last->end) {
-    const std::vector<MemoryRange> &memory = *launch.memory;
-    auto after = std::upper_bound(
-        memory.begin(), memory.end(), address,
-        [](uint64_t a, const MemoryRange &range) { return a < range.begin; });
-    if (after == memory.begin() || address + bytes > std::prev(after)->end ||
-        address + bytes < address) {
-      char text[96];
-      std::snprintf(text, sizeof(text),
-                    "%s of %u bytes at 0x%llx, which is not allocated",
-                    write ? "write" : "read", bytes,
-                    static_cast<unsigned long long>(address));
-      throw KernelFault{KernelFault::IllegalAddress, text, lane};
-    }
-    last = &*std::prev(after);
-  }
-  if (write && last->isConstant)
-    throw KernelFault{KernelFault::IllegalAddress, "write to constant memory",
-                      lane};
-  return reinterpret_cast<uint8_t *>(address);
-}
-
-uint8_t *Warp::localMemory(uint64_t address, unsigned bytes, unsigned lane) {
-  uint64_t size = launch.kernel->localBytes;
-  if (address > size || size - address < bytes)
-    throw KernelFault{KernelFault::IllegalAddress,
-                      "access of " + std::to_string(bytes) +
-                          " bytes at local address " + std::to_string(address) +
-                          " of " + std::to_string(size),
-                      lane};
-  return local.data() + lane * size + address;
-}
-
-//===----------------------------------------------------------------------===//
 // A warp
 //===----------------------------------------------------------------------===//
 
@@ -133,31 +94,9 @@ private:
 } // namespace
 
 void RunningWarp::fillSpecial(const Kernel::Special &special, Dim block) {
-  const Dim &shape = warp.launch.block, &grid = warp.launch.grid;
-  const std::string &name = special.name;
   uint32_t *values = warp.lanes<uint32_t>(special.slot);
-  char axis = name.back();
-  auto along = [axis](const Dim &dim) {
-    return axis == 'x' ? dim.x : axis == 'y' ? dim.y : dim.z;
-  };
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    unsigned thread = warp.firstThread + lane;
-    Dim index{thread % shape.x, thread / shape.x % shape.y,
-              thread / shape.x / shape.y};
-    uint32_t bit = 1u << lane, below = bit - 1;
-    values[lane] = name.rfind("%tid", 0) == 0      ? along(index)
-                   : name.rfind("%ntid", 0) == 0   ? along(shape)
-                   : name.rfind("%ctaid", 0) == 0  ? along(block)
-                   : name.rfind("%nctaid", 0) == 0 ? along(grid)
-                   : name == "%laneid"             ? lane
-                   : name == "%warpid"             ? warp.firstThread / kLanes
-                   : name == "%lanemask_eq"        ? bit
-                   : name == "%lanemask_lt"        ? below
-                   : name == "%lanemask_le"        ? below | bit
-                   : name == "%lanemask_gt"        ? ~(below | bit)
-                   : name == "%lanemask_ge"        ? ~below
-                                                   : warp.launch.dynamicShared;
-  }
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    values[lane] = warp.special(special.which, lane, block);
 }
 
 void RunningWarp::merge() {

@@ -94,6 +94,11 @@ void loadParam(Warp &warp, const Inst &i, uint32_t lanes) {
   for (unsigned e = 0; e < i.count; ++e) {
     uint64_t value = 0;
     std::memcpy(&value, from + e * part, part);
+    if (whole == 8) { // pointers
+      uint64_t *to = warp.lanes<uint64_t>(i.slots[1 + e]);
+      forLanes(lanes, [=](unsigned l) { to[l] = value; });
+      continue;
+    }
     forLanes(lanes, [&](unsigned l) {
       std::memcpy(warp.file + i.slots[1 + e] + l * whole, &value, whole);
     });

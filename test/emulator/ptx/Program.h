@@ -53,6 +53,30 @@ struct Inst {
   uint32_t slots[14] = {};  ///< the operands' places
 };
 
+/// Registers that the device sets, 32 bits each.
+enum class SpecialRegister : uint8_t {
+  TidX,
+  TidY,
+  TidZ,
+  NTidX,
+  NTidY,
+  NTidZ,
+  CtaIdX,
+  CtaIdY,
+  CtaIdZ,
+  NCtaIdX,
+  NCtaIdY,
+  NCtaIdZ,
+  LaneId,
+  WarpId,
+  LaneMaskEQ,
+  LaneMaskLT,
+  LaneMaskLE,
+  LaneMaskGT,
+  LaneMaskGE,
+  DynamicShared,
+};
+
 struct Kernel {
   struct Constant {
     uint32_t slot;
@@ -61,7 +85,7 @@ struct Kernel {
   };
   struct Special {
     uint32_t slot;
-    std::string name;
+    SpecialRegister which;
   };
   struct Param {
     uint32_t offset;

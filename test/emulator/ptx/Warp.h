@@ -78,6 +78,9 @@ public:
     return *reinterpret_cast<uint32_t *>(file + slot);
   }
 
+  /// The value of a special register.
+  uint32_t special(SpecialRegister which, unsigned lane, Dim block) const;
+
   /// Host memory behind a global address. Throws KernelFault.
   uint8_t *global(uint64_t address, unsigned bytes, bool write, unsigned lane);
   uint8_t *localMemory(uint64_t address, unsigned bytes, unsigned lane);
