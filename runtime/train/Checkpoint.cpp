@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 namespace mpc::runtime::train {
 
@@ -214,6 +215,23 @@ static std::string tensorDifferences(const CheckpointContents &contents,
   return text;
 }
 
+/// Of two recipes, JSON objects, the first entry that differs.
+static std::string recipeDifference(const std::string &then,
+                                    const std::string &now) {
+  const auto parse = [](const std::string &text) {
+    return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  };
+  const nlohmann::json before = parse(then), after = parse(now);
+  if (before.is_object() && after.is_object())
+    for (const nlohmann::json &both : {after, before})
+      for (const auto &[key, unused] : both.items())
+        if (before.value(key, nlohmann::json()) !=
+            after.value(key, nlohmann::json()))
+          return key + " was " + before.value(key, nlohmann::json()).dump() +
+                 ", now it is " + after.value(key, nlohmann::json()).dump();
+  return "recipe was " + then + ", now it is " + now;
+}
+
 static Status checkFit(const CheckpointContents &contents,
                        const TraineeInfo &info, const RunIdentity &identity,
                        const std::string &path) {
@@ -223,7 +241,8 @@ static Status checkFit(const CheckpointContents &contents,
     const std::string then =
         found == contents.identity.end() ? "nothing" : found->second;
     if (then != value) {
-      problem = key + " was " + then + ", now it is " + value;
+      problem = key == "recipe" ? recipeDifference(then, value)
+                                : key + " was " + then + ", now it is " + value;
       break;
     }
   }

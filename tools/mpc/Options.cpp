@@ -273,6 +273,11 @@ std::string mpc::tools::describe(const CLI::App &program,
     return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
            hint(names, name, flag ? "--" : "");
   }
+  // CLI11's words for a flag that is given twice.
+  const std::string twice = "At Most 1 required but received ";
+  if (size_t at = message.find(twice); at != std::string::npos)
+    return message.substr(0, at) + "expected once, found " +
+           message.substr(at + twice.size()) + " times";
   for (const CLI::App *command : program.get_subcommands())
     for (const std::string &extra : command->remaining()) {
       llvm::StringRef word(extra);

@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 /// Thrown by the fault hook: the process ends here.
 struct Killed {};
 
-const RunIdentity kRun{{"model", "aa"}, {"seed", "1"}};
+const RunIdentity kRun{{"model", "aa"},
+                       {"recipe", R"({"beta1":0.9,"optimizer":"sgd"})"},
+                       {"seed", "1"}};
 
 Progress at(int64_t step) {
   Progress progress;
@@ -262,6 +264,15 @@ TEST_F(Checkpoint, IsRefusedByAnotherRun) {
   other["seed"] = "2";
   expectFailure(restore(directory.path, model, nullptr, other).status(),
                 StatusCode::Checkpoint, "seed was 1, now it is 2");
+}
+
+TEST_F(Checkpoint, NamesWhatOfTheRecipeDiffers) {
+  saveSteps(directory.path, {1});
+  RunIdentity other = kRun;
+  other["recipe"] = R"({"beta1":0.9,"optimizer":"adam"})";
+  expectFailure(restore(directory.path, model, nullptr, other).status(),
+                StatusCode::Checkpoint,
+                "of another run: optimizer was \"sgd\", now it is \"adam\"");
 }
 
 TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {

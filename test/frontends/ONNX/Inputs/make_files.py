@@ -53,6 +53,12 @@ def main():
     short = weight()
     short.raw_data = short.raw_data[:20]
     (folder / "short.onnx").write_bytes(model(short))
+    broken = weight()
+    values = numpy_helper.to_array(broken).copy()
+    values[1, 2] = np.nan
+    (folder / "nan.onnx").write_bytes(
+        model(numpy_helper.from_array(values, "w"))
+    )
     overflow = weight()
     overflow.dims[:] = [1 << 40, 1 << 40]
     (folder / "overflow.onnx").write_bytes(model(overflow))
