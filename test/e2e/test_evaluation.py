@@ -101,6 +101,23 @@ def test_ignored_labels(tmp_path):
         model, data, folder, *COMMON, "--loss", "output:loss"
     )
     assert len(mpctest.losses(metrics)) == 3
+    # What is ignored is no sample of the mean, whatever fills the last batch.
+    held = digits(HELD_BACK, "labels")
+    held["labels"] = held["labels"].astype(np.int64)
+    held["labels"][::3] = -1
+    np.savez(folder / "held.npz", **held)
+    metrics, _ = mpctest.train(
+        model,
+        data,
+        folder,
+        *COMMON,
+        *("--loss", "output:loss", "--val-data", folder / "held.npz"),
+    )
+    event = [event for event in metrics if event["event"] == "eval"][-1]
+    session = onnxruntime.InferenceSession(folder / "trained.onnx")
+    held["image"] = held["image"].astype(np.float32)
+    loss = session.run(["loss"], held)[0]
+    assert event["eval_loss"] == pytest.approx(float(loss), rel=1e-5)
     data["labels"][0] = -2
     np.savez(folder / "bad.npz", **data)
     process = mpctest.mpc(

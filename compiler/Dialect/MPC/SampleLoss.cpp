@@ -36,12 +36,21 @@ static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   return mean.getOutput();
 }
 
+// Whether whoever averages the samples can leave the ignored ones out: the
+// index is known from this loss alone, and a sample has one label.
+static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
+  return labels.getRank() == 1 &&
+         llvm::count_if(*loss->getBlock(), [](Operation &op) {
+           return isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op);
+         }) == 1;
+}
+
 // A loss over labels as it would be without its mean.
 template <typename OpT>
 static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   auto labels = tensorType(loss.getLabels());
   bool isPlain = loss.getReduction() == "mean" && !loss.getWeights() &&
-                 !loss.getIgnoreIndex();
+                 (!loss.getIgnoreIndex() || canLeaveOut(loss, labels));
   if (!isPlain || !hasSamples(loss.getLabels(), batch))
     return {};
   auto all = cast<OpT>(builder.clone(*loss));

@@ -42,15 +42,29 @@ func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = "data"})
 
 // -----
 
-// A mean that leaves labels out is no mean of samples.
+// A label that is ignored (PyTorch exports an index always) leaves a sample out.
 // CHECK-LABEL: func @eval
-// CHECK-NOT: sample_loss
+// CHECK-SAME: mpc.role = "sample_loss"
 func.func @forward(%x: tensor<4x3xf32> {mpc.input = "x", mpc.role = "data"},
                    %t: tensor<4xi64> {mpc.input = "t", mpc.role = "data"})
     -> (tensor<f32> {mpc.output = "l", mpc.role = "output"}) {
   %l, %p = mpc.softmax_cross_entropy_loss %x, %t
       {reduction = "mean", ignore_index = -1 : i64}
       : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x3xf32>)
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Where samples have many labels, the mean is none of samples.
+// CHECK-LABEL: func @eval
+// CHECK-NOT: sample_loss
+func.func @forward(%x: tensor<4x3x5xf32> {mpc.input = "x", mpc.role = "data"},
+                   %t: tensor<4x5xi64> {mpc.input = "t", mpc.role = "data"})
+    -> (tensor<f32> {mpc.output = "l", mpc.role = "output"}) {
+  %l, %p = mpc.softmax_cross_entropy_loss %x, %t
+      {reduction = "mean", ignore_index = -1 : i64}
+      : (tensor<4x3x5xf32>, tensor<4x5xi64>) -> (tensor<f32>, tensor<4x3x5xf32>)
   return %l : tensor<f32>
 }
 
