@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <link.h>
+#include <sstream>
+#include <vector>
 
 namespace mpc::runtime::cuda {
 
@@ -25,24 +27,41 @@ static std::string pathOf(void *handle, const std::string &fallback) {
   return known && *map->l_name ? map->l_name : fallback;
 }
 
+/// What to put before a library's name to look for it, in order; the empty one
+/// leaves it to the system.
+static std::vector<std::string> searchPrefixes() {
+  std::vector<std::string> prefixes;
+  const char *listed = std::getenv("MPC_CUDA_LIBRARY_PATH");
+  std::stringstream list(listed ? listed : "");
+  for (std::string folder; std::getline(list, folder, ':');)
+    if (!folder.empty())
+      prefixes.push_back(folder + "/");
+  prefixes.push_back("");
+  const char *home = std::getenv("CUDA_HOME");
+  for (const std::string &toolkit :
+       {std::string(home ? home : ""), std::string("/usr/local/cuda")})
+    if (!toolkit.empty())
+      for (const char *folder : {"/lib64/", "/lib/"})
+        prefixes.push_back(toolkit + folder);
+  return prefixes;
+}
+
 StatusOr<SharedLibrary>
 SharedLibrary::open(std::initializer_list<const char *> names,
                     const char *need) {
-  const char *folder = std::getenv("MPC_CUDA_LIBRARY_PATH");
   std::string tried;
-  for (bool inFolder : {true, false}) {
-    if (inFolder && !(folder && *folder))
-      continue;
+  for (const std::string &prefix : searchPrefixes())
     for (const char *name : names) {
-      std::string path = inFolder ? std::string(folder) + "/" + name : name;
+      std::string path = prefix + name;
       if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
         return SharedLibrary(handle, pathOf(handle, path));
       tried += (tried.empty() ? "" : "; ") + path + ": " + lastLoadError(path);
     }
-  }
-  return Status(StatusCode::Device, "device 'cuda' needs " + std::string(need) +
-                                        ", which cannot be loaded (" + tried +
-                                        ")" + kCPUAlternative);
+  return Status(StatusCode::Device,
+                "device 'cuda' needs " + std::string(need) +
+                    ", which cannot be loaded (" + tried +
+                    "); MPC_CUDA_LIBRARY_PATH may name its folder" +
+                    kCPUAlternative);
 }
 
 StatusOr<void *> SharedLibrary::find(const char *symbol) const {

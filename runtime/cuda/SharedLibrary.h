@@ -19,9 +19,10 @@ extern const char *const kCPUAlternative;
 /// their own threads and exit handlers live is not safe.
 class SharedLibrary {
 public:
-  /// Loads the first of `names` that there is: in the folder that
-  /// MPC_CUDA_LIBRARY_PATH names, then where the system looks. `need` says what
-  /// brings the library, for the message.
+  /// Loads the first of `names` that there is: in the folders that
+  /// MPC_CUDA_LIBRARY_PATH lists, then where the system looks, then where the
+  /// CUDA toolkit is usually installed. `need` says what brings the library,
+  /// for the message.
   static StatusOr<SharedLibrary> open(std::initializer_list<const char *> names,
                                       const char *need);
 

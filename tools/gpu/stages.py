@@ -291,6 +291,14 @@ def bench(checks):
     return {"ok": all(result["ok"] for result in results), "runs": results}
 
 
+def add_library_folders():
+    """PyTorch brings a cuBLASLt and a cuDNN in folders of their own."""
+    folders = [os.environ.get("MPC_CUDA_LIBRARY_PATH", "")]
+    for place in map(pathlib.Path, sys.path):
+        folders += [str(found) for found in sorted(place.glob("nvidia/*/lib"))]
+    os.environ["MPC_CUDA_LIBRARY_PATH"] = ":".join(filter(None, folders))
+
+
 STAGES = [machine, build, ops, curves, storm, sanitize, bench]
 
 
@@ -304,6 +312,7 @@ def main():
     names = [stage.__name__ for stage in STAGES]
     parser.add_argument("stages", nargs="*", metavar="STAGE", choices=[[], *names])
     options = parser.parse_args()
+    add_library_folders()
     library = options.library
     if library is None:
         library = options.out / "runtime-build" / "lib" / "libmpc_runtime.so"

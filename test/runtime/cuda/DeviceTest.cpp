@@ -66,6 +66,12 @@ TEST(CUDADevice, RunsStepsInOrder) {
   });
 }
 
+TEST(CUDADevice, IsFoundInAnyFolderOfTheList) {
+  std::string folders = "/nonexistent::";
+  emulated({{"MPC_CUDA_LIBRARY_PATH", folders + MPC_TEST_EMULATOR_FOLDER}},
+           [] { EXPECT_TRUE(openOnGPU(countingTrainee())); });
+}
+
 TEST(CUDADevice, IsChosenByTheArtifact) {
   emulated({}, [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
 }
