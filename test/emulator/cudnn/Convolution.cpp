@@ -55,14 +55,9 @@ const char *mpc::emulator::checkSupport(const Convolution &conv) {
   bool isDouble = type == CUDNN_DATA_DOUBLE;
   if (conv.compute != (isDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
     return "the compute type does not go with the element type";
-  for (const ConvTensor *tensor : {&conv.x, &conv.w, &conv.y}) {
-    // Tensors of 16-bit elements are read in vectors of channels.
-    bool channelsLast = tensor->strides[1] == 1;
-    if (tensor->elementBytes() == 2 && !channelsLast)
-      return "16-bit engines want channels innermost";
+  for (const ConvTensor *tensor : {&conv.x, &conv.w, &conv.y})
     if (tensor->alignment % static_cast<int64_t>(tensor->elementBytes()))
       return "a tensor is aligned less than its elements";
-  }
   return nullptr;
 }
 
