@@ -326,11 +326,20 @@ static constexpr int64_t kWideBlockThreads = 512;
 static constexpr int64_t kWarp = 32;
 /// More blocks than this are no better balanced; each does more instead.
 static constexpr int64_t kEnoughBlocks = 4096;
+/// As many as fill every multiprocessor a few times.
+static constexpr int64_t kFewBlocks = 1024;
 /// With fewer rows than this, a block shares a row rather than a warp.
 static constexpr int64_t kManyRows = 1024;
 
 static int64_t divideCeil(int64_t x, int64_t y) {
   return llvm::divideCeilSigned(x, y);
+}
+
+/// How often a block does `work` indices, so that there are not too many.
+static int64_t countRounds(int64_t extent, int64_t work,
+                           int64_t enoughBlocks = kEnoughBlocks) {
+  return std::max<int64_t>(1,
+                           divideCeil(divideCeil(extent, work), enoughBlocks));
 }
 
 /// Elements of a vector such that the narrowest floats fill 16 bytes and runs
@@ -359,8 +368,17 @@ static KernelPartition shareRows(int64_t rows, int64_t columns,
       llvm::PowerOf2Ceil(std::max<int64_t>(1, columns / vector)),
       kBlockThreads);
   int64_t teams = kBlockThreads / lanes;
-  int64_t rounds = divideCeil(divideCeil(rows, teams), kEnoughBlocks);
-  return {rows, teams * rounds, columns, kBlockThreads, lanes, vector};
+  return {rows,    teams * countRounds(rows, teams),
+          columns, kBlockThreads,
+          lanes,   vector};
+}
+
+/// Whether every thread first computes in f64 what depends on the step alone;
+/// then each should have several elements.
+static bool hasCostlyScalars(func::FuncOp kernel) {
+  return llvm::any_of(kernel.getBody().front(), [](Operation &op) {
+    return isa<OptimizerOpInterface>(op);
+  });
 }
 
 static KernelPartition sharePointwise(func::FuncOp kernel,
@@ -372,8 +390,9 @@ static KernelPartition sharePointwise(func::FuncOp kernel,
     // One index is one element. A remainder is done element by element.
     int64_t vector = vectorOf(kernel, 0, target);
     int64_t block = kBlockThreads * vector;
-    int64_t rounds = divideCeil(divideCeil(elements, block), kEnoughBlocks);
-    return {elements, block * rounds, 1, kBlockThreads, kBlockThreads, vector};
+    int64_t enough = hasCostlyScalars(kernel) ? kFewBlocks : kEnoughBlocks;
+    int64_t grain = block * countRounds(elements, block, enough);
+    return {elements, grain, 1, kBlockThreads, kBlockThreads, vector};
   }
   // As few trailing axes as keep a block busy, so that there are many rows.
   size_t axis = space.size() - 1;
@@ -405,8 +424,7 @@ static KernelPartition shareRowReduction(func::FuncOp kernel,
   KernelPartition result = shareRows(space.outer, space.reduced, vector);
   result.lanes = std::min(result.lanes, kWarp);
   int64_t teams = result.threads / result.lanes;
-  result.grain =
-      teams * divideCeil(divideCeil(space.outer, teams), kEnoughBlocks);
+  result.grain = teams * countRounds(space.outer, teams);
   return result;
 }
 

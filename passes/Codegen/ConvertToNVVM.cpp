@@ -61,7 +61,8 @@ unsigned ConvertToNVVMPass::getIndexBits() {
     for (Type type : function.getArgumentTypes())
       if (auto buffer = dyn_cast<MemRefType>(type))
         elements = std::max(elements, buffer.getNumElements());
-  return elements > std::numeric_limits<int32_t>::max() ? 64 : 32;
+  // Half of what they hold: indices reach beyond the end by a block's work.
+  return elements > std::numeric_limits<int32_t>::max() / 2 ? 64 : 32;
 }
 
 LogicalResult ConvertToNVVMPass::convert() {

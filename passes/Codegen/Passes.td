@@ -41,6 +41,20 @@ def EmitKernels : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
       ...
     ```
 
+    On a GPU one thread of a block is emitted. Which slice is its block's it
+    knows from the block's number, so there are no bounds; its vectors follow
+    those of its neighbours, and its part of a sum is combined with theirs by
+    shuffles and through shared memory:
+
+    ```mlir
+    func.func @scale(%x: memref<64xf32, 1> {llvm.align = 16}, ...)
+        attributes {mpc.kernel = "pointwise", mpc.threads = 256} {
+      %thread = nvvm.read.ptx.sreg.tid.x range <i32, 0, 256> : i32
+      ...
+      scf.for %i = %first to %end step %c1024 {
+        %1 = vector.load %x[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
+    ```
+
     Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
   }];
   let options = [
@@ -59,7 +73,8 @@ def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn functions of the math dialect into arithmetic or calls";
   let description = [{
     exp, log, log1p and tanh of f32 become polynomials, which vectorise; those of
-    f64, and powers, become calls of libm. Conversions of bf16 and f16 become
+    f64, and powers, become calls of libm, on a GPU arithmetic: there, what has no
+    code is an error. Conversions of bf16 and f16 become
     integer arithmetic, and fused multiply-adds a product and a sum, where the
     target has no instructions for them.
 
@@ -85,7 +100,7 @@ def ConvertToNVVM : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
     Takes kernels without loops of the scf dialect and functions of the math
     dialect that have no instruction. Buffers become pointers with the address
     space of their memory, indices words of 32 bits (64 where a buffer has more
-    than 2^31 - 1 elements), and nothing but the LLVM and NVVM dialects is left
+    than 2^30 elements), and nothing but the LLVM and NVVM dialects is left
     of the kernels.
 
     ```mlir

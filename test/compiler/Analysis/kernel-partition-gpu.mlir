@@ -83,3 +83,21 @@ func.func private @product(%a: tensor<20x30xf64>, %b: tensor<30x40xf64>)
   %0 = mpc.matmul %a, %b : (tensor<20x30xf64>, tensor<30x40xf64>) -> tensor<20x40xf64>
   return %0 : tensor<20x40xf64>
 }
+
+// Adam's bias corrections are computed once per thread: fewer do more each.
+// expected-remark @below {{extent 4194304, grain 4096, inner 1, threads 256, lanes 256, vector 4}}
+func.func private @update(%p: tensor<4194304xf32>, %g: tensor<4194304xf32>, %lr: tensor<f32>)
+    -> tensor<4194304xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.sgd %p, %g, %lr {weight_decay = 0.0 : f64}
+      : (tensor<4194304xf32>, tensor<4194304xf32>, tensor<f32>) -> tensor<4194304xf32>
+  return %0 : tensor<4194304xf32>
+}
+
+// No rows: no blocks, of a grain all the same.
+// expected-remark @below {{extent 0, grain 128, inner 4, threads 256, lanes 2, vector 2}}
+func.func private @empty(%x: tensor<0x4xf32>) -> tensor<0x1xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
+      : (tensor<0x4xf32>) -> tensor<0x1xf32>
+  return %0 : tensor<0x1xf32>
+}
