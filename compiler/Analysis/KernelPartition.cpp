@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/KernelPartition.h"
 
+#include "compiler/Analysis/TensorCoreTiling.h"
+
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -271,15 +273,15 @@ static KernelPartition partitionColumns(const ReductionSpace &space) {
                    kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
-static ContractionSpace contractionSpaceOf(func::FuncOp kernel) {
-  return getContractionSpace(findOp(kernel, [](Operation *op) {
+static Operation *findContraction(func::FuncOp kernel) {
+  return findOp(kernel, [](Operation *op) {
     auto candidate = dyn_cast<RegionOpInterface>(op);
     return candidate && candidate.getRegionRole() == RegionRole::Contraction;
-  }));
+  });
 }
 
 static KernelPartition partitionContraction(func::FuncOp kernel) {
-  ContractionSpace space = contractionSpaceOf(kernel);
+  ContractionSpace space = getContractionSpace(findContraction(kernel));
   KernelPartition result =
       partition(space.rows, space.columns * space.depth, 1, kSliceProducts);
   result.inner = space.columns;
@@ -473,6 +475,24 @@ static KernelPartition shareMovement(func::FuncOp kernel,
                    vectorOf(kernel, shape.back(), target));
 }
 
+// On Tensor Cores one index is a tile of the result, elsewhere a row of it.
+static KernelPartition shareContraction(func::FuncOp kernel,
+                                        const TargetInfo &target) {
+  Operation *hero = findContraction(kernel);
+  if (std::optional<TensorCoreTiling> tiling =
+          getTensorCoreTiling(hero, target)) {
+    int64_t threads = tiling->getThreads();
+    return {tiling->getTileCount(),
+            1,
+            tiling->blockM * tiling->blockN,
+            threads,
+            threads,
+            1};
+  }
+  ContractionSpace space = getContractionSpace(hero);
+  return shareRows(space.rows, space.columns, 1);
+}
+
 static KernelPartition getGPUPartition(func::FuncOp kernel,
                                        const TargetInfo &target) {
   switch (*getKernelKind(kernel)) {
@@ -482,10 +502,8 @@ static KernelPartition getGPUPartition(func::FuncOp kernel,
     return shareRowReduction(kernel, target);
   case KernelKind::ColumnReduce:
     return shareColumns(kernel, target);
-  case KernelKind::Contraction: {
-    ContractionSpace space = contractionSpaceOf(kernel);
-    return shareRows(space.rows, space.columns, 1);
-  }
+  case KernelKind::Contraction:
+    return shareContraction(kernel, target);
   case KernelKind::Window: {
     ArrayRef<int64_t> shape = resultShape(kernel);
     return shareRows(product(shape.drop_back()), shape.back(),

@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_CODEGEN_CONTRACTIONHERO_H
 #define MPC_PASSES_CODEGEN_CONTRACTIONHERO_H
 
+#include "compiler/Analysis/TensorCoreTiling.h"
 #include "passes/Codegen/KernelContext.h"
 #include "passes/Codegen/Lanes.h"
 #include "passes/Codegen/Loops.h"
@@ -46,10 +47,20 @@ protected:
 std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
+/// Strides of the batch axes of a matrix product's operand as those of the
+/// result, 0 where it is broadcast.
+llvm::SmallVector<int64_t> getBatchStrides(llvm::ArrayRef<int64_t> shape,
+                                           size_t batchRank);
+
 std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
                                                   mlir::Operation *op);
 std::unique_ptr<ContractionHero> createConvolutionHero(KernelContext &context,
                                                        mlir::Operation *op);
+
+/// The product of matrices `op` and what follows it, on Tensor Cores.
+mlir::LogicalResult emitTensorCoreContraction(KernelContext &context,
+                                              mlir::Operation *op,
+                                              const TensorCoreTiling &tiling);
 
 } // namespace mpc::codegen
 

@@ -10,6 +10,7 @@
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/Pattern.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
@@ -47,6 +48,30 @@ private:
 };
 } // namespace
 
+namespace {
+/// The address of a buffer, for instructions that no memref op stands for.
+class TakeAddress : public ConvertOpToLLVMPattern<UnrealizedConversionCastOp> {
+public:
+  using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
+
+  static bool matches(UnrealizedConversionCastOp op) {
+    return op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+           isa<MemRefType>(op->getOperand(0).getType()) &&
+           isa<LLVM::LLVMPointerType>(op->getResult(0).getType());
+  }
+
+  LogicalResult
+  matchAndRewrite(UnrealizedConversionCastOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!matches(op))
+      return rewriter.notifyMatchFailure(op, "not from a buffer to an address");
+    MemRefDescriptor buffer(adaptor.getInputs().front());
+    rewriter.replaceOp(op, buffer.alignedPtr(rewriter, op.getLoc()));
+    return success();
+  }
+};
+} // namespace
+
 /// What the conversions have no pattern for, in terms of what they have.
 LogicalResult ConvertToNVVMPass::simplify() {
   RewritePatternSet patterns(&getContext());
@@ -78,9 +103,12 @@ LogicalResult ConvertToNVVMPass::convert() {
   populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
   populateVectorToLLVMConversionPatterns(converter, patterns);
   ub::populateUBToLLVMConversionPatterns(converter, patterns);
+  patterns.add<TakeAddress>(converter);
 
   LLVMConversionTarget target(getContext());
   target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addDynamicallyLegalOp<UnrealizedConversionCastOp>(
+      [](UnrealizedConversionCastOp op) { return !TakeAddress::matches(op); });
   target.addIllegalDialect<arith::ArithDialect, cf::ControlFlowDialect,
                            func::FuncDialect, math::MathDialect,
                            memref::MemRefDialect, ub::UBDialect,

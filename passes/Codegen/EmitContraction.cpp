@@ -5,6 +5,7 @@
 // goes through the tail of the kernel while it is in registers.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/TensorCoreTiling.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ContractionHero.h"
 #include "passes/Codegen/FragmentEmitter.h"
@@ -91,6 +92,9 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   Operation *op = findHero(context.kernel);
   if (!op)
     return context.kernel.emitOpError("has no contraction");
+  if (std::optional<TensorCoreTiling> tiling =
+          getTensorCoreTiling(op, context.target))
+    return emitTensorCoreContraction(context, op, *tiling);
   std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
   if (!hero)
     return op->emitOpError("is no contraction that code is generated for");

@@ -44,10 +44,8 @@ private:
 };
 } // namespace
 
-/// Strides of an operand's batch axes as those of the result, 0 where it is
-/// broadcast.
-static SmallVector<int64_t> batchStrides(ArrayRef<int64_t> shape,
-                                         size_t batchRank) {
+SmallVector<int64_t> codegen::getBatchStrides(ArrayRef<int64_t> shape,
+                                              size_t batchRank) {
   SmallVector<int64_t> strides(batchRank, 0);
   int64_t stride = shape[shape.size() - 1] * shape[shape.size() - 2];
   size_t missing = batchRank - (shape.size() - 2);
@@ -67,9 +65,9 @@ MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
   rowSizes.assign(result.begin(), result.end() - 1);
   columns = result.back();
   depth = a[a.size() - (transA ? 2 : 1)];
-  lhs = {left, batchStrides(a, result.size() - 2), transA ? 1 : a.back(),
+  lhs = {left, getBatchStrides(a, result.size() - 2), transA ? 1 : a.back(),
          transA ? a.back() : 1};
-  rhs = {right, batchStrides(c, result.size() - 2), transB ? c.back() : 1,
+  rhs = {right, getBatchStrides(c, result.size() - 2), transB ? c.back() : 1,
          transB ? 1 : c.back()};
 }
 

@@ -56,6 +56,10 @@ std::string runOnEmulatedGPU(const std::string &ptx, const Launch &launch,
               static_cast<const void *>(ptx.c_str()));
   driver.call("cuModuleGetFunction", &kernel, module, launch.kernel.c_str());
 
+  driver.call("cuFuncSetAttribute", kernel,
+              cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
+              static_cast<int>(launch.sharedBytes));
+
   std::map<void *, cuda::DevicePointer> copies;
   std::vector<void *> params;
   for (const HostBuffer &arg : args) {

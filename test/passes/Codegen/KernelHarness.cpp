@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
 
+#include "compiler/Analysis/TensorCoreTiling.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Target/ArtifactWriter.h"
@@ -76,6 +77,9 @@ std::string CompiledKernel::compile(llvm::StringRef text,
   for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
     for (Type type : types)
       argumentBytes.push_back(bytesOf(type));
+  for (Operation &op : kernel.getBody().front())
+    if (auto tiling = getTensorCoreTiling(&op, info))
+      sharedBytes = tiling->getSharedBytes();
   PassManager passes(&context);
   std::string pipeline = "mpc-codegen{target=" + target.str() + "}";
   if (failed(parsePassPipeline(pipeline, passes)) ||
@@ -110,7 +114,7 @@ void CompiledKernel::launch(const std::vector<void *> &args,
     for (auto [address, bytes] : llvm::zip_equal(args, argumentBytes))
       buffers.push_back({address, bytes});
     Launch launch{"kernel", static_cast<unsigned>(slices),
-                  static_cast<unsigned>(partition.threads)};
+                  static_cast<unsigned>(partition.threads), sharedBytes};
     EXPECT_EQ(runOnEmulatedGPU(ptx, launch, buffers), "") << ptx;
     return;
   }

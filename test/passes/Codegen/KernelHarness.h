@@ -45,6 +45,8 @@ private:
   /// Of a GPU: the code, and the bytes of every argument.
   std::string ptx;
   std::vector<size_t> argumentBytes;
+  /// Dynamic shared memory of a block on a GPU.
+  unsigned sharedBytes = 0;
   std::string error;
   void *library = nullptr;
   void *entry = nullptr;
