@@ -9,7 +9,7 @@ using namespace mpc::emulator::ptx;
 
 namespace {
 
-MPC_WRAPPING(And, a &b)
+MPC_WRAPPING(And, (a & b))
 MPC_WRAPPING(Or, a | b)
 MPC_WRAPPING(Xor, a ^ b)
 

@@ -9,7 +9,7 @@ namespace {
 
 MPC_WRAPPING(Add, a + b)
 MPC_WRAPPING(Sub, a - b)
-MPC_WRAPPING(MulLow, a *b)
+MPC_WRAPPING(MulLow, (a * b))
 
 struct MulHigh {
   template <class T>
