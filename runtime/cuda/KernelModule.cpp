@@ -21,8 +21,8 @@ struct Architecture {
   bool specific = false;
 };
 
-/// The first CUDA that takes a version of PTX, both as 1000 * major + 10 *
-/// minor and 10 * major + minor. From NVIDIA's release notes for PTX.
+/// A version of PTX, as 10 * major + minor, and the first CUDA that takes it,
+/// as 1000 * major + 10 * minor. From NVIDIA's release notes for PTX.
 struct PTXRelease {
   int ptx, cuda;
 };
