@@ -149,6 +149,13 @@ TEST_P(DNNEngines, convolveWithStrideAndOnePixel) {
   }
 }
 
+TEST_P(DNNEngines, takeFiltersAsONNXHasThem) {
+  ConvStep step = square(8, 28, 64, 64, 3);
+  step.filterLayout = FilterLayout::OIHW;
+  for (DType type : {DType::F32, DType::F16, DType::BF16})
+    expectEngines(step, type);
+}
+
 TEST_P(DNNEngines, convolveGroups) {
   for (DType type : {DType::F32, DType::F16, DType::BF16}) {
     expectEngines(square(8, 28, 64, 64, 3, 1, 4), type);
