@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
 
@@ -54,6 +55,16 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     return reportError(summary.takeError());
   for (const train::Array &input : inputs) {
     std::string declaration = declarationOf(*summary, input.name);
+    // What is no input of the model is a mistake; better said here than as what
+    // it leaves open. Training adds inputs.
+    bool isTraining = !options.pipeline.recipe.loss.empty() ||
+                      input.name == "learning_rate" ||
+                      llvm::sys::fs::is_directory(options.model.model);
+    if (declaration.empty() && !isTraining)
+      return reportError(ExitCode::Usage,
+                         "--input " + input.name + ": " + options.model.model +
+                             " has the inputs " +
+                             llvm::join(summary->inputs, ", "));
     if (declaration.empty())
       continue;
     known.push_back(input.name);
