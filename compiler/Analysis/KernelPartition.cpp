@@ -442,8 +442,11 @@ static KernelPartition shareColumns(func::FuncOp kernel,
   int64_t run = space.inner == 1 ? 1 : shape.back();
   int64_t vector = vectorOf(kernel, run, target);
   int64_t vectors = space.inner / vector;
-  // Half a warp reads whole cache lines already.
+  // Half a warp reads whole cache lines already. Two threads still read all of
+  // what memory gives at once, which is worth it where there are few blocks.
   int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);
+  while (lanes > 2 && space.outer * divideCeil(vectors, lanes) < kFewBlocks / 4)
+    lanes /= 2;
   int64_t threads = kBlockThreads;
   while (threads > kWarp && threads / lanes > space.reduced)
     threads /= 2;

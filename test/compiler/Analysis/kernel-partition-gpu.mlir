@@ -59,13 +59,22 @@ func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
   return %0 : tensor<64x1xf32>
 }
 
-// A block of columns is an index; the teams share the rows.
-// expected-remark @below {{extent 4, grain 1, inner 512, threads 256, lanes 16, vector 8}}
+// A block of columns is an index; the teams share the rows. Blocks are narrow
+// where there would be few.
+// expected-remark @below {{extent 32, grain 1, inner 512, threads 256, lanes 2, vector 8}}
 func.func private @columns(%x: tensor<1000x512xbf16>) -> tensor<512xf32>
     attributes {mpc.kernel = "column_reduce"} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
       : (tensor<1000x512xbf16>) -> tensor<512xf32>
   return %0 : tensor<512xf32>
+}
+
+// expected-remark @below {{extent 1024, grain 1, inner 512, threads 256, lanes 16, vector 8}}
+func.func private @many_columns(%x: tensor<256x1000x512xbf16>) -> tensor<256x512xf32>
+    attributes {mpc.kernel = "column_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = false}
+      : (tensor<256x1000x512xbf16>) -> tensor<256x512xf32>
+  return %0 : tensor<256x512xf32>
 }
 
 // A tile is an index.
