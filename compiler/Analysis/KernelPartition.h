@@ -8,8 +8,8 @@
 // On a GPU a slice is a block of threads. Its threads divide in teams of
 // `lanes` adjacent ones: a team takes a row, its threads share the columns. The
 // parallel axis is the same except in column reductions, where an index is a
-// block of columns and the teams share what is reduced, and in transposes,
-// where it is a square tile of the result.
+// block of columns and the teams share what is reduced, and in transposes and
+// products on Tensor Cores, where it is a tile of the result.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //

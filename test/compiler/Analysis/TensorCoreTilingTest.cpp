@@ -48,6 +48,16 @@ TEST(SwizzledTile, MatricesLieInAllBanks) {
   }
 }
 
+// What the exclusive-or is for: one column of eight rows of 64 bytes lies in a
+// quarter of the banks.
+TEST(SwizzledTile, MatricesOfPlainRowsWouldNot) {
+  SwizzledTile plain{8, 4, 0, 0};
+  Banks banks;
+  for (int64_t row = 0; row < 8; ++row)
+    banks.add(plain.getOffset(row, 0), 16);
+  EXPECT_TRUE(banks.conflict);
+}
+
 // Eight threads write 128 bytes at once: adjacent chunks of adjacent rows.
 TEST(SwizzledTile, CopiesLieInAllBanks) {
   for (int64_t chunks : {4, 8, 16}) {

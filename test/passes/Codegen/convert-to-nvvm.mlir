@@ -50,3 +50,18 @@ func.func @shares(%x: memref<32xf32, 1>)
   memref.store %4, %x[%2] : memref<32xf32, 1>
   return
 }
+
+// -----
+
+// What copies without a memref op takes the address as it is.
+// CHECK-LABEL: llvm.func @copies_asynchronously(
+// CHECK-SAME: %[[X:.*]]: !llvm.ptr<1>)
+// CHECK-NOT: builtin.unrealized_conversion_cast
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %[[X]], 16, cache = cg
+func.func @copies_asynchronously(%x: memref<32xf32, 1>, %to: i64)
+    attributes {mpc.kernel = "contraction", mpc.threads = 32 : i32} {
+  %0 = builtin.unrealized_conversion_cast %x : memref<32xf32, 1> to !llvm.ptr<1>
+  %1 = llvm.inttoptr %to : i64 to !llvm.ptr<3>
+  nvvm.cp.async.shared.global %1, %0, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>
+  return
+}
