@@ -55,7 +55,7 @@ func.func @shares(%x: memref<32xf32, 1>)
 
 // What copies without a memref op takes the address as it is.
 // CHECK-LABEL: llvm.func @copies_asynchronously(
-// CHECK-SAME: %[[X:.*]]: !llvm.ptr<1>)
+// CHECK-SAME: %[[X:.*]]: !llvm.ptr<1>, %{{.*}}: i64)
 // CHECK-NOT: builtin.unrealized_conversion_cast
 // CHECK: nvvm.cp.async.shared.global %{{.*}}, %[[X]], 16, cache = cg
 func.func @copies_asynchronously(%x: memref<32xf32, 1>, %to: i64)
