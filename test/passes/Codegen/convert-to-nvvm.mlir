@@ -57,7 +57,9 @@ func.func @shares(%x: memref<32xf32, 1>)
 // CHECK-LABEL: llvm.func @copies_asynchronously(
 // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1>, %{{.*}}: i64)
 // CHECK-NOT: builtin.unrealized_conversion_cast
-// CHECK: nvvm.cp.async.shared.global %{{.*}}, %[[X]], 16, cache = cg
+// CHECK: llvm.insertvalue %[[X]], %{{.*}}[1]
+// CHECK: %[[ADDRESS:.*]] = llvm.extractvalue %{{.*}}[1]
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %[[ADDRESS]], 16, cache = cg
 func.func @copies_asynchronously(%x: memref<32xf32, 1>, %to: i64)
     attributes {mpc.kernel = "contraction", mpc.threads = 32 : i32} {
   %0 = builtin.unrealized_conversion_cast %x : memref<32xf32, 1> to !llvm.ptr<1>
