@@ -56,7 +56,7 @@ def calls(folder):
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
-@pytest.mark.parametrize("model", ["mlp", "digits-cnn"])
+@pytest.mark.parametrize("model", ["mlp", "digits-cnn", "resnet"])
 def test_losses_equal_the_cpus(model, precision, tmp_path):
     cpu, cpu_weights = train(model, precision, "cpu", tmp_path)
     gpu, gpu_weights = train(model, precision, "cuda", tmp_path)
