@@ -250,7 +250,8 @@ void startCopies(Warp &warp, const Inst &i, uint32_t lanes) {
     unsigned bytes = std::min<unsigned>(read[l], i.count);
     if (bytes)
       warp.global(from, bytes, false, l);
-    std::memset(warp.sharedMemory(to, i.count, true, l), 0xff, i.count);
+    std::memset(warp.shared.beginCopy(to, i.count, warp.accessor(l), l), 0xff,
+                i.count);
     warp.copies.push_back({l, warp.committed[l], static_cast<uint32_t>(to),
                            from, i.count, static_cast<uint8_t>(bytes)});
   });
@@ -261,7 +262,8 @@ void finishCopies(Warp &warp, uint32_t lanes, unsigned pending) {
     if (!(lanes >> copy.lane & 1) ||
         copy.group + pending >= warp.committed[copy.lane])
       return true;
-    uint8_t *to = warp.sharedMemory(copy.to, copy.bytes, true, copy.lane);
+    uint8_t *to = warp.shared.endCopy(copy.to, copy.bytes,
+                                      warp.accessor(copy.lane), copy.lane);
     std::memset(to, 0, copy.bytes);
     if (copy.read)
       std::memcpy(to, warp.global(copy.from, copy.read, false, copy.lane),

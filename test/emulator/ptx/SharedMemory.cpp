@@ -19,6 +19,7 @@ void SharedMemory::reset(uint32_t bytes) {
   }
   size = bytes;
   ++epoch; // what the last block did is forgotten
+  ++block;
   std::memset(memory, 0xff, bytes);
 }
 
@@ -91,6 +92,12 @@ uint8_t *SharedMemory::access(uint64_t address, unsigned bytes, bool write,
     auto mask = static_cast<uint8_t>(((1u << (last - first)) - 1)
                                      << (first - word * 4));
     Word &state = words[word];
+    if (state.copiedIn == block)
+      throw KernelFault{KernelFault::LaunchFailed,
+                        "shared address " + std::to_string(first) +
+                            " is that of an asynchronous copy that nobody has "
+                            "waited for",
+                        lane};
     if (conflicts(state.write, accessor, mask))
       reportRace(state.write, "wrote", write ? "writes" : "reads", first,
                  accessor, lane);
@@ -99,4 +106,19 @@ uint8_t *SharedMemory::access(uint64_t address, unsigned bytes, bool write,
     remember(write ? state.write : state.read, accessor, mask);
   }
   return memory + address;
+}
+
+uint8_t *SharedMemory::beginCopy(uint64_t address, unsigned bytes,
+                                 Accessor accessor, unsigned lane) {
+  uint8_t *place = access(address, bytes, true, accessor, lane);
+  for (uint64_t word = address / 4; word < (address + bytes) / 4; ++word)
+    words[word].copiedIn = block;
+  return place;
+}
+
+uint8_t *SharedMemory::endCopy(uint64_t address, unsigned bytes,
+                               Accessor accessor, unsigned lane) {
+  for (uint64_t word = address / 4; word < (address + bytes) / 4; ++word)
+    words[word].copiedIn = 0;
+  return access(address, bytes, true, accessor, lane);
 }

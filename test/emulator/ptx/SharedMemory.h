@@ -7,7 +7,8 @@
 // bar.warp.sync. A word is watched with one writer and one reader at a time;
 // where several share a word without sharing bytes it is no longer watched
 // until the next barrier. So what is reported is a race; not every race is
-// reported.
+// reported. What an asynchronous copy writes must not be touched until the copy
+// was waited for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_PTX_SHAREDMEMORY_H
@@ -37,6 +38,13 @@ public:
   uint8_t *access(uint64_t address, unsigned bytes, bool write,
                   Accessor accessor, unsigned lane);
 
+  /// The place that a copy of whole words writes, from when it is started
+  /// until it is waited for.
+  uint8_t *beginCopy(uint64_t address, unsigned bytes, Accessor accessor,
+                     unsigned lane);
+  uint8_t *endCopy(uint64_t address, unsigned bytes, Accessor accessor,
+                   unsigned lane);
+
 private:
   /// The last accesses of one kind to a word.
   struct Access {
@@ -48,6 +56,7 @@ private:
   };
   struct Word {
     Access write, read;
+    uint32_t copiedIn = 0; ///< the block that has a copy to it under way
   };
 
   bool conflicts(const Access &access, Accessor accessor, uint8_t bytes) const;
@@ -58,6 +67,7 @@ private:
 
   uint32_t size = 0;
   uint32_t epoch = 0;
+  uint32_t block = 0;
   uint8_t *memory = nullptr; ///< aligned, in `storage`
   std::vector<uint8_t> storage;
   std::vector<Word> words;

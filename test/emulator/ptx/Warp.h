@@ -87,8 +87,11 @@ public:
   /// Host memory behind shared memory, after the check for races.
   uint8_t *sharedMemory(uint64_t address, unsigned bytes, bool write,
                         unsigned lane) {
-    return shared.access(address, bytes, write, {firstThread + lane, syncs},
-                         lane);
+    return shared.access(address, bytes, write, accessor(lane), lane);
+  }
+
+  SharedMemory::Accessor accessor(unsigned lane) const {
+    return {firstThread + lane, syncs};
   }
 
 private:
