@@ -95,6 +95,17 @@ static llvm::Expected<std::string> emitCode(llvm::Module &module,
   return out.str().str();
 }
 
+/// A GPU has no libraries to call.
+static llvm::Error checkCalls(const llvm::Module &module) {
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() &&
+        !function.use_empty())
+      return llvm::createStringError(
+          "a kernel calls '%s', which no GPU provides",
+          function.getName().str().c_str());
+  return llvm::Error::success();
+}
+
 static void setMachine(llvm::Module &module,
                        const llvm::TargetMachine &machine) {
   module.setTargetTriple(machine.getTargetTriple());
@@ -126,5 +137,8 @@ llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
   if (!target.isGPU())
     setCPUAttributes(kernels, target);
   optimize(kernels, **machine);
+  if (target.isGPU())
+    if (llvm::Error error = checkCalls(kernels))
+      return error;
   return emitCode(kernels, **machine, format);
 }
