@@ -67,7 +67,8 @@ llvm::Expected<std::string> mpc::assemblePTX(llvm::StringRef assembler,
   auto said = messages.read();
   if (!said)
     return said.takeError();
+  llvm::StringRef reason = failure.empty() ? *said : failure;
   return llvm::createStringError("%s rejects the kernels: %s",
                                  assembler.str().c_str(),
-                                 (failure.empty() ? *said : failure).c_str());
+                                 reason.rtrim().str().c_str());
 }

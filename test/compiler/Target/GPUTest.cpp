@@ -126,7 +126,7 @@ TEST_F(GPU, SaysWhyTheAssemblerFails) {
   auto cubin = mpc::assemblePTX(toolkit.assembler, "code", target);
   ASSERT_FALSE(cubin);
   EXPECT_EQ(llvm::toString(cubin.takeError()),
-            toolkit.assembler + " rejects the kernels: line 7: what is this\n");
+            toolkit.assembler + " rejects the kernels: line 7: what is this");
 }
 
 TEST_F(GPU, LinksWhatTheRuntimeOpens) {
