@@ -40,7 +40,6 @@ public:
   void emit(Value begin, Value end);
 
 private:
-  void enterGroup(Scope &scope, unsigned group, Value index);
   void emitTail(const Scope &outer, Value column, Value sum);
 
   KernelContext &context;
@@ -53,20 +52,11 @@ private:
 };
 } // namespace
 
-void ContractionEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
-  auto [first, end] = body.getGroup(group);
-  SmallVector<int64_t> sizes;
-  for (unsigned d = first; d < end; ++d)
-    sizes.push_back(body.getDimensions()[d].size);
-  for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
-    scope.enter(first + offset, part);
-}
-
 void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
   Scope scope = outer;
   if (auto vector = dyn_cast<VectorType>(sum.getType()))
     scope.width = vector.getNumElements();
-  enterGroup(scope, 1, column);
+  fragments.enterGroup(scope, 1, column);
   fragments.setValue(scope, heroNode, sum);
   fragments.evaluate(scope, targets);
   for (const Output &output : body.getOutputs())
@@ -78,7 +68,7 @@ void ContractionEmitter::emit(Value begin, Value end) {
       b, begin, end, 1, {},
       [&](Value row, ValueRange) {
         Scope scope = fragments.createScope();
-        enterGroup(scope, 0, row);
+        fragments.enterGroup(scope, 0, row);
         fragments.evaluate(scope, targets);
         hero.emitRow(row, [&](Value column, Value sum) {
           emitTail(scope, column, sum);

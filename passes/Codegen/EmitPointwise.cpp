@@ -40,7 +40,7 @@ public:
         b, lower, upper, 1, {},
         [&](Value index, ValueRange) {
           Scope scope = outer;
-          enterGroup(scope, 0, index);
+          fragments.enterGroup(scope, 0, index);
           fragments.evaluate(scope, targets);
           row(scope, index);
           return Carried();
@@ -63,15 +63,6 @@ public:
   }
 
 private:
-  void enterGroup(Scope &scope, unsigned group, Value index) {
-    auto [first, end] = body.getGroup(group);
-    SmallVector<int64_t> sizes;
-    for (unsigned d = first; d < end; ++d)
-      sizes.push_back(body.getDimensions()[d].size);
-    for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
-      scope.enter(first + offset, part);
-  }
-
   void emitColumns(const Scope &outer, unsigned dimension, unsigned end) {
     int64_t size = body.getDimensions()[dimension].size;
     Team team = dimension == body.getLargest(1) ? context.columns : Team();

@@ -52,7 +52,6 @@ private:
   void emitRows(const Scope &outer, Value column);
   Scope getRowScope(const Scope &outer, Value row);
   void storeRow(const Scope &scope, Value row, Value column);
-  void enterGroup(Scope &scope, unsigned group, Value index);
 
   KernelContext &context;
   const KernelBody &body;
@@ -263,15 +262,6 @@ Value TensorCoreEmitter::unstage(Value row, Value column) {
 // Tail
 //===----------------------------------------------------------------------===//
 
-void TensorCoreEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
-  auto [first, end] = body.getGroup(group);
-  SmallVector<int64_t> sizes;
-  for (unsigned d = first; d < end; ++d)
-    sizes.push_back(body.getDimensions()[d].size);
-  for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
-    scope.enter(first + offset, part);
-}
-
 static Value clampIndex(ImplicitLocOpBuilder &b, Value index, int64_t last) {
   return arith::MinUIOp::create(b, index, createIndex(b, last));
 }
@@ -286,7 +276,7 @@ Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
                      ? inMatrix
                      : addIndex(b, mulIndex(b, batch, tiling.m), inMatrix);
   Scope scope = outer;
-  enterGroup(scope, 0, global);
+  fragments.enterGroup(scope, 0, global);
   fragments.evaluate(scope, arguments);
   return scope;
 }
@@ -362,7 +352,7 @@ void TensorCoreEmitter::emitTail() {
     if (hasColumnEdge)
       global = clampIndex(b, global, tiling.n - staging.width);
     Scope scope = outer;
-    enterGroup(scope, 1, global);
+    fragments.enterGroup(scope, 1, global);
     fragments.evaluate(scope, targets);
     emitRows(scope, column);
   }

@@ -22,6 +22,15 @@ Scope FragmentEmitter::createScope() const {
   return scope;
 }
 
+void FragmentEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
+  auto [first, end] = body.getGroup(group);
+  SmallVector<int64_t> sizes;
+  for (unsigned d = first; d < end; ++d)
+    sizes.push_back(body.getDimensions()[d].size);
+  for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
+    scope.enter(first + offset, part);
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//

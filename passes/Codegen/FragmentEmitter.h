@@ -40,6 +40,9 @@ public:
   /// A scope at which no dimension is known.
   Scope createScope() const;
 
+  /// Makes all dimensions of a group known, by the row-major index in it.
+  void enterGroup(Scope &scope, unsigned group, mlir::Value index);
+
   /// Computes what `targets` (node numbers) need, as far as it depends on known
   /// dimensions and finished reductions only.
   void evaluate(Scope &scope, llvm::ArrayRef<unsigned> targets);
