@@ -2,11 +2,10 @@
 #include "tools/mpc/Options.h"
 
 #include "compiler/Target/TargetInfo.h"
+#include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 
@@ -27,7 +26,7 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       .add_option("--batch-size", options.batchSize,
                   "size of the first dimension of inputs where the model "
                   "leaves it open")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
   command
       .add_option("--weights", options.weights,
                   "values by name for parameters that are graph inputs: npz, "
@@ -45,15 +44,27 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       ->check(CLI::IsMember(
           {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "lamb"}))
       ->capture_default_str();
-  command.add_option("--momentum", recipe.momentum)->capture_default_str();
-  command.add_option("--beta1", recipe.beta1)->capture_default_str();
-  command.add_option("--beta2", recipe.beta2)->capture_default_str();
-  command.add_option("--eps", recipe.epsilon,
-                     "default: the optimizer's in PyTorch");
-  command.add_option("--weight-decay", recipe.weightDecay,
-                     "default: the optimizer's in PyTorch");
-  command.add_option("--gradient-clip-val", recipe.gradientClipVal,
-                     "largest L2 norm of all gradients together");
+  command.add_option("--momentum", recipe.momentum)
+      ->check(nonNegativeNumber())
+      ->capture_default_str();
+  command.add_option("--beta1", recipe.beta1)
+      ->check(fraction())
+      ->capture_default_str();
+  command.add_option("--beta2", recipe.beta2)
+      ->check(fraction())
+      ->capture_default_str();
+  command
+      .add_option("--eps", recipe.epsilon,
+                  "default: the optimizer's in PyTorch")
+      ->check(nonNegativeNumber());
+  command
+      .add_option("--weight-decay", recipe.weightDecay,
+                  "default: the optimizer's in PyTorch")
+      ->check(nonNegativeNumber());
+  command
+      .add_option("--gradient-clip-val", recipe.gradientClipVal,
+                  "largest L2 norm of all gradients together; 0: any")
+      ->check(nonNegativeNumber());
 }
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
@@ -66,7 +77,7 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveNumber())
       ->capture_default_str();
   command
       .add_option("--accumulate-reduction", recipe.accumulateReduction,
@@ -160,7 +171,7 @@ void mpc::tools::addSessionOptions(CLI::App &command,
   command
       .add_option("--threads", options.threads,
                   "worker threads; default: one per core")
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegativeNumber());
 }
 
 void mpc::tools::matchTargetAndDevice(const CLI::App &command,

@@ -5,8 +5,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/mpc/Validators.h"
 
 #include <atomic>
 #include <csignal>
@@ -184,7 +183,7 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FILE");
   app.add_option("--val-split", command.valSplit,
                  "fraction of the data to hold back and evaluate on")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(fraction());
   app.add_flag("--no-shuffle", command.noShuffle,
                "take samples in the order of the file");
   app.add_option("--last-batch", command.lastBatch,
@@ -197,37 +196,37 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
                  "--max-steps")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
   app.add_option("--seed", train.seed, "of shuffling and dropout")
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,
                  "steps with a non-finite loss in a row that end the run; 0: "
                  "never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--max-skipped", train.maxSkipped,
                  "skipped steps in a row that end the run; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(nonNegativeNumber())
       ->capture_default_str();
 }
 
 static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
   Schedule &schedule = command.train.schedule;
   app.add_option("--lr", schedule.learningRate, "learning rate")
-      ->check(CLI::NonNegativeNumber)
+      ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--lr-scheduler", command.scheduler,
                  "how the learning rate goes to --min-lr")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}))
       ->capture_default_str();
   app.add_option("--min-lr", schedule.minLearningRate)
-      ->check(CLI::NonNegativeNumber)
+      ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
                  "steps over which the learning rate rises")
-      ->check(CLI::NonNegativeNumber)
+      ->check(nonNegativeNumber())
       ->capture_default_str();
 }
 
@@ -244,10 +243,10 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegativeNumber());
   app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
                  "how many to keep")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveNumber())
       ->capture_default_str();
   app.add_option("--resume", command.train.resume,
                  "auto (the newest in --checkpoint-dir) or a checkpoint")

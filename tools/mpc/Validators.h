@@ -1,0 +1,47 @@
+// Checks of numbers on the command line, in words that say what is expected.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_VALIDATORS_H
+#define MPC_TOOLS_MPC_VALIDATORS_H
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+namespace mpc::tools {
+
+/// Accepts the finite numbers for which `holds`; `what` describes them.
+inline CLI::Validator numberThat(std::function<bool(double)> holds,
+                                 const std::string &what) {
+  return CLI::Validator(
+      [holds = std::move(holds), what](const std::string &text) -> std::string {
+        char *end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool isNumber = !text.empty() && *end == '\0';
+        if (isNumber && std::isfinite(value) && holds(value))
+          return {};
+        return "expected a number " + what + ", found '" + text + "'";
+      },
+      "");
+}
+
+inline CLI::Validator positiveNumber() {
+  return numberThat([](double value) { return value > 0; }, "above 0");
+}
+
+inline CLI::Validator nonNegativeNumber() {
+  return numberThat([](double value) { return value >= 0; }, "of at least 0");
+}
+
+/// A part of a whole, such as what a running mean keeps.
+inline CLI::Validator fraction() {
+  return numberThat([](double value) { return value >= 0 && value < 1; },
+                    "of at least 0 and below 1");
+}
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_VALIDATORS_H
