@@ -57,8 +57,14 @@ public:
   /// [lower, upper) of the last dimension.
   void emitRun(const Scope &outer, Value lower, Value upper) {
     int64_t width = context.getVectorWidth();
+    int64_t size = body.getDimensions().back().size;
+    SmallVector<ChunkShape> shapes = {{width, 1}};
+    // A block of threads starts and ends at whole vectors, unless the last does
+    // not fill one.
+    if (!context.target.isGPU() || size % width != 0)
+      shapes.push_back({1, 1});
     emitDynamicChunks(
-        b, lower, upper, body.getDimensions().back().size, {{width, 1}, {1, 1}},
+        b, lower, upper, size, shapes,
         [&](Chunk chunk) { emitChunk(outer, chunk); }, context.columns);
   }
 
