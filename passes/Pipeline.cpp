@@ -96,6 +96,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
   pm.addNestedPass<func::FuncOp>(createOrderPass());
+  pm.addPass(createPackFiltersPass({options.target}));
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
   BuildProgramsPassOptions build;

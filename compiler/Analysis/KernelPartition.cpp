@@ -177,7 +177,10 @@ static constexpr int64_t kMaxSlices = 64;
 /// Columns of a column reduction that one slice owns: whole cache lines.
 static constexpr int64_t kColumnBlock = 64;
 /// Multiply-adds of a slice of a generated contraction.
-static constexpr int64_t kSliceProducts = 1 << 18;
+static constexpr int64_t kSliceProducts = 1 << 20;
+/// Rows of a generated contraction that are summed at once, and those of the
+/// gradient of a convolution's weights, which lie in the lanes of a vector.
+static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
 // Slices of whole multiples of `unit` indices, each about `work` elements where
 // one index is `inner` elements.
@@ -281,9 +284,12 @@ static Operation *findContraction(func::FuncOp kernel) {
 }
 
 static KernelPartition partitionContraction(func::FuncOp kernel) {
-  ContractionSpace space = getContractionSpace(findContraction(kernel));
+  Operation *contraction = findContraction(kernel);
+  ContractionSpace space = getContractionSpace(contraction);
+  int64_t block =
+      isa<ConvWeightGradOp>(contraction) ? kWeightRowBlock : kRowBlock;
   KernelPartition result =
-      partition(space.rows, space.columns * space.depth, 1, kSliceProducts);
+      partition(space.rows, space.columns * space.depth, block, kSliceProducts);
   result.inner = space.columns;
   return result;
 }

@@ -43,10 +43,14 @@ Value Accumulator::combine(ValueRange accumulators) {
 }
 
 Value Accumulator::combineLanes(Value vector) {
+  return foldLanes(b, vector, [&](Value x, Value y) { return combine(x, y); });
+}
+
+Value codegen::foldLanes(ImplicitLocOpBuilder &b, Value vector,
+                         llvm::function_ref<Value(Value, Value)> combine) {
   auto type = dyn_cast<VectorType>(vector.getType());
   if (!type)
     return vector;
-  // In halves: log2 steps, in an order fixed by the width.
   for (int64_t width = type.getNumElements(); width > 1; width /= 2) {
     Value low = vector::ExtractStridedSliceOp::create(
         b, vector, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2},

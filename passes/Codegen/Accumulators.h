@@ -8,6 +8,12 @@
 
 namespace mpc::codegen {
 
+/// Combines the lanes of a vector in halves: log2 steps, in an order fixed by
+/// the width. A scalar is itself.
+mlir::Value
+foldLanes(mlir::ImplicitLocOpBuilder &b, mlir::Value vector,
+          llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
+
 /// What one reduction op does with its accumulators. Accumulators are f32 or
 /// f64, scalar or vector, whatever the op's operands are.
 class Accumulator {

@@ -2,6 +2,7 @@
 #include "passes/Codegen/ContractionHero.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Accumulators.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -29,6 +30,11 @@ Value ContractionHero::zeros(int64_t width) {
     return zero;
   return vector::BroadcastOp::create(b, VectorType::get(width, zero.getType()),
                                      zero);
+}
+
+Value ContractionHero::sumLanes(Value vector) {
+  return foldLanes(b, vector,
+                   [&](Value x, Value y) { return lanes.add(x, y); });
 }
 
 std::unique_ptr<ContractionHero>

@@ -20,13 +20,24 @@ public:
         lanes(b, KernelContext::getComputeType(op)) {}
   virtual ~ContractionHero() = default;
 
-  /// Takes the sums of columns [column, column + lanes), in the compute type: a
-  /// scalar or a vector.
-  using Sink = llvm::function_ref<void(mlir::Value column, mlir::Value sum)>;
+  /// Takes the sums of columns [column, column + lanes) of a row of the block,
+  /// in the compute type: a scalar or a vector.
+  using Sink = llvm::function_ref<void(int64_t row, mlir::Value column,
+                                       mlir::Value sum)>;
 
-  /// Sums all columns of a row of the result, each once, in any order; those of
-  /// this thread where a team shares the row.
-  virtual void emitRow(mlir::Value row, Sink sink) = 0;
+  /// Sums all columns of the rows [row, row + count) of the result, each once,
+  /// in any order; those of this thread where a team shares the row. `count` is
+  /// one of `getBlocks`.
+  virtual void emitRows(mlir::Value row, int64_t count, Sink sink) = 0;
+
+  /// How many rows are summed at once, largest first, the last 1: what is read
+  /// for one serves the others, and their sums do not wait for each other. A
+  /// block lies within one of the groups of `group` rows each.
+  struct RowBlocks {
+    llvm::SmallVector<int64_t> counts = {1};
+    int64_t group = 1;
+  };
+  virtual RowBlocks getBlocks() { return {}; }
 
 protected:
   /// Elements of an argument in the compute type.
@@ -37,6 +48,17 @@ protected:
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
 
   mlir::Value zeros(int64_t width);
+
+  /// The lanes of a vector, added pairwise.
+  mlir::Value sumLanes(mlir::Value vector);
+
+  /// Vectors of sums that are in registers beside what is read, for blocks of
+  /// kRowsAtOnce rows.
+  static constexpr int64_t kRowsAtOnce = 4;
+  int64_t getVectorsAtOnce() const {
+    return context.target.isGPU() || context.target.getVectorBits() == 512 ? 4
+                                                                           : 2;
+  }
 
   KernelContext &context;
   mlir::ImplicitLocOpBuilder &b;

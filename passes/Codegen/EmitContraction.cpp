@@ -40,6 +40,7 @@ public:
   void emit(Value begin, Value end);
 
 private:
+  void emitBlock(Value row, int64_t count);
   void emitTail(const Scope &outer, Value column, Value sum);
 
   KernelContext &context;
@@ -63,19 +64,45 @@ void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
     fragments.store(scope, output);
 }
 
+void ContractionEmitter::emitBlock(Value row, int64_t count) {
+  SmallVector<Scope> scopes(count, fragments.createScope());
+  for (auto [i, scope] : llvm::enumerate(scopes)) {
+    fragments.enterGroup(scope, 0, addIndex(b, row, i));
+    fragments.evaluate(scope, targets);
+  }
+  hero.emitRows(row, count, [&](int64_t i, Value column, Value sum) {
+    emitTail(scopes[i], column, sum);
+  });
+}
+
 void ContractionEmitter::emit(Value begin, Value end) {
-  emitLoop(
-      b, begin, end, 1, {},
-      [&](Value row, ValueRange) {
-        Scope scope = fragments.createScope();
-        fragments.enterGroup(scope, 0, row);
-        fragments.evaluate(scope, targets);
-        hero.emitRow(row, [&](Value column, Value sum) {
-          emitTail(scope, column, sum);
-        });
-        return Carried();
-      },
-      context.rows);
+  ContractionHero::RowBlocks blocks = hero.getBlocks();
+  auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
+    auto shapes = llvm::map_to_vector(blocks.counts, [](int64_t count) {
+      return ChunkShape{count, 1};
+    });
+    emitDynamicChunks(
+        b, lower, upper, size, shapes,
+        [&](Chunk chunk) { emitBlock(chunk.index, chunk.width); },
+        context.rows);
+  };
+  int64_t rows = 1;
+  auto [first, last] = body.getGroup(0);
+  for (unsigned d = first; d < last; ++d)
+    rows *= body.getDimensions()[d].size;
+  if (blocks.counts.size() == 1 || blocks.group == rows)
+    return emitBlocks(begin, end, rows);
+
+  Value size = createIndex(b, blocks.group);
+  Value groups = arith::CeilDivUIOp::create(b, end, size);
+  emitLoop(b, arith::DivUIOp::create(b, begin, size), groups, 1, {},
+           [&](Value group, ValueRange) {
+             Value start = mulIndex(b, group, blocks.group);
+             Value stop = addIndex(b, start, blocks.group);
+             emitBlocks(arith::MaxUIOp::create(b, begin, start),
+                        arith::MinUIOp::create(b, end, stop), blocks.group);
+             return Carried();
+           });
 }
 
 LogicalResult codegen::emitContraction(KernelContext &context) {

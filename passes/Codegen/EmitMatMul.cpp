@@ -28,11 +28,16 @@ public:
   MatMulHero(KernelContext &context, Operation *op, Value lhs, Value rhs,
              bool transA, bool transB, double alpha);
 
-  void emitRow(Value row, Sink sink) override;
+  void emitRows(Value row, int64_t count, Sink sink) override;
+  RowBlocks getBlocks() override { return {{kRowsAtOnce, 1}, rowSizes.back()}; }
 
 private:
-  SmallVector<Value> sumAlongColumns(Value left, Value right, Chunk chunk);
-  Value sumAlongDepth(Value left, Value right);
+  /// Both give the sums of all `chunk.count` vectors of the first row, then
+  /// those of the second, and so on.
+  SmallVector<Value> sumAlongColumns(ArrayRef<Value> left, Value right,
+                                     Chunk chunk);
+  SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
+                                   Chunk chunk);
   Value batchOffset(const Matrix &matrix, ArrayRef<Value> indices);
 
   Matrix lhs, rhs;
@@ -79,78 +84,88 @@ Value MatMulHero::batchOffset(const Matrix &matrix, ArrayRef<Value> indices) {
   return offset;
 }
 
-SmallVector<Value> MatMulHero::sumAlongColumns(Value left, Value right,
-                                               Chunk chunk) {
-  SmallVector<Value> init(chunk.count, zeros(chunk.width));
+SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
+                                               Value right, Chunk chunk) {
+  SmallVector<Value> init(left.size() * chunk.count, zeros(chunk.width));
   return emitLoop(
       b, createIndex(b, 0), createIndex(b, depth), 1, init,
       [&](Value k, ValueRange sums) {
-        Value x = load(lhs.argument,
-                       addIndex(b, left, mulIndex(b, k, lhs.depthStride)));
         Value start = addIndex(b, right, mulIndex(b, k, rhs.depthStride));
+        SmallVector<Value> vectors;
+        for (int64_t i = 0; i < chunk.count; ++i)
+          vectors.push_back(
+              load(rhs.argument,
+                   addIndex(b, start, i * chunk.stride * rhs.outerStride),
+                   chunk.width));
+        Value shift = mulIndex(b, k, lhs.depthStride);
         Carried next;
-        for (auto [i, sum] : llvm::enumerate(sums)) {
-          Value from = addIndex(b, start, i * chunk.stride * rhs.outerStride);
-          next.push_back(
-              multiplyAdd(x, load(rhs.argument, from, chunk.width), sum));
+        for (Value row : left) {
+          Value x = load(lhs.argument, addIndex(b, row, shift));
+          for (Value y : vectors)
+            next.push_back(multiplyAdd(x, y, sums[next.size()]));
         }
         return next;
       });
 }
 
-Value MatMulHero::sumAlongDepth(Value left, Value right) {
-  int64_t width = context.getVectorWidth();
-  constexpr int64_t vectors = 4;
-  SmallVector<Value> init(vectors, zeros(width));
-  init.push_back(zeros(1));
-  Carried sums = emitChunks(
-      b, depth, width, vectors, init, [&](Chunk chunk, ValueRange carried) {
-        Carried next(carried);
-        for (int64_t i = 0; i < chunk.count; ++i) {
-          int64_t shift = i * chunk.width;
-          Value k = addIndex(b, chunk.index, shift);
-          Value x = load(lhs.argument, addIndex(b, left, k), chunk.width);
-          Value y = load(rhs.argument, addIndex(b, right, k), chunk.width);
-          if (chunk.width == width)
-            next[i] = multiplyAdd(x, y, next[i]);
-          else if (chunk.width == 1)
-            next.back() = multiplyAdd(x, y, next.back());
-          else
-            next.back() = vector::ReductionOp::create(
-                b, vector::CombiningKind::ADD, lanes.mul(x, y), next.back());
-        }
-        return next;
-      });
-  Value pairs =
-      lanes.add(lanes.add(sums[0], sums[1]), lanes.add(sums[2], sums[3]));
-  if (width == 1)
-    return lanes.add(pairs, sums.back());
-  return vector::ReductionOp::create(b, vector::CombiningKind::ADD, pairs,
-                                     sums.back());
+SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
+                                             Chunk chunk) {
+  // Adds the products of `width` elements of the depth from `k` on.
+  auto step = [&](Value k, int64_t width, ValueRange sums) {
+    SmallVector<Value> vectors;
+    for (int64_t i = 0; i < chunk.count; ++i)
+      vectors.push_back(load(rhs.argument,
+                             addIndex(b, addIndex(b, right, k),
+                                      i * chunk.stride * rhs.outerStride),
+                             width));
+    Carried next;
+    for (Value row : left) {
+      Value x = load(lhs.argument, addIndex(b, row, k), width);
+      for (Value y : vectors) {
+        Value sum = sums[next.size()];
+        bool isWhole = sum.getType() == x.getType();
+        next.push_back(isWhole ? multiplyAdd(x, y, sum)
+                               : lanes.add(sum, sumLanes(lanes.mul(x, y))));
+      }
+    }
+    return next;
+  };
+  int64_t width = context.getVectorWidth(), done = depth / width * width;
+  Carried sums(left.size() * chunk.count, zeros(width));
+  sums = emitLoop(
+      b, createIndex(b, 0), createIndex(b, done), width, sums,
+      [&](Value k, ValueRange carried) { return step(k, width, carried); });
+  for (Value &sum : sums)
+    sum = sumLanes(sum);
+  for (int64_t rest = width / 2; rest >= 1; rest /= 2)
+    for (; depth - done >= rest; done += rest)
+      sums = step(createIndex(b, done), rest, sums);
+  return sums;
 }
 
-void MatMulHero::emitRow(Value row, Sink sink) {
+void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
-  Value left = addIndex(b, batchOffset(lhs, indices),
-                        mulIndex(b, rowIndex, lhs.outerStride));
+  Value first = addIndex(b, batchOffset(lhs, indices),
+                         mulIndex(b, rowIndex, lhs.outerStride));
+  SmallVector<Value> left;
+  for (int64_t i = 0; i < count; ++i)
+    left.push_back(addIndex(b, first, i * lhs.outerStride));
   Value matrix = batchOffset(rhs, indices);
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;
   int64_t width = alongColumns ? context.getVectorWidth() : 1;
   emitChunks(
-      b, columns, width, alongDepth ? 1 : 4, {},
+      b, columns, width, getVectorsAtOnce(), {},
       [&](Chunk chunk, ValueRange) {
         Value right =
             addIndex(b, matrix, mulIndex(b, chunk.index, rhs.outerStride));
-        SmallVector<Value> sums;
-        if (alongDepth)
-          sums.push_back(sumAlongDepth(left, right));
-        else
-          sums = sumAlongColumns(left, right, chunk);
+        SmallVector<Value> sums = alongDepth
+                                      ? sumAlongDepth(left, right, chunk)
+                                      : sumAlongColumns(left, right, chunk);
         for (auto [i, sum] : llvm::enumerate(sums))
-          sink(chunk.getVector(b, i),
+          sink(i / chunk.count, chunk.getVector(b, i % chunk.count),
                alpha == 1 ? sum : lanes.mul(sum, lanes.constant(alpha)));
         return Carried();
       },

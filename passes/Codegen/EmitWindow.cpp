@@ -280,8 +280,8 @@ Carried PoolEmitter::emitReaders(
     SmallVector<Value> out;
     Value exists;
     for (size_t i = 0; i < axes.size(); ++i) {
-      Writer writer = getWriter(b, axes[i], at.spatial[i], tap[i]);
-      out.push_back(writer.output);
+      Neighbour writer = getWriter(b, axes[i], at.spatial[i], tap[i]);
+      out.push_back(writer.position);
       exists = exists ? Value(arith::AndIOp::create(b, exists, writer.exists))
                       : writer.exists;
     }

@@ -54,8 +54,17 @@ Value codegen::getInput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
   return addIndex(b, position, -axis.padBegin);
 }
 
-Writer codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                          Value in, Value tap) {
+Neighbour codegen::getReader(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                             Value out, Value tap) {
+  Value position = getInput(b, axis, out, tap);
+  // Unsigned, a negative position is a huge one.
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position,
+                                       createIndex(b, axis.inputSize));
+  return {position, exists};
+}
+
+Neighbour codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                             Value in, Value tap) {
   Value distance = arith::SubIOp::create(b, addIndex(b, in, axis.padBegin),
                                          mulIndex(b, tap, axis.dilation));
   // A negative distance is a huge unsigned one, and fails the last test.
@@ -107,19 +116,23 @@ codegen::emitNest(ImplicitLocOpBuilder &b, ArrayRef<Bounds> bounds,
   return emit(0, init);
 }
 
+Carried codegen::emitIfElse(ImplicitLocOpBuilder &b, Value condition,
+                            llvm::function_ref<Carried()> onTrue,
+                            llvm::function_ref<Carried()> onFalse) {
+  auto emit = [&](llvm::function_ref<Carried()> body) {
+    return [&b, body](OpBuilder &nested, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(nested.getInsertionBlock());
+      scf::YieldOp::create(b, body());
+    };
+  };
+  auto branch = scf::IfOp::create(b, condition, emit(onTrue), emit(onFalse));
+  return Carried(branch.getResults());
+}
+
 Carried codegen::emitIf(ImplicitLocOpBuilder &b, Value condition,
                         ValueRange init, llvm::function_ref<Carried()> body) {
-  auto branch = scf::IfOp::create(
-      b, condition,
-      [&](OpBuilder &nested, Location) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPointToEnd(nested.getInsertionBlock());
-        scf::YieldOp::create(b, body());
-      },
-      [&](OpBuilder &nested, Location loc) {
-        scf::YieldOp::create(nested, loc, init);
-      });
-  return Carried(branch.getResults());
+  return emitIfElse(b, condition, body, [&] { return Carried(init); });
 }
 
 Value codegen::linearize(ImplicitLocOpBuilder &b, ValueRange indices,

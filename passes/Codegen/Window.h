@@ -33,13 +33,18 @@ Bounds getOutputs(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
 mlir::Value getInput(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
                      mlir::Value out, mlir::Value tap);
 
-/// The output position that reads input position `in` at `tap`, and whether
-/// there is one.
-struct Writer {
-  mlir::Value output, exists;
+/// A position on the other side of a window, and whether there is one.
+struct Neighbour {
+  mlir::Value position, exists;
 };
-Writer getWriter(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
-                 mlir::Value in, mlir::Value tap);
+
+/// The input position that `out` reads at `tap`, inside the input or not.
+Neighbour getReader(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                    mlir::Value out, mlir::Value tap);
+
+/// The output position that reads input position `in` at `tap`.
+Neighbour getWriter(mlir::ImplicitLocOpBuilder &b, const WindowAxis &axis,
+                    mlir::Value in, mlir::Value tap);
 
 /// Where activations keep their axes: sizes and strides of a row-major buffer
 /// with channels first or last.
@@ -57,6 +62,11 @@ Carried emitNest(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<Bounds> bounds,
                  llvm::function_ref<Carried(mlir::ValueRange indices,
                                             mlir::ValueRange carried)>
                      body);
+
+/// `onTrue` where `condition`, else `onFalse`.
+Carried emitIfElse(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
+                   llvm::function_ref<Carried()> onTrue,
+                   llvm::function_ref<Carried()> onFalse);
 
 /// `body` where `condition`, else `init` unchanged.
 Carried emitIf(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,

@@ -89,6 +89,47 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
 }
 
+def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
+  let summary = "filters as generated convolutions read them";
+  let description = [{
+    A float64 convolution is a generated kernel whose vectors lie along the
+    channels it writes. Before its region comes one that transposes the filters
+    so that these channels are last; the region gets the transposed ones, and
+    transposes them back: in its kernel that is no work but other strides. What
+    gains nothing (one channel per group) and what is for a GPU stays.
+
+    Before (test/passes/Planning/pack-filters.mlir):
+
+    ```mlir
+    %y = mpc.region "contraction"(%x, %w) ... {
+    ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
+      %2 = mpc.conv %0, %1 {layout = "NHWC", ...}
+      mpc.yield %2
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %p = mpc.region "movement"(%w) ... {
+    ^bb0(%0: tensor<6x4x3x3xf64>):
+      %1 = mpc.transpose %0 {perm = array<i64: 2, 3, 1, 0>}
+      mpc.yield %1
+    }
+    %y = mpc.region "contraction"(%x, %p) ... {
+    ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<3x3x4x6xf64>):
+      %2 = mpc.transpose %1 {perm = array<i64: 3, 2, 0, 1>}
+      %3 = mpc.conv %0, %2 {layout = "NHWC", ...}
+      mpc.yield %3
+    }
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the target to compile for, a name --target knows">,
+  ];
+}
+
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
   let summary = "one kernel for all calls that do the same";
   let description = [{

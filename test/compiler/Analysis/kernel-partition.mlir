@@ -96,12 +96,21 @@ func.func private @image_mean(%x: tensor<32x8x8x16xf32>) -> tensor<32x1x1x16xf32
 }
 
 // A contraction that no library does, with its tail.
-// expected-remark @below {{extent 32, grain 409, inner 10}}
+// expected-remark @below {{extent 32, grain 1640, inner 10}}
 func.func private @linear(%x: tensor<32x64xf64>, %w: tensor<10x64xf64>, %b: tensor<10xf64>)
     -> tensor<32x10xf64> attributes {mpc.kernel = "contraction"} {
   %0 = mpc.matmul %x, %w {transB = true} : (tensor<32x64xf64>, tensor<10x64xf64>) -> tensor<32x10xf64>
   %1 = mpc.add %0, %b : (tensor<32x10xf64>, tensor<10xf64>) -> tensor<32x10xf64>
   return %1 : tensor<32x10xf64>
+}
+
+// Rows of a weight's gradient are lanes of vectors: whole vectors of them.
+// expected-remark @below {{extent 24, grain 8, inner 72}}
+func.func private @conv_dw(%x: tensor<32x16x16x8xf64>, %dy: tensor<32x16x16x24xf64>)
+    -> tensor<24x8x3x3xf64> attributes {mpc.kernel = "contraction"} {
+  %0 = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+      : (tensor<32x16x16x8xf64>, tensor<32x16x16x24xf64>) -> tensor<24x8x3x3xf64>
+  return %0 : tensor<24x8x3x3xf64>
 }
 
 // What follows a contraction of the library, tile by tile: argument 0 is the

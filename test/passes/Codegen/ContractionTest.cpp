@@ -52,82 +52,164 @@ TEST_P(Contraction, MultipliesEveryOrientationWithATail) {
     }
 }
 
-// 2 groups, 4 -> 6 channels, 3 x 2 taps, strides 2 x 1, dilations 1 x 2, pads
-// (1, 2) and (0, 1), on 2 images of 8 x 7: outputs of 4 x 8.
-constexpr int64_t N = 2, CI = 4, CO = 6, H = 8, W = 7, OH = 4, OW = 8;
+/// 3 x 2 taps, strides 2 x 1, dilations 1 x 2, pads (1, 2) and (0, 1).
+struct Convolution {
+  int64_t batch, in, out, groups, height, width;
+  bool channelsLast;
+  bool packed = false; ///< the filters are stored with what is written last
 
-std::string types(bool last, std::string text) {
-  auto replace = [&](std::string name, std::string with) {
-    for (size_t p; (p = text.find(name)) != std::string::npos;)
-      text.replace(p, name.size(), with);
-  };
-  replace("XT", last ? "tensor<2x8x7x4xf64>" : "tensor<2x4x8x7xf64>");
-  replace("YT", last ? "tensor<2x4x8x6xf64>" : "tensor<2x6x4x8xf64>");
-  replace("WT", "tensor<6x2x3x2xf64>");
-  replace("ATTRS", std::string("strides = array<i64: 2, 1>, pads = array<i64: "
-                               "1, 2, 0, 1>, dilations = array<i64: 1, 2>, "
-                               "group = 2 : i64, layout = ") +
-                       (last ? "\"NHWC\"" : "\"NCHW\""));
-  return text;
+  int64_t outHeight() const { return (height - 2) / 2 + 1; }
+  int64_t outWidth() const { return width + 1; }
+  int64_t inPerGroup() const { return in / groups; }
+  int64_t outPerGroup() const { return out / groups; }
+
+  int64_t x(int64_t n, int64_t c, int64_t i, int64_t j) const {
+    return channelsLast ? ((n * height + i) * width + j) * in + c
+                        : ((n * in + c) * height + i) * width + j;
+  }
+  int64_t y(int64_t n, int64_t c, int64_t i, int64_t j) const {
+    int64_t h = outHeight(), w = outWidth();
+    return channelsLast ? ((n * h + i) * w + j) * out + c
+                        : ((n * out + c) * h + i) * w + j;
+  }
+  int64_t w(int64_t o, int64_t c, int64_t ki, int64_t kj) const {
+    return ((o * inPerGroup() + c) * 3 + ki) * 2 + kj;
+  }
+
+  /// Calls `each` with the elements of x, w and y of every product.
+  template <typename Function>
+  void forEachProduct(Function each) const {
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t o = 0; o < out; ++o)
+        for (int64_t i = 0; i < outHeight(); ++i)
+          for (int64_t j = 0; j < outWidth(); ++j)
+            for (int64_t c = 0; c < inPerGroup(); ++c)
+              for (int64_t tap = 0; tap < 6; ++tap) {
+                int64_t row = i * 2 - 1 + tap / 2, col = j - 2 + tap % 2 * 2;
+                if (row < 0 || row >= height || col < 0 || col >= width)
+                  continue;
+                int64_t channel = o / outPerGroup() * inPerGroup() + c;
+                each(x(n, channel, row, col), w(o, c, tap / 2, tap % 2),
+                     y(n, o, i, j));
+              }
+  }
+
+  std::string type(std::vector<int64_t> shape) const {
+    std::string text = "tensor<";
+    for (int64_t extent : shape)
+      text += std::to_string(extent) + "x";
+    return text + "f64>";
+  }
+  std::string activations(int64_t channels, int64_t h, int64_t w) const {
+    return channelsLast ? type({batch, h, w, channels})
+                        : type({batch, channels, h, w});
+  }
+  /// `text` with XT, YT, WT and ATTRS, and with WP the type of the filters as
+  /// they are stored, %w, which UNPACK makes %u, in the order of ONNX.
+  std::string kernel(std::string text, bool isForward) const {
+    std::string filters = type({out, inPerGroup(), 3, 2}), stored = filters;
+    std::string perm = "0, 1, 2, 3";
+    if (packed) {
+      stored = isForward ? type({3, 2, inPerGroup(), out})
+                         : type({out, 3, 2, inPerGroup()});
+      perm = isForward ? "3, 2, 0, 1" : "0, 3, 1, 2";
+    }
+    auto replace = [&](std::string name, std::string with) {
+      for (size_t p; (p = text.find(name)) != std::string::npos;)
+        text.replace(p, name.size(), with);
+    };
+    replace("UNPACK", "mpc.transpose %w {perm = array<i64: " + perm + ">} : (" +
+                          stored + ") -> " + filters);
+    replace("XT", activations(in, height, width));
+    replace("YT", activations(out, outHeight(), outWidth()));
+    replace("WT", filters);
+    replace("WP", stored);
+    replace("ATTRS",
+            "strides = array<i64: 2, 1>, pads = array<i64: 1, 2, 0, 1>, "
+            "dilations = array<i64: 1, 2>, group = " +
+                std::to_string(groups) +
+                " : i64, layout = " + (channelsLast ? "\"NHWC\"" : "\"NCHW\""));
+    return text;
+  }
+  /// Filters in the order in which the kernel of that direction has them.
+  std::vector<double> store(const std::vector<double> &filters,
+                            bool isForward) const {
+    if (!packed)
+      return filters;
+    std::vector<double> stored;
+    int64_t outer = isForward ? 6 : out, inner = isForward ? out : 6;
+    for (int64_t a = 0; a < outer; ++a)
+      for (int64_t b = 0; b < (isForward ? inPerGroup() : inner); ++b)
+        for (int64_t c = 0; c < (isForward ? inner : inPerGroup()); ++c)
+          stored.push_back(isForward ? filters[(c * inPerGroup() + b) * 6 + a]
+                                     : filters[(a * inPerGroup() + c) * 6 + b]);
+    return stored;
+  }
+};
+
+void expectNear(const std::vector<double> &actual,
+                const std::vector<double> &expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i], 1e-11) << i;
+}
+
+void expectConvolves(const Convolution &c, const std::string &target) {
+  CompiledKernel forward(c.kernel(R"(
+    func.func private @kernel(%x: XT, %w: WP) -> YT attributes {mpc.kernel = "contraction"} {
+      %u = UNPACK
+      %0 = mpc.conv %x, %u {ATTRS} : (XT, WT) -> YT
+      return %0 : YT
+    })",
+                                  true),
+                         target);
+  CompiledKernel inputGrad(c.kernel(R"(
+    func.func private @kernel(%dy: YT, %w: WP) -> XT attributes {mpc.kernel = "contraction"} {
+      %u = UNPACK
+      %0 = mpc.conv_input_grad %dy, %u {ATTRS} : (YT, WT) -> XT
+      return %0 : XT
+    })",
+                                    false),
+                           target);
+  CompiledKernel weightGrad(c.kernel(R"(
+    func.func private @kernel(%x: XT, %dy: YT) -> WT attributes {mpc.kernel = "contraction"} {
+      %0 = mpc.conv_weight_grad %x, %dy {ATTRS} : (XT, YT) -> WT
+      return %0 : WT
+    })",
+                                     false),
+                            target);
+  ASSERT_EQ(forward.getError(), "");
+  ASSERT_EQ(inputGrad.getError(), "");
+  ASSERT_EQ(weightGrad.getError(), "");
+  auto x = randomDoubles(c.batch * c.in * c.height * c.width);
+  auto w = randomDoubles(c.out * c.inPerGroup() * 6);
+  auto dy = randomDoubles(c.batch * c.out * c.outHeight() * c.outWidth());
+  std::vector<double> y(dy.size()), dx(x.size()), dw(w.size());
+  std::vector<double> ey(dy.size()), edx(x.size()), edw(w.size());
+  auto forwardFilters = c.store(w, true), backwardFilters = c.store(w, false);
+  forward.launch({x.data(), forwardFilters.data(), y.data()});
+  inputGrad.launch({dy.data(), backwardFilters.data(), dx.data()});
+  weightGrad.launch({x.data(), dy.data(), dw.data()});
+  c.forEachProduct([&](int64_t xi, int64_t wi, int64_t yi) {
+    ey[yi] += x[xi] * w[wi];
+    edx[xi] += dy[yi] * w[wi];
+    edw[wi] += dy[yi] * x[xi];
+  });
+  expectNear(y, ey);
+  expectNear(dx, edx);
+  expectNear(dw, edw);
 }
 
 TEST_P(Contraction, ConvolvesForwardAndBackward) {
-  for (bool last : {true, false}) {
-    CompiledKernel forward(types(last, R"(
-      func.func private @kernel(%x: XT, %w: WT) -> YT attributes {mpc.kernel = "contraction"} {
-        %0 = mpc.conv %x, %w {ATTRS} : (XT, WT) -> YT
-        return %0 : YT
-      })"),
-                           GetParam());
-    CompiledKernel inputGrad(types(last, R"(
-      func.func private @kernel(%dy: YT, %w: WT) -> XT attributes {mpc.kernel = "contraction"} {
-        %0 = mpc.conv_input_grad %dy, %w {ATTRS} : (YT, WT) -> XT
-        return %0 : XT
-      })"),
-                             GetParam());
-    CompiledKernel weightGrad(types(last, R"(
-      func.func private @kernel(%x: XT, %dy: YT) -> WT attributes {mpc.kernel = "contraction"} {
-        %0 = mpc.conv_weight_grad %x, %dy {ATTRS} : (XT, YT) -> WT
-        return %0 : WT
-      })"),
-                              GetParam());
-    ASSERT_EQ(forward.getError(), "");
-    ASSERT_EQ(inputGrad.getError(), "");
-    ASSERT_EQ(weightGrad.getError(), "");
-    auto x = randomDoubles(N * CI * H * W), w = randomDoubles(CO * 2 * 3 * 2);
-    auto dy = randomDoubles(N * CO * OH * OW);
-    std::vector<double> y(dy.size()), dx(x.size()), dw(w.size());
-    std::vector<double> ey(dy.size()), edx(x.size()), edw(w.size());
-    forward.launch({x.data(), w.data(), y.data()});
-    inputGrad.launch({dy.data(), w.data(), dx.data()});
-    weightGrad.launch({x.data(), dy.data(), dw.data()});
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t o = 0; o < CO; ++o)
-        for (int64_t i = 0; i < OH; ++i)
-          for (int64_t j = 0; j < OW; ++j)
-            for (int64_t c = 0; c < 2; ++c)
-              for (int64_t ki = 0; ki < 3; ++ki)
-                for (int64_t kj = 0; kj < 2; ++kj) {
-                  int64_t row = i * 2 - 1 + ki, col = j - 2 + kj * 2;
-                  if (row < 0 || row >= H || col < 0 || col >= W)
-                    continue;
-                  int64_t in = o / 3 * 2 + c;
-                  int64_t xi = last ? ((n * H + row) * W + col) * CI + in
-                                    : ((n * CI + in) * H + row) * W + col;
-                  int64_t yi = last ? ((n * OH + i) * OW + j) * CO + o
-                                    : ((n * CO + o) * OH + i) * OW + j;
-                  int64_t wi = ((o * 2 + c) * 3 + ki) * 2 + kj;
-                  ey[yi] += x[xi] * w[wi];
-                  edx[xi] += dy[yi] * w[wi];
-                  edw[wi] += dy[yi] * x[xi];
-                }
-    for (size_t i = 0; i < y.size(); ++i)
-      EXPECT_NEAR(y[i], ey[i], 1e-12) << i;
-    for (size_t i = 0; i < dx.size(); ++i)
-      EXPECT_NEAR(dx[i], edx[i], 1e-12) << i;
-    for (size_t i = 0; i < dw.size(); ++i)
-      EXPECT_NEAR(dw[i], edw[i], 1e-12) << i;
-  }
+  for (bool last : {true, false})
+    expectConvolves({2, 4, 6, 2, 8, 7, last}, GetParam());
+}
+
+TEST_P(Contraction, ConvolvesWithPackedFilters) {
+  expectConvolves({2, 4, 6, 2, 8, 7, true, true}, GetParam());
+  // All widths of vectors, blocks of pixels inside and at the border.
+  expectConvolves({3, 15, 47, 1, 6, 13, true, true}, GetParam());
+  expectConvolves({5, 1, 21, 1, 4, 9, true, true}, GetParam());
 }
 
 } // namespace

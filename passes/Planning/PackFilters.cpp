@@ -1,0 +1,131 @@
+// Puts a transpose of the filters before generated convolutions.
+//
+// The filters of ONNX are (out, in, taps): neither kind of channels lies side
+// by side. A transpose moves each filter once per step, the convolution reads
+// it once per pixel.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Target/TargetInfo.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_PACKFILTERSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+using Perm = SmallVector<int64_t>;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+/// The filters of a convolution that is worth it, and the order that has the
+/// channels it writes last.
+struct Filters {
+  OpOperand *operand = nullptr;
+  Perm perm;
+};
+
+struct PackFiltersPass : mpc::impl::PackFiltersPassBase<PackFiltersPass> {
+  using PackFiltersPassBase::PackFiltersPassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+// (out, in, taps): forward writes out, the gradient of the input in.
+static Perm packedOrder(int64_t rank, bool isForward) {
+  Perm perm;
+  if (!isForward)
+    perm.push_back(0);
+  llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
+  perm.push_back(1);
+  if (isForward)
+    perm.push_back(0);
+  return perm;
+}
+
+template <typename OpTy>
+static std::optional<Filters> findFilters(OpTy op) {
+  constexpr bool isForward = std::is_same_v<OpTy, ConvOp>;
+  OpOperand &operand = op.getWeightMutable();
+  RankedTensorType type = typeOf(operand.get());
+  int64_t written = isForward ? type.getDimSize(0) / int64_t(op.getGroup())
+                              : type.getDimSize(1);
+  if (!type.getElementType().isF64() || op.getLayout() != "NHWC" ||
+      written == 1 || !isa<BlockArgument>(operand.get()) ||
+      !operand.get().hasOneUse())
+    return std::nullopt;
+  return Filters{&operand, packedOrder(type.getRank(), isForward)};
+}
+
+static std::optional<Filters> findFilters(RegionOp region) {
+  for (Operation &op : region.getBody().front()) {
+    if (auto conv = dyn_cast<ConvOp>(op))
+      return findFilters(conv);
+    if (auto conv = dyn_cast<ConvInputGradOp>(op))
+      return findFilters(conv);
+  }
+  return std::nullopt;
+}
+
+// The region that transposes `filters` of type `packed`.
+static RegionOp createPacking(OpBuilder &builder, RegionOp of, Value filters,
+                              RankedTensorType packed, const Perm &perm) {
+  auto region = RegionOp::create(builder, of.getLoc(), TypeRange(packed),
+                                 stringifyKernelKind(KernelKind::Movement),
+                                 ValueRange(filters));
+  StringRef name = of->getAttrOfType<StringAttr>("kernel").getValue();
+  region->setAttr("kernel", builder.getStringAttr(name + "_filters"));
+  if (Attribute phase = of->getAttr(kPhaseAttr))
+    region->setAttr(kPhaseAttr, phase);
+  Block *body = builder.createBlock(&region.getBody(), {}, filters.getType(),
+                                    of.getLoc());
+  Value transposed = TransposeOp::create(builder, of.getLoc(), packed,
+                                         body->getArgument(0), perm);
+  YieldOp::create(builder, of.getLoc(), transposed);
+  return region;
+}
+
+static void pack(RegionOp region, const Filters &filters) {
+  auto argument = cast<BlockArgument>(filters.operand->get());
+  OpOperand &input = region->getOpOperand(argument.getArgNumber());
+  RankedTensorType type = typeOf(argument);
+  auto packed = type.clone(llvm::map_to_vector(
+      filters.perm, [&](int64_t axis) { return type.getDimSize(axis); }));
+  Perm inverse(filters.perm.size());
+  for (auto [axis, from] : llvm::enumerate(filters.perm))
+    inverse[from] = axis;
+
+  OpBuilder builder(region);
+  input.set(createPacking(builder, region, input.get(), packed, filters.perm)
+                .getResult(0));
+  argument.setType(packed);
+  builder.setInsertionPoint(filters.operand->getOwner());
+  filters.operand->set(
+      TransposeOp::create(builder, region.getLoc(), type, argument, inverse));
+}
+
+void PackFiltersPass::runOnOperation() {
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info) {
+    getOperation().emitError(llvm::toString(info.takeError()));
+    return signalPassFailure();
+  }
+  if (info->isGPU())
+    return;
+  SmallVector<std::pair<RegionOp, Filters>> found;
+  getOperation().walk([&](RegionOp region) {
+    if (std::optional<Filters> filters = findFilters(region))
+      found.emplace_back(region, *filters);
+  });
+  for (auto &[region, filters] : found)
+    pack(region, filters);
+}
