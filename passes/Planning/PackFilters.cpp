@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Target/TargetInfo.h"
 
@@ -59,14 +60,17 @@ static std::optional<Filters> findFilters(OpTy op) {
   RankedTensorType type = typeOf(operand.get());
   int64_t written = isForward ? type.getDimSize(0) / int64_t(op.getGroup())
                               : type.getDimSize(1);
-  if (!type.getElementType().isF64() || op.getLayout() != "NHWC" ||
-      written == 1 || !isa<BlockArgument>(operand.get()) ||
-      !operand.get().hasOneUse())
+  if (op.getLayout() != "NHWC" || written == 1 ||
+      !isa<BlockArgument>(operand.get()) || !operand.get().hasOneUse())
     return std::nullopt;
   return Filters{&operand, packedOrder(type.getRank(), isForward)};
 }
 
 static std::optional<Filters> findFilters(RegionOp region) {
+  auto provider = region->getAttrOfType<StringAttr>("provider");
+  if (!provider ||
+      symbolizeProvider(provider.getValue()) != ContractionProvider::Generated)
+    return std::nullopt;
   for (Operation &op : region.getBody().front()) {
     if (auto conv = dyn_cast<ConvOp>(op))
       return findFilters(conv);

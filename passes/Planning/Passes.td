@@ -92,7 +92,7 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
 def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
   let summary = "filters as generated convolutions read them";
   let description = [{
-    A float64 convolution is a generated kernel whose vectors lie along the
+    The vectors of a convolution whose provider is `generated` lie along the
     channels it writes. Before its region comes one that transposes the filters
     so that these channels are last; the region gets the transposed ones, and
     transposes them back: in its kernel that is no work but other strides. What
@@ -101,7 +101,7 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     Before (test/passes/Planning/pack-filters.mlir):
 
     ```mlir
-    %y = mpc.region "contraction"(%x, %w) ... {
+    %y = mpc.region "contraction"(%x, %w) {provider = "generated", ...} {
     ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
       %2 = mpc.conv %0, %1 {layout = "NHWC", ...}
       mpc.yield %2
@@ -116,7 +116,7 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
       %1 = mpc.transpose %0 {perm = array<i64: 2, 3, 1, 0>}
       mpc.yield %1
     }
-    %y = mpc.region "contraction"(%x, %p) ... {
+    %y = mpc.region "contraction"(%x, %p) {provider = "generated", ...} {
     ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<3x3x4x6xf64>):
       %2 = mpc.transpose %1 {perm = array<i64: 3, 2, 0, 1>}
       %3 = mpc.conv %0, %2 {layout = "NHWC", ...}

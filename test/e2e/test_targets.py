@@ -1,0 +1,79 @@
+"""Every precision on every CPU target this machine can execute: the losses are
+those of 64-true within what the types explain.
+
+The bounds hold over the first steps. Later, which side of Relu's kink a
+rounding puts a value on decides the losses of the residual network.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+
+import mpctest
+
+TARGETS = ["x86-64", "x86-64-v3", "x86-64-v4", "zen5", "sapphirerapids"]
+STEPS = 12
+
+# How far a loss is from float64's at most, and at least: 16-bit types round.
+BOUNDS = {
+    "64-true": (0, 1e-13),
+    "32-true": (0, 1e-6),
+    "bf16-mixed": (1e-6, 1e-2),
+    "16-mixed": (1e-6, 1e-2),
+}
+
+
+@pytest.fixture(scope="module", name="data")
+def digits(tmp_path_factory):
+    """Per model the digits in the size that it takes."""
+    with np.load(mpctest.DIGITS / "digits-train.npz") as arrays:
+        image, target = arrays["image"][:512], arrays["target"][:512]
+    large = np.pad(image.repeat(3, 2).repeat(3, 3), [(0, 0)] * 2 + [(4, 4)] * 2)
+    folder = tmp_path_factory.mktemp("digits")
+    np.savez(folder / "small.npz", image=image, target=target)
+    np.savez(folder / "large.npz", image=large, target=target)
+    return {
+        "mlp": folder / "small.npz",
+        "resnet": folder / "small.npz",
+        "lenet": folder / "large.npz",
+    }
+
+
+def train(model, data, precision, target, folder):
+    """The losses; skips where the machine lacks what the target has."""
+    folder.mkdir()
+    process = mpctest.mpc(
+        *("train", mpctest.MODELS / f"{model}.onnx", "--data", data[model]),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+        *("--lr", "0.05", "--batch-size", "32", "--max-steps", STEPS),
+        *("--no-shuffle", "--precision", precision, "--target", target),
+        *("--metrics", folder / "metrics.jsonl"),
+        *("--output", folder / "trained.onnx"),
+    )
+    if process.returncode == 6 and "needs CPU features" in process.stderr:
+        pytest.skip(f"this machine cannot execute code for {target}")
+    assert process.returncode == 0, process.stderr
+    losses = mpctest.losses(mpctest.read_metrics(folder / "metrics.jsonl"))
+    assert len(losses) == STEPS
+    return np.array(losses)
+
+
+@pytest.fixture(scope="module", name="reference")
+def exact_losses(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference")
+    return {
+        model: train(model, data, "64-true", "native", folder / model)
+        for model in data
+    }
+
+
+@pytest.mark.parametrize("model", ["mlp", "lenet", "resnet"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_losses_are_those_of_float64(model, target, data, reference, tmp_path):
+    for precision, (least, most) in BOUNDS.items():
+        losses = train(model, data, precision, target, tmp_path / precision)
+        errors = np.abs(losses - reference[model]) / reference[model]
+        assert (
+            least <= errors.max() <= most
+        ), f"{precision}: {errors.max():.1e} from float64"
