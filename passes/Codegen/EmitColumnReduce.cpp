@@ -253,14 +253,6 @@ void ColumnEmitter::emitBlock(Value block) {
   int64_t width = context.getVectorWidth();
   int64_t vectors = context.partition.inner / width;
   int64_t blocks = llvm::divideCeilSigned(vectors, team.size);
-  auto sizesOf = [&](unsigned group) {
-    SmallVector<int64_t> sizes;
-    auto [first, end] = body.getGroup(group);
-    for (unsigned d = first; d < end; ++d)
-      sizes.push_back(body.getDimensions()[d].size);
-    return sizes;
-  };
-  SmallVector<int64_t> outerSizes = sizesOf(0), innerSizes = sizesOf(2);
   SmallVector<Value> parts = splitIndex(b, block, {1, blocks});
   Value vector = team.shift(b, mulIndex(b, parts[1], team.size), 1);
   if (vectors % team.size != 0) {
@@ -270,11 +262,8 @@ void ColumnEmitter::emitBlock(Value block) {
   }
   Scope scope = fragments.createScope();
   scope.width = width;
-  for (auto [d, index] : llvm::enumerate(splitIndex(b, parts[0], outerSizes)))
-    scope.enter(d, index);
-  for (auto [d, index] :
-       llvm::enumerate(splitIndex(b, mulIndex(b, vector, width), innerSizes)))
-    scope.enter(body.getGroup(2).first + d, index);
+  fragments.enterGroup(scope, 0, parts[0]);
+  fragments.enterGroup(scope, 2, mulIndex(b, vector, width));
   fragments.evaluate(scope, outputNodes);
   Scopes scopes(1, scope);
   emitColumns(scopes);

@@ -218,12 +218,7 @@ void RowEmitter::emit(Value begin, Value end) {
       b, begin, end, 1, {},
       [&](Value row, ValueRange) {
         Scope scope = outer;
-        SmallVector<int64_t> sizes;
-        auto [first, last] = body.getGroup(0);
-        for (unsigned d = first; d < last; ++d)
-          sizes.push_back(body.getDimensions()[d].size);
-        for (auto [offset, index] : llvm::enumerate(splitIndex(b, row, sizes)))
-          scope.enter(first + offset, index);
+        fragments.enterGroup(scope, 0, row);
         fragments.evaluate(scope, getOutputNodes());
         emitRow(scope);
         return Carried();
