@@ -322,9 +322,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
   return Status(StatusCode::Device,
                 "cuBLASLt " + std::to_string(library.call.getVersion()) +
                     " has no deterministic algorithm for " +
-                    describeStep(step, operands) +
-                    "; compile the model with --contractions generated" +
-                    kCPUAlternative);
+                    describeStep(step, operands) + kCPUAlternative);
 }
 
 Status BLASMatMulStep::prepare() {

@@ -241,7 +241,7 @@ TEST(CUDAConv, SurvivesTheFailureOfAnyCall) {
   };
 #define MPC_FAULT(result, member, symbol, ...)                                 \
   if (std::is_same_v<result, DNNStatus>)                                       \
-    for (int which = 1; which <= 40; ++which)                                  \
+    for (int which : {1, 2, 3, 6, 12, 24})                                     \
       emulated(                                                                \
           {{"MPC_EMULATOR_FAULT",                                              \
             std::string(#symbol ":") + std::to_string(which) + "=4000"}},      \

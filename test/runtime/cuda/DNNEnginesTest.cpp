@@ -11,6 +11,11 @@
 using namespace mpc::runtime;
 using namespace mpc::runtime::cuda;
 
+/// What NVIDIA's libraries keep until the process ends is not ours to free.
+extern "C" const char *__lsan_default_suppressions() {
+  return "leak:libcudnn\nleak:libcublasLt\n";
+}
+
 namespace {
 
 /// What cuDNN asks about a GPU, with the differences between two of them.
