@@ -42,7 +42,8 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
   let options = [
     TargetOption,
     Option<"contractions", "contractions", "std::string", "\"table\"",
-           "who does contractions that both can do: table, library or generated">,
+           "who does contractions that both can do: table, library or generated; "
+           "bare: by table, but no library does what follows one">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect",
                            "::mpc::plan::PlanDialect"];

@@ -47,8 +47,8 @@ struct PlaceContractionsPass
 class Placer {
 public:
   Placer(func::FuncOp function, const TargetInfo &target,
-         std::optional<ContractionProvider> override)
-      : function(function), target(target), override(override),
+         std::optional<ContractionProvider> override, bool isBare)
+      : function(function), target(target), override(override), isBare(isBare),
         builder(function.getContext()) {}
   void run();
 
@@ -67,6 +67,7 @@ private:
   func::FuncOp function;
   const TargetInfo &target;
   std::optional<ContractionProvider> override;
+  bool isBare; ///< whether libraries get contractions without a tail
   OpBuilder builder;
   std::deque<Placement> placements;
   DenseMap<Operation *, Placement *> placementOf;
@@ -197,7 +198,7 @@ void Placer::decide(Placement &placement) {
     tail = ContractionTail::None;
   else if (placement.tail.kind == LibraryTail::Kind::Optimizer)
     tail = ContractionTail::Optimizer;
-  else if (target.isGPU() && isAbsorbed(placement))
+  else if (target.isGPU() && !isBare && isAbsorbed(placement))
     tail = ContractionTail::Absorbed;
   else
     placement.tail.kind = LibraryTail::Kind::Other;
@@ -315,7 +316,8 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
 // them.
 Value Placer::emitHero(Placement &placement, Operation *hero) {
   RegionOp region = placement.region;
-  if (auto matmul = dyn_cast<MatMulOp>(hero))
+  auto matmul = dyn_cast<MatMulOp>(hero);
+  if (matmul && !isBare)
     if (Value product = emitWithBiasGrad(region, matmul))
       return product;
   Type element = operandType(hero);
@@ -421,11 +423,12 @@ void PlaceContractionsPass::runOnOperation() {
     return signalPassFailure();
   }
   std::optional<ContractionProvider> override = symbolizeProvider(contractions);
-  if (!override && contractions != "table") {
-    function.emitError("expected contractions by table, library or generated, "
-                       "found ")
+  bool isBare = contractions == "bare";
+  if (!override && !isBare && contractions != "table") {
+    function.emitError("expected contractions by table, library, generated or "
+                       "bare, found ")
         << contractions;
     return signalPassFailure();
   }
-  Placer(function, *info, override).run();
+  Placer(function, *info, override, isBare).run();
 }

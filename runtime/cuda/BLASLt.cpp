@@ -322,7 +322,11 @@ Status BLASMatMulStep::chooseAlgorithm() {
   return Status(StatusCode::Device,
                 "cuBLASLt " + std::to_string(library.call.getVersion()) +
                     " has no deterministic algorithm for " +
-                    describeStep(step, operands) + kCPUAlternative);
+                    describeStep(step, operands) +
+                    (step.fused ? "; compile the model with --contractions "
+                                  "bare, for products without epilogues"
+                                : "") +
+                    kCPUAlternative);
 }
 
 Status BLASMatMulStep::prepare() {

@@ -88,6 +88,18 @@ def test_steps_are_launches_of_one_graph(target, tmp_path):
     assert "cuLaunchKernel" not in names[recorded:]
 
 
+@pytest.mark.parametrize("contractions", ["bare", "library"])
+def test_libraries_may_do_more_or_less(contractions, tmp_path):
+    cpu, _ = train("mlp", "bf16-mixed", "cpu", tmp_path)
+    flags = ["--contractions", contractions]
+    gpu, _ = train("mlp", "bf16-mixed", "cuda", tmp_path, *flags)
+    np.testing.assert_allclose(
+        [float(e["loss"]) for e in gpu],
+        [float(e["loss"]) for e in cpu],
+        rtol=TOLERANCES["bf16-mixed"],
+    )
+
+
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):
     """A scale that no gradient survives: the weights stay as they were."""
     flags = ["--loss-scale", "1e12"]

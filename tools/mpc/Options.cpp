@@ -159,6 +159,13 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                   "CPU or GPU to compile for")
       ->check(CLI::IsMember(targets))
       ->capture_default_str();
+  command
+      .add_option(
+          "--contractions", options.pipeline.contractions,
+          "who does contractions that both a GPU's library and mpc can; "
+          "bare: by table, with libraries doing nothing else")
+      ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
+      ->capture_default_str();
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }

@@ -1,5 +1,6 @@
 // RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=LIBRARY
+// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
 // RUN: mpc-opt %s --plan-place-contractions=target=x86-64 | FileCheck %s --check-prefix=CPU
 
 // A layer of a multi-layer perceptron, forward and backward, all in f32: the
@@ -8,6 +9,9 @@
 // with a product is a kernel.
 //
 // CHECK-LABEL: func.func @training
+// BARE-LABEL: func.func @training
+// BARE: mpc.matmul
+// BARE: mpc.region "pointwise"
 // CHECK: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
 // CHECK-SAME: {alpha = 5.000000e-01 : f64, transA = false, transB = true}
 // CHECK-SAME: -> tensor<32x128xf32> aux tensor<32x16xui8>
