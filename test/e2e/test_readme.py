@@ -1,4 +1,4 @@
-"""The README's commands do what it says.
+r"""The README's commands do what it says.
 
 A console block's lines that start with `$` are commands (`\` continues one),
 the others their output. mpc's commands are executed, in a folder that has the

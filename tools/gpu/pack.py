@@ -25,6 +25,7 @@ sys.path.append(str(ROOT / "test" / "data" / "models"))
 
 import make_models  # noqa: E402  (found through the path above)
 import mpc_runtime  # noqa: E402
+import report  # noqa: E402
 import steps  # noqa: E402
 import test_forward  # noqa: E402
 from cases import CASES  # noqa: E402
@@ -48,7 +49,7 @@ class Pack:
         self.runtime = mpc_runtime.Runtime(LIBRARY)
         self.manifest = {
             "target": target,
-            "commit": git("rev-parse", "HEAD"),
+            "commit": git("rev-parse", "HEAD") or "an unknown commit",
             "changed": bool(git("status", "--porcelain")),
         }
 
@@ -68,12 +69,16 @@ class Pack:
 
 
 def git(*arguments):
-    return subprocess.run(
+    """What git says of this tree; nothing where there is no git."""
+    if not shutil.which("git"):
+        return ""
+    process = subprocess.run(
         ["git", "-C", ROOT, *arguments],
-        check=True,
         capture_output=True,
         text=True,
-    ).stdout.strip()
+        check=False,
+    )
+    return process.stdout.strip()
 
 
 def compile_model(model, output, *flags):
@@ -151,18 +156,24 @@ def add_curves(pack, scratch):
         for precision in PRECISIONS:
             flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
             flags += ["--precision", precision]
-            pack.add(
-                "curves",
-                {
-                    "model": name,
-                    "precision": precision,
-                    "artifact": pack.compile(
-                        model, f"curve-{name}-{precision}", *flags
-                    ),
-                    "arrays": arrays,
-                    "cpu": run_on_cpu(pack, model, scratch, flags, data),
-                },
-            )
+            reference = run_on_cpu(pack, model, scratch, flags, data)
+            for contractions in ("table", "bare"):
+                pack.add(
+                    "curves",
+                    {
+                        "model": name,
+                        "precision": precision,
+                        "contractions": contractions,
+                        "artifact": pack.compile(
+                            model,
+                            f"curve-{name}-{precision}-{contractions}",
+                            *flags,
+                            *("--contractions", contractions),
+                        ),
+                        "arrays": arrays,
+                        "cpu": reference,
+                    },
+                )
 
 
 def add_storm(pack, scratch):
@@ -203,21 +214,23 @@ def add_bench(pack, scratch):
         for precision in ("32-true", "bf16-mixed", "16-mixed"):
             flags = [*RECIPE, "--batch-size", str(batch)]
             flags += ["--precision", precision]
-            pack.add(
-                "bench",
-                {
-                    "model": name,
-                    "batch": batch,
-                    "precision": precision,
-                    "onnx": str(graph),
-                    "image_shape": image_shape(model),
-                    "artifact": pack.compile(
+            entry = {
+                "model": name,
+                "batch": batch,
+                "precision": precision,
+                "onnx": str(graph),
+                "image_shape": image_shape(model),
+                "artifacts": {
+                    contractions: pack.compile(
                         scratch / "zeros.onnx",
-                        f"bench-{name}-{batch}-{precision}",
+                        f"bench-{name}-{batch}-{precision}-{contractions}",
                         *flags,
-                    ),
+                        *("--contractions", contractions),
+                    )
+                    for contractions in report.CONTRACTIONS
                 },
-            )
+            }
+            pack.add("bench", entry)
 
 
 def without_weights(path):
@@ -242,10 +255,7 @@ def with_zeros(path):
 
 def add_sources(pack):
     """The runtime's sources, what they include, and what runs there."""
-    for name in git("ls-files", "runtime").splitlines():
-        target = pack.folder / "source" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target)
+    shutil.copytree(ROOT / "runtime", pack.folder / "source" / "runtime")
     shutil.copy(ROOT / "CMakeLists.txt", pack.folder / "source")
     include = pack.folder / "source" / "include"
     include.mkdir()

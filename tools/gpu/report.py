@@ -5,6 +5,9 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 
+# Who multiplies matrices: `mpc compile --contractions`.
+CONTRACTIONS = ["table", "library", "bare", "generated"]
+
 
 def write(out, manifest):
     results = {}
@@ -24,7 +27,7 @@ def markdown(header, results):
     yield f"# Measured on {machine.get('gpu') or 'no GPU'}"
     yield ""
     yield (
-        f"Made by `tools/gpu/check` from {header['commit'][:12]}{changed}, for"
+        f"Made by `tools/gpu/check` from {header['commit']}{changed}, for"
         f" {header['target']}; PyTorch {machine.get('torch')}."
     )
     yield ""
@@ -43,11 +46,19 @@ def markdown(header, results):
         yield "## Losses against the CPU's"
         yield ""
         yield from table(
-            ["model", "precision", "error / bound", "last loss", "same bits"],
+            [
+                "model",
+                "precision",
+                "contractions",
+                "error / bound",
+                "last loss",
+                "same bits",
+            ],
             [
                 [
                     r["model"],
                     r["precision"],
+                    r["contractions"],
                     number(r.get("times_bound", r.get("error"))),
                     number(r.get("last_loss")),
                     r.get("same_bits"),
@@ -59,13 +70,20 @@ def markdown(header, results):
         yield "## Milliseconds of a training step"
         yield ""
         yield from table(
-            ["model", "batch", "precision", "mpc", "eager", "compiled"],
+            [
+                "model",
+                "batch",
+                "precision",
+                *(f"mpc, {name}" for name in CONTRACTIONS),
+                "PyTorch eager",
+                "compiled",
+            ],
             [
                 [
                     r["model"],
                     r["batch"],
                     r["precision"],
-                    number(r.get("mpc_ms", "failed")),
+                    *(number(r[f"mpc_{name}_ms"]) for name in CONTRACTIONS),
                     number(r["torch_eager_ms"]),
                     number(r["torch_compiled_ms"]),
                 ]

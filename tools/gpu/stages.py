@@ -165,7 +165,8 @@ def curves(checks):
         if entry["precision"] == "64-true"
     }
     for entry in checks.manifest["curves"]:
-        result = {"model": entry["model"], "precision": entry["precision"]}
+        names = ("model", "precision", "contractions")
+        result = {name: entry[name] for name in names}
         batches = split(checks.arrays(entry["arrays"]))
         try:
             digests = []
@@ -237,7 +238,7 @@ def run_three_steps(checks, artifact, arrays):
         steps.run_steps(session, split(checks.arrays(arrays))[:3])
 
 
-def time_mpc(checks, entry):
+def time_mpc(checks, entry, artifact):
     """Milliseconds of a step: the median over rounds of the mean."""
     random = np.random.RandomState(0)
     shape = (entry["batch"], *entry["image_shape"])
@@ -245,7 +246,7 @@ def time_mpc(checks, entry):
         "image": random.uniform(0, 16, shape).astype(np.float32),
         "target": random.randint(0, 10, entry["batch"]),
     }
-    with checks.open(entry["artifact"]) as session:
+    with checks.open(artifact) as session:
         for info in session.states():
             if info.role == "parameter":
                 fan_in = max(int(np.prod(info.shape[1:])), 1)
@@ -280,11 +281,13 @@ def bench(checks):
     results = []
     for entry in checks.manifest["bench"]:
         result = {k: entry[k] for k in ("model", "batch", "precision")}
-        try:
-            result["mpc_ms"] = time_mpc(checks, entry)
-            result["ok"] = True
-        except mpc_runtime.Error as error:
-            result.update(ok=False, error=str(error))
+        result["ok"] = True
+        for contractions, artifact in entry["artifacts"].items():
+            name = f"mpc_{contractions}_ms"
+            try:
+                result[name] = time_mpc(checks, entry, artifact)
+            except mpc_runtime.Error as error:
+                result.update({name: str(error), "ok": False})
         for how in ("eager", "compiled"):
             result[f"torch_{how}_ms"] = time_torch(entry, how)
         results.append(result)

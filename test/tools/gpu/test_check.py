@@ -49,7 +49,7 @@ def test_runtime_builds_from_what_is_packed(pack, tmp_path):
 def test_curves_and_storm_pass_on_the_cpu(pack, tmp_path):
     code, results = run_stages(pack, tmp_path, "curves", "storm")
     assert code == 0, results
-    assert len(results["curves"]["runs"]) == 12
+    assert len(results["curves"]["runs"]) == 24
     assert results["storm"]["runs"][0]["skipped"] == 13
     page = (tmp_path / "report.md").read_text()
     assert "| resnet | 16-mixed |" in page
