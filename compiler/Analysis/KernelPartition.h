@@ -13,18 +13,25 @@
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //
-// | kind | body | extent: one index is |
-// |---|---|---|
-// | `pointwise` | elementwise ops | `inner` elements of the results' shape |
-// | `row_reduce` | reductions over the trailing axes of one shape (keepdims),
-// elementwise ops before and after | a row: `inner` elements, all reduced | |
-// `column_reduce` | reductions over a group of adjacent axes (keepdims),
-// elementwise ops before | a result element | | `contraction` | a matmul or
-// convolution, then elementwise ops | a row of `inner` elements of its result
-// as a matrix | | `window` | a pooling op | `inner` elements of the first
-// result, its last axis | | `movement` | a transpose, concat or slice | `inner`
-// elements of the result, its last axis | | `epilogue` | elementwise ops on
-// argument 0, an fp32 tile | (called per tile, no extent) |
+// clang-format off
+//
+// | kind            | body                                        | extent: one index is                      |
+// |-----------------|---------------------------------------------|-------------------------------------------|
+// | `pointwise`     | elementwise ops                             | `inner` elements of the results' shape    |
+// | `row_reduce`    | reductions over the trailing axes of one    | a row: `inner` elements, all reduced      |
+// |                 | shape (keepdims), elementwise ops before    |                                           |
+// |                 | and after                                   |                                           |
+// | `column_reduce` | reductions over a group of adjacent axes    | a result element                          |
+// |                 | (keepdims), elementwise ops before          |                                           |
+// | `contraction`   | a matmul or convolution, then elementwise   | a row of `inner` elements of its result   |
+// |                 | ops                                         | as a matrix                               |
+// | `window`        | a pooling op                                | `inner` elements of the first result, its |
+// |                 |                                             | last axis                                 |
+// | `movement`      | a transpose, concat or slice                | `inner` elements of the result, its last  |
+// |                 |                                             | axis                                      |
+// | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
+//
+// clang-format on
 //
 // Arguments and then results are whole buffers, row-major and contiguous, in
 // the tensor types given. A `pointwise` or `epilogue` result may be the very
