@@ -49,8 +49,7 @@ static constexpr auto kGenerated = ContractionProvider::Generated;
 
 /// The first row that fits decides. Without measurements on a GPU the library
 /// does what it does in one go. Otherwise a kernel that holds the tail saves a
-/// pass over memory. An optimizer's update is no reason for one: it would be
-/// done by few threads, a kernel of its own uses them all.
+/// pass over memory; an optimizer's update stays a kernel of its own.
 static constexpr Row kTable[] = {
     {Machine::CPU, Product::Any, Types::F64, std::nullopt, kGenerated},
     {Machine::GPU, Product::MatMul, Types::Low, ContractionTail::Other,

@@ -2,25 +2,13 @@
 #include "compiler/Target/CPU.h"
 
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 
 using namespace mpc;
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-mpc::createCPUMachine(const TargetInfo &info) {
+void mpc::initializeCPU() {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  llvm::Triple triple(info.getTriple());
-  std::string message;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, message);
-  if (!target)
-    return llvm::createStringError(message);
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, "x86-64", info.getFeatureString(), llvm::TargetOptions(),
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// 512-bit vectors are in the code because they pay: without these attributes

@@ -6,17 +6,14 @@
 
 #include "compiler/Target/TargetInfo.h"
 
-#include <memory>
-
 namespace llvm {
 class Module;
-class TargetMachine;
 } // namespace llvm
 
 namespace mpc {
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-createCPUMachine(const TargetInfo &info);
+/// Makes LLVM know CPUs.
+void initializeCPU();
 
 /// Marks the functions with what the target has.
 void setCPUAttributes(llvm::Module &module, const TargetInfo &info);

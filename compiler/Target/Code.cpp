@@ -13,6 +13,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -21,7 +22,18 @@ using namespace mpc;
 
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 createTargetMachine(const TargetInfo &info) {
-  return info.isGPU() ? createGPUMachine(info) : createCPUMachine(info);
+  info.isGPU() ? initializeGPU() : initializeCPU();
+  llvm::Triple triple(info.getTriple());
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return llvm::createStringError(message);
+  // What a CPU has is in its features, so that code asks for no more.
+  llvm::StringRef processor = info.isGPU() ? info.getName() : "x86-64";
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, processor, info.getFeatureString(), llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 bool mpc::hasFormat(const TargetInfo &target, CodeFormat format) {

@@ -3,32 +3,20 @@
 
 #include "compiler/Target/TemporaryFile.h"
 
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <cstdlib>
 
 using namespace mpc;
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-mpc::createGPUMachine(const TargetInfo &info) {
+void mpc::initializeGPU() {
   LLVMInitializeNVPTXTargetInfo();
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
-  llvm::Triple triple(info.getTriple());
-  std::string message;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, message);
-  if (!target)
-    return llvm::createStringError(message);
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, info.getName(), info.getFeatureString(), llvm::TargetOptions(),
-      std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 std::optional<std::string> mpc::findPTXAssembler() {

@@ -9,17 +9,12 @@
 
 #include "compiler/Target/TargetInfo.h"
 
-#include <memory>
 #include <optional>
-
-namespace llvm {
-class TargetMachine;
-} // namespace llvm
 
 namespace mpc {
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-createGPUMachine(const TargetInfo &info);
+/// Makes LLVM know NVIDIA GPUs.
+void initializeGPU();
 
 /// Where ptxas is: below CUDA_HOME or CUDA_PATH, or in PATH; nothing where it
 /// is in none of them.
