@@ -76,9 +76,9 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
   pm.addPass(createVerifyPrecisionPass());
 }
 
-static void addFusion(OpPassManager &pm) {
+static void addFusion(OpPassManager &pm, llvm::StringRef target) {
   OpPassManager &nested = pm.nest<func::FuncOp>();
-  nested.addPass(createConvertLayoutPass());
+  nested.addPass(createConvertLayoutPass({target.str()}));
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createNormalizeReductionsPass());
@@ -95,6 +95,8 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   place.target = options.target;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
+  pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass({options.target}));
+  pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass({options.target}));
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass({options.target}));
   pm.addPass(createOutlineKernelsPass());
@@ -150,7 +152,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (wants(Stage::Precision))
     addPrecision(pm, options.precision, options.target);
   if (wants(Stage::Fusion))
-    addFusion(pm);
+    addFusion(pm, options.target);
   if (wants(Stage::Plan))
     addPlanning(pm, options);
   if (wants(Stage::Codegen))

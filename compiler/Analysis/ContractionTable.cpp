@@ -113,3 +113,7 @@ mpc::getContractionProvider(Operation *contraction, ContractionTail tail,
     return chosen;
   return chosen == kLibrary ? kGenerated : kLibrary;
 }
+
+bool mpc::takesInputChannelsLast(const TargetInfo &target) {
+  return target.isGPU();
+}

@@ -36,6 +36,10 @@ getContractionProvider(mlir::Operation *contraction, ContractionTail tail,
                        const TargetInfo &target,
                        std::optional<ContractionProvider> override = {});
 
+/// Whether the library that convolves on `target` takes filters with their
+/// input channels last; see compiler/Dialect/MPC/FilterLayout.h.
+bool takesInputChannelsLast(const TargetInfo &target);
+
 } // namespace mpc
 
 #endif // MPC_COMPILER_ANALYSIS_CONTRACTIONTABLE_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/KernelPartition.h"
 
+#include "compiler/Analysis/KernelSegments.h"
 #include "compiler/Analysis/TensorCoreTiling.h"
-
+#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -124,9 +125,11 @@ ContractionSpace mpc::getContractionSpace(Operation *contraction) {
       })
       .Case([](ConvInputGradOp op) {
         ArrayRef<int64_t> weight = shapeOf(op.getWeight());
-        return spaceOf(op.getDInput(), weight[0] /
-                                           static_cast<int64_t>(op.getGroup()) *
-                                           product(weight.drop_front(2)));
+        int64_t taps = hasInputChannelsLast(op)
+                           ? product(weight.drop_front().drop_back())
+                           : product(weight.drop_front(2));
+        return spaceOf(op.getDInput(),
+                       weight[0] / static_cast<int64_t>(op.getGroup()) * taps);
       })
       .Case([](ConvWeightGradOp op) {
         ArrayRef<int64_t> weight = shapeOf(op.getDWeight());
@@ -238,7 +241,15 @@ static ArrayRef<int64_t> resultShape(func::FuncOp kernel) {
   return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
 }
 
+// The length of the parallel axis of a kernel with segments.
+static int64_t segmentedExtent(func::FuncOp kernel, int64_t grain) {
+  KernelSegment last = getKernelSegments(kernel, grain).back();
+  return last.begin + last.size;
+}
+
 static KernelPartition partitionPointwise(func::FuncOp kernel) {
+  if (isSegmented(kernel))
+    return {segmentedExtent(kernel, kSliceElements), kSliceElements, 1};
   ArrayRef<int64_t> space = resultShape(kernel);
   size_t axis = findUniformAxis(kernel, space);
   // Nothing is broadcast but scalars: one index is one element.
@@ -306,6 +317,8 @@ KernelPartition mpc::getKernelPartition(func::FuncOp kernel) {
   case KernelKind::Pointwise:
     return partitionPointwise(kernel);
   case KernelKind::RowReduce: {
+    if (isSegmented(kernel))
+      return {segmentedExtent(kernel, 1), 1, 1};
     ReductionSpace space = reductionSpaceOf(kernel);
     return partition(space.outer, space.reduced);
   }
@@ -389,8 +402,30 @@ static bool hasCostlyScalars(func::FuncOp kernel) {
   });
 }
 
+// One index is a row, for which there is a block.
+static KernelPartition shareRowSegments(func::FuncOp kernel) {
+  return {segmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
+}
+
+// One index is one element. Optimizers' state is wide: vectors of four.
+static KernelPartition shareSegments(func::FuncOp kernel,
+                                     const TargetInfo &target) {
+  int64_t vector = std::min<int64_t>(4, vectorOf(kernel, 0, target));
+  int64_t grain = kBlockThreads * vector;
+  int64_t blocks = divideCeil(segmentedExtent(kernel, grain), grain);
+  grain *= divideCeil(blocks, kEnoughBlocks);
+  return {segmentedExtent(kernel, grain),
+          grain,
+          1,
+          kBlockThreads,
+          kBlockThreads,
+          vector};
+}
+
 static KernelPartition sharePointwise(func::FuncOp kernel,
                                       const TargetInfo &target) {
+  if (isSegmented(kernel))
+    return shareSegments(kernel, target);
   ArrayRef<int64_t> space = resultShape(kernel);
   int64_t elements = product(space);
   size_t uniform = findUniformAxis(kernel, space);
@@ -415,6 +450,8 @@ static KernelPartition sharePointwise(func::FuncOp kernel,
 
 static KernelPartition shareRowReduction(func::FuncOp kernel,
                                          const TargetInfo &target) {
+  if (isSegmented(kernel))
+    return shareRowSegments(kernel);
   ReductionSpace space = reductionSpaceOf(kernel);
   int64_t vector = vectorOf(kernel, space.reduced, target);
   int64_t vectors = divideCeil(space.reduced, vector);

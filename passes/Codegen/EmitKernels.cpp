@@ -4,9 +4,11 @@
 // EmitElementwise*.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/KernelSegments.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/ElementwiseTable.h"
+#include "passes/Codegen/EmitSegments.h"
 #include "passes/Codegen/KernelContext.h"
 #include "passes/Codegen/Passes.h"
 #include "passes/Codegen/ThreadBlock.h"
@@ -90,8 +92,13 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
-static LogicalResult checkOps(func::FuncOp kernel, KernelKind kind) {
-  for (Operation &op : kernel.getBody().front().without_terminator()) {
+static LogicalResult checkOps(Block &body, KernelKind kind) {
+  for (Operation &op : body.without_terminator()) {
+    if (auto segment = dyn_cast<RegionOp>(op)) {
+      if (failed(checkOps(segment.getBody().front(), kind)))
+        return failure();
+      continue;
+    }
     auto role = dyn_cast<RegionOpInterface>(op);
     if (isFolded(&op, kind))
       continue;
@@ -110,6 +117,8 @@ static LogicalResult checkOps(func::FuncOp kernel, KernelKind kind) {
 }
 
 static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
+  if (isSegmented(context.kernel))
+    return emitSegments(context);
   switch (kind) {
   case KernelKind::Pointwise:
     return emitPointwise(context);
@@ -177,7 +186,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
            << kernel->getAttr(kKernelAttr);
   if (kernel.isExternal() || kernel.getNumResults() == 0)
     return kernel.emitOpError("is a kernel and must have a body and results");
-  if (failed(checkOps(kernel, *kind)))
+  if (failed(checkOps(kernel.getBody().front(), *kind)))
     return failure();
   if (target.isGPU() && *kind == KernelKind::Epilogue)
     return kernel.emitOpError("is called per tile, which nothing on target '")

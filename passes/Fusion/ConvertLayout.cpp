@@ -1,16 +1,20 @@
 // Brings activations into NHWC, in which convolutions, pooling and channel
-// statistics have their channels side by side.
+// statistics have their channels side by side, and filters into the layout that
+// the target's library takes.
 //
 // Every op with a layout gets NHWC and transposes around it. Those behind it
 // then move down through ops that do not care about the order of axes, until
 // they meet one in front of another such op and both vanish. What is left lies
 // where the order of elements shows: at flattening, inputs and outputs. A
-// transpose that moves only axes of size 1 is a reshape.
+// transpose that moves only axes of size 1 is a reshape. State keeps ONNX's
+// layout, so nothing moves past an optimizer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
+#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Dialect/MPC/FilterLayout.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -123,6 +127,24 @@ static void convert(Operation *op, Activations activations) {
   op->setAttr("layout", builder.getStringAttr("NHWC"));
 }
 
+// Gives a convolution a filter, or the gradient of one, with its input channels
+// last.
+static void convertFilter(Operation *op) {
+  OpBuilder builder(op);
+  int64_t rank = shapeOf(op->getOperand(0)).size();
+  if (auto gradient = dyn_cast<ConvWeightGradOp>(op)) {
+    Value filter = gradient.getDWeight();
+    filter.setType(permute(filter.getType(), toLast(rank)));
+    builder.setInsertionPointAfter(op);
+    Value restored = transpose(builder, op, filter, toFirst(rank));
+    filter.replaceAllUsesExcept(restored, restored.getDefiningOp());
+  } else {
+    OpOperand &filter = op->getOpOperand(1);
+    filter.set(transpose(builder, op, filter.get(), toLast(rank)));
+  }
+  op->setAttr(kFilterLayoutAttr, builder.getStringAttr(kInputChannelsLast));
+}
+
 //===----------------------------------------------------------------------===//
 // Moving transposes down
 //===----------------------------------------------------------------------===//
@@ -188,6 +210,7 @@ struct SinkThroughSlice : OpRewritePattern<SliceOp> {
 
 struct ConvertLayoutPass
     : public mpc::impl::ConvertLayoutPassBase<ConvertLayoutPass> {
+  using ConvertLayoutPassBase::ConvertLayoutPassBase;
   void runOnOperation() override;
 };
 } // namespace
@@ -210,6 +233,19 @@ static bool ignoresPlace(Operation *op) {
          !isa<OneHotOp, DropoutOp>(op);
 }
 
+// Whether `op` computes with state, whose layout does not change.
+static bool readsState(Operation *op) {
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  auto isState = [&](Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    auto function = op->getParentOfType<func::FuncOp>();
+    return argument && function && shapeOf(operand) == shape &&
+           function.getArgAttr(argument.getArgNumber(), kStateAttr);
+  };
+  return isa<OptimizerOpInterface>(op) ||
+         llvm::any_of(op->getOperands(), isState);
+}
+
 // `operand`, which broadcasts to a result of rank `rank`, with axes permuted
 // like it.
 static Value permuteOperand(OpBuilder &builder, Operation *op, Value operand,
@@ -230,6 +266,8 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
                                         PatternRewriter &rewriter) const {
   if (!ignoresPlace(op))
     return rewriter.notifyMatchFailure(op, "is not elementwise");
+  if (readsState(op))
+    return rewriter.notifyMatchFailure(op, "computes with state");
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   int64_t rank = shape.size(), transposed = 0, others = 0;
   for (Value operand : op->getOperands()) {
@@ -333,7 +371,15 @@ SinkThroughSlice::matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const {
 }
 
 void ConvertLayoutPass::runOnOperation() {
-  getOperation().walk([](Operation *op) {
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info) {
+    getOperation().emitError(llvm::toString(info.takeError()));
+    return signalPassFailure();
+  }
+  getOperation().walk([&](Operation *op) {
+    if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
+        takesInputChannelsLast(*info) && !hasInputChannelsLast(op))
+      convertFilter(op);
     Activations activations = activationsOf(op);
     auto layout = op->getAttrOfType<StringAttr>("layout");
     bool isFirst = !layout || layout.getValue() == "NCHW";

@@ -11,12 +11,14 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
 }
 
 def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
-  let summary = "activations into NHWC";
+  let summary = "activations into NHWC, filters as the target's library has them";
   let description = [{
     Gives every convolution, pooling and BatchNormalization the layout NHWC and
     moves the transposes this takes to where the order of elements shows:
     flattening, inputs and outputs. Dropout, whose mask depends on an element's
-    place, stays in the layout it has.
+    place, stays in the layout it has. For a target whose library wants it,
+    filters get the layout OHWI, by transposes of weights and of their
+    gradients; state and what optimizers do with it stay in ONNX's layout.
 
     Before (test/passes/Fusion/convert-layout.mlir):
 
@@ -38,6 +40,10 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
     %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
     ```
   }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the machine to compile for, a name --target knows">,
+  ];
 }
 
 def DecomposePass : FusionPass<"mpc-decompose"> {

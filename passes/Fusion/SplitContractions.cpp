@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
+#include "compiler/Dialect/MPC/FilterLayout.h"
+
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -93,6 +95,8 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
                                 op.getWeight(), Value(), op.getStridesAttr(),
                                 op.getPadsAttr(), op.getDilationsAttr(),
                                 op.getGroupAttr(), op.getLayoutAttr());
+    if (Attribute layout = op->getAttr(kFilterLayoutAttr))
+      conv.getDefiningOp()->setAttr(kFilterLayoutAttr, layout);
     Value bias = op.getBias();
     if (op.getLayout() != "NHWC") {
       SmallVector<int64_t> shape = {shapeOf(bias)[0]};

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Analysis/KernelSegments.h"
 #include "compiler/Analysis/TensorCoreTiling.h"
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Planning/Contractions.h"
@@ -47,6 +48,9 @@ struct Reads {
   bool elementwise = false;
   /// Operands that are read elsewhere all the same.
   SmallVector<Value> contracted;
+  /// Operands are read by the segment that they are for, in whose place others
+  /// must not write.
+  bool segmented = false;
 };
 
 class ProgramBuilder {
@@ -199,7 +203,7 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
   }
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
-    if (!reads.elementwise || !candidate ||
+    if (!reads.elementwise || reads.segmented || !candidate ||
         operand.getType() != result.getType() ||
         !candidate.getDefiningOp<plan::ArenaOp>() ||
         !mayOverwrite(op, operand, reads))
@@ -236,7 +240,8 @@ IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
-  SmallVector<Value> outputs = placeResults(call, {elementwise, {}});
+  SmallVector<Value> outputs =
+      placeResults(call, {elementwise, {}, elementwise && isSegmented(kernel)});
   plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
                          buffersOf(call.getOperands()), outputs,
                          builder.getI64IntegerAttr(partition.extent),

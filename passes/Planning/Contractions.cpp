@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions.h"
 
+#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "passes/Planning/LibraryTails.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -114,6 +115,7 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
     return type.getShape().drop_front().drop_back();
   };
   size_t rank = spatial(parts.x).size();
+  bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
@@ -125,11 +127,13 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
       builder.getI64IntegerAttr(parts.y.getShape().back()),
       builder.getDenseI64ArrayAttr(spatial(parts.x)),
       builder.getDenseI64ArrayAttr(spatial(parts.y)),
-      builder.getDenseI64ArrayAttr(parts.w.getShape().drop_front(2)),
+      builder.getDenseI64ArrayAttr(isLast ? spatial(parts.w)
+                                          : parts.w.getShape().drop_front(2)),
       op.getStridesAttr(), op.getDilationsAttr(),
       builder.getDenseI64ArrayAttr(pads.take_front(rank)),
       builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
-      /*filter_layout=*/StringAttr(), getCompute(op, read));
+      isLast ? builder.getStringAttr(kInputChannelsLast) : StringAttr(),
+      getCompute(op, read));
   return success();
 }
 

@@ -152,6 +152,8 @@ static Value sumOfRows(Operation *op, int64_t columns) {
   if (!sum || sum->getNextNode() != body.getTerminator())
     return Value();
   int64_t last = sum.getInput().getType().getRank() - 1;
+  if (region.getResult(0).use_empty())
+    return Value(); // Another product has taken it over.
   bool keepsColumns = !llvm::is_contained(sum.getAxes(), last) &&
                       sum.getType().getShape().back() == columns;
   return keepsColumns ? region.getResult(0) : Value();

@@ -44,7 +44,10 @@ struct OutlineKernelsPass
   void runOnOperation() override {
     Outliner outliner(getOperation());
     SmallVector<RegionOp> regions;
-    getOperation().walk([&](RegionOp region) { regions.push_back(region); });
+    // Regions within regions are segments of one kernel.
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (auto region : function.getOps<RegionOp>())
+        regions.push_back(region);
     for (RegionOp region : regions)
       if (failed(outliner.outline(region)))
         return signalPassFailure();

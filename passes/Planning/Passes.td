@@ -60,6 +60,64 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   }];
 }
 
+def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"> {
+  let summary = "unscale gradients where they are read";
+  let description = [{
+    On a GPU, a pointwise region that holds nothing but `amp.unscale`, as
+    `plan-place-contractions` makes of a gradient's tail, is repeated in every
+    kernel that reads it.
+
+    Before (test/passes/Planning/recompute-unscale.mlir):
+
+    ```mlir
+    %u = mpc.region "pointwise" (%dw, %scale) {kernel = "dw"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+    ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
+      %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+      mpc.yield %2 : tensor<8x4xf32>
+    }
+    %w1 = mpc.region "pointwise" (%w, %u, %lr) {kernel = "w"} ...
+    ```
+
+    After:
+
+    ```mlir
+    %w1 = mpc.region "pointwise" (%w, %lr, %dw, %scale) {kernel = "w"} ...
+    ```
+  }];
+  let options = [TargetOption];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
+}
+
+def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
+  let summary = "what the optimizer does to all parameters into few kernels";
+  let description = [{
+    On a GPU, pointwise regions with an optimizer's update become segments of
+    one region, and so do reductions of rows in the phase `optimizer`; see
+    compiler/Analysis/KernelSegments.h. Updates that broadcast, or that share a
+    tensor which one of them may overwrite, stay apart, as do kernels of which
+    one needs the other. Runs before `plan-order`.
+
+    Before (test/passes/Planning/merge-updates.mlir):
+
+    ```mlir
+    %0 = mpc.region "pointwise" (%w, %dw, %lr) {kernel = "w"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
+    %1 = mpc.region "pointwise" (%b, %db, %lr) {kernel = "b"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
+    ```
+
+    After:
+
+    ```mlir
+    %0:2 = mpc.region "pointwise" (%w, %dw, %lr, %b, %db) {kernel = "w"} : ... -> (tensor<8x4xf32>, tensor<8xf32>) {
+    ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>, %5: tensor<8xf32>, %6: tensor<8xf32>):
+      %7 = mpc.region "pointwise" (%2, %3, %4) : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
+      %8 = mpc.region "pointwise" (%5, %6, %4) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
+      mpc.yield %7, %8 : tensor<8x4xf32>, tensor<8xf32>
+    }
+    ```
+  }];
+  let options = [TargetOption];
+}
+
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "every mpc.region into a function and a call";
   let description = [{

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Planning/LibraryTails.h"
 
@@ -50,7 +51,7 @@ public:
          std::optional<ContractionProvider> override, bool isBare)
       : function(function), target(target), override(override), isBare(isBare),
         builder(function.getContext()) {}
-  void run();
+  LogicalResult run();
 
 private:
   void decide(Placement &placement);
@@ -392,17 +393,30 @@ void Placer::emitForLibrary(Placement &placement) {
   region.erase();
 }
 
-void Placer::run() {
+// Transposes of filters are the Fusion stage's affair.
+static LogicalResult verifyFilterLayout(Operation *contraction,
+                                        const TargetInfo &target) {
+  if (isa<MatMulOp>(contraction) ||
+      hasInputChannelsLast(contraction) == takesInputChannelsLast(target))
+    return success();
+  return contraction->emitOpError("has a filter layout that target '")
+         << target.getName()
+         << "' does not take, run mpc-convert-layout for it";
+}
+
+LogicalResult Placer::run() {
   for (auto region : function.getBody().front().getOps<RegionOp>()) {
     if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
       continue;
+    if (failed(verifyFilterLayout(getContraction(region), target)))
+      return failure();
     Placement &placement = placements.emplace_back();
     placement.region = region;
     placementOf[region] = &placement;
     decide(placement);
   }
   if (!target.isGPU())
-    return;
+    return success();
   for (Placement &placement : placements)
     if (!placement.generated)
       emitForLibrary(placement);
@@ -411,6 +425,7 @@ void Placer::run() {
        llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isOpTriviallyDead(&op))
       op.erase();
+  return success();
 }
 
 void PlaceContractionsPass::runOnOperation() {
@@ -430,5 +445,6 @@ void PlaceContractionsPass::runOnOperation() {
         << contractions;
     return signalPassFailure();
   }
-  Placer(function, *info, override, isBare).run();
+  if (failed(Placer(function, *info, override, isBare).run()))
+    signalPassFailure();
 }

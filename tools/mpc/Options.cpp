@@ -166,6 +166,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
           "bare: by table, with libraries doing nothing else")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
       ->capture_default_str();
+  command.add_flag("--tf32", options.pipeline.tf32,
+                   "on a GPU, round operands of float32 products to tf32");
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }

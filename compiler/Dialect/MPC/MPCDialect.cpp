@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/FilterLayout.h"
+
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -27,8 +29,23 @@ Operation *MPCDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, type, elements);
 }
 
+static LogicalResult verifyFilterLayout(Operation *op, Attribute value) {
+  if (!isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
+    return op->emitOpError("has no filter for mpc.filter_layout");
+  auto layout = dyn_cast<StringAttr>(value);
+  if (!layout ||
+      !llvm::is_contained({StringRef("OIHW"), StringRef(kInputChannelsLast)},
+                          layout.getValue()))
+    return op->emitOpError("expected mpc.filter_layout to be \"OIHW\" or "
+                           "\"OHWI\", found ")
+           << value;
+  return success();
+}
+
 LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
+  if (attr.getName() == kFilterLayoutAttr)
+    return verifyFilterLayout(op, attr.getValue());
   if (attr.getName() != kPhaseAttr)
     return success();
   auto phase = dyn_cast<StringAttr>(attr.getValue());

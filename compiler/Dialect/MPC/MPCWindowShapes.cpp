@@ -2,6 +2,7 @@
 // normalisation, pooling.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -91,6 +92,15 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
   return out;
 }
 
+// The extents of a filter in the order O, I, spatial.
+static Shape filterShape(ArrayRef<int64_t> stored, bool inputChannelsLast) {
+  if (!inputChannelsLast || stored.size() < 2)
+    return Shape(stored);
+  Shape shape = {stored.front(), stored.back()};
+  llvm::append_range(shape, stored.drop_front().drop_back());
+  return shape;
+}
+
 // The output of a convolution whose input, weight and attributes are given.
 template <typename AdaptorT>
 static FailureOr<Activation>
@@ -123,7 +133,9 @@ INFER(ConvOp) {
   auto input = Activation::get(loc, adaptor.getInput(), layout);
   if (failed(input))
     return failure();
-  auto output = inferConv(loc, *input, shapeOf(adaptor.getWeight()), adaptor);
+  Shape weight = filterShape(shapeOf(adaptor.getWeight()),
+                             hasInputChannelsLast(adaptor.getAttributes()));
+  auto output = inferConv(loc, *input, weight, adaptor);
   if (failed(output))
     return failure();
   if (Value bias = adaptor.getBias())
@@ -140,7 +152,9 @@ static LogicalResult verifyConvGrad(OpTy op, Value input, Value weight,
   auto in = Activation::get(op.getLoc(), input, op.getLayout());
   if (failed(in))
     return failure();
-  auto out = inferConv(op.getLoc(), *in, shapeOf(weight), op);
+  auto out =
+      inferConv(op.getLoc(), *in,
+                filterShape(shapeOf(weight), hasInputChannelsLast(op)), op);
   if (failed(out))
     return failure();
   Shape expected = out->shape(op.getLayout());

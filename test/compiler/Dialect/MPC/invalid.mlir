@@ -190,3 +190,30 @@ func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
   %0 = mpc.relu %x {mpc.phase = "sideways"} : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
+
+// -----
+
+func.func @filter_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
+  // expected-error @below {{expected mpc.filter_layout to be "OIHW" or "OHWI", found "HWIO"}}
+  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, mpc.filter_layout = "HWIO"}
+      : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @filter_of_another_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
+  // expected-error @below {{does not fit 3 input channels}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, mpc.filter_layout = "OHWI"}
+      : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @no_filter(%x: tensor<4xf32>) {
+  // expected-error @below {{has no filter for mpc.filter_layout}}
+  %0 = mpc.relu %x {mpc.filter_layout = "OHWI"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

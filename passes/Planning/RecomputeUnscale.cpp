@@ -1,0 +1,108 @@
+// Lets every kernel that reads an unscaled gradient unscale it itself.
+//
+// Where a library computes a gradient, dividing it by the loss scale is a
+// kernel that does nothing else: a pass over memory for one operation. Tests
+// for infinities, sums of squares and updates can each do it on what they load.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Target/TargetInfo.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOMPUTEUNSCALEPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct RecomputeUnscalePass
+    : public mpc::impl::RecomputeUnscalePassBase<RecomputeUnscalePass> {
+  using RecomputeUnscalePassBase::RecomputeUnscalePassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+// The op of a kernel that unscales and does nothing else; null for any other.
+static amp::UnscaleOp findUnscale(RegionOp region) {
+  Block &body = region.getBody().front();
+  auto unscale = dyn_cast<amp::UnscaleOp>(body.front());
+  bool isAlone = unscale && unscale->getNextNode() == body.getTerminator() &&
+                 isa<BlockArgument>(unscale.getGrad()) &&
+                 isa<BlockArgument>(unscale.getScale());
+  return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
+}
+
+// Kernels whose loops read an element where they use it.
+static bool canUnscale(Operation *user) {
+  auto region = dyn_cast<RegionOp>(user);
+  std::optional<KernelKind> kind =
+      region ? symbolizeKernelKind(region.getKind()) : std::nullopt;
+  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
+         kind == KernelKind::ColumnReduce;
+}
+
+// `user` reading what `region` reads, and unscaling it.
+static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
+  auto inputOf = [&](Value operand) {
+    return region.getInputs()[cast<BlockArgument>(operand).getArgNumber()];
+  };
+  Value read[] = {inputOf(unscale.getGrad()), inputOf(unscale.getScale())};
+  llvm::SetVector<Value> inputs;
+  for (Value input : user.getInputs())
+    if (input != region.getResult(0))
+      inputs.insert(input);
+  inputs.insert(std::begin(read), std::end(read));
+
+  OpBuilder builder(user);
+  auto changed = RegionOp::create(builder, user.getLoc(), user.getResultTypes(),
+                                  user.getKindAttr(), inputs.getArrayRef());
+  changed->setDiscardableAttrs(user->getDiscardableAttrDictionary());
+  Block *body = builder.createBlock(&changed.getBody());
+  IRMapping known;
+  for (Value input : inputs)
+    known.map(input, body->addArgument(input.getType(), user.getLoc()));
+  known.map(region.getResult(0),
+            amp::UnscaleOp::create(builder, unscale.getLoc(), unscale.getType(),
+                                   known.lookup(read[0]), known.lookup(read[1]))
+                .getOutput());
+  IRMapping mapping;
+  for (auto [argument, input] :
+       llvm::zip(user.getBody().getArguments(), user.getInputs()))
+    mapping.map(argument, known.lookup(input));
+  for (Operation &op : user.getBody().front())
+    builder.clone(op, mapping);
+  user.replaceAllUsesWith(changed.getResults());
+  user.erase();
+}
+
+void RecomputeUnscalePass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
+  if (!info) {
+    function.emitError(llvm::toString(info.takeError()));
+    return signalPassFailure();
+  }
+  // A CPU's library unscales on the tiles it computes.
+  if (!info->isGPU())
+    return;
+  SmallVector<RegionOp> candidates;
+  for (auto region : function.getBody().front().getOps<RegionOp>())
+    if (findUnscale(region) && llvm::all_of(region->getUsers(), canUnscale))
+      candidates.push_back(region);
+  for (RegionOp region : candidates) {
+    amp::UnscaleOp unscale = findUnscale(region);
+    llvm::SetVector<Operation *> users(region->getUsers().begin(),
+                                       region->getUsers().end());
+    for (Operation *user : users)
+      unscaleIn(cast<RegionOp>(user), region, unscale);
+    region.erase();
+  }
+}
