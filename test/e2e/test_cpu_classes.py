@@ -1,0 +1,84 @@
+"""What `native` is on CPUs of other classes than this machine's: detected as what
+they are, and the same bits as code compiled for them by name.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import re
+import subprocess
+import tempfile
+
+import pytest
+
+import mpctest
+
+LIBRARY = mpctest.BUILD / "test" / "emulator" / "libmpc_emulated_cpu.so"
+# Per CPU the target with the same features, and one with more.
+CPUS = {"zen5": ("zen5", "sapphirerapids"), "haswell": ("x86-64-v3", "zen5")}
+MODES = ["32-true", "bf16-mixed", "16-mixed", "64-true"]
+TASK = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
+TASK += ["--batch-size", "32"]
+
+
+@pytest.fixture(name="cpu", params=CPUS)
+def emulated_cpu(request, monkeypatch):
+    """The name of the CPU that every process from now on believes in."""
+    real = features("native")
+    monkeypatch.setenv("LD_PRELOAD", str(LIBRARY))
+    monkeypatch.setenv("MPC_EMULATOR_CPU", request.param)
+    process = subprocess.run(
+        ["true"], capture_output=True, text=True, check=False
+    )
+    if "cannot be made to fault" in process.stderr:
+        pytest.skip("Linux does not let cpuid fault on this machine")
+    assert process.returncode == 0, process.stderr
+    if not set(features(CPUS[request.param][0])) <= set(real):
+        pytest.skip("this machine has less than the CPU to emulate")
+    return request.param
+
+
+def compile_mlp(target, path):
+    model = mpctest.MODELS / "mlp.onnx"
+    mpctest.mpc_ok("compile", model, *TASK, "--target", target, "-o", path)
+
+
+def features(target):
+    """What code for `target` may use."""
+    with tempfile.TemporaryDirectory() as folder:
+        compile_mlp(target, f"{folder}/mlp.mpc")
+        text = mpctest.mpc_ok("inspect", f"{folder}/mlp.mpc").stdout
+    return re.search("^target .*, needs (.*)$", text, re.MULTILINE)[1].split()
+
+
+def losses(target, precision, folder):
+    metrics, _ = mpctest.train(
+        mpctest.MODELS / "digits-cnn.onnx",
+        mpctest.DIGITS / "digits-train.npz",
+        folder,
+        *(*TASK, "--max-steps", "6"),
+        *("--precision", precision, "--target", target),
+    )
+    return mpctest.losses(metrics)
+
+
+def test_native_is_what_cpuid_says(cpu):
+    assert features("native") == features(CPUS[cpu][0])
+
+
+def test_code_for_more_is_refused(cpu, tmp_path):
+    compile_mlp(CPUS[cpu][1], tmp_path / "mlp.mpc")
+    process = mpctest.mpc(
+        *("train", tmp_path / "mlp.mpc"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+    )
+    assert process.returncode == 6
+    assert "needs CPU features" in process.stderr
+
+
+@pytest.mark.parametrize("precision", MODES)
+def test_bits_are_those_of_the_target_by_name(
+    cpu, precision, tmp_path, monkeypatch
+):
+    native = losses("native", precision, tmp_path / "native")
+    monkeypatch.delenv("LD_PRELOAD")
+    assert native == losses(CPUS[cpu][0], precision, tmp_path / "named")
