@@ -4,6 +4,7 @@
 #include "compiler/Analysis/KernelPartition.h"
 #include "passes/Codegen/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;

@@ -13,6 +13,12 @@
 #include "passes/Codegen/Passes.h"
 #include "passes/Codegen/ThreadBlock.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
