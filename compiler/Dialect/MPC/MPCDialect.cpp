@@ -59,14 +59,28 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-// The variable `@name` of the module `op` stands in, checked against `type`.
-static LogicalResult verifyStateReference(Operation *op, Attribute reference,
-                                          Type type) {
+//===----------------------------------------------------------------------===//
+// References to state
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a function's arguments, or its results, say of state: the attribute
+/// that names a variable, and the type of the value.
+struct StateReferences {
+  TypeRange types;
+  llvm::function_ref<Attribute(unsigned)> get;
+};
+} // namespace
+
+// Checks what `reference` names against `type`.
+static LogicalResult
+verifyStateReference(Operation *op, Attribute reference, Type type,
+                     const DenseMap<StringAttr, VariableOp> &variables) {
   auto name = dyn_cast<FlatSymbolRefAttr>(reference);
   if (!name)
     return op->emitError("expected the name of an mpc.variable, found ")
            << reference;
-  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, name);
+  VariableOp variable = variables.lookup(name.getAttr());
   if (!variable)
     return op->emitError("no mpc.variable ") << name;
   if (variable.getType() != type)
@@ -76,14 +90,34 @@ static LogicalResult verifyStateReference(Operation *op, Attribute reference,
   return success();
 }
 
+// Checks all references when asked for the first, since the verifier asks for
+// each and a search of the module for each would take quadratic time.
+static LogicalResult verifyStateReferences(Operation *op, unsigned index,
+                                           StateReferences references) {
+  for (unsigned i = 0; i < index; ++i)
+    if (references.get(i))
+      return success();
+  DenseMap<StringAttr, VariableOp> variables;
+  if (Operation *module = SymbolTable::getNearestSymbolTable(op))
+    for (auto variable : module->getRegion(0).getOps<VariableOp>())
+      variables[variable.getSymNameAttr()] = variable;
+  for (auto [i, type] : llvm::enumerate(references.types))
+    if (Attribute reference = references.get(i))
+      if (failed(verifyStateReference(op, reference, type, variables)))
+        return failure();
+  return success();
+}
+
 LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || attr.getName() != kStateAttr)
     return success();
-  return verifyStateReference(op, attr.getValue(),
-                              function.getArgumentTypes()[index]);
+  return verifyStateReferences(op, index,
+                               {function.getArgumentTypes(), [&](unsigned i) {
+                                  return function.getArgAttr(i, kStateAttr);
+                                }});
 }
 
 LogicalResult MPCDialect::verifyRegionResultAttribute(Operation *op, unsigned,
@@ -92,8 +126,10 @@ LogicalResult MPCDialect::verifyRegionResultAttribute(Operation *op, unsigned,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || attr.getName() != kUpdatesAttr)
     return success();
-  return verifyStateReference(op, attr.getValue(),
-                              function.getResultTypes()[index]);
+  return verifyStateReferences(
+      op, index, {function.getResultTypes(), [&](unsigned i) {
+                    return function.getResultAttr(i, kUpdatesAttr);
+                  }});
 }
 
 StringRef mpc::getNodeName(Operation *op) {
