@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cublaslt/Product.h"
 
+#include "test/emulator/Element.h"
 #include "test/emulator/ptx/Half.h"
 
 #include <algorithm>
@@ -8,15 +9,25 @@
 using namespace mpc;
 using namespace mpc::emulator;
 
-size_t mpc::emulator::sizeOf(cudaDataType type) {
-  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+static Element elementOf(cudaDataType type) {
+  switch (type) {
+  case CUDA_R_64F:
+    return Element::F64;
+  case CUDA_R_16F:
+    return Element::F16;
+  case CUDA_R_16BF:
+    return Element::BF16;
+  case CUDA_R_32F:
+    break;
+  }
+  return Element::F32;
 }
 
 size_t MatrixLayout::bytes() const {
   uint64_t elements = static_cast<uint64_t>(ld) * (columns - 1) + rows;
   elements +=
       static_cast<uint64_t>(batchStride) * static_cast<uint64_t>(batch - 1);
-  return elements * sizeOf(type);
+  return elements * sizeOf(elementOf(type));
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,7 +152,8 @@ std::vector<Access> mpc::emulator::accessesOf(const Product &product,
                         ? layouts.d.columns
                         : layouts.d.rows;
   if (product.addsBias() || product.givesBiasGradient())
-    accesses.push_back({product.bias, length * sizeOf(layouts.d.type)});
+    accesses.push_back(
+        {product.bias, length * sizeOf(elementOf(layouts.d.type))});
   if (product.hasAux())
     accesses.push_back({product.aux, static_cast<size_t>(product.auxLd) / 8 *
                                          layouts.d.columns});
@@ -153,41 +165,6 @@ std::vector<Access> mpc::emulator::accessesOf(const Product &product,
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-template <class T>
-T load(const void *memory, uint64_t i, cudaDataType type) {
-  switch (type) {
-  case CUDA_R_64F:
-    return static_cast<T>(static_cast<const double *>(memory)[i]);
-  case CUDA_R_32F:
-    return static_cast<const float *>(memory)[i];
-  case CUDA_R_16F:
-    return runtime::f16ToFloat(static_cast<const uint16_t *>(memory)[i]);
-  case CUDA_R_16BF:
-    return runtime::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
-  }
-  return 0;
-}
-
-template <class T>
-void store(void *memory, uint64_t i, cudaDataType type, T value) {
-  switch (type) {
-  case CUDA_R_64F:
-    static_cast<double *>(memory)[i] = value;
-    return;
-  case CUDA_R_32F:
-    static_cast<float *>(memory)[i] = static_cast<float>(value);
-    return;
-  case CUDA_R_16F:
-    static_cast<uint16_t *>(memory)[i] =
-        runtime::floatToF16(static_cast<float>(value));
-    return;
-  case CUDA_R_16BF:
-    static_cast<uint16_t *>(memory)[i] =
-        runtime::floatToBF16(static_cast<float>(value));
-    return;
-  }
-}
 
 /// One batch of a product, computed in T: sums are taken in the order of k.
 template <class T>
@@ -223,7 +200,7 @@ public:
     }
     if (product.epilogue == CUBLASLT_EPILOGUE_DRELU_BGRAD)
       for (uint64_t i = 0; i < m; ++i)
-        store(product.bias, i, layouts.d.type, rowSums[i]);
+        store(product.bias, i, elementOf(layouts.d.type), rowSums[i]);
   }
 
 private:
@@ -238,7 +215,8 @@ private:
             uint64_t row, uint64_t column) const {
     if (op == CUBLAS_OP_T)
       std::swap(row, column);
-    T value = load<T>(memory, offset(layout, row, column), layout.type);
+    T value =
+        load<T>(memory, offset(layout, row, column), elementOf(layout.type));
     if (product.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
       return static_cast<T>(
           ptx::roundTo(value, ptx::kTF32Shape, ptx::Rounding::NearestAway));
@@ -254,7 +232,7 @@ private:
       T sum = 0;
       for (uint64_t l = 0; l < k; ++l)
         sum += ofA ? a[l * m + i] : b[i * k + l];
-      store(product.bias, i, layouts.d.type, sum);
+      store(product.bias, i, elementOf(layouts.d.type), sum);
     }
   }
 
@@ -263,9 +241,10 @@ private:
     T value = static_cast<T>(operands.alpha) * sum;
     if (operands.beta != 0)
       value += static_cast<T>(operands.beta) *
-               load<T>(operands.c, offset(layouts.c, i, j), layouts.c.type);
+               load<T>(operands.c, offset(layouts.c, i, j),
+                       elementOf(layouts.c.type));
     if (product.addsBias())
-      value += load<T>(product.bias, i, layouts.d.type);
+      value += load<T>(product.bias, i, elementOf(layouts.d.type));
     uint64_t bit = static_cast<uint64_t>(product.auxLd) * j + i;
     auto *mask = static_cast<uint8_t *>(product.aux) + bit / 8;
     auto in = static_cast<uint8_t>(1u << bit % 8);
@@ -277,7 +256,8 @@ private:
     } else if (product.hasAux() && !(*mask & in)) {
       value = 0;
     }
-    store(operands.d, offset(layouts.d, i, j), layouts.d.type, value);
+    store(operands.d, offset(layouts.d, i, j), elementOf(layouts.d.type),
+          value);
     return value;
   }
 

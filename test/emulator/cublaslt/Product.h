@@ -55,8 +55,6 @@ struct Operands {
   void *d = nullptr;
 };
 
-size_t sizeOf(cudaDataType type);
-
 /// Why the library does not take a product: a status, and the reason.
 struct Refusal {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;

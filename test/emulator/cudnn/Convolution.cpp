@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cudnn/Convolution.h"
 
-#include "runtime/FloatBits.h"
+#include "test/emulator/Element.h"
 
 #include <algorithm>
 
 using namespace mpc;
 using namespace mpc::emulator;
 
-size_t ConvTensor::elementBytes() const {
-  return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
+static Element elementOf(cudnnDataType_t type) {
+  switch (type) {
+  case CUDNN_DATA_DOUBLE:
+    return Element::F64;
+  case CUDNN_DATA_HALF:
+    return Element::F16;
+  case CUDNN_DATA_BFLOAT16:
+    return Element::BF16;
+  case CUDNN_DATA_FLOAT:
+    break;
+  }
+  return Element::F32;
 }
+
+size_t ConvTensor::elementBytes() const { return sizeOf(elementOf(type)); }
 
 size_t ConvTensor::bytes() const {
   int64_t last = 0;
@@ -67,41 +79,6 @@ const char *mpc::emulator::checkSupport(const Convolution &conv) {
 
 namespace {
 
-template <class T>
-T load(const void *memory, int64_t i, cudnnDataType_t type) {
-  switch (type) {
-  case CUDNN_DATA_DOUBLE:
-    return static_cast<T>(static_cast<const double *>(memory)[i]);
-  case CUDNN_DATA_FLOAT:
-    return static_cast<const float *>(memory)[i];
-  case CUDNN_DATA_HALF:
-    return runtime::f16ToFloat(static_cast<const uint16_t *>(memory)[i]);
-  case CUDNN_DATA_BFLOAT16:
-    return runtime::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
-  }
-  return 0;
-}
-
-template <class T>
-void store(void *memory, int64_t i, cudnnDataType_t type, T value) {
-  switch (type) {
-  case CUDNN_DATA_DOUBLE:
-    static_cast<double *>(memory)[i] = value;
-    return;
-  case CUDNN_DATA_FLOAT:
-    static_cast<float *>(memory)[i] = static_cast<float>(value);
-    return;
-  case CUDNN_DATA_HALF:
-    static_cast<uint16_t *>(memory)[i] =
-        runtime::floatToF16(static_cast<float>(value));
-    return;
-  case CUDNN_DATA_BFLOAT16:
-    static_cast<uint16_t *>(memory)[i] =
-        runtime::floatToBF16(static_cast<float>(value));
-    return;
-  }
-}
-
 using Extents = std::array<int64_t, 3>;
 
 /// Two spatial dimensions are three, the first of extent `filler`.
@@ -120,7 +97,7 @@ template <class T>
 struct Dense {
   Dense(const ConvTensor &tensor)
       : tensor(tensor), outer(tensor.dims[0]), channels(tensor.dims[1]),
-        extents(spatial(tensor.dims, 2, 1)),
+        element(elementOf(tensor.type)), extents(spatial(tensor.dims, 2, 1)),
         steps(spatial(tensor.strides, 2, 0)),
         values(static_cast<size_t>(outer * channels * extents[0] * extents[1] *
                                    extents[2])) {}
@@ -137,27 +114,28 @@ struct Dense {
         for (int64_t h = 0; h < extents[1]; ++h)
           for (int64_t w = 0; w < extents[2]; ++w)
             for (int64_t c = 0; c < channels; ++c)
-              f(at(o, d, h, w)[c], o * tensor.strides[0] +
-                                       c * tensor.strides[1] + d * steps[0] +
-                                       h * steps[1] + w * steps[2]);
+              f(at(o, d, h, w)[c],
+                static_cast<uint64_t>(o * tensor.strides[0] +
+                                      c * tensor.strides[1] + d * steps[0] +
+                                      h * steps[1] + w * steps[2]));
   }
 
   void read(const void *memory) {
-    forEach(
-        [&](T &value, int64_t i) { value = load<T>(memory, i, tensor.type); });
+    forEach([&](T &value, uint64_t i) { value = load<T>(memory, i, element); });
   }
 
   void write(void *memory, double alpha, double beta) {
-    forEach([&](T &value, int64_t i) {
+    forEach([&](T &value, uint64_t i) {
       T result = static_cast<T>(alpha) * value;
       if (beta != 0)
-        result += static_cast<T>(beta) * load<T>(memory, i, tensor.type);
-      store(memory, i, tensor.type, result);
+        result += static_cast<T>(beta) * load<T>(memory, i, element);
+      store(memory, i, element, result);
     });
   }
 
   const ConvTensor &tensor;
   int64_t outer, channels;
+  Element element;
   Extents extents, steps;
   std::vector<T> values;
 };
