@@ -8,6 +8,7 @@
 #include "test/emulator/ptx/Lanewise.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace mpc;
@@ -21,30 +22,34 @@ using namespace mpc::emulator::ptx;
 
 namespace {
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return a + b;
+/// An operator, as a function object of the standard library.
+template <class Object>
+struct Operator {
+  template <class... T>
+  static auto apply(T... operands) {
+    return Object()(operands...);
   }
 };
-struct Sub {
-  template <class T>
-  static T apply(T a, T b) {
-    return a - b;
-  }
+using Add = Operator<std::plus<>>;
+using Sub = Operator<std::minus<>>;
+using Mul = Operator<std::multiplies<>>;
+using Div = Operator<std::divides<>>;
+using Neg = Operator<std::negate<>>;
+
+/// A function of libm: the overloads for both types.
+template <float (*F32)(float), double (*F64)(double)>
+struct Function {
+  static float apply(float a) { return F32(a); }
+  static double apply(double a) { return F64(a); }
 };
-struct Mul {
-  template <class T>
-  static T apply(T a, T b) {
-    return a * b;
-  }
-};
-struct Div {
-  template <class T>
-  static T apply(T a, T b) {
-    return a / b;
-  }
-};
+using Abs = Function<std::fabs, std::fabs>;
+using Sqrt = Function<std::sqrt, std::sqrt>;
+using Exp2 = Function<std::exp2, std::exp2>;
+using Log2 = Function<std::log2, std::log2>;
+using Sin = Function<std::sin, std::sin>;
+using Cos = Function<std::cos, std::cos>;
+using Tanh = Function<std::tanh, std::tanh>;
+
 struct Min {
   template <class T>
   static T apply(T a, T b) {
@@ -66,31 +71,13 @@ struct PropagatingNaN {
   template <class T>
   static T apply(T a, T b) {
     return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN()
-                                          : Op::template apply<T>(a, b);
+                                          : Op::apply(a, b);
   }
 };
 struct CopySign {
   template <class T>
   static T apply(T sign, T magnitude) {
     return std::copysign(magnitude, sign);
-  }
-};
-struct Neg {
-  template <class T>
-  static T apply(T a) {
-    return -a;
-  }
-};
-struct Abs {
-  template <class T>
-  static T apply(T a) {
-    return std::fabs(a);
-  }
-};
-struct Sqrt {
-  template <class T>
-  static T apply(T a) {
-    return std::sqrt(a);
   }
 };
 struct Reciprocal {
@@ -103,36 +90,6 @@ struct ReciprocalSqrt {
   template <class T>
   static T apply(T a) {
     return static_cast<T>(1 / std::sqrt(static_cast<double>(a)));
-  }
-};
-struct Exp2 {
-  template <class T>
-  static T apply(T a) {
-    return std::exp2(a);
-  }
-};
-struct Log2 {
-  template <class T>
-  static T apply(T a) {
-    return std::log2(a);
-  }
-};
-struct Sin {
-  template <class T>
-  static T apply(T a) {
-    return std::sin(a);
-  }
-};
-struct Cos {
-  template <class T>
-  static T apply(T a) {
-    return std::cos(a);
-  }
-};
-struct Tanh {
-  template <class T>
-  static T apply(T a) {
-    return std::tanh(a);
   }
 };
 
@@ -166,7 +123,7 @@ void unaryHalf(Warp &warp, const Inst &i, uint32_t lanes) {
   const H *a = warp.lanes<H>(i.slots[1]);
   forLanes(lanes, [=, n = i.count](unsigned l) {
     for (unsigned e = l * n; e < (l + 1) * n; ++e)
-      d[e] = H::round(Op::template apply<float>(a[e].value()));
+      d[e] = H::round(Op::apply(a[e].value()));
   });
 }
 
@@ -177,7 +134,7 @@ void binaryHalf(Warp &warp, const Inst &i, uint32_t lanes) {
   const H *b = warp.lanes<H>(i.slots[2]);
   forLanes(lanes, [=, n = i.count](unsigned l) {
     for (unsigned e = l * n; e < (l + 1) * n; ++e)
-      d[e] = H::round(Op::template apply<float>(a[e].value(), b[e].value()));
+      d[e] = H::round(Op::apply(a[e].value(), b[e].value()));
   });
 }
 
@@ -256,7 +213,7 @@ void flushedUnary(Warp &warp, const Inst &i, uint32_t lanes) {
   float *d = warp.lanes<float>(i.slots[0]);
   const float *a = warp.lanes<float>(i.slots[1]);
   forLanes(lanes, [=](unsigned l) {
-    d[l] = options.operand(Op::template apply<float>(options.operand(a[l])));
+    d[l] = options.operand(Op::apply(options.operand(a[l])));
   });
 }
 
@@ -267,8 +224,8 @@ void flushedBinary(Warp &warp, const Inst &i, uint32_t lanes) {
   const float *a = warp.lanes<float>(i.slots[1]);
   const float *b = warp.lanes<float>(i.slots[2]);
   forLanes(lanes, [=](unsigned l) {
-    d[l] = options.operand(Op::template apply<float>(options.operand(a[l]),
-                                                     options.operand(b[l])));
+    d[l] = options.operand(
+        Op::apply(options.operand(a[l]), options.operand(b[l])));
   });
 }
 
@@ -283,36 +240,47 @@ void finish(Decoder &d, Type type, size_t sources) {
   d.inst->count = type.packed ? 2 : 1;
 }
 
+/// The handlers of an operation for each type of element.
 template <class Op>
-void decodeUnary(Decoder &d, bool flush) {
+struct UnaryHandlers {
+  static constexpr size_t sources = 1;
+  static constexpr Handler f64 = &unary<Op, double>, f32 = &unary<Op, float>,
+                           flushed = &flushedUnary<Op>,
+                           f16 = &unaryHalf<Op, F16>,
+                           bf16 = &unaryHalf<Op, BF16>;
+};
+template <class Op>
+struct BinaryHandlers {
+  static constexpr size_t sources = 2;
+  static constexpr Handler f64 = &binary<Op, double>, f32 = &binary<Op, float>,
+                           flushed = &flushedBinary<Op>,
+                           f16 = &binaryHalf<Op, F16>,
+                           bf16 = &binaryHalf<Op, BF16>;
+};
+
+template <class Handlers>
+void decodeElementwise(Decoder &d, bool flush) {
   Type type = d.takeType();
-  finish(d, type, 1);
+  finish(d, type, Handlers::sources);
   Options options;
   options.flush = flush;
   d.inst->mode = options.encode();
   if (type.bits == 64)
-    d.inst->run = &unary<Op, double>;
+    d.inst->run = Handlers::f64;
   else if (type.bits == 32)
-    d.inst->run = flush ? &flushedUnary<Op> : &unary<Op, float>;
+    d.inst->run = flush ? Handlers::flushed : Handlers::f32;
   else
-    d.inst->run =
-        type.kind == Type::BFloat ? &unaryHalf<Op, BF16> : &unaryHalf<Op, F16>;
+    d.inst->run = type.kind == Type::BFloat ? Handlers::bf16 : Handlers::f16;
+}
+
+template <class Op>
+void decodeUnary(Decoder &d, bool flush) {
+  decodeElementwise<UnaryHandlers<Op>>(d, flush);
 }
 
 template <class Op>
 void decodeBinary(Decoder &d, bool flush) {
-  Type type = d.takeType();
-  finish(d, type, 2);
-  Options options;
-  options.flush = flush;
-  d.inst->mode = options.encode();
-  if (type.bits == 64)
-    d.inst->run = &binary<Op, double>;
-  else if (type.bits == 32)
-    d.inst->run = flush ? &flushedBinary<Op> : &binary<Op, float>;
-  else
-    d.inst->run = type.kind == Type::BFloat ? &binaryHalf<Op, BF16>
-                                            : &binaryHalf<Op, F16>;
+  decodeElementwise<BinaryHandlers<Op>>(d, flush);
 }
 
 /// Rounding, then .ftz and .sat, of add, sub, mul and fma.
