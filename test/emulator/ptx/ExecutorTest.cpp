@@ -232,6 +232,18 @@ TEST(Executor, LocalAndConstantMemory) {
 // Kernels that are wrong
 //===----------------------------------------------------------------------===//
 
+/// What a block of `threads` that runs `body` is told.
+static std::string messageOfBlock(const std::string &body, unsigned threads) {
+  Buffer<uint32_t> y(64);
+  return messageOf(run(kernel("y", body), {1}, {threads}, 0, y));
+}
+
+static void expectFault(const std::string &body, unsigned threads,
+                        const char *message) {
+  std::string found = messageOfBlock(body, threads);
+  EXPECT_NE(found.find(message), std::string::npos) << found;
+}
+
 TEST(ExecutorFaults, OutOfBoundsNamesThreadAndLine) {
   std::string text = kernel("y", R"(
   mov.u32 %r1, %tid.x;
@@ -285,9 +297,7 @@ TEST(ExecutorFaults, RaceBetweenWarps) {
   auto fault = run(kernel("y", body("bar.sync 0;")), {1}, {64}, 0, y);
   ASSERT_FALSE(fault) << fault->message;
   EXPECT_EQ(y[3], 35u);
-  fault = run(kernel("y", body("")), {1}, {64}, 0, y);
-  EXPECT_NE(messageOf(fault).find("race in shared memory"), std::string::npos)
-      << messageOf(fault);
+  expectFault(body(""), 64, "race in shared memory");
 }
 
 TEST(ExecutorFaults, RaceInsideAWarp) {
@@ -305,16 +315,12 @@ TEST(ExecutorFaults, RaceInsideAWarp) {
   ld.shared.b32 %r6, [%r5];
   ret;)";
   };
-  Buffer<uint32_t> y(1);
-  auto fault = run(kernel("y", body("bar.warp.sync -1;")), {1}, {32}, 0, y);
-  EXPECT_FALSE(fault) << messageOf(fault);
-  fault = run(kernel("y", body("")), {1}, {32}, 0, y);
-  EXPECT_NE(messageOf(fault).find("race in shared memory"), std::string::npos)
-      << messageOf(fault);
+  EXPECT_EQ(messageOfBlock(body("bar.warp.sync -1;"), 32), "no fault");
+  expectFault(body(""), 32, "race in shared memory");
 }
 
 TEST(ExecutorFaults, NeighboursInAWordAreNoRace) {
-  std::string text = kernel("y", R"(
+  std::string body = R"(
   mov.u32 %r1, %tid.x;
   cvt.u16.u32 %rs1, %r1;
   shl.b32 %r2, %r1, 1;
@@ -323,14 +329,12 @@ TEST(ExecutorFaults, NeighboursInAWordAreNoRace) {
   st.shared.b16 [%r4], %rs1;
   ld.shared.b16 %rs2, [%r4];
   st.shared.b16 [%r4], %rs2;
-  ret;)");
-  Buffer<uint32_t> y(1);
-  auto fault = run(text, {1}, {64}, 0, y);
-  EXPECT_FALSE(fault) << messageOf(fault);
+  ret;)";
+  EXPECT_EQ(messageOfBlock(body, 64), "no fault");
 }
 
 TEST(ExecutorFaults, DivergentBarrier) {
-  std::string text = kernel("y", R"(
+  std::string body = R"(
   mov.u32 %r1, %tid.x;
   setp.lt.u32 %p1, %r1, 32;
   @%p1 bra $FIRST;
@@ -338,26 +342,20 @@ TEST(ExecutorFaults, DivergentBarrier) {
   ret;
 $FIRST:
   bar.sync 0;
-  ret;)");
-  Buffer<uint32_t> y(1);
-  auto fault = run(text, {1}, {64}, 0, y);
-  EXPECT_NE(messageOf(fault).find("divergent barrier"), std::string::npos)
-      << messageOf(fault);
+  ret;)";
+  expectFault(body, 64, "divergent barrier");
 }
 
 TEST(ExecutorFaults, ShuffleWithoutAllItsLanes) {
-  std::string text = kernel("y", R"(
+  std::string body = R"(
   mov.u32 %r1, %tid.x;
   setp.lt.u32 %p1, %r1, 8;
   @%p1 bra $END;
   shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;
 $END:
   bar.sync 0;
-  ret;)");
-  Buffer<uint32_t> y(1);
-  auto fault = run(text, {1}, {32}, 0, y);
-  EXPECT_NE(messageOf(fault).find("never reach it"), std::string::npos)
-      << messageOf(fault);
+  ret;)";
+  expectFault(body, 32, "never reach it");
 }
 
 TEST(ExecutorFaults, UnwrittenSharedMemoryIsNaN) {

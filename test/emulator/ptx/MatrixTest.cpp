@@ -142,6 +142,20 @@ static std::string byHand(const char *shape, const char *types, unsigned a,
                     ";\n" + stores + "ret;\n}");
 }
 
+/// D, of which a lane holds rows g and g + 8 at columns 2t and 2t + 1, is the
+/// product of `a` and `b`, eight deep, and `c`.
+template <class A, class B>
+static void expectProduct(Buffer<float> &d, A a, B b, float c) {
+  for (unsigned lane = 0; lane < 32; ++lane)
+    for (unsigned e = 0; e < 4; ++e) {
+      unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+      float sum = c;
+      for (unsigned k = 0; k < 8; ++k)
+        sum += a(row, k) * b(k, column);
+      EXPECT_EQ(d[4 * lane + e], sum);
+    }
+}
+
 TEST(Matrix, HalfDepthBF16) {
   // m16n8k8: a0 a1 hold (g, 2t..), (g + 8, 2t..); b0 holds (2t.., g).
   Buffer<uint32_t> x(32 * 7);
@@ -163,15 +177,7 @@ TEST(Matrix, HalfDepthBF16) {
   auto fault =
       run(byHand("m16n8k8", "f32.bf16.bf16.f32", 2, 1, 4), {1}, {32}, 0, x, y);
   ASSERT_FALSE(fault) << fault->message;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    for (unsigned e = 0; e < 4; ++e) {
-      unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
-      float sum = 0.5f;
-      for (unsigned k = 0; k < 8; ++k)
-        sum += a(row, k) * b(k, column);
-      EXPECT_EQ(y[4 * lane + e], sum);
-    }
-  }
+  expectProduct(y, a, b, 0.5f);
 }
 
 TEST(Matrix, TF32IgnoresLowBits) {
@@ -194,13 +200,5 @@ TEST(Matrix, TF32IgnoresLowBits) {
   auto fault =
       run(byHand("m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4), {1}, {32}, 0, x, y);
   ASSERT_FALSE(fault) << fault->message;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    for (unsigned e = 0; e < 4; ++e) {
-      unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
-      float sum = 0;
-      for (unsigned k = 0; k < 8; ++k)
-        sum += a(row, k) * b(k, column);
-      EXPECT_EQ(y[4 * lane + e], sum);
-    }
-  }
+  expectProduct(y, a, b, 0);
 }
