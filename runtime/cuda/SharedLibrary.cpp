@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/SharedLibrary.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <link.h>
 #include <sstream>
 #include <vector>
@@ -27,32 +29,37 @@ static std::string pathOf(void *handle, const std::string &fallback) {
   return known && *map->l_name ? map->l_name : fallback;
 }
 
-/// What to put before a library's name to look for it, in order; the empty one
+/// The folders to look for a library in, in order and each once; the empty path
 /// leaves it to the system.
-static std::vector<std::string> searchPrefixes() {
-  std::vector<std::string> prefixes;
+static std::vector<std::filesystem::path> searchFolders() {
+  std::vector<std::filesystem::path> folders;
+  auto add = [&](const std::filesystem::path &folder) {
+    auto normal = folder.lexically_normal();
+    if (std::find(folders.begin(), folders.end(), normal) == folders.end())
+      folders.push_back(normal);
+  };
   const char *listed = std::getenv("MPC_CUDA_LIBRARY_PATH");
   std::stringstream list(listed ? listed : "");
   for (std::string folder; std::getline(list, folder, ':');)
     if (!folder.empty())
-      prefixes.push_back(folder + "/");
-  prefixes.push_back("");
+      add(folder + "/");
+  folders.emplace_back();
   const char *home = std::getenv("CUDA_HOME");
   for (const std::string &toolkit :
        {std::string(home ? home : ""), std::string("/usr/local/cuda")})
     if (!toolkit.empty())
       for (const char *folder : {"/lib64/", "/lib/"})
-        prefixes.push_back(toolkit + folder);
-  return prefixes;
+        add(toolkit + folder);
+  return folders;
 }
 
 StatusOr<SharedLibrary>
 SharedLibrary::open(std::initializer_list<const char *> names,
                     const char *need) {
   std::string tried;
-  for (const std::string &prefix : searchPrefixes())
+  for (const std::filesystem::path &folder : searchFolders())
     for (const char *name : names) {
-      std::string path = prefix + name;
+      std::string path = folder / name;
       if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
         return SharedLibrary(handle, pathOf(handle, path));
       tried += (tried.empty() ? "" : "; ") + path + ": " + lastLoadError(path);
