@@ -1,168 +1,24 @@
 // Convolutions and their gradients against float64 loops.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "test/runtime/cpu/Reference.h"
+#include "test/runtime/ConvCase.h"
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
 namespace {
 
-struct Case {
-  int64_t batch, groups, inChannels, outChannels;
-  std::vector<int64_t> inSpatial, kernel, strides, dilations, padsBegin,
-      padsEnd;
-  DType type = DType::F32;   ///< of the operands read
-  DType result = DType::F32; ///< of the one written
-};
-
-/// Steps a multi-index through `extents`; false after the last.
-bool advance(std::vector<int64_t> &index, const std::vector<int64_t> &extents) {
-  for (size_t d = extents.size(); d-- > 0;) {
-    if (++index[d] < extents[d])
-      return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
-int64_t flatten(const std::vector<int64_t> &index,
-                const std::vector<int64_t> &extents) {
-  int64_t result = 0;
-  for (size_t d = 0; d < extents.size(); ++d)
-    result = result * extents[d] + index[d];
-  return result;
-}
-
-class Conv {
-public:
-  explicit Conv(const Case &c) : c(c) {
-    for (size_t d = 0; d < c.kernel.size(); ++d)
-      outSpatial.push_back((c.inSpatial[d] + c.padsBegin[d] + c.padsEnd[d] -
-                            c.dilations[d] * (c.kernel[d] - 1) - 1) /
-                               c.strides[d] +
-                           1);
-    xShape = shapeOf(c.inSpatial, c.inChannels);
-    yShape = shapeOf(outSpatial, c.outChannels);
-    wShape = {c.outChannels, c.inChannels / c.groups};
-    wShape.insert(wShape.end(), c.kernel.begin(), c.kernel.end());
-    x = randomTensor(c.type, xShape, 1);
-    w = randomTensor(c.type, wShape, 2);
-    y = randomTensor(c.type, yShape, 3);
-  }
-
-  /// What each element of x, w or y (by `kind`) is the sum of.
-  std::vector<DotProduct> reference(const std::string &kind) const {
-    std::vector<double> xs = toDoubles(x), ws = toDoubles(w), ys = toDoubles(y);
-    size_t elements = kind == "forward"      ? ys.size()
-                      : kind == "input_grad" ? xs.size()
-                                             : ws.size();
-    std::vector<DotProduct> result(elements);
-    forEachProduct([&](size_t xi, size_t wi, size_t yi) {
-      if (kind == "forward")
-        result[yi].add(xs[xi], ws[wi]);
-      else if (kind == "input_grad")
-        result[xi].add(ys[yi], ws[wi]);
-      else
-        result[wi].add(xs[xi], ys[yi]);
-    });
-    return result;
-  }
-
-  Json step(const std::string &kind) const {
-    return {{"op", "conv"},
-            {"kind", kind},
-            {"x", nullptr},
-            {"w", nullptr},
-            {"y", nullptr},
-            {"batch", c.batch},
-            {"groups", c.groups},
-            {"in_channels", c.inChannels},
-            {"out_channels", c.outChannels},
-            {"in_spatial", c.inSpatial},
-            {"out_spatial", outSpatial},
-            {"kernel", c.kernel},
-            {"strides", c.strides},
-            {"dilations", c.dilations},
-            {"pads_begin", c.padsBegin},
-            {"pads_end", c.padsEnd},
-            {"epilogue", nullptr}};
-  }
-
-  const Case c;
-  std::vector<int64_t> outSpatial;
-  Shape xShape, wShape, yShape;
-  Tensor x, w, y;
-
-private:
-  Shape shapeOf(const std::vector<int64_t> &spatial, int64_t channels) const {
-    Shape shape = {c.batch};
-    shape.insert(shape.end(), spatial.begin(), spatial.end());
-    shape.push_back(channels);
-    return shape;
-  }
-
-  /// Calls body(x, w, y) with the elements of every product.
-  template <typename Body>
-  void forEachProduct(Body body) const {
-    int64_t inPerGroup = c.inChannels / c.groups;
-    int64_t outPerGroup = c.outChannels / c.groups;
-    int64_t xPixels = numElements(c.inSpatial);
-    int64_t yPixels = numElements(outSpatial);
-    int64_t taps = numElements(c.kernel);
-    std::vector<int64_t> out(outSpatial.size());
-    do {
-      std::vector<int64_t> tap(c.kernel.size());
-      do {
-        std::vector<int64_t> in(out.size());
-        bool inside = true;
-        for (size_t d = 0; d < in.size(); ++d) {
-          in[d] =
-              out[d] * c.strides[d] + tap[d] * c.dilations[d] - c.padsBegin[d];
-          inside = inside && in[d] >= 0 && in[d] < c.inSpatial[d];
-        }
-        if (!inside)
-          continue;
-        int64_t xPixel = flatten(in, c.inSpatial);
-        int64_t yPixel = flatten(out, outSpatial);
-        int64_t t = flatten(tap, c.kernel);
-        for (int64_t n = 0; n < c.batch; ++n)
-          for (int64_t o = 0; o < c.outChannels; ++o)
-            for (int64_t i = 0; i < inPerGroup; ++i) {
-              int64_t channel = o / outPerGroup * inPerGroup + i;
-              body(static_cast<size_t>((n * xPixels + xPixel) * c.inChannels +
-                                       channel),
-                   static_cast<size_t>((o * inPerGroup + i) * taps + t),
-                   static_cast<size_t>((n * yPixels + yPixel) * c.outChannels +
-                                       o));
-            }
-      } while (advance(tap, c.kernel));
-    } while (advance(out, outSpatial));
-  }
-};
-
-void expectCorrect(const Case &c, const std::string &kind) {
+void expectCorrect(const ConvCase &c, const std::string &kind) {
   SCOPED_TRACE(kind + " " + std::string(nameOf(c.type)) + " -> " +
                std::string(nameOf(c.result)));
   Conv conv(c);
   ArtifactBuilder builder;
   FunctionBuilder f = builder.function("step");
-  Json step = conv.step(kind);
-  std::string written = kind == "forward"      ? "y"
-                        : kind == "input_grad" ? "x"
-                                               : "w";
-  for (const auto &[name, tensor] :
-       {std::pair<std::string, const Tensor *>{"x", &conv.x},
-        {"w", &conv.w},
-        {"y", &conv.y}})
-    step[name] = name == written ? f.arena(c.result, tensor->shape)
-                                 : f.constant(*tensor);
-  f.step(step);
-  f.output("result", step[written].get<size_t>());
+  conv.addTo(f, kind);
   expectClose(runOnThreads(builder, "result"), conv.reference(kind));
 }
 
-void expectAllKindsCorrect(Case c) {
+void expectAllKindsCorrect(ConvCase c) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (const char *kind : {"forward", "input_grad", "weight_grad"}) {
       c.type = type;
@@ -244,7 +100,7 @@ TEST(Conv, RandomGeometries) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   for (int i = 0; i < 40; ++i) {
-    Case c;
+    ConvCase c;
     c.batch = pick(1, 5);
     c.groups = pick(0, 2) ? 1 : pick(2, 4);
     c.inChannels = c.groups * pick(1, 20);
@@ -265,8 +121,8 @@ TEST(Conv, RandomGeometries) {
 
 TEST(Conv, EpilogueSeesEveryPixelOnce) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
-    Case c{19,     1,      8,      16,     {12, 11}, {3, 3},
-           {1, 1}, {1, 1}, {1, 1}, {1, 1}, type};
+    ConvCase c{19,     1,      8,      16,     {12, 11}, {3, 3},
+               {1, 1}, {1, 1}, {1, 1}, {1, 1}, type};
     Conv conv(c);
     Tensor bias = randomTensor(DType::F32, {c.outChannels}, 4);
     Tensor columns = Tensor::zeros(DType::I64, {});

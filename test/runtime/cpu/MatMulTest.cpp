@@ -2,94 +2,26 @@
 // tiles, epilogues; the same bits on any number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "test/runtime/cpu/Reference.h"
+#include "test/runtime/MatMulCase.h"
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
 namespace {
 
-struct Case {
-  int64_t m, n, k, tileM, tileN;
-  DType a = DType::F32, b = DType::F32, c = DType::F32;
-  bool transA = false, transB = false;
-  int64_t batch = 1;
-  bool repeatB = false; ///< one b for the whole batch
-  double alpha = 1;
-  int64_t padding = 0; ///< elements between the rows of a and b
-};
+MatMulCase tiled(MatMulCase c, int64_t m, int64_t n) {
+  c.tileM = m;
+  c.tileN = n;
+  return c;
+}
 
-class MatMul {
-public:
-  explicit MatMul(const Case &c)
-      : c(c), rowsA(c.transA ? c.k : c.m), colsA(c.transA ? c.m : c.k),
-        rowsB(c.transB ? c.n : c.k), colsB(c.transB ? c.k : c.n),
-        lda(colsA + c.padding), ldb(colsB + c.padding),
-        a(randomTensor(c.a, {c.batch, rowsA, lda}, 1)),
-        b(randomTensor(c.b, {c.repeatB ? 1 : c.batch, rowsB, ldb}, 2)) {}
-
-  Json step(size_t aBuffer, size_t bBuffer) const {
-    return {{"op", "matmul"},
-            {"a", aBuffer},
-            {"b", bBuffer},
-            {"c", nullptr},
-            {"batch", c.batch},
-            {"m", c.m},
-            {"n", c.n},
-            {"k", c.k},
-            {"trans_a", c.transA},
-            {"trans_b", c.transB},
-            {"lda", lda},
-            {"ldb", ldb},
-            {"ldc", c.n},
-            {"stride_a", rowsA * lda},
-            {"stride_b", c.repeatB ? 0 : rowsB * ldb},
-            {"stride_c", c.m * c.n},
-            {"alpha", c.alpha},
-            {"tile_m", c.tileM},
-            {"tile_n", c.tileN},
-            {"epilogue", nullptr}};
-  }
-
-  std::vector<DotProduct> reference() const {
-    std::vector<double> av = toDoubles(a), bv = toDoubles(b);
-    std::vector<DotProduct> result;
-    for (int64_t i = 0; i < c.batch; ++i)
-      for (int64_t row = 0; row < c.m; ++row)
-        for (int64_t col = 0; col < c.n; ++col) {
-          DotProduct dot;
-          for (int64_t k = 0; k < c.k; ++k)
-            dot.add(c.alpha * av[elementA(i, row, k)], bv[elementB(i, k, col)]);
-          result.push_back(dot);
-        }
-    return result;
-  }
-
-  const Case c;
-  const int64_t rowsA, colsA, rowsB, colsB, lda, ldb;
-  const Tensor a, b;
-
-private:
-  size_t elementA(int64_t i, int64_t row, int64_t k) const {
-    if (c.transA)
-      std::swap(row, k);
-    return static_cast<size_t>((i * rowsA + row) * lda + k);
-  }
-  size_t elementB(int64_t i, int64_t k, int64_t col) const {
-    if (c.transB)
-      std::swap(k, col);
-    return static_cast<size_t>(((c.repeatB ? 0 : i) * rowsB + k) * ldb + col);
-  }
-};
-
-void expectCorrect(const Case &c) {
+void expectCorrect(const MatMulCase &c) {
   MatMul matmul(c);
   ArtifactBuilder builder;
   FunctionBuilder f = builder.function("step");
-  Json step = matmul.step(f.constant(matmul.a), f.constant(matmul.b));
+  size_t a = f.constant(matmul.a), b = f.constant(matmul.b);
   size_t result = f.arena(c.c, {c.batch, c.m, c.n});
-  step["c"] = result;
-  f.step(step);
+  f.step(matmul.step(a, b, result));
   f.output("c", result);
   expectClose(runOnThreads(builder, "c"), matmul.reference());
 }
@@ -100,7 +32,7 @@ TEST(MatMul, EveryCombinationOfTypes) {
       for (DType c : {DType::F32, DType::BF16, DType::F16}) {
         SCOPED_TRACE(std::string(nameOf(a)) + " x " + std::string(nameOf(b)) +
                      " -> " + std::string(nameOf(c)));
-        expectCorrect({33, 48, 40, 16, 32, a, b, c});
+        expectCorrect(tiled({33, 48, 40, a, b, c}, 16, 32));
       }
 }
 
@@ -111,7 +43,8 @@ TEST(MatMul, EveryTranspositionWithPaddedRows) {
         SCOPED_TRACE(std::string(nameOf(type)) + (transA ? " A'" : " A") +
                      (transB ? " B'" : " B"));
         for (int64_t padding : {0, 5}) {
-          Case c{70, 50, 90, 32, 32, type, type, DType::F32, transA, transB};
+          MatMulCase c = tiled(
+              {70, 50, 90, type, type, DType::F32, transA, transB}, 32, 32);
           c.padding = padding;
           expectCorrect(c);
         }
@@ -120,18 +53,18 @@ TEST(MatMul, EveryTranspositionWithPaddedRows) {
 
 TEST(MatMul, ExtremesOfShape) {
   for (DType type : {DType::F32, DType::BF16}) {
-    expectCorrect({1, 1, 1, 64, 64, type, type});
-    expectCorrect({1, 10, 300, 1, 10, type, type});
-    expectCorrect({300, 1, 7, 64, 64, type, type});
-    expectCorrect({5, 3, 2000, 2, 2, type, type});
-    expectCorrect({257, 129, 65, 128, 64, type, type});
+    expectCorrect(tiled({1, 1, 1, type, type}, 64, 64));
+    expectCorrect(tiled({1, 10, 300, type, type}, 1, 10));
+    expectCorrect(tiled({300, 1, 7, type, type}, 64, 64));
+    expectCorrect(tiled({5, 3, 2000, type, type}, 2, 2));
+    expectCorrect(tiled({257, 129, 65, type, type}, 128, 64));
   }
 }
 
 TEST(MatMul, Batches) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (bool repeatB : {false, true}) {
-      Case c{20, 24, 16, 16, 16, type, type, type};
+      MatMulCase c = tiled({20, 24, 16, type, type, type}, 16, 16);
       c.batch = 3;
       c.repeatB = repeatB;
       expectCorrect(c);
@@ -140,7 +73,7 @@ TEST(MatMul, Batches) {
 
 TEST(MatMul, WidensLargeOperandsInSeveralSlices) {
   for (int64_t padding : {0, 3}) {
-    Case c{300, 20, 250, 128, 32, DType::F16, DType::BF16};
+    MatMulCase c = tiled({300, 20, 250, DType::F16, DType::BF16}, 128, 32);
     c.batch = 2;
     c.padding = padding;
     expectCorrect(c);
@@ -149,7 +82,7 @@ TEST(MatMul, WidensLargeOperandsInSeveralSlices) {
 
 TEST(MatMul, AlphaScalesTheResult) {
   for (DType type : {DType::F32, DType::BF16}) {
-    Case c{20, 24, 16, 16, 16, type, type, type};
+    MatMulCase c = tiled({20, 24, 16, type, type, type}, 16, 16);
     c.alpha = 0.125;
     expectCorrect(c);
   }
@@ -157,7 +90,7 @@ TEST(MatMul, AlphaScalesTheResult) {
 
 TEST(MatMul, EpilogueSeesEveryElementOnce) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
-    Case c{45, 70, 32, 16, 32, type, type};
+    MatMulCase c = tiled({45, 70, 32, type, type}, 16, 32);
     c.batch = 2;
     MatMul matmul(c);
     Tensor bias = randomTensor(DType::F32, {c.n}, 3);
@@ -190,7 +123,9 @@ TEST(MatMul, RandomShapes) {
   };
   const DType types[] = {DType::F32, DType::BF16, DType::F16};
   for (int i = 0; i < 60; ++i) {
-    Case c{pick(1, 90), pick(1, 90), pick(1, 90), pick(1, 40), pick(1, 40)};
+    MatMulCase c{pick(1, 90), pick(1, 90), pick(1, 90)};
+    c.tileM = pick(1, 40);
+    c.tileN = pick(1, 40);
     c.a = types[pick(0, 2)];
     c.b = pick(0, 3) ? c.a : types[pick(0, 2)];
     c.c = types[pick(0, 2)];
@@ -206,7 +141,7 @@ TEST(MatMul, RandomShapes) {
 
 TEST(MatMul, InterleavedBatchesOfHeads) {
   // c is [m, batch * n]: the matrices of the batch side by side.
-  Case c{6, 4, 5, 4, 4};
+  MatMulCase c = tiled({6, 4, 5}, 4, 4);
   c.batch = 3;
   MatMul matmul(c);
   ArtifactBuilder builder;

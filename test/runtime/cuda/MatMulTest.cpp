@@ -4,7 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLtABI.h"
-#include "test/runtime/cpu/Reference.h"
+#include "test/runtime/MatMulCase.h"
 #include "test/runtime/cuda/Emulated.h"
 
 using namespace mpc::runtime;
@@ -16,89 +16,6 @@ namespace {
 const char *const kNoKernels = ".version 8.0\n.target sm_80\n"
                                ".address_size 64\n";
 
-struct Case {
-  int64_t m, n, k;
-  DType type = DType::F32, result = DType::F32;
-  bool transA = false, transB = false;
-  int64_t batch = 1;
-  bool repeatB = false; ///< one b for the whole batch
-  double alpha = 1;
-  int64_t padding = 0; ///< elements between the rows of a and b
-  const char *compute = "f32";
-};
-
-/// The operands of a case, its step, and what the product is.
-class MatMul {
-public:
-  explicit MatMul(const Case &c)
-      : c(c), rowsA(c.transA ? c.k : c.m), rowsB(c.transB ? c.n : c.k),
-        lda((c.transA ? c.m : c.k) + c.padding),
-        ldb((c.transB ? c.k : c.n) + c.padding),
-        a(randomTensor(c.type, {c.batch, rowsA, lda}, 1)),
-        b(randomTensor(c.type, {c.repeatB ? 1 : c.batch, rowsB, ldb}, 2)) {}
-
-  Json step(size_t aBuffer, size_t bBuffer, size_t cBuffer) const {
-    return {{"op", "matmul"},
-            {"name", "fc1"},
-            {"a", aBuffer},
-            {"b", bBuffer},
-            {"c", cBuffer},
-            {"batch", c.batch},
-            {"m", c.m},
-            {"n", c.n},
-            {"k", c.k},
-            {"trans_a", c.transA},
-            {"trans_b", c.transB},
-            {"lda", lda},
-            {"ldb", ldb},
-            {"ldc", c.n},
-            {"stride_a", rowsA * lda},
-            {"stride_b", c.repeatB ? 0 : rowsB * ldb},
-            {"stride_c", c.m * c.n},
-            {"alpha", c.alpha},
-            {"tile_m", 0},
-            {"tile_n", 0},
-            {"epilogue", nullptr},
-            {"compute", c.compute}};
-  }
-
-  /// Element (row, k) of op(a[i]), (k, column) of op(b[i]).
-  double atA(int64_t i, int64_t row, int64_t k) const {
-    if (c.transA)
-      std::swap(row, k);
-    return as[static_cast<size_t>((i * rowsA + row) * lda + k)];
-  }
-  double atB(int64_t i, int64_t k, int64_t column) const {
-    if (c.transB)
-      std::swap(k, column);
-    return bs[static_cast<size_t>(((c.repeatB ? 0 : i) * rowsB + k) * ldb +
-                                  column)];
-  }
-
-  DotProduct product(int64_t i, int64_t row, int64_t column) const {
-    DotProduct dot;
-    for (int64_t k = 0; k < c.k; ++k)
-      dot.add(c.alpha * atA(i, row, k), atB(i, k, column));
-    return dot;
-  }
-
-  std::vector<DotProduct> reference() const {
-    std::vector<DotProduct> result;
-    for (int64_t i = 0; i < c.batch; ++i)
-      for (int64_t row = 0; row < c.m; ++row)
-        for (int64_t column = 0; column < c.n; ++column)
-          result.push_back(product(i, row, column));
-    return result;
-  }
-
-  const Case c;
-  const int64_t rowsA, rowsB, lda, ldb;
-  const Tensor a, b;
-
-private:
-  const std::vector<double> as = toDoubles(a), bs = toDoubles(b);
-};
-
 ArtifactBuilder emptyArtifact() {
   ArtifactBuilder builder;
   builder.forGPU("sm_80", kNoKernels);
@@ -109,9 +26,9 @@ ArtifactBuilder emptyArtifact() {
 ArtifactBuilder oneProduct(const MatMul &matmul) {
   ArtifactBuilder builder = emptyArtifact();
   FunctionBuilder f = builder.function("step");
-  const Case &c = matmul.c;
+  const MatMulCase &c = matmul.c;
   size_t a = f.constant(matmul.a), b = f.constant(matmul.b);
-  size_t result = f.arena(c.result, {c.batch, c.m, c.n});
+  size_t result = f.arena(c.c, {c.batch, c.m, c.n});
   f.step(matmul.step(a, b, result));
   f.output("c", result);
   return builder;
@@ -137,10 +54,9 @@ std::vector<Tensor> outputsOf(const ArtifactBuilder &builder,
   return outputs;
 }
 
-void expectCorrect(const Case &c) {
-  SCOPED_TRACE(std::string(nameOf(c.type)) + " to " +
-               std::string(nameOf(c.result)) + (c.transA ? " A'" : " A") +
-               (c.transB ? " B'" : " B"));
+void expectCorrect(const MatMulCase &c) {
+  SCOPED_TRACE(std::string(nameOf(c.a)) + " to " + std::string(nameOf(c.c)) +
+               (c.transA ? " A'" : " A") + (c.transB ? " B'" : " B"));
   MatMul matmul(c);
   expectClose(outputsOf(oneProduct(matmul), {"c"})[0], matmul.reference());
 }
@@ -149,8 +65,8 @@ TEST(CUDAMatMul, MultipliesInEveryType) {
   emulated({}, [] {
     for (DType type : {DType::F32, DType::BF16, DType::F16})
       for (DType result : {type, DType::F32})
-        expectCorrect({33, 24, 40, type, result});
-    Case wide{33, 24, 40, DType::F64, DType::F64};
+        expectCorrect({33, 24, 40, type, type, result});
+    MatMulCase wide{33, 24, 40, DType::F64, DType::F64, DType::F64};
     wide.compute = "f64";
     expectCorrect(wide);
   });
@@ -162,7 +78,7 @@ TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
       for (bool transA : {false, true})
         for (bool transB : {false, true})
           for (int64_t padding : {0, 8}) {
-            Case c{17, 24, 40, type, DType::F32, transA, transB};
+            MatMulCase c{17, 24, 40, type, type, DType::F32, transA, transB};
             c.padding = padding;
             expectCorrect(c);
           }
@@ -172,7 +88,7 @@ TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
 TEST(CUDAMatMul, MultipliesBatches) {
   emulated({}, [] {
     for (bool repeatB : {false, true}) {
-      Case c{8, 16, 24, DType::F16, DType::F16};
+      MatMulCase c{8, 16, 24, DType::F16, DType::F16, DType::F16};
       c.batch = 5;
       c.repeatB = repeatB;
       c.alpha = 0.25;
@@ -184,7 +100,7 @@ TEST(CUDAMatMul, MultipliesBatches) {
 /// tf32 keeps ten bits after the point of what it multiplies.
 TEST(CUDAMatMul, RoundsToTF32OnlyWhereAsked) {
   emulated({}, [] {
-    Case c{8, 8, 64};
+    MatMulCase c{8, 8, 64};
     MatMul exact(c);
     c.compute = "tf32";
     Tensor rounded = outputsOf(oneProduct(MatMul(c)), {"c"})[0];
@@ -208,8 +124,8 @@ TEST(CUDAMatMul, AddsBiasAndMasksByReLU) {
   emulated({}, [] {
     for (DType type : {DType::F32, DType::BF16}) {
       SCOPED_TRACE(std::string(nameOf(type)));
-      MatMul forward({17, 24, 40, type, type});
-      Case backwardCase{17, 24, 32, type, type};
+      MatMul forward({17, 24, 40, type, type, type});
+      MatMulCase backwardCase{17, 24, 32, type, type, type};
       backwardCase.transB = true;
       MatMul backward(backwardCase);
       ArtifactBuilder builder = emptyArtifact();
@@ -273,7 +189,7 @@ TEST(CUDAMatMul, AddsBiasAndMasksByReLU) {
 TEST(CUDAMatMul, AddsBias) {
   emulated({}, [] {
     for (bool relu : {false, true}) {
-      MatMul matmul({17, 24, 40, DType::F16, DType::F16});
+      MatMul matmul({17, 24, 40, DType::F16, DType::F16, DType::F16});
       ArtifactBuilder builder = emptyArtifact();
       FunctionBuilder f = builder.function("step");
       Tensor bias = randomTensor(DType::F16, {24}, 3);
@@ -302,7 +218,7 @@ TEST(CUDAMatMul, SumsAnOperandAlongK) {
     for (const char *kind : {"bgrad_a", "bgrad_b"}) {
       SCOPED_TRACE(kind);
       bool first = std::string(kind) == "bgrad_a";
-      Case shape{24, 16, 40, DType::BF16, DType::F32};
+      MatMulCase shape{24, 16, 40, DType::BF16, DType::BF16};
       shape.transA = first; // as in the gradient of a weight
       MatMul matmul(shape);
       ArtifactBuilder builder = emptyArtifact();
@@ -342,10 +258,11 @@ TEST(CUDAMatMul, CountsItsWorkspace) {
 
 TEST(CUDAMatMul, NamesTheProductWithoutAnAlgorithm) {
   emulated({{"MPC_EMULATOR_FAULT", "cublasLtMatmulAlgoGetHeuristic=15"}}, [] {
-    expectMessage(tryOpenOnGPU(oneProduct(MatMul({8, 16, 24, DType::BF16}))),
-                  StatusCode::Device,
-                  {"'fc1' in function 'step'", "no deterministic algorithm",
-                   "bf16 x bf16 to f32, 1 of 8x16x24", "--device cpu"});
+    expectMessage(
+        tryOpenOnGPU(oneProduct(MatMul({8, 16, 24, DType::BF16, DType::BF16}))),
+        StatusCode::Device,
+        {"'fc1' in function 'step'", "no deterministic algorithm",
+         "bf16 x bf16 to f32, 1 of 8x16x24", "--device cpu"});
   });
 }
 
