@@ -13,7 +13,8 @@ namespace mpc::codegen {
 
 /// Adds patterns for what `info` lacks. What they leave behind are a few
 /// operations on lanes of i32 and f32, where LLVM would call a function per
-/// lane; the bits are those of the instructions.
+/// lane. The bits are those of the instructions, and so of any target: MLIR's
+/// expansion of bf16 would drop the sign and payload of a NaN.
 void populateExpandConversionPatterns(mlir::RewritePatternSet &patterns,
                                       const TargetInfo &info);
 
