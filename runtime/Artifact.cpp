@@ -5,6 +5,7 @@
 #include "runtime/ArtifactFormat.h"
 #include "runtime/ELFFile.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
@@ -149,13 +150,23 @@ Status Artifact::Impl::readSections() {
   return Status();
 }
 
+/// A name of the open descriptor that nothing in this process was loaded by
+/// before, nor will be. The loader keeps all names that a library was opened
+/// under for as long as any of its users lives: the number of a descriptor
+/// alone may by then be another file's.
+static std::string uniqueNameOf(int descriptor) {
+  static std::atomic<uint64_t> count{0};
+  std::string name = "/proc/" + std::to_string(getpid()) + "/fd";
+  // The count's bits, as steps that lead nowhere.
+  for (uint64_t rest = ++count; rest != 0; rest >>= 1)
+    name += rest & 1 ? "/." : "/";
+  return name + "/" + std::to_string(descriptor);
+}
+
 /// Loads what was checked and nothing else: the open descriptor, not the path,
-/// which may name another file by now. The loader knows a library by the name
-/// it was given, so the descriptor stays open, and its number taken, for as
-/// long as the library is loaded.
+/// which may name another file by now.
 Status Artifact::Impl::load() {
-  std::string path =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor);
+  std::string path = uniqueNameOf(descriptor);
   library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library)
     return Status();

@@ -80,6 +80,27 @@ TEST(Artifact, OpensAPathAndLoadsItsKernels) {
   std::remove(path.c_str());
 }
 
+TEST(Artifact, KernelsAreItsOwnWhateverWasLoadedBefore) {
+  std::string path = ::testing::TempDir() + "kernels_are_its_own.mpc";
+  Bytes bytes = smallArtifact().build();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char *>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  // The loader knows the file's code by both names it was opened under, and
+  // keeps it while one of the two lives.
+  auto first = Artifact::open(path);
+  auto again = Artifact::open(path);
+  std::remove(path.c_str());
+  ASSERT_TRUE(first.ok() && again.ok());
+  void *kernel = *(*first)->kernel("add");
+  ASSERT_TRUE((*again)->kernel("add").ok());
+  again = Status(StatusCode::Usage, "closed");
+
+  // Takes the descriptor that became free, and with it the second name.
+  auto other = smallArtifact().open();
+  EXPECT_NE(*other->kernel("add"), kernel);
+}
+
 TEST(Artifact, MissingFileIsAnIOError) {
   auto artifact = Artifact::open("/nonexistent/model.mpc");
   EXPECT_EQ(artifact.status().getCode(), StatusCode::IO);
