@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 #include <sys/mman.h>
+#include <system_error>
 
 namespace mpc::runtime {
 namespace {
@@ -290,7 +291,14 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
       if (Status status = requestAMXPermission(); !status.ok())
         return status;
 
-  std::unique_ptr<CPUDevice> device(new CPUDevice(options.threads));
+  std::unique_ptr<CPUDevice> device;
+  try {
+    device.reset(new CPUDevice(options.threads));
+  } catch (const std::system_error &error) {
+    return Status(StatusCode::Device,
+                  std::string("cannot start the threads asked for: ") +
+                      error.what() + "; ask for fewer (--threads)");
+  }
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
       OneDNNProvider::create(target.features, device->pool.size());
   if (!provider.ok())

@@ -41,11 +41,18 @@ static int usableCores() {
 WorkerPool::WorkerPool(int threads) {
   int count = threads > 0 ? threads : usableCores();
   workers.reserve(static_cast<size_t>(count - 1));
-  for (int worker = 1; worker < count; ++worker)
-    workers.emplace_back([this, worker] { workerMain(worker); });
+  try {
+    for (int worker = 1; worker < count; ++worker)
+      workers.emplace_back([this, worker] { workerMain(worker); });
+  } catch (...) {
+    stop(); // those that did start
+    throw;
+  }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { stop(); }
+
+void WorkerPool::stop() {
   stopping = true;
   ++loopCount;
   {

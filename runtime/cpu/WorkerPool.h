@@ -28,6 +28,7 @@ namespace mpc::runtime {
 class WorkerPool {
 public:
   /// `threads` counts the caller; 0 means one per core this process may use.
+  /// Throws std::system_error where the system does not give that many.
   explicit WorkerPool(int threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool &) = delete;
@@ -54,6 +55,7 @@ private:
   };
 
   void run(int64_t slices, Task task);
+  void stop();
   void workerMain(int worker);
   void claimSlices(int worker);
   void awaitLoop(uint64_t seen);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -193,6 +194,25 @@ TEST(Session, RefusesDevicesThatAreNotThere) {
   options.device = "abacus";
   EXPECT_EQ(Session::create(trainee().open(), options).status().getCode(),
             StatusCode::Usage);
+}
+
+TEST(Session, RefusesMoreThreadsThanThereCanBe) {
+  ArtifactBuilder builder;
+  builder.state("w", floats({2}, {1, 2}));
+  // The first few start, until address space ends.
+  pthread_attr_t before, large;
+  pthread_getattr_default_np(&before);
+  pthread_attr_init(&large);
+  pthread_attr_setstacksize(&large, size_t(1) << 45);
+  pthread_setattr_default_np(&large);
+  SessionOptions options;
+  options.threads = 64;
+  auto session = Session::create(builder.open(), options);
+  pthread_setattr_default_np(&before);
+  pthread_attr_destroy(&large);
+  pthread_attr_destroy(&before);
+  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_NE(session.status().message().find("--threads"), std::string::npos);
 }
 
 TEST(Session, RefusesMoreMemoryThanThereIs) {
