@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace mpc::runtime::train {
@@ -94,18 +95,37 @@ static off_t endOfLastLine(int file) {
   return 0;
 }
 
+/// Cuts off a line that a crash left unfinished. A pipe, a terminal or a device
+/// has none.
+static Status repair(const std::string &path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return Status();
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0)
+    return failure(path, "cannot open");
+  Status status;
+  if (ftruncate(file, endOfLastLine(file)) != 0)
+    status = failure(path, "cannot cut off an unfinished line");
+  close(file);
+  return status;
+}
+
 StatusOr<std::unique_ptr<MetricsFile>>
 MetricsFile::open(const std::string &path, bool append) {
-  const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
-                    (append ? 0 : O_TRUNC);
-  const int file = ::open(path.c_str(), flags, 0666);
+  if (append)
+    if (Status status = repair(path); !status.ok())
+      return status;
+  // A pipe that nobody reads is refused without waiting for it. One that is
+  // read slowly is waited for, which is why the flag goes.
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  const int file =
+      ::open(path.c_str(), flags | O_NONBLOCK | (append ? 0 : O_TRUNC), 0666);
   if (file < 0)
     return failure(path, "cannot open");
   std::unique_ptr<MetricsFile> metrics(new MetricsFile(path, file));
-  // A terminal or a device has no lines to cut off.
-  if (append && lseek(file, 0, SEEK_END) > 0 &&
-      ftruncate(file, endOfLastLine(file)) != 0)
-    return failure(path, "cannot cut off an unfinished line");
+  if (fcntl(file, F_SETFL, flags & O_APPEND) != 0)
+    return failure(path, "cannot open");
   return metrics;
 }
 

@@ -5,8 +5,13 @@
 
 #include "runtime/train/Metrics.h"
 
+#include <chrono>
 #include <cmath>
+#include <fcntl.h>
 #include <limits>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -60,6 +65,39 @@ TEST(Metrics, StartingAnewEmptiesTheFile) {
   writeFile(path, "old\n");
   ASSERT_TRUE(MetricsFile::open(path, /*append=*/false).ok());
   EXPECT_EQ(readFile(path), "");
+}
+
+TEST(Metrics, WaitsForAReaderThatIsSlow) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  expectFailure(MetricsFile::open(path, false).status(), StatusCode::IO,
+                "cannot open");
+
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto file = MetricsFile::open(path, false);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  // More than a pipe holds.
+  const std::string text(200'000, 'x');
+  Status written;
+  std::thread writer([&] {
+    written = (*file)->write(MetricsLine("e", Digits::Single).add("v", text));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::string found;
+  char block[4096];
+  while (found.empty() || found.back() != '\n') {
+    const ssize_t count = read(reader, block, sizeof(block));
+    if (count > 0)
+      found.append(block, size_t(count));
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  writer.join();
+  close(reader);
+  EXPECT_TRUE(written.ok()) << written.message();
+  EXPECT_GT(found.size(), text.size());
 }
 
 TEST(Metrics, FailsWhereItCannotWrite) {
