@@ -26,7 +26,7 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       .add_option("--batch-size", options.batchSize,
                   "size of the first dimension of inputs where the model "
                   "leaves it open")
-      ->check(positiveNumber());
+      ->transform(wholeNumber(int64_t(1)));
   command
       .add_option("--weights", options.weights,
                   "values by name for parameters that are graph inputs: npz, "
@@ -77,7 +77,7 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
-      ->check(positiveNumber())
+      ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   command
       .add_option("--accumulate-reduction", recipe.accumulateReduction,
@@ -180,7 +180,7 @@ void mpc::tools::addSessionOptions(CLI::App &command,
   command
       .add_option("--threads", options.threads,
                   "worker threads; default: one per core")
-      ->check(nonNegativeNumber());
+      ->transform(wholeNumber(0));
 }
 
 void mpc::tools::matchTargetAndDevice(const CLI::App &command,

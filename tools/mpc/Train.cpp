@@ -36,10 +36,12 @@ struct TrainCommand {
 // The signal that asked the run to end, 0 before.
 static std::atomic<int> stopSignal = 0;
 
-// The first signal ends the run after the step; a second one kills.
+// The first signal ends the run after the step; a second one, whichever it is,
+// kills.
 static void handleSignal(int signal) {
   stopSignal = signal;
-  std::signal(signal, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,6 +121,8 @@ static int finish(const TrainCommand &command, const TrainResult &result,
 }
 
 static int runTrain(TrainCommand &command) {
+  // Nobody reading what the run says is no reason to end it.
+  std::signal(SIGPIPE, SIG_IGN);
   if (ExitCode code = finishOptions(command); code != ExitCode::Done)
     return static_cast<int>(code);
   std::shared_ptr<const Artifact> artifact;
@@ -196,19 +200,20 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
                  "--max-steps")
-      ->check(positiveNumber());
+      ->transform(wholeNumber(int64_t(1)));
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
-      ->check(positiveNumber());
+      ->transform(wholeNumber(int64_t(1)));
   app.add_option("--seed", train.seed, "of shuffling and dropout")
+      ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,
                  "steps with a non-finite loss in a row that end the run; 0: "
                  "never")
-      ->check(nonNegativeNumber())
+      ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
   app.add_option("--max-skipped", train.maxSkipped,
                  "skipped steps in a row that end the run; 0: never")
-      ->check(nonNegativeNumber())
+      ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
 }
 
@@ -226,7 +231,7 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
                  "steps over which the learning rate rises")
-      ->check(nonNegativeNumber())
+      ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
 }
 
@@ -243,10 +248,10 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
-      ->check(nonNegativeNumber());
+      ->transform(wholeNumber(int64_t(0)));
   app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
                  "how many to keep")
-      ->check(positiveNumber())
+      ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   app.add_option("--resume", command.train.resume,
                  "auto (the newest in --checkpoint-dir) or a checkpoint")

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -28,8 +29,23 @@ inline CLI::Validator numberThat(std::function<bool(double)> holds,
       "");
 }
 
-inline CLI::Validator positiveNumber() {
-  return numberThat([](double value) { return value > 0; }, "above 0");
+/// Accepts decimal numbers of type T of at least `least`. CLI11 on its own
+/// takes 010 for 8 and what does not fit for the largest number there is.
+/// Rewrites what it accepts, so it is for `transform` rather than `check`.
+template <typename T>
+CLI::Validator wholeNumber(T least) {
+  return CLI::Validator(
+      [least](std::string &text) -> std::string {
+        T value{};
+        const char *end = text.data() + text.size();
+        auto [rest, error] = std::from_chars(text.data(), end, value);
+        if (error != std::errc() || rest != end || value < least)
+          return "expected a whole number of at least " +
+                 std::to_string(least) + ", found '" + text + "'";
+        text = std::to_string(value);
+        return {};
+      },
+      "");
 }
 
 inline CLI::Validator nonNegativeNumber() {

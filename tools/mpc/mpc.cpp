@@ -4,11 +4,16 @@
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Options.h"
 
+#include "compiler/Support/ExitCode.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
+#include <iostream>
+#include <new>
+#include <unistd.h>
 
 using namespace mpc;
 
@@ -19,10 +24,48 @@ static const char description[] =
     "  mpc explain model.onnx --precision bf16-mixed\n"
     "  mpc compile model.onnx --emit=precision -o -\n";
 
+// Runs the subcommand that the arguments name; the exit code.
+static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
+  try {
+    program.parse(argc, argv);
+    return exitCode;
+  } catch (const CLI::Success &help) {
+    return program.exit(help);
+  } catch (const CLI::Error &error) {
+    llvm::errs() << "error: " << tools::describe(program, error) << "\n";
+    return static_cast<int>(ExitCode::Usage);
+  } catch (const std::bad_alloc &) {
+    llvm::errs() << "error: out of memory\n";
+    return static_cast<int>(ExitCode::IO);
+  } catch (const std::exception &error) {
+    llvm::errs() << "error: internal error: " << error.what() << "\n";
+    return static_cast<int>(ExitCode::Internal);
+  }
+}
+
+// What could not be written is an error like any other, and not, as LLVM has
+// it, the end of the process.
+static int flush(int exitCode) {
+  std::cout.flush();
+  llvm::outs().flush();
+  llvm::errs().clear_error();
+  if (!llvm::outs().has_error())
+    return exitCode;
+  llvm::errs() << "error: cannot write to stdout: "
+               << llvm::outs().error().message() << "\n";
+  llvm::errs().clear_error();
+  llvm::outs().clear_error();
+  return exitCode ? exitCode : static_cast<int>(ExitCode::IO);
+}
+
 int main(int argc, char **argv) {
   llvm::setBugReportMsg("mpc crashed, which is a bug in mpc; please report it "
                         "with the model and the command\n");
   llvm::InitLLVM initialize(argc, argv);
+  // LLVM's handler aborts; ours is at the end of the stack.
+  std::set_new_handler(nullptr);
+  llvm::sys::SetOneShotPipeSignalFunction(
+      [] { _exit(static_cast<int>(ExitCode::IO)); });
   int exitCode = 0;
   CLI::App program(description, "mpc");
   program.set_version_flag("--version", "mpc " MPC_VERSION);
@@ -34,13 +77,5 @@ int main(int argc, char **argv) {
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
   tools::addConfiguration(program);
-  try {
-    program.parse(argc, argv);
-  } catch (const CLI::Success &help) {
-    return program.exit(help);
-  } catch (const CLI::Error &error) {
-    llvm::errs() << "error: " << tools::describe(program, error) << "\n";
-    return static_cast<int>(ExitCode::Usage);
-  }
-  return exitCode;
+  return flush(run(program, argc, argv, exitCode));
 }

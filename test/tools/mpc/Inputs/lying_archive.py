@@ -1,0 +1,28 @@
+"""Writes an .npz of 4 MB whose only member claims to be 4 GB.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import struct
+import sys
+import zipfile
+
+DEFLATED, CLAIMED = 8, 4_000_000_000
+
+
+def main():
+    path = sys.argv[1]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("x.npy", b"\0" * 4_000_000)
+        directory = archive.start_dir
+    with open(path, "r+b") as file:
+        # The member's own header, and its entry in the directory.
+        for method, size in ((8, 22), (directory + 10, directory + 24)):
+            file.seek(method)
+            file.write(struct.pack("<H", DEFLATED))
+            file.seek(size)
+            file.write(struct.pack("<I", CLAIMED))
+
+
+if __name__ == "__main__":
+    main()
