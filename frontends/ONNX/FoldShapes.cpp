@@ -18,8 +18,10 @@ using namespace mpc::onnx_frontend;
 
 using Integers = SmallVector<int64_t>;
 
-// Shape arithmetic is small; larger integer tensors are data.
+// Shape arithmetic is small; larger integer tensors are data. A mask made from
+// two vectors is the product of their sizes, which is where it ends.
 static constexpr int64_t kMostElements = 1 << 16;
+static constexpr int64_t kMostResults = 1 << 22;
 
 // A tensor of integers of this element type; values wrap as ONNX's do.
 static HostTensor makeIntegers(Type element, ArrayRef<int64_t> shape,
@@ -75,6 +77,14 @@ static int64_t positionOf(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return position;
 }
 
+// Results are as large as the product of small inputs allows.
+static LogicalResult checkSize(NodeImporter &node, ArrayRef<int64_t> shape) {
+  auto bytes = getCheckedBytes(shape, node.attributes().getI64Type());
+  if (bytes && *bytes <= kMostResults * 8)
+    return success();
+  return node.unsupported("the result is too large to be known at import");
+}
+
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
@@ -118,6 +128,8 @@ static LogicalResult foldGather(NodeImporter &node) {
   Integers result(shape.take_front(*axis)), positions;
   llvm::append_range(result, indices.getShape());
   llvm::append_range(result, shape.drop_front(*axis + 1));
+  if (failed(checkSize(node, result)))
+    return failure();
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t row : rows)
       for (int64_t i = 0; i < inner; ++i)
@@ -237,7 +249,11 @@ static LogicalResult foldReduceProd(NodeImporter &node) {
   if (source.getShape().size() != 1)
     return node.unsupported("expected vectors in shape arithmetic");
   node.ignore("axes");
-  node.ignore("noop_with_empty_axes");
+  if (node.integer("noop_with_empty_axes", 0) && !node.hasAttribute("axes") &&
+      (!node.hasInput(1) || node.constant(1)->data.empty())) {
+    node.ignore("keepdims");
+    return node.define(0, source);
+  }
   int64_t result = 1;
   for (int64_t value : source.getIntegers())
     if (llvm::MulOverflow(result, value, result))
@@ -276,6 +292,8 @@ static LogicalResult foldBinary(NodeImporter &node) {
   auto shape = broadcastShapes(lhs.getShape(), rhs.getShape());
   if (failed(shape))
     return node.invalid("the inputs do not broadcast together");
+  if (failed(checkSize(node, *shape)))
+    return failure();
   bool failedOnce = false;
   Integers values;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
@@ -311,6 +329,8 @@ static LogicalResult foldWhere(NodeImporter &node) {
     shape = broadcastShapes(*shape, condition.getShape());
   if (failed(shape))
     return node.invalid("the inputs do not broadcast together");
+  if (failed(checkSize(node, *shape)))
+    return failure();
   Integers values;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
     const HostTensor &chosen =
@@ -326,11 +346,10 @@ static LogicalResult foldExpand(NodeImporter &node) {
   HostTensor source = *node.constant(0);
   Integers requested = node.constant(1)->getIntegers();
   auto shape = broadcastShapes(source.getShape(), requested);
-  auto bytes = failed(shape)
-                   ? std::nullopt
-                   : getCheckedBytes(*shape, node.attributes().getI64Type());
-  if (!bytes || *bytes > kMostElements * 8)
-    return node.unsupported("the input does not expand to a small shape");
+  if (failed(shape))
+    return node.invalid("the input does not broadcast to the shape");
+  if (failed(checkSize(node, *shape)))
+    return failure();
   Integers positions;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
     positions.push_back(positionOf(index, source.getShape()));
@@ -338,26 +357,20 @@ static LogicalResult foldExpand(NodeImporter &node) {
   return node.define(0, pick(source, *shape, positions));
 }
 
-// Ops that keep the elements in order: only the shape differs, which is what
-// the op itself infers. Vectors and scalars cover shape arithmetic.
+// Ops that keep the elements in order: only the shape differs.
+template <FailureOr<Integers> (*Infer)(NodeImporter &)>
 static LogicalResult foldReshape(NodeImporter &node) {
   HostTensor source = *node.constant(0);
-  for (StringRef name : {"axes", "allowzero", "axis"})
-    node.ignore(name);
-  Integers shape = {source.getNumElements()};
-  bool toScalar =
-      node.getOpType() == "Squeeze" ||
-      (node.getOpType() == "Reshape" && node.constant(1)->data.empty());
-  if (node.getOpType() == "Identity")
-    shape = Integers(source.getShape());
-  else if (source.getShape().size() > 1 ||
-           (node.getOpType() == "Unsqueeze" && !source.getShape().empty()))
-    return node.unsupported("expected vectors in shape arithmetic");
-  else if (toScalar && source.getNumElements() == 1)
-    shape.clear();
+  FailureOr<Integers> shape = Infer(node);
+  if (failed(shape))
+    return failure();
   return node.define(
-      0, HostTensor{RankedTensorType::get(shape, source.type.getElementType()),
+      0, HostTensor{RankedTensorType::get(*shape, source.type.getElementType()),
                     source.data, source.owner});
+}
+
+static LogicalResult foldIdentity(NodeImporter &node) {
+  return node.define(0, *node.constant(0));
 }
 
 //===----------------------------------------------------------------------===//
@@ -369,7 +382,10 @@ using Folder = LogicalResult (*)(NodeImporter &);
 static Folder getFolder(StringRef op) {
   return llvm::StringSwitch<Folder>(op)
       .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal"}, foldBinary)
-      .Cases({"Identity", "Squeeze", "Unsqueeze", "Reshape"}, foldReshape)
+      .Case("Identity", foldIdentity)
+      .Case("Reshape", foldReshape<inferReshape>)
+      .Case("Squeeze", foldReshape<inferSqueeze>)
+      .Case("Unsqueeze", foldReshape<inferUnsqueeze>)
       .Case("Neg", foldNeg)
       .Case("Gather", foldGather)
       .Case("Concat", foldConcat)

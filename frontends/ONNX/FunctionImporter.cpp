@@ -36,10 +36,25 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
   return value;
 }
 
+// Sums and masters are float32 at least, whatever the precision.
+static bool isTooNarrow(VariableOp variable) {
+  auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
+  return type && type.getWidth() < 32 && variable.getRole() != "frozen";
+}
+
 Value FunctionImporter::getState(VariableOp variable) {
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
+  if (isTooNarrow(variable)) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << "'" << variable.getSymName() << "' is of type "
+        << variable.getTensorType().getElementType()
+        << ", but what may be trained is expected in f32 or f64; convert the "
+           "model to float32 and choose with --precision what it computes in";
+    module.report(getModel().error(ErrorKind::Unsupported, text));
+  }
   value = body->addArgument(variable.getTensorType(), variable.getLoc());
   Port port{{}, value};
   port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
@@ -271,6 +286,10 @@ static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
     if (!node.hasInput(i))
       return node.invalid("expected at least " + Twine(entry.minInputs) +
                           " inputs, found " + Twine(i));
+  // Inputs of which there may be any number are not optional.
+  for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
   unsigned outputs = node.getNode().output_size();
   if (outputs == 0 || outputs > entry.maxOutputs)
     return node.invalid("expected 1 to " + Twine(entry.maxOutputs) +

@@ -5,6 +5,7 @@
 #include "frontends/ONNX/Graph.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/JSON.h"
 
 #include <functional>
 #include <queue>
@@ -69,7 +70,29 @@ Error Graph::define(StringRef name, const Twine &by) {
                                               entry->second + " and by " + by);
 }
 
+// What a caller has to name is in files whose text is UTF-8: artifacts,
+// weights, checkpoints.
+static Error checkNames(const Model &model, const proto::GraphProto &part) {
+  auto check = [&](const auto &values, StringRef kind) {
+    Error errors = Error::success();
+    for (const auto &value : values)
+      if (!llvm::json::isUTF8(value.name()))
+        errors =
+            llvm::joinErrors(std::move(errors),
+                             model.error(ErrorKind::Invalid,
+                                         "the name of " + kind + " '" +
+                                             value.name() + "' is not UTF-8"));
+    return errors;
+  };
+  return llvm::joinErrors(
+      llvm::joinErrors(check(part.initializer(), "initializer"),
+                       check(part.input(), "graph input")),
+      check(part.output(), "graph output"));
+}
+
 Error Graph::addPart(const proto::GraphProto &part) {
+  if (Error error = checkNames(*model, part))
+    return error;
   if (part.sparse_initializer_size() != 0)
     return model->error(ErrorKind::Unsupported,
                         "sparse initializers are not supported");

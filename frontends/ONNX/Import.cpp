@@ -122,6 +122,8 @@ importForward(const Model &model, const ImportOptions &options) {
   Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
   if (!graph)
     return graph.takeError();
+  if (graph->getOutputs().empty())
+    return model.error(ErrorKind::Invalid, "the graph has no outputs");
   ShapeBinder shapes(model, options);
   if (Error error = shapes.collect(graph->getInputs()))
     return error;

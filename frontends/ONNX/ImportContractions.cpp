@@ -3,9 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Window.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
+
+// A contraction of nothing is a sum over nothing, or no result.
+static LogicalResult checkExtents(NodeImporter &node) {
+  for (unsigned i : {0, 1})
+    if (llvm::is_contained(node.operandShape(i), 0))
+      return node.unsupported("input " + Twine(i) +
+                              " has an axis of 0 elements");
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Matrices
@@ -19,6 +30,8 @@ static LogicalResult importMatMul(NodeImporter &node) {
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
   if (a.empty() || b.empty())
     return node.invalid("expected operands of rank 1 or more");
+  if (failed(checkExtents(node)))
+    return failure();
   bool isRow = a.size() == 1, isColumn = b.size() == 1;
   if (isRow)
     a.insert(a.begin(), 1);
@@ -35,11 +48,21 @@ static LogicalResult importMatMul(NodeImporter &node) {
   return node.define(0, node.reshape(op.getOutput(), shape));
 }
 
+// A factor of a product, 1 where there is none.
+static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
+  double factor = node.real(name, 1.0);
+  if (!std::isfinite(factor))
+    return node.invalid("attribute '" + name + "' is not a finite number");
+  return factor;
+}
+
 static LogicalResult importGemm(NodeImporter &node) {
+  auto alpha = readFactor(node, "alpha"), beta = readFactor(node, "beta");
+  if (failed(alpha) || failed(beta) || failed(checkExtents(node)))
+    return failure();
   auto op = node.create<GemmOp>(
       {node.operand(0), node.operand(1), node.operand(2)},
-      {node.attribute("alpha", node.real("alpha", 1.0)),
-       node.attribute("beta", node.real("beta", 1.0)),
+      {node.attribute("alpha", *alpha), node.attribute("beta", *beta),
        node.attribute("transA", node.integer("transA", 0) != 0),
        node.attribute("transB", node.integer("transB", 0) != 0)});
   return op ? node.define(0, op.getOutput()) : failure();
@@ -49,9 +72,12 @@ static LogicalResult importGemm(NodeImporter &node) {
 static LogicalResult importFusedMatMul(NodeImporter &node) {
   if (node.integer("transBatchA", 0) || node.integer("transBatchB", 0))
     return node.unsupported("transposed batch axes are not supported");
+  auto alpha = readFactor(node, "alpha");
+  if (failed(alpha) || failed(checkExtents(node)))
+    return failure();
   auto op = node.create<MatMulOp>(
       {node.operand(0), node.operand(1)},
-      {node.attribute("alpha", node.real("alpha", 1.0)),
+      {node.attribute("alpha", *alpha),
        node.attribute("transA", node.integer("transA", 0) != 0),
        node.attribute("transB", node.integer("transB", 0) != 0)});
   return op ? node.define(0, op.getOutput()) : failure();
@@ -68,6 +94,8 @@ static LogicalResult importConv(NodeImporter &node) {
     return node.invalid("expected a weight of shape (M, C/group, k...), found "
                         "rank " +
                         Twine(weightShape.size()));
+  if (failed(checkExtents(node)))
+    return failure();
   auto window =
       readWindow(node, NodeImporter::shapeOf(input), weightShape.drop_front(2));
   if (failed(window))

@@ -56,8 +56,6 @@ static LogicalResult importVariadic(NodeImporter &node) {
     return failure();
   Value result = node.operand(0);
   for (unsigned i = 1; i < node.getNumInputs(); ++i) {
-    if (!node.hasInput(i))
-      return node.invalid("input " + Twine(i) + " is absent");
     auto op = node.create<OpT>({result, node.operand(i)});
     if (!op)
       return failure();

@@ -22,8 +22,9 @@ static int64_t product(ArrayRef<int64_t> extents) {
 }
 
 static LogicalResult defineReshape(NodeImporter &node,
-                                   ArrayRef<int64_t> shape) {
-  return node.define(0, node.reshape(node.operand(0), shape));
+                                   FailureOr<SmallVector<int64_t>> shape) {
+  return failed(shape) ? failure()
+                       : node.define(0, node.reshape(node.operand(0), *shape));
 }
 
 // Replaces 0 (copy) and -1 (infer) in a requested shape.
@@ -60,13 +61,16 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   return shape;
 }
 
-static LogicalResult importReshape(NodeImporter &node) {
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferReshape(NodeImporter &node) {
   auto requested = node.integers(1, "the shape");
   if (failed(requested))
     return failure();
-  auto shape =
-      resolveShape(node, *requested, node.integer("allowzero", 0) != 0);
-  return failed(shape) ? failure() : defineReshape(node, *shape);
+  return resolveShape(node, *requested, node.integer("allowzero", 0) != 0);
+}
+
+static LogicalResult importReshape(NodeImporter &node) {
+  return defineReshape(node, inferReshape(node));
 }
 
 static LogicalResult importFlatten(NodeImporter &node) {
@@ -77,8 +81,9 @@ static LogicalResult importFlatten(NodeImporter &node) {
                         ", " + Twine(rank) + "]");
   if (axis < 0)
     axis += rank;
-  return defineReshape(
-      node, {product(shape.take_front(axis)), product(shape.drop_front(axis))});
+  SmallVector<int64_t> matrix = {product(shape.take_front(axis)),
+                                 product(shape.drop_front(axis))};
+  return defineReshape(node, matrix);
 }
 
 // The axes of Squeeze, Unsqueeze and reductions: an attribute first, then an
@@ -95,7 +100,8 @@ readAxes(NodeImporter &node) {
   return std::optional(*list);
 }
 
-static LogicalResult importSqueeze(NodeImporter &node) {
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto axes = readAxes(node);
   if (failed(axes))
@@ -104,7 +110,7 @@ static LogicalResult importSqueeze(NodeImporter &node) {
   if (!*axes) {
     llvm::copy_if(shape, std::back_inserter(result),
                   [](int64_t extent) { return extent != 1; });
-    return defineReshape(node, result);
+    return result;
   }
   auto normalized = node.normalizeAxes(**axes, shape.size());
   if (failed(normalized))
@@ -117,10 +123,15 @@ static LogicalResult importSqueeze(NodeImporter &node) {
     if (!drop)
       result.push_back(extent);
   }
-  return defineReshape(node, result);
+  return result;
 }
 
-static LogicalResult importUnsqueeze(NodeImporter &node) {
+static LogicalResult importSqueeze(NodeImporter &node) {
+  return defineReshape(node, inferSqueeze(node));
+}
+
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferUnsqueeze(NodeImporter &node) {
   auto axes = readAxes(node);
   if (failed(axes))
     return failure();
@@ -132,7 +143,11 @@ static LogicalResult importUnsqueeze(NodeImporter &node) {
     return failure();
   for (int64_t axis : *normalized)
     shape.insert(shape.begin() + axis, 1);
-  return defineReshape(node, shape);
+  return shape;
+}
+
+static LogicalResult importUnsqueeze(NodeImporter &node) {
+  return defineReshape(node, inferUnsqueeze(node));
 }
 
 //===----------------------------------------------------------------------===//

@@ -99,9 +99,6 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   if (tensors % groups != 0 || count == 0)
     return node.invalid("expected R, T and a multiple of " + Twine(groups) +
                         " tensors, found " + Twine(tensors) + " tensors");
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    if (!node.hasInput(i))
-      return node.invalid("input " + Twine(i) + " is absent");
   unsigned outputs = node.getNode().output_size();
   if (outputs != (groups - 1) * count)
     return node.invalid("expected " + Twine((groups - 1) * count) +

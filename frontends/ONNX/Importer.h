@@ -403,6 +403,11 @@ const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
 /// Whether some opset has an entry for the op.
 bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
 
+/// The shape that the op gives its first input; a finding where it has none.
+mlir::FailureOr<llvm::SmallVector<int64_t>> inferReshape(NodeImporter &node);
+mlir::FailureOr<llvm::SmallVector<int64_t>> inferSqueeze(NodeImporter &node);
+mlir::FailureOr<llvm::SmallVector<int64_t>> inferUnsqueeze(NodeImporter &node);
+
 /// Computes the outputs of a node whose inputs are known at import, or whose
 /// outputs depend on shapes alone. False: the node is to be imported as an op.
 mlir::FailureOr<bool> foldNode(NodeImporter &node);

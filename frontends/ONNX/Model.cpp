@@ -51,7 +51,8 @@ static StringRef guessFormat(StringRef start) {
   if (start.starts_with("\x7f"
                         "ELF"))
     return "an ELF file";
-  if (start.size() > 8 && start[8] == '{')
+  // JSON behind its length, which is far below 4 GiB.
+  if (start.substr(4).starts_with(StringRef("\0\0\0\0{", 5)))
     return "a safetensors file";
   if (text.starts_with("<") && text.contains("ir_version"))
     return "ONNX text";

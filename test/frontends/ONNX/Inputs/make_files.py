@@ -59,6 +59,27 @@ def main():
     (folder / "nan.onnx").write_bytes(
         model(numpy_helper.from_array(values, "w"))
     )
+    # Bytes that a safetensors file has in that place too.
+    braces = onnx.ModelProto.FromString(good)
+    braces.producer_name = "tool{1}"
+    (folder / "braces.onnx").write_bytes(braces.SerializeToString())
+    named = onnx.ModelProto.FromString(good)
+    named.graph.node[0].input[1] = named.graph.initializer[0].name = "weight"
+    (folder / "name.onnx").write_bytes(
+        named.SerializeToString().replace(b"weight", b"we\xffght")
+    )
+    infinite = onnx.ModelProto.FromString(good)
+    infinite.graph.node[0].op_type = "Gemm"
+    infinite.graph.node[0].attribute.append(
+        helper.make_attribute("alpha", float("inf"))
+    )
+    (folder / "infinite.onnx").write_bytes(infinite.SerializeToString())
+    half = onnx.ModelProto.FromString(
+        model(numpy_helper.from_array(np.ones((2, 3), np.float16), "w"))
+    )
+    for value in (half.graph.input[0], half.graph.output[0]):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    (folder / "half.onnx").write_bytes(half.SerializeToString())
     overflow = weight()
     overflow.dims[:] = [1 << 40, 1 << 40]
     (folder / "overflow.onnx").write_bytes(model(overflow))
