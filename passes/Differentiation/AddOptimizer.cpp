@@ -22,6 +22,9 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
+/// The input that receives the rate of each step.
+static constexpr llvm::StringLiteral kLearningRateName = "learning_rate";
+
 //===----------------------------------------------------------------------===//
 // Which parameters are trained
 //===----------------------------------------------------------------------===//
@@ -278,7 +281,7 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
   in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
                                     in.step.getType(), in.step, Value());
   in.learningRate =
-      function.addInput("learning_rate", "scalar",
+      function.addInput(kLearningRateName, "scalar",
                         RankedTensorType::get({}, builder.getF32Type()));
   for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
     in.param = function.state(param);
@@ -333,6 +336,12 @@ void AddOptimizerPass::runOnOperation() {
   trainables = *found;
   if (failed(createState()))
     return signalPassFailure();
+  if (step.input(kLearningRateName)) {
+    withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
+        << "the model has an input '" << kLearningRateName
+        << "', the name of the optimizer's; rename it";
+    return signalPassFailure();
+  }
 
   SmallVector<Value> gradients = addGradients(step, loss);
   if (accumulate > 1) {

@@ -9,6 +9,7 @@
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 
+#include "compiler/Support/ExitCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -56,11 +57,17 @@ static VariableOp getNarrowedParameter(amp::CastOp op) {
 
 VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
   VariableOp &copy = copies[master];
-  if (!copy)
-    copy = declareVariable(getOperation(),
-                           (master.getSymName() + kLowSuffix).str(), type,
-                           "derived");
-  return copy;
+  if (copy)
+    return copy;
+  std::string name = (master.getSymName() + kLowSuffix).str();
+  if (getOperation().lookupSymbol(name)) {
+    withExitCode(mlir::emitError(master.getLoc()), ExitCode::Unsupported)
+        << "the model has a parameter '" << name
+        << "', the name of the low copy of '" << master.getSymName()
+        << "'; rename it";
+    signalPassFailure();
+  }
+  return copy = declareVariable(getOperation(), name, type, "derived");
 }
 
 // A stage lowers to one type, so a parameter has one copy; a cast to another

@@ -25,3 +25,16 @@ module {
 // PATTERN: error: expected a function @step with a loss; give one with --loss
 module {
 }
+
+// -----
+
+// NAME: error: the model has an input 'learning_rate', the name of the optimizer's; rename it
+module {
+  mpc.variable @p : tensor<8xf32> role "parameter"
+  func.func @step(%x: tensor<8xf32> {mpc.input = "learning_rate", mpc.role = "data"}, %p: tensor<8xf32> {mpc.state = @p})
+      -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+    %0 = mpc.mul %p, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+    return %1 : tensor<f32>
+  }
+}
