@@ -152,6 +152,25 @@ static bool readsOverflowingConstant(PrecisionOpInterface op, FloatType low) {
   return false;
 }
 
+// What is computed from the seed of a backward pass and constants alone: the
+// loss scale times some factor, which low types may not hold.
+static llvm::DenseSet<Operation *> findMultiplesOfSeed(ModuleOp module) {
+  llvm::DenseSet<Operation *> multiples;
+  auto isMultiple = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && (isa<GradientSeedOp>(op) || multiples.contains(op));
+  };
+  // Operands come before their readers.
+  module.walk([&](PrecisionOpInterface op) {
+    bool isAlone = llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isMultiple(operand) || operand.getDefiningOp<ConstantOp>();
+    });
+    if (isAlone && llvm::any_of(op->getOperands(), isMultiple))
+      multiples.insert(op);
+  });
+  return multiples;
+}
+
 // Settles what the graph alone settles. Later pins win over earlier ones.
 void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::StringSet<> lossNodes;
@@ -159,6 +178,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     for (Operation *op : node.ops)
       if (getPhase(op) == "loss" && !getNodeName(op).empty())
         lossNodes.insert(getNodeName(op).split('#').first);
+  llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
 
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
@@ -174,6 +194,10 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     });
     if (readsOverflowingConstant(op, policy.getLowType()))
       pinHigh(Reason::ConstantRange);
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return multiplesOfSeed.contains(member);
+        }))
+      pinHigh(Reason::LossRegion);
     if (ofLoss && node.entry.precisionClass != PrecisionClass::Deny) {
       pinHigh(Reason::LossRegion);
       placed.deniesReaders = true;

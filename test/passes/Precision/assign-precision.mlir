@@ -92,6 +92,25 @@ func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+// The seed is where the loss scale enters, which fp16 need not hold under any
+// shape or factor; what it is multiplied with may make it small.
+// CHECK-LABEL: func @multiples_of_seed
+func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %half = mpc.constant dense<0.5> : tensor<f32>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  %seed = mpc.gradient_seed : tensor<f32>
+  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region, {{.*}}loc("factor#dx")
+  %1 = mpc.mul %seed, %half {mpc.phase = "backward"} : (tensor<f32>, tensor<f32>) -> tensor<f32> loc("factor#dx")
+  // CHECK: mpc.expand {{.*}}storage = f32, class = clear, {{.*}}reason = loss_region
+  %2 = mpc.expand %1 {mpc.phase = "backward"} : (tensor<f32>) -> tensor<4x4xf32> loc("sum#dx")
+  // CHECK: mpc.mul {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  %3 = mpc.mul %2, %0 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("square#da")
+  %4 = mpc.matmul %3, %x {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
+  return %4 : tensor<4x4xf32>
+}
+
+// -----
+
 // A constant that fp16 cannot hold keeps its reader in fp32; bf16 can.
 // CHECK-LABEL: func @constant_range
 func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
