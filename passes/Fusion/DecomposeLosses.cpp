@@ -65,6 +65,14 @@ public:
   /// The incoming gradient of every row, divided for a mean.
   Value rowGradient(Value dLoss);
 
+  /// `weights` times `gradient`, and 0 where a weight is: what is ignored has
+  /// no gradient even where the mean of nothing divides by zero.
+  Value weigh(Value weights, Value gradient, Type element) {
+    Value product = e.emit<MulOp>(weights, gradient);
+    Value counts = e.isNonZero(weights), zero = e.scalar(0.0);
+    return e.emitAs<SelectOp>(element, counts, product, zero);
+  }
+
   Emitter &e;
   int64_t rank, classes;
   StringRef reduction;
@@ -143,7 +151,7 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
   ClassRows classes(op, op.getLogProb().getType().getShape(), e);
   Value dRow = classes.rowGradient(op.getDLoss());
   if (Value weights = classes.rowWeights())
-    dRow = e.emit<MulOp>(weights, dRow);
+    dRow = classes.weigh(weights, dRow, e.compute);
   Value softmax = e.emit<ExpOp>(classes.rows(op.getLogProb()));
   Type element = op.getType().getElementType();
   Value dScores =
@@ -156,5 +164,5 @@ SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
   ClassRows classes(op, op.getType().getShape(), e);
   Value dRow = e.emit<NegOp>(classes.rowGradient(op.getDLoss()));
   Type element = op.getType().getElementType();
-  return {classes.restored(e.emitAs<MulOp>(element, classes.hotWeights, dRow))};
+  return {classes.restored(classes.weigh(classes.hotWeights, dRow, element))};
 }

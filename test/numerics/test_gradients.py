@@ -98,6 +98,22 @@ def test_matches_finite_differences(case, tmp_path):
     check_gradients(case, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "op", ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
+)
+def test_ignored_labels_alone_have_no_gradient(op, tmp_path):
+    """Their mean divides by zero, which must not reach the parameters."""
+    case = Case(
+        op.lower(),
+        op,
+        {"x": normal(4, 5), "labels": np.full(4, -100)},
+        None,
+        attributes={"ignore_index": -100},
+    )
+    gradient = train_one_step(case, np.asarray(1.0), tmp_path)["x"]
+    np.testing.assert_array_equal(gradient, np.zeros((4, 5)))
+
+
 def test_batch_norm_in_training(tmp_path):
     """Through the batch's own statistics."""
     case = Case(

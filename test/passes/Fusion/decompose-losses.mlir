@@ -69,7 +69,24 @@ func.func @nll_gradient(%d: tensor<32xf32>, %l: tensor<32xi64>) -> tensor<32x10x
   // CHECK: %[[HOT:.*]] = mpc.one_hot
   // CHECK: %[[ROW:.*]] = mpc.reshape %{{.*}} : (tensor<32xf32>) -> tensor<32x1xf32>
   // CHECK: %[[NEG:.*]] = mpc.neg %[[ROW]]
-  // CHECK: mpc.mul %[[HOT]], %[[NEG]]
+  // CHECK: %[[DX:.*]] = mpc.mul %[[HOT]], %[[NEG]]
+  // CHECK: %[[COUNTS:.*]] = mpc.cast %[[HOT]] : (tensor<32x10xf32>) -> tensor<32x10xi1>
+  // CHECK: mpc.select %[[COUNTS]], %[[DX]]
   %dx = mpc.nll_loss_grad %d, %l {reduction = "none"} : (tensor<32xf32>, tensor<32xi64>) -> tensor<32x10xf32>
   return %dx : tensor<32x10xf32>
+}
+
+// Where all labels are ignored the mean divides by zero, and there is still no
+// gradient.
+// CHECK-LABEL: func.func @ignored_gradient
+func.func @ignored_gradient(%d: tensor<f32>, %logp: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4x3xbf16> {
+  // CHECK: %[[MEAN:.*]] = mpc.div %{{.*}} : (tensor<f32>, tensor<f32>)
+  // CHECK: %[[ROWS:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1>, keepdims = true} : (tensor<4x3xf32>) -> tensor<4x1xf32>
+  // CHECK: %[[SHARE:.*]] = mpc.mul %[[ROWS]], %[[MEAN]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  // CHECK: %[[COUNTS:.*]] = mpc.cast %[[ROWS]] : (tensor<4x1xf32>) -> tensor<4x1xi1>
+  // CHECK: %[[ROW:.*]] = mpc.select %[[COUNTS]], %[[SHARE]], %{{.*}} : (tensor<4x1xi1>, tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  // CHECK: mpc.mul %{{.*}}, %[[ROW]] : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x3xbf16>
+  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = "mean", ignore_index = -100 : i64}
+      : (tensor<f32>, tensor<4x3xf32>, tensor<4xi64>) -> tensor<4x3xbf16>
+  return %dx : tensor<4x3xbf16>
 }
