@@ -10,6 +10,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 namespace mpc {
 #define GEN_PASS_DEF_NORMALIZEREDUCTIONSPASS
 #include "passes/Fusion/Passes.h.inc"
@@ -73,6 +75,22 @@ static Value reduceLike(Operation *op, Value input, ArrayRef<int64_t> axes,
   return ReduceSumOp::create(builder, op->getLoc(), type, input, axes, true);
 }
 
+// What a reduction of no elements gives; null for any other. Kernels have at
+// least one.
+static Value reduceNothing(Operation *op) {
+  if (!llvm::is_contained(shapeOf(op->getOperand(0)), 0))
+    return Value();
+  double value = isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity()
+                 : isa<ReduceMeanOp>(op)
+                     ? std::numeric_limits<double>::quiet_NaN()
+                     : 0.0;
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  Attribute element = builder.getFloatAttr(type.getElementType(), value);
+  return ConstantOp::create(builder, op->getLoc(), type,
+                            DenseElementsAttr::get(type, element));
+}
+
 static void normalize(Operation *op, SmallVector<int64_t> axes) {
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
@@ -115,6 +133,12 @@ void NormalizeReductionsPass::runOnOperation() {
     if (auto axes = getReducedAxes(op))
       reductions.emplace_back(op, std::move(*axes));
   });
-  for (auto &[op, axes] : reductions)
+  for (auto &[op, axes] : reductions) {
+    if (Value constant = reduceNothing(op)) {
+      op->getResult(0).replaceAllUsesWith(constant);
+      op->erase();
+      continue;
+    }
     normalize(op, std::move(axes));
+  }
 }

@@ -46,3 +46,18 @@ func.func @nothing(%x: tensor<1x10xf32>) -> tensor<10xbf16> {
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>} : (tensor<1x10xf32>) -> tensor<10xbf16>
   return %0 : tensor<10xbf16>
 }
+
+// No elements give what the reduction starts from, without a kernel.
+// CHECK-LABEL: func.func @empty
+func.func @empty(%x: tensor<3x0xf32>) -> (tensor<3xbf16>, tensor<1x0xf32>, tensor<f32>, tensor<f32>) {
+  // CHECK-NOT: mpc.reduce
+  // CHECK-DAG: mpc.constant dense<0.000000e+00> : tensor<3xbf16>
+  // CHECK-DAG: mpc.constant dense<0.000000e+00> : tensor<1x0xf32>
+  // CHECK-DAG: mpc.constant dense<0xFF800000> : tensor<f32>
+  // CHECK-DAG: mpc.constant dense<0x7FC00000> : tensor<f32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>} : (tensor<3x0xf32>) -> tensor<3xbf16>
+  %1 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<3x0xf32>) -> tensor<1x0xf32>
+  %2 = mpc.reduce_max %x {axes = array<i64: 0, 1>} : (tensor<3x0xf32>) -> tensor<f32>
+  %3 = mpc.reduce_mean %x {axes = array<i64: 0, 1>} : (tensor<3x0xf32>) -> tensor<f32>
+  return %0, %1, %2, %3 : tensor<3xbf16>, tensor<1x0xf32>, tensor<f32>, tensor<f32>
+}
