@@ -7,6 +7,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ArtifactFormat.h"
+#include "runtime/BoundedJSON.h"
 #include "runtime/Plan.h"
 
 #include <algorithm>
@@ -470,7 +471,7 @@ static Plan readPlan(Reader &in) {
 }
 
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parseBoundedJSON(text);
   if (json.is_discarded())
     return Status(StatusCode::InvalidInput,
                   "invalid plan: it is not well-formed JSON");

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/CheckpointFiles.h"
 
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/MappedFile.h"
 #include "runtime/train/SafeTensors.h"
 
@@ -106,9 +107,7 @@ static StatusOr<json> openTrainFile(const std::string &path) {
   StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file.ok())
     return damaged(path, "missing or unreadable: " + file.status().message());
-  const std::string_view text = (*file)->text();
-  json document = json::parse(text.begin(), text.end(), nullptr,
-                              /*allow_exceptions=*/false);
+  json document = parseBoundedJSON((*file)->text());
   if (!document.is_object() || !document.contains("digest"))
     return damaged(path, "corrupt or truncated");
   const json digest = document["digest"];

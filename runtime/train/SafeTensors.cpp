@@ -48,6 +48,9 @@ static StatusOr<json> parseHeader(std::string_view text,
   std::vector<std::set<std::string>> keys;
   std::string problem;
   const auto watch = [&](int depth, json::parse_event_t event, json &value) {
+    // What is refused anyway need not be kept.
+    if (!problem.empty())
+      return false;
     if (event == json::parse_event_t::object_start) {
       keys.emplace_back();
     } else if (event == json::parse_event_t::object_end) {

@@ -325,6 +325,14 @@ TEST(Plan, RefusesDeepNestingAndBadText) {
        {std::string(), std::string("{"), std::string(200000, '['),
         std::string("{\"format\": 1e999}"), std::string("\xff\xfe")})
     EXPECT_EQ(parsePlan(text, 0).status().getCode(), StatusCode::InvalidInput);
+
+  // Well-formed, and in the part that may hold anything.
+  builder = fullPlan();
+  builder.plan["recipe"]["x"] = "@";
+  std::string text = builder.plan.dump();
+  text.replace(text.find("\"@\""), 3,
+               std::string(200000, '[') + std::string(200000, ']'));
+  EXPECT_EQ(parsePlan(text, 0).status().getCode(), StatusCode::InvalidInput);
 }
 
 /// Whatever stands in place of any value of the plan, parsing ends with a plan

@@ -213,6 +213,16 @@ TEST_F(Checkpoint, EveryFlippedBitIsNoticed) {
   EXPECT_TRUE(restoreCheckpoint(directory / "step-1", model, kRun).ok());
 }
 
+TEST_F(Checkpoint, DeepNestingIsDamage) {
+  saveSteps(directory.path, {1});
+  writeFile(directory / "step-1/train.json",
+            R"({"digest":"0","a":)" + std::string(200000, '[') +
+                std::string(200000, ']') + "}");
+  EXPECT_EQ(
+      restoreCheckpoint(directory / "step-1", model, kRun).status().getCode(),
+      StatusCode::Checkpoint);
+}
+
 TEST_F(Checkpoint, EveryTruncationIsNoticed) {
   saveSteps(directory.path, {1});
   for (const char *name : {"step-1/state.safetensors", "step-1/train.json"}) {
