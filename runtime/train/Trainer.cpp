@@ -467,11 +467,11 @@ void TrainingRun::finish(const Status &status) {
   // A flag raised after the last step interrupted nothing.
   if (stopped() && progress.step < totalSteps)
     result.stopSignal = stop->load();
-  int exitCode = int(status.getCode());
-  if (status.ok() && result.stopSignal)
+  int exitCode =
+      int(status.ok() ? result.deferred.getCode() : status.getCode());
+  // An interruption that was saved, which a failed write is not.
+  if (exitCode == 0 && result.stopSignal)
     exitCode = 128 + result.stopSignal;
-  else if (status.ok())
-    exitCode = int(result.deferred.getCode());
   MetricsLine line("end", digits);
   line.add("exit_code", int64_t(exitCode))
       .add("steps", result.steps)

@@ -115,9 +115,9 @@ static int finish(const TrainCommand &command, const TrainResult &result,
   printSummary(llvm::outs(), result);
   if (!command.trained.output.empty())
     llvm::outs() << "wrote " << command.trained.output << "\n";
-  if (result.stopSignal)
-    return 128 + result.stopSignal;
-  return static_cast<int>(reportError(result.deferred));
+  if (!result.deferred.ok())
+    return static_cast<int>(reportError(result.deferred));
+  return result.stopSignal ? 128 + result.stopSignal : 0;
 }
 
 static int runTrain(TrainCommand &command) {

@@ -460,6 +460,24 @@ TEST_F(Trainer, StopsAfterAStepAndSavesOnASignal) {
   EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 143);
 }
 
+TEST_F(Trainer, AnInterruptionThatIsNotSavedIsAFailure) {
+  ToyModel model;
+  options.epochs = 100;
+  options.checkpointDir = directory / "c";
+  options.metrics = directory / "m.jsonl";
+  setFaultHook([](std::string_view change, const std::string &) {
+    return change == "write" ? ENOSPC : 0;
+  });
+  recorder = Recorder();
+  recorder.onStep = [&](const StepReport &) { stop = 15; };
+  StatusOr<TrainResult> result =
+      train(model, toyData(model, 20), nullptr, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->stopSignal, 15);
+  expectFailure(result->deferred, StatusCode::IO, "No space left");
+  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 5);
+}
+
 TEST_F(Trainer, GoesOnWhenACheckpointCannotBeWritten) {
   ToyModel model;
   options.epochs = 2;
