@@ -78,6 +78,8 @@ Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks) {
   const std::string temporary =
       path + ".tmp" + std::to_string(static_cast<long>(getpid()));
+  // In containers the same number comes back: what a killed process of it left.
+  unlink(temporary.c_str());
   Status status = createFile(temporary, chunks);
   if (status.ok())
     status = renamePath(temporary, path);

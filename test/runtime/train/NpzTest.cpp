@@ -6,6 +6,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Npz.h"
 
+#include <unistd.h>
 #include <zip.h>
 
 namespace mpc::runtime::train {
@@ -46,6 +47,17 @@ TEST(Npz, WritesWhatItReads) {
     EXPECT_EQ((*arrays)[i].shape, twoArrays()[i].shape);
     EXPECT_EQ(toTensor((*arrays)[i])->bytes, toTensor(twoArrays()[i])->bytes);
   }
+}
+
+TEST(Npz, ReplacesWhatAKilledProcessLeft) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a.npz";
+  // In a container the next process often has the same number.
+  writeFile(path + ".tmp" + std::to_string(getpid()), "half of it");
+  const Array array = makeArray<float>("a", ElementType::F32, {2}, {1, 2});
+  Status status = writeArrays(path, {array});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(readArrays(path).ok());
 }
 
 TEST(Npz, PacksEqualArraysIntoEqualBytes) {
