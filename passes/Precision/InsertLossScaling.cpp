@@ -69,8 +69,10 @@ LogicalResult InsertLossScalingPass::readOptions() {
     kind = Kind::Dynamic;
   } else {
     kind = Kind::Static;
-    if (wanted.getAsDouble(staticScale) || !std::isfinite(staticScale) ||
-        staticScale <= 0.0)
+    // The scale is state in float32.
+    bool isNumber = !wanted.getAsDouble(staticScale);
+    auto stored = static_cast<float>(staticScale);
+    if (!isNumber || !std::isfinite(stored) || stored <= 0.0f)
       return withExitCode(getOperation().emitError(), ExitCode::Usage)
              << "expected a loss scale of dynamic, none or a number above 0, "
                 "found '"

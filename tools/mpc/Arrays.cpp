@@ -79,8 +79,11 @@ static StatusOr<Array> parseLiteral(llvm::StringRef name,
                            "[[1, 2], [3, 4]], found '" +
                                text + "'");
   bool integral = true;
-  for (const nlohmann::json &number : numbers)
+  for (const nlohmann::json &number : numbers) {
     integral &= !number.is_number_float();
+    if (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX)
+      return malformed(name, number.dump() + " does not fit in 64 bits");
+  }
   Tensor tensor = Tensor::zeros(integral ? DType::I64 : DType::F64, shape);
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (!integral)
@@ -111,8 +114,9 @@ void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
   constexpr int64_t longest = 32, ends = 8;
   os << name << ": " << nameOf(tensor.type) << " " << toString(tensor.shape)
      << " =";
-  // Every type's values are doubles but the largest integers.
-  StatusOr<Tensor> values = runtime::convert(tensor, DType::F64);
+  // All values are exact as one of two types.
+  const DType type = isFloat(tensor.type) ? DType::F64 : DType::I64;
+  StatusOr<Tensor> values = runtime::convert(tensor, type);
   if (!values.ok()) {
     os << " " << values.status().message() << "\n";
     return;
@@ -124,8 +128,10 @@ void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
       i = count - ends;
       os << " ...";
     }
-    const double value = values->as<double>()[i];
-    os << llvm::format(format, value);
+    if (type == DType::I64)
+      os << " " << values->as<int64_t>()[i];
+    else
+      os << llvm::format(format, values->as<double>()[i]);
   }
   os << "\n";
 }

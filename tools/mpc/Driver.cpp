@@ -160,8 +160,11 @@ static llvm::Error parseShape(StringRef text,
           "--shape " + text + ": expected NAME=SIZExSIZE..., such as x=32x64");
     shape.push_back(extent);
   }
-  to.shapes[name.str()] = std::move(shape);
-  return llvm::Error::success();
+  if (to.shapes.emplace(name.str(), std::move(shape)).second)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage,
+                                  "--shape " + text + ": '" + name +
+                                      "' has a shape already");
 }
 
 // Reads parameter values from an ONNX model, or from arrays.

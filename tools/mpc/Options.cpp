@@ -77,7 +77,7 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
-      ->transform(wholeNumber(int64_t(1)))
+      ->transform(wholeNumber(int64_t(1), int64_t(1) << 30))
       ->capture_default_str();
   command
       .add_option("--accumulate-reduction", recipe.accumulateReduction,
@@ -226,8 +226,10 @@ public:
     std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
     items.erase(std::remove_if(items.begin(), items.end(),
                                [](const CLI::ConfigItem &item) {
-                                 return std::getenv(
+                                 const char *value = std::getenv(
                                      environmentName(item.name).c_str());
+                                 // CLI11 takes an empty one for none.
+                                 return value && *value;
                                }),
                 items.end());
     return items;

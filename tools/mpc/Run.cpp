@@ -161,6 +161,10 @@ static ExitCode runRun(RunCommand &command) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
       return reportError(input.status());
+    for (const train::Array &other : inputs)
+      if (other.name == input->name)
+        return reportError(ExitCode::Usage,
+                           "--input " + input->name + ": given twice");
     inputs.push_back(std::move(*input));
   }
   Driver driver;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace mpc::tools {
@@ -29,19 +30,20 @@ inline CLI::Validator numberThat(std::function<bool(double)> holds,
       "");
 }
 
-/// Accepts decimal numbers of type T of at least `least`. CLI11 on its own
+/// Accepts decimal numbers of type T from `least` to `most`. CLI11 on its own
 /// takes 010 for 8 and what does not fit for the largest number there is.
 /// Rewrites what it accepts, so it is for `transform` rather than `check`.
 template <typename T>
-CLI::Validator wholeNumber(T least) {
+CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
   return CLI::Validator(
-      [least](std::string &text) -> std::string {
+      [least, most](std::string &text) -> std::string {
         T value{};
         const char *end = text.data() + text.size();
         auto [rest, error] = std::from_chars(text.data(), end, value);
-        if (error != std::errc() || rest != end || value < least)
-          return "expected a whole number of at least " +
-                 std::to_string(least) + ", found '" + text + "'";
+        if (error != std::errc() || rest != end || value < least ||
+            value > most)
+          return "expected a whole number from " + std::to_string(least) +
+                 " to " + std::to_string(most) + ", found '" + text + "'";
         text = std::to_string(value);
         return {};
       },
