@@ -262,7 +262,8 @@ def add_sources(pack):
     for header in map(pathlib.Path, HEADERS):
         copy = shutil.copytree if header.is_dir() else shutil.copy
         copy(header, include / header.name)
-    for name in ("mpc_runtime", "steps", "stages", "torch_steps", "report"):
+    scripts = "mpc_runtime steps gpu_cases stages torch_steps report"
+    for name in scripts.split():
         shutil.copy(HERE / f"{name}.py", pack.folder)
 
 

@@ -23,35 +23,24 @@ import json
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 
 import numpy as np
 
+import gpu_cases
 import mpc_runtime
 import report
 import steps
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What summing in another order may change in a loss, relative to it: some
-# roundings of fp32 or float64, and where contractions read 16 bits, that one of
-# their operands falls to the other side.
-ROUNDING = {
-    "64-true": 8 * 2.0**-53,
-    "32-true": 8 * 2.0**-24,
-    "bf16-mixed": 2.0**-8,
-    "16-mixed": 2.0**-11,
-}
-BENCH_WARM_UP, BENCH_STEPS, BENCH_ROUNDS = 10, 50, 3
-
-
 class Checks:
     """Where things are, and what a stage has found."""
 
     def __init__(self, out, library, device):
         self.out, self.library, self.device = out, library, device
+        self.program = HERE / "stages.py"
         text = (HERE / "manifest.json").read_text(encoding="utf-8")
         self.manifest = json.loads(text)
 
@@ -103,112 +92,38 @@ def build(checks):
 
 
 def ops(checks):
-    results, failed = [], []
-    for entry in checks.manifest["ops"]:
-        name = f"{entry['name']} {entry['precision']}"
-        try:
-            excess = run_op(checks, entry)
-        except mpc_runtime.Error as error:
-            failed.append({"case": name, "error": str(error)})
-            continue
-        results.append(excess)
-        if not excess <= 1:
-            failed.append({"case": name, "times_bound": excess})
+    entries = checks.manifest["ops"]
+    results = gpu_cases.run_apart(checks, "ops")
+    excesses = [r["times_bound"] for r in results if "times_bound" in r]
     return {
-        "ok": bool(results) and not failed,
-        "run": len(results),
-        "failed": failed,
-        "worst_times_bound": max(results, default=None),
+        "ok": bool(results) and all(r["ok"] for r in results),
+        "run": len(excesses),
+        "failed": [
+            {"case": f"{entry['name']} {entry['precision']}", **result}
+            for entry, result in zip(entries, results)
+            if not result["ok"]
+        ],
+        "worst_times_bound": max(excesses, default=None),
     }
 
 
-def run_op(checks, entry):
-    """The largest error in units of its bound; infinite for a NaN."""
-    arrays = checks.arrays(f"arrays/op-{entry['name']}.npz")
-    prefix = entry["precision"] + "/"
-    expected = arrays[prefix + "expected"]
-    bound = arrays[prefix + "bound"]
-    inputs = {
-        key[len(prefix) + 6 :]: value
-        for key, value in arrays.items()
-        if key.startswith(prefix + "input/")
-    }
-    with checks.open(entry["artifact"]) as session:
-        steps.bind(session, "forward", inputs)
-        session.run("forward")
-        (info,) = session.outputs("forward")
-        actual = session.output("forward", info).astype(np.float64)
-    error = np.abs(actual - expected)
-    if not np.isfinite(error).all():
-        return float("inf")
-    return float((error / np.maximum(bound, 2.0**-1000)).max(initial=0))
-
-
-def split(arrays):
-    count = len(arrays["target"])
-    return [{k: v[i] for k, v in arrays.items()} for i in range(count)]
-
-
-def curve_bound(entry, exact):
-    """How far a loss may be off: four times as far as this precision has moved
-    it on the CPU so far, and a few roundings."""
-    moved = np.abs(np.array(entry["cpu"]["loss"]) - exact)
-    rounding = ROUNDING[entry["precision"]] * np.abs(exact)
-    return 4 * np.maximum.accumulate(moved) + rounding
+def run_named(checks, kind, names):
+    """The results of all cases, each with what `names` it has in the manifest."""
+    results = [
+        {**{name: entry[name] for name in names}, **result}
+        for entry, result in zip(
+            checks.manifest[kind], gpu_cases.run_apart(checks, kind)
+        )
+    ]
+    return {"ok": all(result["ok"] for result in results), "runs": results}
 
 
 def curves(checks):
-    results = []
-    exact = {
-        entry["model"]: np.array(entry["cpu"]["loss"])
-        for entry in checks.manifest["curves"]
-        if entry["precision"] == "64-true"
-    }
-    for entry in checks.manifest["curves"]:
-        names = ("model", "precision", "contractions")
-        result = {name: entry[name] for name in names}
-        batches = split(checks.arrays(entry["arrays"]))
-        try:
-            digests = []
-            for _ in range(2):
-                with checks.open(entry["artifact"]) as session:
-                    run = steps.run_steps(session, batches)
-                    digests.append(steps.digest(session))
-            loss = np.array(run["loss"])
-            bound = curve_bound(entry, exact[entry["model"]])
-            error = np.abs(loss - np.array(entry["cpu"]["loss"]))
-            result["times_bound"] = float(np.nan_to_num(error / bound, nan=np.inf).max())
-            result["largest_difference"] = float(error.max())
-            result["last_loss"] = float(loss[-1])
-            result["same_bits"] = digests[0] == digests[1]
-            result["ok"] = result["times_bound"] <= 1 and result["same_bits"]
-        except mpc_runtime.Error as error:
-            result.update(ok=False, error=str(error))
-        results.append(result)
-    return {"ok": all(result["ok"] for result in results), "runs": results}
+    return run_named(checks, "curves", ("model", "precision", "contractions"))
 
 
 def storm(checks):
-    results = []
-    for entry in checks.manifest["storms"]:
-        result = {"model": entry["model"]}
-        try:
-            with checks.open(entry["artifact"]) as session:
-                run = steps.run_steps(
-                    session, split(checks.arrays(entry["arrays"]))
-                )
-            for role in ("finite", "loss_scale"):
-                result[role] = run[role] == entry["cpu"][role]
-            result["skipped"] = run["finite"].count(0.0)
-            result["ok"] = (
-                result["finite"]
-                and result["loss_scale"]
-                and result["skipped"] > 0
-            )
-        except mpc_runtime.Error as error:
-            result.update(ok=False, error=str(error))
-        results.append(result)
-    return {"ok": all(result["ok"] for result in results), "runs": results}
+    return run_named(checks, "storms", ("model",))
 
 
 def sanitize(checks):
@@ -235,59 +150,29 @@ def sanitize(checks):
 
 def run_three_steps(checks, artifact, arrays):
     with checks.open(artifact) as session:
-        steps.run_steps(session, split(checks.arrays(arrays))[:3])
-
-
-def time_mpc(checks, entry, artifact):
-    """Milliseconds of a step: the median over rounds of the mean."""
-    random = np.random.RandomState(0)
-    shape = (entry["batch"], *entry["image_shape"])
-    batch = {
-        "image": random.uniform(0, 16, shape).astype(np.float32),
-        "target": random.randint(0, 10, entry["batch"]),
-    }
-    with checks.open(artifact) as session:
-        for info in session.states():
-            if info.role == "parameter":
-                fan_in = max(int(np.prod(info.shape[1:])), 1)
-                spread = 1 / np.sqrt(fan_in)
-                session.set_state(info, random.uniform(-spread, spread, info.shape))
-        session.derive()
-        steps.bind(session, "step", batch)
-        (loss,) = [i for i in session.outputs("step") if i.role == "loss"]
-
-        def run(count):
-            begin = time.perf_counter()
-            for _ in range(count):
-                session.run("step")
-            session.output("step", loss)
-            return (time.perf_counter() - begin) * 1000 / count
-
-        run(BENCH_WARM_UP)
-        return statistics.median(run(BENCH_STEPS) for _ in range(BENCH_ROUNDS))
+        steps.run_steps(session, gpu_cases.split(checks.arrays(arrays))[:3])
 
 
 def time_torch(entry, how):
     code, text = output_of(
         *(sys.executable, HERE / "torch_steps.py", HERE / entry["onnx"]),
         *(how, entry["precision"], entry["batch"]),
-        *(BENCH_WARM_UP, BENCH_STEPS, BENCH_ROUNDS),
+        *(gpu_cases.BENCH_WARM_UP, gpu_cases.BENCH_STEPS, gpu_cases.BENCH_ROUNDS),
         timeout=120,
     )
     return float(text.strip().splitlines()[-1]) if code == 0 else text[-500:]
 
 
 def bench(checks):
+    timed = iter(gpu_cases.run_apart(checks, "bench"))
     results = []
     for entry in checks.manifest["bench"]:
         result = {k: entry[k] for k in ("model", "batch", "precision")}
         result["ok"] = True
-        for contractions, artifact in entry["artifacts"].items():
-            name = f"mpc_{contractions}_ms"
-            try:
-                result[name] = time_mpc(checks, entry, artifact)
-            except mpc_runtime.Error as error:
-                result.update({name: str(error), "ok": False})
+        for contractions, time_of in zip(entry["artifacts"], timed):
+            time_or_error = time_of.get("ms", time_of.get("error"))
+            result[f"mpc_{contractions}_ms"] = time_or_error
+            result["ok"] &= time_of["ok"]
         for how in ("eager", "compiled"):
             result[f"torch_{how}_ms"] = time_torch(entry, how)
         results.append(result)
@@ -312,6 +197,8 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps-of", help=argparse.SUPPRESS)
     parser.add_argument("--arrays", help=argparse.SUPPRESS)
+    parser.add_argument("--cases", help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     names = [stage.__name__ for stage in STAGES]
     parser.add_argument("stages", nargs="*", metavar="STAGE", choices=[[], *names])
     options = parser.parse_args()
@@ -322,6 +209,8 @@ def main():
     checks = Checks(options.out, library, options.device)
     if options.steps_of:
         return run_three_steps(checks, options.steps_of, options.arrays)
+    if options.cases:
+        return gpu_cases.run_here(checks, options.cases, options.first)
 
     options.out.mkdir(parents=True, exist_ok=True)
     failed = []

@@ -4,9 +4,11 @@ stages that need no GPU's tools run and can fail.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import importlib
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -87,3 +89,49 @@ def test_no_gpu_is_a_device_error(pack, tmp_path):
     assert process.returncode == 1
     result = json.loads((tmp_path / "storm.json").read_text())
     assert "GPU" in result["runs"][0]["error"]
+
+
+# Stands for the process that runs cases from the one it is told on: the second
+# case ends it, the fourth fails, and so does the way out after the last.
+PROGRAM = """
+import json, os, sys
+for case in range(int(sys.argv[-1]), 6):
+    if case == 1:
+        print("a fault", file=sys.stderr)
+        os.abort()
+    error = {"error": "failed"} if case == 3 else {}
+    print(json.dumps({"ok": not error, "case": case, **error}), flush=True)
+    if error:
+        sys.exit(0)
+os.abort()
+"""
+
+
+def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    cases = importlib.import_module("gpu_cases")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    checks = types.SimpleNamespace(
+        program=program, library="", device="", manifest={"ops": [{}] * 6}
+    )
+    results = cases.run_apart(checks, "ops")
+    assert [r["ok"] for r in results] == [True, False, True, False, True, False]
+    assert "a fault" in results[1]["error"]
+    assert results[3]["error"] == "failed"
+    monkeypatch.setattr(cases, "MOST_PROCESSES", 2)
+    results = cases.run_apart(checks, "ops")
+    assert [r["ok"] for r in results] == [True, False, True] + [False] * 3
+    assert "not run" in results[5]["error"]
+
+
+def test_a_broken_artifact_is_one_failure(pack, tmp_path):
+    path = pack / "artifacts" / "storm-mlp.mpc"
+    original = path.read_bytes()
+    path.write_bytes(original[: len(original) // 2])
+    try:
+        code, results = run_stages(pack, tmp_path, "storm")
+    finally:
+        path.write_bytes(original)
+    assert code == 1
+    assert results["storm"]["runs"][0]["error"]

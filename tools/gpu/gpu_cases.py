@@ -1,0 +1,198 @@
+"""What the stages run case by case: operators, loss curves, storms, timings.
+
+Cases run in processes of their own, one after the other until one fails: after
+a fault a GPU does nothing more for the process, and a kernel that never ends
+takes the process with it. Then the next process starts with the next case.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import faulthandler
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import mpc_runtime
+import steps
+
+BENCH_WARM_UP, BENCH_STEPS, BENCH_ROUNDS = 10, 50, 3
+# Unless every case fails for the same reason, these are enough.
+MOST_PROCESSES = 30
+# No case takes longer than this unless something hangs.
+SECONDS_PER_CASE = 120
+# What summing in another order may change in a loss, relative to it: some
+# roundings of fp32 or float64, and where contractions read 16 bits, that one of
+# their operands falls to the other side.
+ROUNDING = {
+    "64-true": 8 * 2.0**-53,
+    "32-true": 8 * 2.0**-24,
+    "bf16-mixed": 2.0**-8,
+    "16-mixed": 2.0**-11,
+}
+
+
+def run_op(checks, entry):
+    """The largest error in units of its bound; infinite for a NaN."""
+    arrays = checks.arrays(f"arrays/op-{entry['name']}.npz")
+    prefix = entry["precision"] + "/"
+    expected = arrays[prefix + "expected"]
+    bound = arrays[prefix + "bound"]
+    inputs = {
+        key[len(prefix) + 6 :]: value
+        for key, value in arrays.items()
+        if key.startswith(prefix + "input/")
+    }
+    with checks.open(entry["artifact"]) as session:
+        steps.bind(session, "forward", inputs)
+        session.run("forward")
+        (info,) = session.outputs("forward")
+        actual = session.output("forward", info).astype(np.float64)
+    error = np.abs(actual - expected)
+    excess = (error / np.maximum(bound, 2.0**-1000)).max(initial=0)
+    if not np.isfinite(error).all():
+        excess = np.inf
+    return {"ok": bool(excess <= 1), "times_bound": float(excess)}
+
+
+def split(arrays):
+    count = len(arrays["target"])
+    return [{k: v[i] for k, v in arrays.items()} for i in range(count)]
+
+
+def curve_bound(entry, exact):
+    """How far a loss may be off: four times as far as this precision has moved
+    it on the CPU so far, and a few roundings."""
+    moved = np.abs(np.array(entry["cpu"]["loss"]) - exact)
+    rounding = ROUNDING[entry["precision"]] * np.abs(exact)
+    return 4 * np.maximum.accumulate(moved) + rounding
+
+
+def run_curve(checks, entry):
+    """Twice, and with the same bits."""
+    exact = next(
+        np.array(e["cpu"]["loss"])
+        for e in checks.manifest["curves"]
+        if (e["model"], e["precision"]) == (entry["model"], "64-true")
+    )
+    batches = split(checks.arrays(entry["arrays"]))
+    digests = []
+    for _ in range(2):
+        with checks.open(entry["artifact"]) as session:
+            run = steps.run_steps(session, batches)
+            digests.append(steps.digest(session))
+    loss = np.array(run["loss"])
+    error = np.abs(loss - np.array(entry["cpu"]["loss"]))
+    excess = np.nan_to_num(error / curve_bound(entry, exact), nan=np.inf).max()
+    same_bits = digests[0] == digests[1]
+    return {
+        "ok": bool(excess <= 1) and same_bits,
+        "times_bound": float(excess),
+        "largest_difference": float(error.max()),
+        "last_loss": float(loss[-1]),
+        "same_bits": same_bits,
+    }
+
+
+def run_storm(checks, entry):
+    with checks.open(entry["artifact"]) as session:
+        run = steps.run_steps(session, split(checks.arrays(entry["arrays"])))
+    equal = {r: run[r] == entry["cpu"][r] for r in ("finite", "loss_scale")}
+    skipped = run["finite"].count(0.0)
+    ok = all(equal.values()) and skipped > 0
+    return {"ok": ok, "skipped": skipped, **equal}
+
+
+def time_steps(checks, entry):
+    """Milliseconds of a step: the median over rounds of the mean."""
+    random = np.random.RandomState(0)
+    shape = (entry["batch"], *entry["image_shape"])
+    batch = {
+        "image": random.uniform(0, 16, shape).astype(np.float32),
+        "target": random.randint(0, 10, entry["batch"]),
+    }
+    with checks.open(entry["artifact"]) as session:
+        for info in session.states():
+            if info.role == "parameter":
+                fan_in = max(int(np.prod(info.shape[1:])), 1)
+                spread = 1 / np.sqrt(fan_in)
+                start = random.uniform(-spread, spread, info.shape)
+                session.set_state(info, start)
+        session.derive()
+        steps.bind(session, "step", batch)
+        (loss,) = [i for i in session.outputs("step") if i.role == "loss"]
+
+        def run(count):
+            begin = time.perf_counter()
+            for _ in range(count):
+                session.run("step")
+            session.output("step", loss)
+            return (time.perf_counter() - begin) * 1000 / count
+
+        run(BENCH_WARM_UP)
+        rounds = [run(BENCH_STEPS) for _ in range(BENCH_ROUNDS)]
+        return {"ok": True, "ms": statistics.median(rounds)}
+
+
+RUN = {
+    "ops": run_op,
+    "curves": run_curve,
+    "storms": run_storm,
+    "bench": time_steps,
+}
+
+
+def list_cases(manifest, kind):
+    """Timings have a case for each artifact."""
+    if kind != "bench":
+        return manifest[kind]
+    return [
+        {**entry, "contractions": contractions, "artifact": artifact}
+        for entry in manifest["bench"]
+        for contractions, artifact in entry["artifacts"].items()
+    ]
+
+
+def run_here(checks, kind, first):
+    """Cases from `first` on, a line of JSON each, until one cannot be run."""
+    for case in list_cases(checks.manifest, kind)[first:]:
+        faulthandler.dump_traceback_later(SECONDS_PER_CASE, exit=True)
+        try:
+            result = RUN[kind](checks, case)
+        except mpc_runtime.Error as error:
+            result = {"ok": False, "error": str(error)}
+        print(json.dumps(result), flush=True)
+        if "error" in result:
+            break
+    faulthandler.cancel_dump_traceback_later()
+
+
+def run_apart(checks, kind):
+    """A result for each case, from as many processes as it takes."""
+    count = len(list_cases(checks.manifest, kind))
+    results = []
+    for _ in range(MOST_PROCESSES):
+        process = subprocess.run(
+            [
+                *(sys.executable, checks.program, "--library", checks.library),
+                *("--device", checks.device),
+                *("--cases", kind, "--first", str(len(results))),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        results += map(json.loads, process.stdout.splitlines())
+        if process.returncode != 0:
+            lines = process.stderr.strip().splitlines() or [""]
+            died = f"exit code {process.returncode}: {lines[0]} ... {lines[-1]}"
+            # The last one, when the process dies on its way out.
+            del results[count - 1 :]
+            results.append({"ok": False, "error": died})
+        if len(results) == count:
+            return results
+    missing = {"ok": False, "error": "not run: too many failed before"}
+    return results + [missing] * (count - len(results))
