@@ -24,6 +24,9 @@ static std::string grouped(int64_t value) {
   return text;
 }
 
+// What a noun ends with after a count.
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 std::string mpc::tools::formatBytes(double bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
@@ -61,10 +64,12 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
     elements += numElements(variable.shape);
     width = std::max(width, variable.name.size());
   }
-  os << "trainable: " << trainables.size() << " parameters, "
-     << grouped(elements) << " elements";
+  os << "trainable: " << trainables.size() << " parameter"
+     << plural(int64_t(trainables.size())) << ", " << grouped(elements)
+     << " element" << plural(elements);
   if (frozen > 0)
-    os << " (frozen: " << grouped(frozen) << " elements)";
+    os << " (frozen: " << grouped(frozen) << " element" << plural(frozen)
+       << ")";
   os << "\n";
   const bool abbreviated = trainables.size() > longest;
   for (size_t i = 0; i < trainables.size(); ++i) {
@@ -99,7 +104,7 @@ void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
      << formatBytes(double(total - state)) << "), beside the data\n";
   os << "target: " << plan.target.cpu << " on " << device;
   if (threads > 0)
-    os << ", " << threads << (threads == 1 ? " thread" : " threads");
+    os << ", " << threads << " thread" << plural(threads);
   os << "\n";
 }
 
@@ -122,10 +127,12 @@ void ProgressPrinter::started(const StartReport &report) {
   const int64_t left =
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
   interval = std::max<int64_t>(1, left / 10);
-  llvm::errs() << "data: " << report.samples << " samples";
+  llvm::errs() << "data: " << report.samples << " sample"
+               << plural(report.samples);
   if (report.evalSamples > 0)
     llvm::errs() << ", " << report.evalSamples << " held back";
-  llvm::errs() << "; " << left << " steps of " << report.batchSize;
+  llvm::errs() << "; " << left << " step" << plural(left) << " of "
+               << report.batchSize;
   if (report.accumulate > 1)
     llvm::errs() << " x " << report.accumulate;
   llvm::errs() << ", " << report.stepsPerEpoch << " an epoch";
@@ -167,7 +174,7 @@ static void printEvaluation(llvm::raw_ostream &os, const EvalResult &result) {
   if (result.accuracy)
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
   os << "loss " << llvm::format("%.6g", result.loss) << " on " << result.samples
-     << " samples";
+     << " sample" << plural(result.samples);
 }
 
 void ProgressPrinter::evaluated(int64_t step, int64_t epoch,
@@ -196,8 +203,9 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
                               const TrainResult &result) {
   if (result.stopSignal)
     os << "interrupted after ";
-  os << result.steps << " steps, " << result.epochs << " epochs, "
-     << result.samples << " samples: ";
+  os << result.steps << " step" << plural(result.steps) << ", " << result.epochs
+     << " epoch" << plural(result.epochs) << ", " << result.samples << " sample"
+     << plural(result.samples) << ": ";
   if (result.finalLoss)
     os << "loss " << llvm::format("%.6g", *result.finalLoss) << "; "
        << result.skipped << " skipped; "
