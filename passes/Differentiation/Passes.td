@@ -49,7 +49,22 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     Trainable are the float variables of role `parameter` that a gradient
     reaches, of more than one element. `train` keeps those that a pattern
     matches, of any size and role but `statistic`; `freeze` then takes away.
-    Roles are rewritten to match. Example: `add-optimizer.mlir`.
+    Roles are rewritten to match.
+
+    Expects `@step` of `mpc-add-loss`. Example: `add-optimizer.mlir`.
+
+    ```mlir
+    func.func @step(%x, %w) -> (%loss)
+    // becomes, with optimizer=sgd
+    func.func @step(%x, %w, %step, %micro_step, %learning_rate)
+        -> (%loss, %w1, %step1, %micro_step1) {
+      ...
+      %g = mpc.gradient %loss wrt %w : ...
+      %step1 = mpc.increment %step : tensor<i64>
+      %w1 = mpc.sgd %w, %g, %learning_rate : ...
+    ```
+
+    Afterwards every trainable parameter has a result that updates it.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"",

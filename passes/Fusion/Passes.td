@@ -131,7 +131,21 @@ def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
     is loaded. Must run right before `mpc-form-regions`: eliminating common
     subexpressions would undo it.
 
-    See test/passes/Fusion/recompute-elementwise.mlir.
+    Before (test/passes/Fusion/recompute-elementwise.mlir):
+
+    ```mlir
+    %c = mpc.sub %x, %m : (tensor<512x16xf32>, tensor<16xf32>) -> tensor<512x16xf32>
+    %sq = mpc.mul %c, %c : (tensor<512x16xf32>, tensor<512x16xf32>) -> tensor<512x16xf32>
+    %v = mpc.reduce_sum %sq {axes = array<i64: 0>, keepdims = true} : (tensor<512x16xf32>) -> tensor<1x16xf32>
+    %y = mpc.mul %c, %v : (tensor<512x16xf32>, tensor<1x16xf32>) -> tensor<512x16xf32>
+    ```
+
+    After, the last one reads a `mpc.sub` of its own:
+
+    ```mlir
+    %c1 = mpc.sub %x, %m : (tensor<512x16xf32>, tensor<16xf32>) -> tensor<512x16xf32>
+    %y = mpc.mul %c1, %v : (tensor<512x16xf32>, tensor<1x16xf32>) -> tensor<512x16xf32>
+    ```
   }];
 }
 
@@ -139,11 +153,30 @@ def FormRegionsPass : FusionPass<"mpc-form-regions"> {
   let summary = "ops that share a kernel into one mpc.region each";
   let description = [{
     Obeys compiler/Analysis/RegionAnalysis.h. Needs primitive ops
-    (`mpc-decompose`). Afterwards the function holds regions, reshapes and
-    constants in an order that can be executed; every region has a `kernel`
-    name, unique in the module, and is located at the nodes it holds.
+    (`mpc-decompose`).
 
-    See test/passes/Fusion/form-regions.mlir.
+    Before (test/passes/Fusion/form-regions.mlir):
+
+    ```mlir
+    func.func @update(...) {
+      %g = mpc.matmul %dy, %x {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+      %p = mpc.sgd %w, %g, %lr : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+    ```
+
+    After:
+
+    ```mlir
+      %p = mpc.region "contraction" (%dy, %x, %w, %lr) {kernel = "update_0_matmul"} : ... {
+      ^bb0(%0: tensor<32x16xf32>, %1: tensor<32x64xf32>, %2: tensor<16x64xf32>, %3: tensor<f32>):
+        %4 = mpc.matmul %0, %1 {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+        %5 = mpc.sgd %2, %4, %3 : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+        mpc.yield %5 : tensor<16x64xf32>
+      }
+    ```
+
+    Afterwards the function holds regions, reshapes and constants in an order
+    that can be executed; every region has a `kernel` name, unique in the
+    module, and is located at the nodes it holds.
   }];
 }
 

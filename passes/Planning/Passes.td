@@ -56,7 +56,23 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     that makes the new one, as far as their operands allow, so that
     `plan-build-programs` can write it in place. Otherwise keeps the order.
 
-    See test/passes/Planning/order.mlir.
+    Before (test/passes/Planning/order.mlir):
+
+    ```mlir
+    func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
+        -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
+      %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} ...
+      %1 = mpc.region "pointwise" (%w) {kernel = "late_reader"} ...
+      return %0, %1
+    ```
+
+    After:
+
+    ```mlir
+      %1 = mpc.region "pointwise" (%w) {kernel = "late_reader"} ...
+      %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} ...
+      return %0, %1
+    ```
   }];
 }
 
@@ -183,10 +199,7 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the target to compile for, a name --target knows">,
-  ];
+  let options = [TargetOption];
 }
 
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
@@ -221,9 +234,33 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     value any more, and copied at the end otherwise; pointwise kernels and
     epilogues may write over an operand that ends there. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
-    and libraries choose tiles.
+    and libraries choose tiles. Expects that what computes is a call of a kernel,
+    a contraction of the library or a `plan.product`.
 
-    See test/passes/Planning/build-programs.mlir.
+    Before (test/passes/Planning/build-programs.mlir):
+
+    ```mlir
+    func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"},
+                        %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
+      %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    plan.program @in_place {
+      %x = plan.input "x" role "data" : memref<4xf32>
+      %w = plan.state @w : memref<4xf32>
+      %0 = plan.arena : memref<4xf32>
+      plan.launch @relu ins(%x : memref<4xf32>) outs(%0 : memref<4xf32>) extent 4 grain 16384
+      plan.launch @sub ins(%w, %0 : memref<4xf32>, memref<4xf32>) outs(%w : memref<4xf32>) extent 4 grain 16384
+    }
+    ```
+
+    Afterwards the module holds variables, programs and kernels alone.
   }];
   let options = [
     TargetOption,
@@ -236,9 +273,33 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
   let summary = "offsets for the slices of every program's arena";
   let description = [{
-    Slices that hold data at the same time do not overlap. Sets `arena_bytes`.
+    Gives every `plan.arena` its place and sets `arena_bytes`. Slices that hold
+    data at the same time do not overlap; a view keeps what it shows.
 
-    See test/passes/Planning/assign-offsets.mlir.
+    Before (test/passes/Planning/assign-offsets.mlir):
+
+    ```mlir
+    plan.program @chain {
+      %x = plan.input "x" role "data" : memref<64xf32>
+      %a = plan.arena : memref<64xf32>
+      %b = plan.arena : memref<64xf32>
+      %c = plan.arena : memref<64xf32>
+      plan.copy %x to %a : memref<64xf32>, memref<64xf32>
+      plan.copy %a to %b : memref<64xf32>, memref<64xf32>
+      plan.copy %b to %c : memref<64xf32>, memref<64xf32>
+      plan.output "c" role "output" %c : memref<64xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    plan.program @chain attributes {arena_bytes = 512 : i64} {
+      %a = plan.arena at 0 : memref<64xf32>
+      %b = plan.arena at 256 : memref<64xf32>
+      %c = plan.arena at 0 : memref<64xf32>
+      ...
+    ```
   }];
 }
 
