@@ -102,6 +102,23 @@ static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
          hasLowConsumer(node, placements);
 }
 
+// Whether node `index` is no maximum, or one of values that are stored low. Of
+// others the maximum is not stored low either, whatever a flag says: its
+// gradient looks for the elements that equal it.
+static bool mayRoundMaximum(const PrecisionGraph &graph, unsigned index,
+                            ArrayRef<Placement> placements) {
+  const std::vector<PlacementNode> &nodes = graph.getProblem().nodes;
+  while (isa<ReduceMaxOp>(graph.getNodes()[index].ops.front())) {
+    if (nodes[index].producers.empty())
+      return false;
+    index = nodes[index].producers.front();
+    if (!storesLow(graph.getNodes()[index].ops.front(), nodes[index],
+                   placements[index], placements))
+      return false;
+  }
+  return true;
+}
+
 // The float type the op has in the model: that of its first float result, or
 // else operand.
 static FloatType getModelType(Operation *op) {
@@ -156,8 +173,9 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
                           : wide;
   if (placement.low && contraction)
     compute = low;
-  FloatType storage =
-      storesLow(op, problem, placement, placements) ? low : wide;
+  bool isStoredLow = storesLow(op, problem, placement, placements) &&
+                     mayRoundMaximum(graph, index, placements);
+  FloatType storage = isStoredLow ? low : wide;
   FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
 
   SmallVector<Attribute> path;
