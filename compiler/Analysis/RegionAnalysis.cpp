@@ -347,12 +347,15 @@ bool RegionFormer::shareFullTensor(unsigned a, unsigned b) const {
 
 // Joins reduction kernels that pass over the same tensor in the same way.
 void RegionFormer::mergeReductions() {
+  SmallVector<unsigned> reductions;
   for (unsigned i = 0; i < regions.size(); ++i)
-    for (unsigned j = i + 1; j < regions.size(); ++j) {
+    if (!regions[i].ops.empty() && !regions[i].axes.empty())
+      reductions.push_back(i);
+  for (auto [position, i] : llvm::enumerate(reductions))
+    for (unsigned j : ArrayRef<unsigned>(reductions).drop_front(position + 1)) {
       if (regions[i].ops.empty())
         break;
-      if (regions[j].ops.empty() || regions[i].axes.empty() ||
-          regions[i].kind != regions[j].kind ||
+      if (regions[j].ops.empty() || regions[i].kind != regions[j].kind ||
           regions[i].space != regions[j].space ||
           regions[i].axes != regions[j].axes || !shareFullTensor(i, j))
         continue;

@@ -91,18 +91,20 @@ void InsertMasterWeightsPass::readCopies() {
 
 // Writes the copy beside every new value of a master.
 void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
+  llvm::DenseMap<Attribute, VariableOp> copyOf;
+  for (auto [master, copy] : copies)
+    copyOf[FlatSymbolRefAttr::get(master)] = copy;
   Operation *terminator = getReturn(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    VariableOp master = getUpdatedVariable(function, i);
-    auto found = master ? copies.find(master) : copies.end();
-    if (found == copies.end())
+    VariableOp copy = copyOf.lookup(function.getResultAttr(i, kUpdatesAttr));
+    if (!copy)
       continue;
     Value value = terminator->getOperand(i);
-    auto cast = amp::CastOp::create(builder, value.getLoc(),
-                                    found->second.getType(), value);
+    auto cast =
+        amp::CastOp::create(builder, value.getLoc(), copy.getType(), value);
     cast->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
-    writeState(function, found->second, cast);
+    writeState(function, copy, cast);
   }
 }
 

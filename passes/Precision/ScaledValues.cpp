@@ -27,12 +27,25 @@ bool amp::updatesParameters(FunctionOpInterface function) {
       .wasInterrupted();
 }
 
+// What functions call the accumulators of the module `function` stands in.
+static llvm::DenseSet<Attribute>
+findAccumulators(FunctionOpInterface function) {
+  llvm::DenseSet<Attribute> accumulators;
+  auto module = function->getParentOfType<ModuleOp>();
+  for (auto variable : module.getOps<VariableOp>())
+    if (variable.getRole() == "accumulator")
+      accumulators.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
+  return accumulators;
+}
+
 llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
+  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
   llvm::DenseSet<Value> scaled;
   for (BlockArgument argument : function.getArguments())
-    if (VariableOp variable = getVariable(argument))
-      if (variable.getRole() == "accumulator")
-        scaled.insert(argument);
+    if (Attribute state =
+            function.getArgAttr(argument.getArgNumber(), kStateAttr);
+        state && accumulators.contains(state))
+      scaled.insert(argument);
   bool stopsAtUpdate = updatesParameters(function);
   // Operands come before their readers, so one pass in order is enough.
   for (Operation &op : function.getFunctionBody().front()) {

@@ -36,7 +36,7 @@ private:
   void verifyCast(amp::CastOp op);
   void verifyOptimizer(Operation *op);
   void verifyScale(FunctionOpInterface function);
-  void verifyCopies(FunctionOpInterface function);
+  void verifyCopies(FunctionOpInterface function, const SymbolTable &symbols);
 
   bool scales = false;
   bool violated = false;
@@ -195,14 +195,15 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
 //===----------------------------------------------------------------------===//
 
 // A copy that lags behind its master is a wrong forward pass one step later.
-void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function) {
+void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function,
+                                       const SymbolTable &symbols) {
   llvm::StringMap<unsigned> updated;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (VariableOp variable = getUpdatedVariable(function, i))
-      updated[variable.getSymName()] = i;
+    if (auto name =
+            function.getResultAttrOfType<FlatSymbolRefAttr>(i, kUpdatesAttr))
+      updated[name.getValue()] = i;
   for (auto &item : updated) {
-    auto copy =
-        getOperation().lookupSymbol<VariableOp>((item.first() + ".low").str());
+    auto copy = symbols.lookup<VariableOp>((item.first() + ".low").str());
     if (!copy)
       continue;
     auto written = updated.find(copy.getSymName());
@@ -228,6 +229,7 @@ void VerifyPrecisionPass::runOnOperation() {
   scales = scale && scale.getValue() != "none";
   violated = false;
 
+  SymbolTable symbols(module);
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
   for (auto function : module.getOps<FunctionOpInterface>()) {
@@ -249,7 +251,7 @@ void VerifyPrecisionPass::runOnOperation() {
       verifyOperands(precise, decision);
     });
     verifyScale(function);
-    verifyCopies(function);
+    verifyCopies(function, symbols);
   }
   if (violated)
     signalPassFailure();
