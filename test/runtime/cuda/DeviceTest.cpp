@@ -140,24 +140,52 @@ TEST(CUDADevice, CopiesLargeTensorsWhole) {
   });
 }
 
+const std::pair<const char *, const char *> kTakesAndGives[] = {
+    {"cuMemAlloc_v2", "cuMemFree_v2"},
+    {"cuMemHostAlloc", "cuMemFreeHost"},
+    {"cuStreamCreate", "cuStreamDestroy_v2"},
+    {"cuEventCreate", "cuEventDestroy_v2"},
+    {"cuModuleLoadDataEx", "cuModuleUnload"},
+    {"cuStreamEndCapture", "cuGraphDestroy"},
+    {"cuGraphInstantiateWithFlags", "cuGraphExecDestroy"},
+    {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"}};
+
 TEST(CUDADevice, ReleasesWhatItTook) {
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}},
            [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
   std::vector<std::string> calls = readLog(log);
-  const std::pair<const char *, const char *> pairs[] = {
-      {"cuMemAlloc_v2", "cuMemFree_v2"},
-      {"cuMemHostAlloc", "cuMemFreeHost"},
-      {"cuStreamCreate", "cuStreamDestroy_v2"},
-      {"cuEventCreate", "cuEventDestroy_v2"},
-      {"cuModuleLoadDataEx", "cuModuleUnload"},
-      {"cuStreamEndCapture", "cuGraphDestroy"},
-      {"cuGraphInstantiateWithFlags", "cuGraphExecDestroy"},
-      {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"}};
-  for (const auto &[take, give] : pairs) {
+  for (const auto &[take, give] : kTakesAndGives) {
     EXPECT_GT(countCalls(calls, take), 0u) << take;
     EXPECT_EQ(countCalls(calls, take), countCalls(calls, give)) << give;
   }
+}
+
+TEST(CUDADevice, ReleasesWhatItTookWhateverCallFails) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}},
+           [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
+  std::map<std::string, int> counts;
+  for (const std::string &call : readLog(log))
+    // Where the context is gone, so is what it held.
+    if (call.rfind("cu", 0) == 0 && call != "cuCtxSetCurrent")
+      ++counts[call];
+  for (const auto &[function, count] : counts)
+    for (int i = 1; i <= count; ++i) {
+      std::string fault = function + ":" + std::to_string(i) + "=2";
+      log = newLogFile();
+      // Whether a step in between fails, a later one or none is its own affair.
+      emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_FAULT", fault}},
+               [] { (void)train(countingTrainee()); });
+      std::vector<std::string> calls = readLog(log);
+      for (const auto &[take, give] : kTakesAndGives) {
+        if (function == give)
+          continue;
+        EXPECT_EQ(countCalls(calls, take) - (function == take),
+                  countCalls(calls, give))
+            << fault << ", " << give;
+      }
+    }
 }
 
 //===----------------------------------------------------------------------===//
