@@ -164,12 +164,33 @@ static std::string getModelPath(StringRef path) {
   return file.str().str();
 }
 
+// A file of weights may have more than the model takes, but not nothing else:
+// the model would silently keep its own.
+static Error checkWeights(const Model &model, const ImportOptions &options) {
+  const proto::ModelProto &file = model.getProto();
+  auto isGiven = [&](const auto &value) {
+    return options.weights.contains(value.name());
+  };
+  bool found = options.weights.empty() ||
+               llvm::any_of(file.graph().initializer(), isGiven) ||
+               llvm::any_of(file.graph().input(), isGiven);
+  for (const proto::TrainingInfoProto &info : file.training_info())
+    found |= llvm::any_of(info.algorithm().initializer(), isGiven);
+  if (found)
+    return Error::success();
+  return model.error(ErrorKind::Invalid,
+                     "no parameter has the name of what --weights gives ('" +
+                         options.weights.begin()->first() + "')");
+}
+
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(StringRef path, const ImportOptions &options,
                                 MLIRContext *context) {
   auto model = Model::read(getModelPath(path), context);
   if (!model)
     return model.takeError();
+  if (Error error = checkWeights(**model, options))
+    return error;
   if (isTrainingArtifact(**model))
     return importArtifacts(**model, options);
   if ((*model)->getProto().training_info_size() != 0)

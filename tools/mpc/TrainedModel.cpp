@@ -2,6 +2,7 @@
 #include "tools/mpc/TrainedModel.h"
 
 #include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Names.h"
 #include "runtime/train/ArrayFile.h"
 #include "tools/mpc/Driver.h"
 
@@ -98,7 +99,8 @@ static ExitCode write(const TrainedModelOptions &options,
     return writeModel(options.exportModel, file, state, findings);
   std::vector<train::Array> arrays;
   for (const auto &[name, tensor] : state)
-    arrays.push_back(train::toArray(name, tensor));
+    arrays.push_back(
+        train::toArray(onnx_frontend::getONNXName(name).str(), tensor));
   Status status = train::writeArrays(file, arrays);
   if (!status.ok())
     findings << "error: " << status.message() << "\n";
