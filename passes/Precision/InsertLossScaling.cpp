@@ -281,8 +281,14 @@ void InsertLossScalingPass::runOnOperation() {
           .wasInterrupted();
   if (kind == Kind::Dynamic && differentiated)
     declareState();
-  if (!differentiated)
+  if (!differentiated) {
+    // Gradients that are zero everywhere need no pass: nothing to scale either.
+    if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
+                     updatesParameters))
+      getOperation()->setAttr(kLossScaleAttr,
+                              StringAttr::get(&getContext(), "none"));
     return;
+  }
   for (auto function :
        llvm::to_vector(getOperation().getOps<FunctionOpInterface>()))
     if (failed(rewrite(function)))
