@@ -13,6 +13,10 @@ TrainingFunction::TrainingFunction(func::FuncOp function) : function(function) {
     DictionaryAttr attributes = function.getResultAttrDict(index);
     results.push_back({value, attributes ? attributes : dictionary({})});
   }
+  for (auto [index, argument] : llvm::enumerate(function.getArguments()))
+    if (auto reference =
+            function.getArgAttrOfType<FlatSymbolRefAttr>(index, kStateAttr))
+      states.try_emplace(reference.getAttr(), argument);
 }
 
 TrainingFunction TrainingFunction::create(ModuleOp module, StringRef name) {
@@ -61,13 +65,14 @@ StringRef TrainingFunction::variableOf(Value value) const {
 }
 
 Value TrainingFunction::state(VariableOp variable) {
-  for (Value argument : function.getArguments())
-    if (variableOf(argument) == variable.getSymName())
-      return argument;
+  Value &value = states[variable.getSymNameAttr()];
+  if (value)
+    return value;
   auto reference = FlatSymbolRefAttr::get(variable.getSymNameAttr());
   auto key = StringAttr::get(function.getContext(), kStateAttr);
-  return addArgument(variable.getType(),
-                     dictionary(NamedAttribute(key, reference)));
+  value = addArgument(variable.getType(),
+                      dictionary(NamedAttribute(key, reference)));
+  return value;
 }
 
 Value TrainingFunction::addArgument(Type type, DictionaryAttr attributes) {

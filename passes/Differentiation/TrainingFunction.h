@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace mpc {
 
@@ -64,6 +65,8 @@ private:
 
   mutable mlir::func::FuncOp function; // a handle without const accessors
   llvm::SmallVector<Result> results;
+  /// The arguments that are state, by their variables.
+  llvm::DenseMap<mlir::StringAttr, mlir::Value> states;
 };
 
 /// A variable of the module with that name; it is made, at the module's start,
