@@ -50,10 +50,6 @@ std::optional<KernelKind> mpc::getKernelKind(func::FuncOp function) {
 // Spaces
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 static int64_t product(ArrayRef<int64_t> extents) {
   int64_t result = 1;
   for (int64_t extent : extents)

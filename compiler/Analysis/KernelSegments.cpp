@@ -9,10 +9,6 @@
 using namespace mlir;
 using namespace mpc;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool mpc::isSegmented(func::FuncOp kernel) {
   return !kernel.isExternal() &&
          isa<RegionOp>(kernel.getBody().front().front());

@@ -15,10 +15,6 @@ using namespace mpc;
 // What an op can be part of
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 static bool isSingleElement(ArrayRef<int64_t> shape) {
   return llvm::all_of(shape, [](int64_t extent) { return extent == 1; });
 }

@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 /// Strides of `weight`, out, in and taps, in the buffer it is read from.
 static SmallVector<int64_t> getFilterStrides(Value weight) {
   auto transpose = weight.getDefiningOp<TransposeOp>();

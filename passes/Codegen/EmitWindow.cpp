@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 template <typename OpTy>
 static ArrayRef<int64_t> dilationsOf(OpTy op) {
   if constexpr (std::is_same_v<OpTy, MaxPoolOp> ||

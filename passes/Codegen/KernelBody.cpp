@@ -9,10 +9,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 static bool isContraction(Operation *op) {
   auto role = dyn_cast<RegionOpInterface>(op);
   return role && role.getRegionRole() == RegionRole::Contraction;

@@ -30,10 +30,6 @@ using namespace mpc;
 
 using Perm = SmallVector<int64_t>;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 // Channels from axis 1 to the end, and back.
 static Perm toLast(int64_t rank) {
   Perm perm = {0};

@@ -60,13 +60,6 @@ public:
   /// Whether `value` is not zero, as i1.
   mlir::Value isNonZero(mlir::Value value);
 
-  static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-    return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
-  }
-  static mlir::Type elementOf(mlir::Value value) {
-    return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
-  }
-
   mlir::ImplicitLocOpBuilder builder;
   mlir::Type compute;
 

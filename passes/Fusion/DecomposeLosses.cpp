@@ -116,7 +116,7 @@ Value ClassRows::loss(Value logProb, RankedTensorType type) {
 
 Value ClassRows::rowGradient(Value dLoss) {
   if (reduction == "none") {
-    SmallVector<int64_t> shape(Emitter::shapeOf(labels));
+    SmallVector<int64_t> shape(shapeOf(labels));
     shape.push_back(1);
     return e.reshape(dLoss, shape);
   }

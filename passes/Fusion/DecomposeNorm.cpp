@@ -13,7 +13,7 @@ namespace {
 class Channels {
 public:
   Channels(Value input, StringRef layout, Emitter &e) : e(e) {
-    ArrayRef<int64_t> shape = Emitter::shapeOf(input);
+    ArrayRef<int64_t> shape = shapeOf(input);
     size_t axis = layout == "NHWC" ? shape.size() - 1 : 1;
     count = shape[axis];
     vectorShape = {count};
@@ -46,7 +46,7 @@ static Value updateRunning(Value running, Value batch, double momentum,
                            Value result, Emitter &e) {
   Value kept = e.emit<MulOp>(running, e.scalar(momentum));
   Value added = e.emit<MulOp>(batch, e.scalar(1.0 - momentum));
-  return e.emitAs<AddOp>(Emitter::elementOf(result), kept, added);
+  return e.emitAs<AddOp>(elementOf(result), kept, added);
 }
 
 // 1 / sqrt(variance + epsilon)
@@ -57,10 +57,9 @@ static Value invStd(Value variance, const APFloat &epsilon, Emitter &e) {
 
 // `value` in the element type of `result`.
 static Value castTo(Value result, Value value, Emitter &e) {
-  Type element = Emitter::elementOf(result);
-  return element == Emitter::elementOf(value)
-             ? value
-             : e.emitAs<amp::CastOp>(element, value);
+  Type element = elementOf(result);
+  return element == elementOf(value) ? value
+                                     : e.emitAs<amp::CastOp>(element, value);
 }
 
 // (x - mean) * (scale * inv_std) + bias
@@ -68,8 +67,7 @@ static Value normalise(Channels &channels, Value x, Value mean, Value factor,
                        Value bias, Value result, Emitter &e) {
   Value centred = e.emit<SubOp>(x, channels.spread(mean));
   Value scaled = e.emit<MulOp>(centred, channels.spread(factor));
-  return e.emitAs<AddOp>(Emitter::elementOf(result), scaled,
-                         channels.spread(bias));
+  return e.emitAs<AddOp>(elementOf(result), scaled, channels.spread(bias));
 }
 
 SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
@@ -106,17 +104,16 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Value dBias = channels.sum(dy);
   Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
   auto type = cast<RankedTensorType>(x.getType());
-  Value perElement =
-      e.scalar(static_cast<double>(Emitter::shapeOf(op.getScale())[0]) /
-               static_cast<double>(type.getNumElements()));
+  Value perElement = e.scalar(static_cast<double>(shapeOf(op.getScale())[0]) /
+                              static_cast<double>(type.getNumElements()));
   Value meanDy = e.emit<MulOp>(dBias, perElement);
   Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
   Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
   Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
   Value rest =
       e.emit<SubOp>(e.emit<SubOp>(dy, channels.spread(meanDy)), parallel);
-  Value dx = e.emitAs<MulOp>(Emitter::elementOf(op.getDInput()), rest,
-                             channels.spread(factor));
+  Value dx =
+      e.emitAs<MulOp>(elementOf(op.getDInput()), rest, channels.spread(factor));
   return {dx, castTo(op.getDScale(), dScale, e),
           castTo(op.getDBias(), dBias, e)};
 }
@@ -162,9 +159,8 @@ SmallVector<Value> mpc::decompose(ClipGradNormOp op, Emitter &e) {
     factor = e.emit<MinimumOp>(ratio, e.scalar(1.0));
   }
   for (auto [grad, clipped] : llvm::zip(op.getGrads(), op.getClipped()))
-    results.push_back(
-        factor ? e.emitAs<MulOp>(Emitter::elementOf(clipped), grad, factor)
-               : castTo(clipped, grad, e));
+    results.push_back(factor ? e.emitAs<MulOp>(elementOf(clipped), grad, factor)
+                             : castTo(clipped, grad, e));
   results.push_back(castTo(op.getNorm(), norm, e));
   return results;
 }

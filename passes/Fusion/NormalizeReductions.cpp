@@ -34,14 +34,6 @@ static constexpr int64_t kEnoughSlices = 8;
 /// Columns that one slice of a column reduction takes.
 static constexpr int64_t kColumnBlock = 64;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
 // Whether a reduction of `shape` over `axes`, which lie together, should leave
 // its first axis to a second step.
 static bool isWorthTwoSteps(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {

@@ -19,14 +19,6 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
 // The type `op` accumulates in.
 static Type computeType(Operation *op) {
   bool wide = llvm::any_of(op->getOperandTypes(), [](Type type) {

@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace mpc;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static int64_t product(ArrayRef<int64_t> extents) {
   return ShapedType::getNumElements(extents);
 }

@@ -23,10 +23,6 @@ using namespace mpc;
 
 using Perm = SmallVector<int64_t>;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 /// The filters of a convolution that is worth it, and the order that has the
 /// channels it writes last.

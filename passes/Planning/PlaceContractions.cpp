@@ -77,12 +77,6 @@ private:
 };
 } // namespace
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
-
 static bool isF32(Value value) { return elementOf(value).isF32(); }
 
 // The input of `region` that is the operand of its contraction.

@@ -28,6 +28,18 @@ namespace mpc {
 /// Precision stage's decision.
 bool areCompatibleTypes(mlir::TypeRange inferred, mlir::TypeRange actual);
 
+/// Of a value of the dialect, which is always a ranked tensor: its type, the
+/// shape, the type of its elements.
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return typeOf(value).getShape();
+}
+inline mlir::Type elementOf(mlir::Value value) {
+  return typeOf(value).getElementType();
+}
+
 /// The shape two operands broadcast to by NumPy's rules, or failure.
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);

@@ -11,14 +11,6 @@ namespace mpc {
 using Shape = llvm::SmallVector<int64_t>;
 using Components = llvm::SmallVectorImpl<mlir::ShapedTypeComponents>;
 
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
-}
-
-inline mlir::Type elementOf(mlir::Value value) {
-  return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
-}
-
 inline bool isScalar(mlir::Value value) { return shapeOf(value).empty(); }
 
 /// Adds one inferred result.
