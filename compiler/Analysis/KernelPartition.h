@@ -5,11 +5,7 @@
 // of threads or of multiprocessors, so the same slice does the same work on any
 // machine.
 //
-// On a GPU a slice is a block of threads. Its threads divide in teams of
-// `lanes` adjacent ones: a team takes a row, its threads share the columns. The
-// parallel axis is the same except in column reductions, where an index is a
-// block of columns and the teams share what is reduced, and in transposes and
-// products on Tensor Cores, where it is a tile of the result.
+// compiler/Analysis/GPUPartition.h says how the threads of a GPU share a slice.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //
@@ -87,55 +83,6 @@ KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
 /// The partition of `kernel` on `target`.
 KernelPartition getKernelPartition(mlir::func::FuncOp kernel,
                                    const TargetInfo &target);
-
-/// A reduction over adjacent axes seen as (outer, reduced, inner): the result
-/// has outer * inner elements.
-struct ReductionSpace {
-  int64_t outer = 1, reduced = 1, inner = 1;
-};
-
-/// The space of a reduction of `shape` over `axes`; nothing where the axes,
-/// those of size 1 aside, are not adjacent.
-std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
-                                                llvm::ArrayRef<int64_t> axes);
-
-/// The axes an op of role Reduction reduces, or nothing for any other op.
-std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
-
-/// An axis of a transpose's result: its size and the distance between
-/// neighbours along it in the input.
-struct MovedAxis {
-  int64_t size = 1, stride = 1;
-};
-
-/// The rows and the columns of a transpose's result, its last axis. Adjacent
-/// axes of the rows that lie alike in the input are one.
-struct TransposeSpace {
-  llvm::SmallVector<MovedAxis> rows;
-  MovedAxis columns;
-
-  /// Whether it turns columns into rows: reading along the last of the rows and
-  /// writing along the columns are both contiguous.
-  bool turnsMatrices() const {
-    return columns.size > 1 && columns.stride > 1 && !rows.empty() &&
-           rows.back().stride == 1;
-  }
-};
-TransposeSpace getTransposeSpace(TransposeOp transpose);
-
-/// The same merging for the rows of any strided copy.
-llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
-
-/// Side of the tiles by which a GPU transposes.
-inline constexpr int64_t kTransposeTile = 32;
-
-/// A contraction's result as a matrix and the number of products in each of its
-/// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
-/// convolution, and output channels of a weight gradient.
-struct ContractionSpace {
-  int64_t rows = 1, columns = 1, depth = 1;
-};
-ContractionSpace getContractionSpace(mlir::Operation *contraction);
 
 } // namespace mpc
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/KernelSegments.h"
 
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Analysis/KernelSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -37,6 +37,11 @@ SmallVector<KernelSegment> mpc::getKernelSegments(func::FuncOp kernel,
     begin += llvm::alignTo(size, grain);
   }
   return segments;
+}
+
+int64_t mpc::getSegmentedExtent(func::FuncOp kernel, int64_t grain) {
+  KernelSegment last = getKernelSegments(kernel, grain).back();
+  return last.begin + last.size;
 }
 
 bool mpc::canBeSegment(RegionOp region) {

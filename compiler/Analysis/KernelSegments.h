@@ -31,6 +31,9 @@ bool isSegmented(mlir::func::FuncOp kernel);
 llvm::SmallVector<KernelSegment> getKernelSegments(mlir::func::FuncOp kernel,
                                                    int64_t grain);
 
+/// The length of the parallel axis of such a kernel.
+int64_t getSegmentedExtent(mlir::func::FuncOp kernel, int64_t grain);
+
 /// Whether a pointwise region can be a segment: every tensor it reads or makes
 /// has all its elements or a single one.
 bool canBeSegment(RegionOp region);

@@ -2,6 +2,7 @@
 #include "compiler/Analysis/RegionAnalysis.h"
 
 #include "compiler/Analysis/KernelOrder.h"
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -33,4 +33,15 @@ enum class RegionRole {
 
 #include "compiler/Interfaces/RegionOpInterface.h.inc"
 
+namespace mpc {
+
+/// Whether `op` takes part in kernels as `role`.
+bool hasRole(mlir::Operation *op, RegionRole role);
+
+/// The matrix product or convolution in the body of a region or kernel; null
+/// where there is none.
+mlir::Operation *findContraction(mlir::Block &body);
+
+} // namespace mpc
+
 #endif // MPC_COMPILER_INTERFACES_REGIONOPINTERFACE_H

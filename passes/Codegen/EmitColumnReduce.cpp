@@ -7,6 +7,7 @@
 // the reduced axes and combine what they summed.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/KernelSpace.h"
 #include "passes/Codegen/Accumulators.h"
 #include "passes/Codegen/FragmentEmitter.h"
 #include "passes/Codegen/ThreadBlock.h"
@@ -270,15 +271,10 @@ void ColumnEmitter::emitBlock(Value block) {
 }
 
 LogicalResult codegen::emitColumnReduce(KernelContext &context) {
-  Operation *hero = nullptr;
-  context.kernel.walk([&](Operation *op) {
-    if (!hero && getReducedAxes(op))
-      hero = op;
-  });
+  Operation *hero = findReduction(context.kernel.getBody().front());
   if (!hero)
     return context.kernel.emitOpError("has no reduction");
-  ArrayRef<int64_t> space =
-      cast<RankedTensorType>(hero->getOperand(0).getType()).getShape();
+  ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
   SmallVector<int64_t> axes = *getReducedAxes(hero);
   int64_t rank = space.size(), first = 0;
   while (first < rank &&

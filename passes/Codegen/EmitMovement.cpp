@@ -5,6 +5,7 @@
 // block, so that both sides are read and written along their contiguous axes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Lanes.h"
 #include "passes/Codegen/ThreadBlock.h"

@@ -6,6 +6,7 @@
 // the threads of a team share its columns.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Accumulators.h"
 #include "passes/Codegen/FragmentEmitter.h"
@@ -227,15 +228,10 @@ void RowEmitter::emit(Value begin, Value end) {
 }
 
 LogicalResult codegen::emitRowReduce(KernelContext &context) {
-  Operation *hero = nullptr;
-  context.kernel.walk([&](Operation *op) {
-    if (!hero && getReducedAxes(op))
-      hero = op;
-  });
+  Operation *hero = findReduction(context.kernel.getBody().front());
   if (!hero)
     return context.kernel.emitOpError("has no reduction");
-  ArrayRef<int64_t> space =
-      cast<RankedTensorType>(hero->getOperand(0).getType()).getShape();
+  ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
   SmallVector<int64_t> axes = *getReducedAxes(hero);
   int64_t rows = space.size();
   while (rows > 0 &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/KernelBody.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Analysis/KernelSpace.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -9,13 +9,10 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static bool isContraction(Operation *op) {
-  auto role = dyn_cast<RegionOpInterface>(op);
-  return role && role.getRegionRole() == RegionRole::Contraction;
-}
-
 bool Node::isReduction() const { return op && getReducedAxes(op).has_value(); }
-bool Node::isContraction() const { return op && ::isContraction(op); }
+bool Node::isContraction() const {
+  return op && hasRole(op, RegionRole::Contraction);
+}
 
 //===----------------------------------------------------------------------===//
 // Places

@@ -13,7 +13,7 @@
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Analysis/ContractionTable.h"
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/FilterLayout.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -224,9 +224,7 @@ static TransposeOp restoringTranspose(Value value) {
 // An op whose result at an element depends on its operands there and nothing
 // else, its place included.
 static bool ignoresPlace(Operation *op) {
-  auto candidate = dyn_cast<RegionOpInterface>(op);
-  return candidate && candidate.getRegionRole() == RegionRole::Elementwise &&
-         !isa<OneHotOp, DropoutOp>(op);
+  return hasRole(op, RegionRole::Elementwise) && !isa<OneHotOp, DropoutOp>(op);
 }
 
 // Whether `op` computes with state, whose layout does not change.

@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Analysis/KernelSpace.h"
 
 #include "llvm/Support/MathExtras.h"
 

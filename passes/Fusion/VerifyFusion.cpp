@@ -4,6 +4,7 @@
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Analysis/KernelSpace.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYFUSIONPASS
