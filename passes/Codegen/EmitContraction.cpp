@@ -15,14 +15,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static Operation *findHero(func::FuncOp kernel) {
-  for (Operation &op : kernel.getBody().front())
-    if (auto role = dyn_cast<RegionOpInterface>(op))
-      if (role.getRegionRole() == RegionRole::Contraction)
-        return &op;
-  return nullptr;
-}
-
 namespace {
 class ContractionEmitter {
 public:
@@ -106,7 +98,7 @@ void ContractionEmitter::emit(Value begin, Value end) {
 }
 
 LogicalResult codegen::emitContraction(KernelContext &context) {
-  Operation *op = findHero(context.kernel);
+  Operation *op = findContraction(context.kernel.getBody().front());
   if (!op)
     return context.kernel.emitOpError("has no contraction");
   if (std::optional<TensorCoreTiling> tiling =

@@ -93,8 +93,7 @@ static bool mayHold(KernelKind kind, RegionRole role) {
 static bool isFolded(Operation *op, KernelKind kind) {
   return kind == KernelKind::Contraction && isa<TransposeOp>(op) &&
          llvm::all_of(op->getUsers(), [](Operation *user) {
-           auto role = dyn_cast<RegionOpInterface>(user);
-           return role && role.getRegionRole() == RegionRole::Contraction;
+           return hasRole(user, RegionRole::Contraction);
          });
 }
 

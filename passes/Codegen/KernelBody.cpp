@@ -163,7 +163,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
     outputs.push_back(output);
   }
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (isContraction(&op))
+    if (hasRole(&op, RegionRole::Contraction))
       continue;
     for (const Place &place : demand.getAny(&op))
       for (OpOperand &operand : op.getOpOperands()) {

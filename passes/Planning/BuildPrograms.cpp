@@ -124,11 +124,6 @@ static MemRefType bufferType(Type type) {
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
 }
 
-static bool isContraction(Operation *op) {
-  auto candidate = dyn_cast<RegionOpInterface>(op);
-  return candidate && candidate.getRegionRole() == RegionRole::Contraction;
-}
-
 // The calls that consume contractions tile by tile, by contraction.
 static EpilogueCalls findEpilogues(Block &block, const SymbolTable &symbols) {
   EpilogueCalls calls;
@@ -296,7 +291,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     addProduct(product);
     return success();
   }
-  if (isContraction(op)) // With an epilogue: when that is called.
+  // One with an epilogue is added where that is called.
+  if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());
   if (auto call = dyn_cast<func::CallOp>(op)) {

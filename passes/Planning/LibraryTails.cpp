@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/LibraryTails.h"
 
-#include "compiler/Analysis/KernelPartition.h"
 #include "compiler/Dialect/AMP/AMP.h"
 
 using namespace mlir;
 using namespace mpc;
-
-static int64_t product(ArrayRef<int64_t> extents) {
-  return ShapedType::getNumElements(extents);
-}
-
-Operation *mpc::getContraction(RegionOp region) {
-  for (Operation &op : region.getBody().front()) {
-    auto candidate = dyn_cast<RegionOpInterface>(op);
-    if (candidate && candidate.getRegionRole() == RegionRole::Contraction)
-      return &op;
-  }
-  llvm_unreachable("a contraction's region has a contraction");
-}
 
 ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
                                       bool transA) {
@@ -29,9 +15,9 @@ ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
   extents.m = result[result.size() - 2];
   extents.n = result.back();
   extents.k = left[left.size() - (transA ? 2 : 1)];
-  extents.batch = product(result.drop_back(2));
-  extents.repeatsLhs = product(left.drop_back(2)) == 1;
-  extents.repeatsRhs = product(right.drop_back(2)) == 1;
+  extents.batch = ShapedType::getNumElements(result.drop_back(2));
+  extents.repeatsLhs = ShapedType::getNumElements(left.drop_back(2)) == 1;
+  extents.repeatsRhs = ShapedType::getNumElements(right.drop_back(2)) == 1;
   if (extents.repeatsRhs && !transA && !extents.repeatsLhs) {
     extents.m *= extents.batch;
     extents.batch = 1;
@@ -50,13 +36,6 @@ static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
     if (&op != hero && !isa<ConstantOp>(op))
       tail.push_back(&op);
   return tail;
-}
-
-// The input of `region` that its block argument stands for; null for a value
-// that the region computes.
-static Value inputOf(RegionOp region, Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument ? region.getInputs()[argument.getArgNumber()] : Value();
 }
 
 // The other operand of an add of `value`; null where `op` is no such add.
@@ -89,16 +68,16 @@ static LibraryTail biasTail(RegionOp region, Operation *hero,
   Value product = hero->getResult(0);
   Value bias = addedTo(product, tail[0]);
   auto sum = typeOf(tail[0]->getResult(0));
-  if (!bias || !isExact(product) || !inputOf(region, bias) ||
+  if (!bias || !isExact(product) || !region.getTiedInput(bias) ||
       !isColumnBias(bias, sum))
     return {};
   if (tail.size() == 1)
-    return {LibraryTail::Kind::Bias, inputOf(region, bias)};
+    return {LibraryTail::Kind::Bias, region.getTiedInput(bias)};
   auto relu = dyn_cast<ReluOp>(tail[1]);
   if (tail.size() > 2 || !relu || relu.getInput() != tail[0]->getResult(0) ||
       relu.getType() != sum)
     return {};
-  return {LibraryTail::Kind::ReluBias, inputOf(region, bias)};
+  return {LibraryTail::Kind::ReluBias, region.getTiedInput(bias)};
 }
 
 static LibraryTail reluGradTail(RegionOp region, Operation *hero,
@@ -106,7 +85,7 @@ static LibraryTail reluGradTail(RegionOp region, Operation *hero,
   auto grad = dyn_cast<ReluGradOp>(tail[0]);
   if (!grad || tail.size() > 1 || grad.getDOutput() != hero->getResult(0))
     return {};
-  Value saved = inputOf(region, grad.getSaved());
+  Value saved = region.getTiedInput(grad.getSaved());
   // Rounding before or after what is masked makes no difference.
   bool oneRounding = isExact(grad.getDOutput()) ||
                      grad.getDOutput().getType() == grad.getType();
@@ -117,7 +96,7 @@ static LibraryTail reluGradTail(RegionOp region, Operation *hero,
 }
 
 LibraryTail mpc::getLibraryTail(RegionOp region) {
-  Operation *hero = getContraction(region);
+  Operation *hero = region.getContraction();
   SmallVector<Operation *> tail = tailOf(region, hero);
   if (tail.empty())
     return {LibraryTail::Kind::None, Value()};

@@ -35,9 +35,6 @@ struct LibraryTail {
 /// an attribute between plan-place-contractions and plan-build-programs.
 inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 
-/// The contraction of a region of kind contraction.
-mlir::Operation *getContraction(RegionOp region);
-
 /// The tail of `region` that a library could do with its contraction.
 LibraryTail getLibraryTail(RegionOp region);
 

@@ -153,7 +153,7 @@ LogicalResult Outliner::outline(RegionOp region) {
       return region.emitOpError("expected a provider, run "
                                 "plan-place-contractions first");
     if (*provider == ContractionProvider::Library) {
-      outlineTail(region, getContraction(region));
+      outlineTail(region, region.getContraction());
       return success();
     }
   }

@@ -56,7 +56,7 @@ public:
 private:
   void decide(Placement &placement);
   bool isAbsorbed(Placement &placement);
-  Placement *findMask(const Placement &placement);
+  Placement *findMask(Placement &placement);
 
   void emitForLibrary(Placement &placement);
   Value emitProduct(Placement &placement, MatMulOp matmul);
@@ -78,11 +78,6 @@ private:
 } // namespace
 
 static bool isF32(Value value) { return elementOf(value).isF32(); }
-
-// The input of `region` that is the operand of its contraction.
-static Value inputOf(RegionOp region, Value operand) {
-  return region.getInputs()[cast<BlockArgument>(operand).getArgNumber()];
-}
 
 //===----------------------------------------------------------------------===//
 // Types
@@ -122,7 +117,7 @@ static bool hasLibraryTypes(Operation *hero) {
 
 // A result that is only cast gets the type it is cast to.
 static void foldCast(RegionOp region) {
-  Operation *hero = getContraction(region);
+  Operation *hero = region.getContraction();
   Value result = hero->getResult(0);
   if (!result.hasOneUse() || !elementOf(result).isF32())
     return;
@@ -143,15 +138,15 @@ static void foldCast(RegionOp region) {
 // The forward product on whose result `placement` masks its own, if the library
 // makes the mask: it is that of the value before rounding, so there must be
 // none.
-Placement *Placer::findMask(const Placement &placement) {
+Placement *Placer::findMask(Placement &placement) {
   Operation *producer = placement.tail.operand.getDefiningOp();
   Placement *forward = producer ? placementOf.lookup(producer) : nullptr;
   if (!forward || forward->generated ||
       forward->tail.kind != LibraryTail::Kind::ReluBias ||
       !elementOf(placement.tail.operand).isF32())
     return nullptr;
-  auto matmul = cast<MatMulOp>(getContraction(placement.region));
-  auto other = cast<MatMulOp>(getContraction(forward->region));
+  auto matmul = cast<MatMulOp>(placement.region.getContraction());
+  auto other = cast<MatMulOp>(forward->region.getContraction());
   auto extentsOf = [](MatMulOp op) {
     return getProductExtents(op.getLhs(), op.getRhs(), op.getOutput(),
                              op.getTransA());
@@ -162,7 +157,7 @@ Placement *Placer::findMask(const Placement &placement) {
 
 // Whether the library does the tail of `placement` as part of the product.
 bool Placer::isAbsorbed(Placement &placement) {
-  auto matmul = dyn_cast<MatMulOp>(getContraction(placement.region));
+  auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !hasLibraryTypes(matmul) || elementOf(matmul).isF64() ||
       getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
                         matmul.getTransA())
@@ -198,7 +193,7 @@ void Placer::decide(Placement &placement) {
   else
     placement.tail.kind = LibraryTail::Kind::Other;
   ContractionProvider provider = getContractionProvider(
-      getContraction(placement.region), tail, target, override);
+      placement.region.getContraction(), tail, target, override);
   placement.generated = provider == ContractionProvider::Generated;
   placement.region->setAttr("provider",
                             builder.getStringAttr(stringifyProvider(provider)));
@@ -261,8 +256,9 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   }
   auto product = plan::ProductOp::create(
       builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
-      fused, inputOf(region, matmul.getLhs()), inputOf(region, matmul.getRhs()),
-      bias, mask, matmul.getTransA(), matmul.getTransB(), matmul.getAlpha());
+      fused, region.getTiedInput(matmul.getLhs()),
+      region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
+      matmul.getTransB(), matmul.getAlpha());
   placement.mask = product.getNewAux();
   if (sum)
     sum.replaceAllUsesWith(product.getBiasGrad());
@@ -273,8 +269,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
 // gradient of a bias, where kernels of their own compute that sum. It must not
 // be wanted before the product can be computed.
 Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
-  Value lhs = inputOf(region, matmul.getLhs());
-  Value rhs = inputOf(region, matmul.getRhs());
+  Value lhs = region.getTiedInput(matmul.getLhs());
+  Value rhs = region.getTiedInput(matmul.getRhs());
   if (!hasLibraryTypes(matmul) || typeOf(lhs).getRank() != 2 ||
       typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
     return Value();
@@ -320,8 +316,8 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
   static constexpr llvm::StringLiteral suffixes[] = {"_lhs", "_rhs"};
   for (auto [operand, suffix] : llvm::zip(hero->getOperands(), suffixes))
     if (!mapping.contains(operand))
-      mapping.map(operand,
-                  castTo(region, inputOf(region, operand), element, suffix));
+      mapping.map(operand, castTo(region, region.getTiedInput(operand), element,
+                                  suffix));
   Operation *alone = builder.clone(*hero, mapping);
   alone->setLoc(region.getLoc());
   // Every f16 and every bf16 is a tf32, so that Tensor Cores multiply exactly.
@@ -372,7 +368,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
 
 void Placer::emitForLibrary(Placement &placement) {
   RegionOp region = placement.region;
-  Operation *hero = getContraction(region);
+  Operation *hero = region.getContraction();
   builder.setInsertionPoint(region);
   bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
                   placement.tail.kind == LibraryTail::Kind::ReluBias ||
@@ -402,7 +398,7 @@ LogicalResult Placer::run() {
   for (auto region : function.getBody().front().getOps<RegionOp>()) {
     if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
       continue;
-    if (failed(verifyFilterLayout(getContraction(region), target)))
+    if (failed(verifyFilterLayout(region.getContraction(), target)))
       return failure();
     Placement &placement = placements.emplace_back();
     placement.region = region;

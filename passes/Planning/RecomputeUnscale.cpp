@@ -49,10 +49,8 @@ static bool canUnscale(Operation *user) {
 
 // `user` reading what `region` reads, and unscaling it.
 static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
-  auto inputOf = [&](Value operand) {
-    return region.getInputs()[cast<BlockArgument>(operand).getArgNumber()];
-  };
-  Value read[] = {inputOf(unscale.getGrad()), inputOf(unscale.getScale())};
+  Value read[] = {region.getTiedInput(unscale.getGrad()),
+                  region.getTiedInput(unscale.getScale())};
   llvm::SetVector<Value> inputs;
   for (Value input : user.getInputs())
     if (input != region.getResult(0))

@@ -84,6 +84,17 @@ LogicalResult RegionOp::verify() {
   return success();
 }
 
+Value RegionOp::getTiedInput(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument ? getInputs()[argument.getArgNumber()] : Value();
+}
+
+Operation *RegionOp::getContraction() {
+  Operation *contraction = findContraction(getBody().front());
+  assert(contraction && "not a region of kind contraction");
+  return contraction;
+}
+
 LogicalResult AdamOp::verify() {
   if (!llvm::is_contained({"l2", "decoupled", "decoupled_after", "post"},
                           getDecayMode()))

@@ -572,6 +572,13 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     $kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The input that a value of the body stands for; null for one that the
+    /// body computes.
+    ::mlir::Value getTiedInput(::mlir::Value value);
+    /// The matrix product or convolution of a region of kind contraction.
+    ::mlir::Operation *getContraction();
+  }];
 }
 
 def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, HasParent<"RegionOp">]> {
