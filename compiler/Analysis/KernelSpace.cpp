@@ -158,6 +158,30 @@ ContractionSpace mpc::getContractionSpace(Operation *contraction) {
       .DefaultUnreachable("not a contraction");
 }
 
+ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
+                                      bool transA) {
+  ArrayRef<int64_t> left = shapeOf(lhs);
+  ArrayRef<int64_t> right = shapeOf(rhs);
+  ArrayRef<int64_t> result = shapeOf(output);
+  ProductExtents extents;
+  extents.m = result[result.size() - 2];
+  extents.n = result.back();
+  extents.k = left[left.size() - (transA ? 2 : 1)];
+  extents.batch = ShapedType::getNumElements(result.drop_back(2));
+  extents.repeatsLhs = ShapedType::getNumElements(left.drop_back(2)) == 1;
+  extents.repeatsRhs = ShapedType::getNumElements(right.drop_back(2)) == 1;
+  if (extents.repeatsRhs && !transA && !extents.repeatsLhs) {
+    extents.m *= extents.batch;
+    extents.batch = 1;
+  }
+  return extents;
+}
+
+ProductExtents mpc::getProductExtents(MatMulOp matmul) {
+  return getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
+                           matmul.getTransA());
+}
+
 //===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//

@@ -62,6 +62,16 @@ struct ContractionSpace {
 };
 ContractionSpace getContractionSpace(mlir::Operation *contraction);
 
+/// A matrix product as libraries and Tensor Cores do it: `batch` times m x n, k
+/// deep. Batches that share the right operand are rows of a single product.
+struct ProductExtents {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool repeatsLhs = false, repeatsRhs = false;
+};
+ProductExtents getProductExtents(mlir::Value lhs, mlir::Value rhs,
+                                 mlir::Value output, bool transA);
+ProductExtents getProductExtents(MatMulOp matmul);
+
 //===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//

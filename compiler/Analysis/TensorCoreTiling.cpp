@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/TensorCoreTiling.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Analysis/KernelSpace.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -83,11 +83,6 @@ static void chooseTiles(TensorCoreTiling &tiling) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-static int64_t product(ArrayRef<int64_t> extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t(1),
-                         std::multiplies<int64_t>());
-}
-
 static TensorCoreOperand getOperand(Value value, bool alongDepth) {
   TensorCoreOperand operand;
   operand.alongDepth = alongDepth;
@@ -117,23 +112,16 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
   auto matmul = dyn_cast<MatMulOp>(op);
   if (!matmul || !canMultiply(matmul, target))
     return std::nullopt;
-  ArrayRef<int64_t> lhs = shapeOf(matmul.getLhs());
-  ArrayRef<int64_t> rhs = shapeOf(matmul.getRhs());
-  ArrayRef<int64_t> result = shapeOf(matmul.getOutput());
   TensorCoreTiling tiling;
   tiling.lhs = getOperand(matmul.getLhs(), !matmul.getTransA());
   tiling.rhs = getOperand(matmul.getRhs(), matmul.getTransB());
   if (tiling.lhs.copyBytes < 4 || tiling.rhs.copyBytes < 4)
     return std::nullopt;
-  tiling.batch = product(result.drop_back(2));
-  tiling.m = result[result.size() - 2];
-  tiling.n = result.back();
-  tiling.k = lhs[lhs.size() - (matmul.getTransA() ? 2 : 1)];
-  if (!matmul.getTransA() && product(rhs.drop_back(2)) == 1 &&
-      product(lhs.drop_back(2)) == tiling.batch) {
-    tiling.m *= tiling.batch;
-    tiling.batch = 1;
-  }
+  ProductExtents extents = getProductExtents(matmul);
+  tiling.batch = extents.batch;
+  tiling.m = extents.m;
+  tiling.n = extents.n;
+  tiling.k = extents.k;
   chooseTiles(tiling);
   setTile(tiling.lhs, tiling.blockM);
   setTile(tiling.rhs, tiling.blockN);

@@ -6,25 +6,6 @@
 using namespace mlir;
 using namespace mpc;
 
-ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
-                                      bool transA) {
-  ArrayRef<int64_t> left = typeOf(lhs).getShape();
-  ArrayRef<int64_t> right = typeOf(rhs).getShape();
-  ArrayRef<int64_t> result = typeOf(output).getShape();
-  ProductExtents extents;
-  extents.m = result[result.size() - 2];
-  extents.n = result.back();
-  extents.k = left[left.size() - (transA ? 2 : 1)];
-  extents.batch = ShapedType::getNumElements(result.drop_back(2));
-  extents.repeatsLhs = ShapedType::getNumElements(left.drop_back(2)) == 1;
-  extents.repeatsRhs = ShapedType::getNumElements(right.drop_back(2)) == 1;
-  if (extents.repeatsRhs && !transA && !extents.repeatsLhs) {
-    extents.m *= extents.batch;
-    extents.batch = 1;
-  }
-  return extents;
-}
-
 //===----------------------------------------------------------------------===//
 // Tails
 //===----------------------------------------------------------------------===//

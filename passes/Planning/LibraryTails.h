@@ -38,15 +38,6 @@ inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 /// The tail of `region` that a library could do with its contraction.
 LibraryTail getLibraryTail(RegionOp region);
 
-/// The extents of a matrix product as one step of a plan. Batches that share
-/// the right operand are rows of a single product.
-struct ProductExtents {
-  int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool repeatsLhs = false, repeatsRhs = false;
-};
-ProductExtents getProductExtents(mlir::Value lhs, mlir::Value rhs,
-                                 mlir::Value output, bool transA);
-
 /// The sum of all rows of `matrix`, which has `columns` columns, where kernels
 /// of their own compute nothing but that; null where none do.
 mlir::Value findSumOfRows(mlir::Value matrix, int64_t columns);

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Planning/LibraryTails.h"
@@ -147,11 +148,8 @@ Placement *Placer::findMask(Placement &placement) {
     return nullptr;
   auto matmul = cast<MatMulOp>(placement.region.getContraction());
   auto other = cast<MatMulOp>(forward->region.getContraction());
-  auto extentsOf = [](MatMulOp op) {
-    return getProductExtents(op.getLhs(), op.getRhs(), op.getOutput(),
-                             op.getTransA());
-  };
-  ProductExtents own = extentsOf(matmul), its = extentsOf(other);
+  ProductExtents own = getProductExtents(matmul);
+  ProductExtents its = getProductExtents(other);
   return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
 }
 
@@ -159,9 +157,7 @@ Placement *Placer::findMask(Placement &placement) {
 bool Placer::isAbsorbed(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !hasLibraryTypes(matmul) || elementOf(matmul).isF64() ||
-      getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
-                        matmul.getTransA())
-              .batch != 1)
+      getProductExtents(matmul).batch != 1)
     return false;
   // The result of the whole is what the library writes.
   Type written = elementOf(placement.region.getResult(0));
@@ -233,8 +229,7 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
   auto type = typeOf(region.getResult(0));
-  ProductExtents extents = getProductExtents(
-      matmul.getLhs(), matmul.getRhs(), matmul.getOutput(), matmul.getTransA());
+  ProductExtents extents = getProductExtents(matmul);
   Type maskType =
       RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
                             builder.getIntegerType(8, /*isSigned=*/false));
