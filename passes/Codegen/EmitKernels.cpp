@@ -229,11 +229,9 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
 }
 
 void EmitKernelsPass::runOnOperation() {
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    getOperation().emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
     return signalPassFailure();
-  }
   for (func::FuncOp kernel :
        llvm::to_vector(getOperation().getOps<func::FuncOp>()))
     if (kernel->hasAttr(kKernelAttr) && failed(emitKernel(kernel, *info)))

@@ -83,11 +83,9 @@ LogicalResult LowerMathPass::expand(const TargetInfo &info) {
 }
 
 void LowerMathPass::runOnOperation() {
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    getOperation().emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
     return signalPassFailure();
-  }
   if (failed(approximate(*info)) ||
       failed(info->isGPU() ? expand(*info) : callLibm()))
     signalPassFailure();

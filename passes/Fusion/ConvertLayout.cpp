@@ -365,11 +365,9 @@ SinkThroughSlice::matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const {
 }
 
 void ConvertLayoutPass::runOnOperation() {
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    getOperation().emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
     return signalPassFailure();
-  }
   getOperation().walk([&](Operation *op) {
     if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
         takesInputChannelsLast(*info) && !hasInputChannelsLast(op))

@@ -101,11 +101,9 @@ struct BuildProgramsPass
     : public mpc::impl::BuildProgramsPassBase<BuildProgramsPass> {
   using BuildProgramsPassBase::BuildProgramsPassBase;
   void runOnOperation() override {
-    llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-    if (!info) {
-      getOperation().emitError(llvm::toString(info.takeError()));
+    FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+    if (failed(info))
       return signalPassFailure();
-    }
     SymbolTable symbols(getOperation());
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {

@@ -148,11 +148,9 @@ void MergeUpdatesPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    function.emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
+  if (failed(info))
     return signalPassFailure();
-  }
   // A CPU's launch costs next to nothing, and its slices are large.
   if (!info->isGPU())
     return;

@@ -114,11 +114,9 @@ static void pack(RegionOp region, const Filters &filters) {
 }
 
 void PackFiltersPass::runOnOperation() {
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    getOperation().emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
     return signalPassFailure();
-  }
   if (info->isGPU())
     return;
   SmallVector<std::pair<RegionOp, Filters>> found;

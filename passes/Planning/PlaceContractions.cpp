@@ -417,11 +417,9 @@ void PlaceContractionsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    function.emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
+  if (failed(info))
     return signalPassFailure();
-  }
   std::optional<ContractionProvider> override = symbolizeProvider(contractions);
   bool isBare = contractions == "bare";
   if (!override && !isBare && contractions != "table") {

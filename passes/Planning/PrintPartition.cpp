@@ -19,11 +19,9 @@ struct PrintPartitionPass
   using PrintPartitionPassBase::PrintPartitionPassBase;
 
   void runOnOperation() override {
-    llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-    if (!info) {
-      getOperation().emitError(llvm::toString(info.takeError()));
+    FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+    if (failed(info))
       return signalPassFailure();
-    }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
       if (!kind || *kind == KernelKind::Epilogue)

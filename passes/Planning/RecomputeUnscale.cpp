@@ -83,11 +83,9 @@ void RecomputeUnscalePass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  llvm::Expected<TargetInfo> info = TargetInfo::get(target);
-  if (!info) {
-    function.emitError(llvm::toString(info.takeError()));
+  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
+  if (failed(info))
     return signalPassFailure();
-  }
   // A CPU's library unscales on the tiles it computes.
   if (!info->isGPU())
     return;

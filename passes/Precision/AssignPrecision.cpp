@@ -316,13 +316,8 @@ void AssignPrecisionPass::emitRemarks() {
 void AssignPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto lowType = getLowType();
-  auto targetInfo = TargetInfo::get(target);
-  if (!targetInfo) {
-    withExitCode(module.emitError(), ExitCode::Usage)
-        << llvm::toString(targetInfo.takeError());
-    return signalPassFailure();
-  }
-  if (failed(lowType) || failed(checkExpanded()))
+  FailureOr<TargetInfo> targetInfo = TargetInfo::get(target, module);
+  if (failed(targetInfo) || failed(lowType) || failed(checkExpanded()))
     return signalPassFailure();
   low = *lowType;
 
