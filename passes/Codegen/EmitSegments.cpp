@@ -126,22 +126,18 @@ SmallVector<Value> SegmentEmitter::select(Segments among) {
 
 // A segment as a kernel of its own, beside the kernel it is part of.
 static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
-  Block &body = region.getBody().front();
   OpBuilder builder(whole);
-  auto kernel =
-      func::FuncOp::create(builder, region.getLoc(), whole.getName(),
-                           builder.getFunctionType(body.getArgumentTypes(),
-                                                   region.getResultTypes()));
+  auto kernel = func::FuncOp::create(
+      builder, region.getLoc(), whole.getName(),
+      builder.getFunctionType(region.getInputs().getTypes(),
+                              region.getResultTypes()));
   kernel->setAttr(kKernelAttr, whole->getAttr(kKernelAttr));
-  builder.setInsertionPointToStart(kernel.addEntryBlock());
   IRMapping mapping;
-  mapping.map(body.getArguments(), kernel.getArguments());
-  for (Operation &op : body.without_terminator())
-    builder.clone(op, mapping);
-  SmallVector<Value> results;
-  for (Value yielded : body.getTerminator()->getOperands())
-    results.push_back(mapping.lookup(yielded));
-  func::ReturnOp::create(builder, region.getLoc(), results);
+  region.getBody().cloneInto(&kernel.getBody(), mapping);
+  Operation *yield = kernel.getBody().front().getTerminator();
+  builder.setInsertionPoint(yield);
+  func::ReturnOp::create(builder, region.getLoc(), yield->getOperands());
+  yield->erase();
   return kernel;
 }
 

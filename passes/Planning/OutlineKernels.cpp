@@ -65,7 +65,6 @@ func::FuncOp Outliner::createKernel(RegionOp region, KernelKind kind,
   kernel->setAttr(kKernelAttr,
                   builder.getStringAttr(stringifyKernelKind(kind)));
   symbols.insert(kernel);
-  builder.setInsertionPointToStart(kernel.addEntryBlock());
   return kernel;
 }
 
@@ -78,17 +77,15 @@ void Outliner::replaceByCall(RegionOp region, func::FuncOp kernel,
 }
 
 void Outliner::outlineWhole(RegionOp region) {
-  Block &body = region.getBody().front();
-  func::FuncOp kernel = createKernel(
-      region, *symbolizeKernelKind(region.getKind()), body.getArgumentTypes());
+  func::FuncOp kernel =
+      createKernel(region, *symbolizeKernelKind(region.getKind()),
+                   region.getInputs().getTypes());
   IRMapping mapping;
-  mapping.map(body.getArguments(), kernel.getArguments());
-  for (Operation &op : body.without_terminator())
-    builder.clone(op, mapping);
-  SmallVector<Value> results;
-  for (Value yielded : body.getTerminator()->getOperands())
-    results.push_back(mapping.lookup(yielded));
-  func::ReturnOp::create(builder, region.getLoc(), results);
+  region.getBody().cloneInto(&kernel.getBody(), mapping);
+  Operation *yield = kernel.getBody().front().getTerminator();
+  builder.setInsertionPoint(yield);
+  func::ReturnOp::create(builder, region.getLoc(), yield->getOperands());
+  yield->erase();
   replaceByCall(region, kernel, region.getInputs());
 }
 
@@ -126,6 +123,7 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     }
   func::FuncOp kernel = createKernel(region, KernelKind::Epilogue,
                                      ValueRange(operands).getTypes());
+  builder.setInsertionPointToStart(kernel.addEntryBlock());
   IRMapping mapping;
   mapping.map(inputs, kernel.getArguments().drop_front());
   Value tile = kernel.getArgument(0);
