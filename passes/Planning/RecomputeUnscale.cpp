@@ -38,9 +38,12 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// Kernels whose loops read an element where they use it.
+// Kernels whose loops read an element where they use it. One that unscales
+// itself stays as it is: it may be about to move into its own users.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
+  if (region && findUnscale(region))
+    return false;
   std::optional<KernelKind> kind =
       region ? symbolizeKernelKind(region.getKind()) : std::nullopt;
   return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||

@@ -45,3 +45,29 @@ func.func @output(%dw: tensor<8x4xf32>, %scale: tensor<f32>) -> tensor<8x4xf32> 
   }
   return %u : tensor<8x4xf32>
 }
+
+// What is unscaled twice, which no gradient is, moves one step at a time.
+//
+// CHECK-LABEL: func.func @twice
+// CHECK: mpc.region "pointwise"(%arg0, %arg1) {kernel = "inner"}
+// CHECK-NOT: kernel = "outer"
+// CHECK: mpc.region "row_reduce"({{.*}}) {kernel = "sum"}
+// CHECK: amp.unscale
+func.func @twice(%dw: tensor<8x4xf32>, %scale: tensor<f32>) -> tensor<1x1xf32> {
+  %u = mpc.region "pointwise" (%dw, %scale) {kernel = "inner"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+  ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
+    %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+    mpc.yield %2 : tensor<8x4xf32>
+  }
+  %v = mpc.region "pointwise" (%u, %scale) {kernel = "outer"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+  ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
+    %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+    mpc.yield %2 : tensor<8x4xf32>
+  }
+  %sum = mpc.region "row_reduce" (%v) {kernel = "sum"} : (tensor<8x4xf32>) -> tensor<1x1xf32> {
+  ^bb0(%0: tensor<8x4xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0, 1>, keepdims = true} : (tensor<8x4xf32>) -> tensor<1x1xf32>
+    mpc.yield %1 : tensor<1x1xf32>
+  }
+  return %sum : tensor<1x1xf32>
+}
