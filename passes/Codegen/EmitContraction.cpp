@@ -99,8 +99,6 @@ void ContractionEmitter::emit(Value begin, Value end) {
 
 LogicalResult codegen::emitContraction(KernelContext &context) {
   Operation *op = findContraction(context.kernel.getBody().front());
-  if (!op)
-    return context.kernel.emitOpError("has no contraction");
   if (std::optional<TensorCoreTiling> tiling =
           getTensorCoreTiling(op, context.target))
     return emitTensorCoreContraction(context, op, *tiling);

@@ -5,7 +5,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/KernelSegments.h"
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/ElementwiseTable.h"
 #include "passes/Codegen/EmitSegments.h"
@@ -97,6 +97,18 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
+/// The partition of a kernel, and its loops, are those of its hero.
+static LogicalResult checkHero(Block &body, KernelKind kind) {
+  bool isOfSegments = isa<RegionOp>(body.front());
+  bool reduces =
+      kind == KernelKind::RowReduce || kind == KernelKind::ColumnReduce;
+  if (reduces && !isOfSegments && !findReduction(body))
+    return body.getParentOp()->emitOpError("has no reduction");
+  if (kind == KernelKind::Contraction && !findContraction(body))
+    return body.getParentOp()->emitOpError("has no contraction");
+  return success();
+}
+
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
     if (auto segment = dyn_cast<RegionOp>(op)) {
@@ -118,7 +130,7 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
       return op.emitOpError("in a kernel must be the same value everywhere; "
                             "other constants are arguments");
   }
-  return success();
+  return checkHero(body, kind);
 }
 
 static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {

@@ -50,3 +50,34 @@ func.func private @reduces(%x: tensor<4x8xf32>) -> tensor<4x1xf32>
   %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
   return %0 : tensor<4x1xf32>
 }
+
+// -----
+
+// expected-error @below {{'func.func' op has no reduction}}
+func.func private @keeps(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  %0 = mpc.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+// expected-error @below {{'func.func' op has no contraction}}
+func.func private @adds(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+    attributes {mpc.kernel = "contraction"} {
+  %0 = mpc.add %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func private @segments(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
+    attributes {mpc.kernel = "row_reduce"} {
+  // expected-error @below {{'mpc.region' op has no reduction}}
+  %0 = mpc.region "row_reduce" (%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%1: tensor<4x8xf32>):
+    %2 = mpc.exp %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    mpc.yield %2 : tensor<4x8xf32>
+  }
+  return %0 : tensor<4x8xf32>
+}
