@@ -148,6 +148,37 @@ static NodeResult findNode(ArrayRef<Node> nodes, Value value,
   llvm_unreachable("every operand was demanded");
 }
 
+/// Demands the operands of what is demanded, users first. A contraction's
+/// operands are its own affair.
+static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
+                                    Demand &demand) {
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (hasRole(&op, RegionRole::Contraction))
+      continue;
+    for (const Place &place : demand.getAny(&op))
+      for (OpOperand &operand : op.getOpOperands()) {
+        FailureOr<Place> source = operandPlace(operand, place, space);
+        if (failed(source))
+          return failure();
+        demand.add(operand.get(), *source);
+      }
+  }
+  return success();
+}
+
+/// `op` at `place`; the nodes of its operands are among `nodes`.
+static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
+                       ArrayRef<int64_t> space) {
+  Node node;
+  node.op = &op;
+  node.place = place;
+  if (!node.isContraction())
+    for (OpOperand &operand : op.getOpOperands())
+      node.operands.push_back(
+          findNode(nodes, operand.get(), *operandPlace(operand, place, space)));
+  return node;
+}
+
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
   Operation *terminator = block.getTerminator();
@@ -162,17 +193,8 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
     output.argument = kernel.getNumArguments() + returned.getOperandNumber();
     outputs.push_back(output);
   }
-  for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (hasRole(&op, RegionRole::Contraction))
-      continue;
-    for (const Place &place : demand.getAny(&op))
-      for (OpOperand &operand : op.getOpOperands()) {
-        FailureOr<Place> source = operandPlace(operand, place, space);
-        if (failed(source))
-          return failure();
-        demand.add(operand.get(), *source);
-      }
-  }
+  if (failed(demandOperands(block, space, demand)))
+    return failure();
 
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
@@ -182,18 +204,8 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
       nodes.push_back(node);
     }
   for (Operation &op : block.without_terminator())
-    for (const Place &place : demand.getAny(&op)) {
-      Node node;
-      node.op = &op;
-      node.place = place;
-      MutableArrayRef<OpOperand> operands = op.getOpOperands();
-      if (node.isContraction())
-        operands = {};
-      for (OpOperand &operand : operands)
-        node.operands.push_back(findNode(nodes, operand.get(),
-                                         *operandPlace(operand, place, space)));
-      nodes.push_back(node);
-    }
+    for (const Place &place : demand.getAny(&op))
+      nodes.push_back(createNode(op, place, nodes, space));
   for (OpOperand &returned : terminator->getOpOperands()) {
     Output &output = outputs[returned.getOperandNumber()];
     output.value = findNode(nodes, returned.get(), output.place);

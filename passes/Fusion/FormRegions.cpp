@@ -35,6 +35,11 @@ struct Unit {
   unsigned pending = 0;
 };
 
+/// What passes into and out of a unit.
+struct Boundary {
+  llvm::SetVector<Value> inputs, constants, results;
+};
+
 class Former {
 public:
   explicit Former(func::FuncOp function)
@@ -145,26 +150,34 @@ SmallVector<unsigned> Former::order() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-void Former::placeRegion(const Unit &unit) {
+// What the ops of a unit read and what others read of theirs. Kernels that copy
+// memory read constants from there, all others have splats in registers.
+static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
-  llvm::SetVector<Value> inputs, results, constants;
   bool copiesMemory = *unit.region->kind == KernelKind::Movement ||
                       *unit.region->kind == KernelKind::Window;
-  SmallVector<Location> locations = {unit.region->hero->getLoc()};
+  Boundary boundary;
   for (Operation *op : unit.ops) {
-    locations.push_back(op->getLoc());
     for (Value operand : op->getOperands()) {
       if (members.contains(operand.getDefiningOp()))
         continue;
       bool isInside = isSplatConstant(operand) && !copiesMemory;
-      (isInside ? constants : inputs).insert(operand);
+      (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
           }))
-        results.insert(result);
+        boundary.results.insert(result);
   }
+  return boundary;
+}
+
+void Former::placeRegion(const Unit &unit) {
+  auto [inputs, constants, results] = findBoundary(unit);
+  SmallVector<Location> locations = {unit.region->hero->getLoc()};
+  for (Operation *op : unit.ops)
+    locations.push_back(op->getLoc());
 
   OpBuilder builder(block.getTerminator());
   Location location = builder.getFusedLoc(locations);
