@@ -157,7 +157,9 @@ private:
   bool fitsReduction(Operation *op, unsigned region) const;
   bool growReduction(unsigned region);
   bool growSiblings(unsigned region);
-  bool shareFullTensor(unsigned a, unsigned b) const;
+  llvm::SmallPtrSet<Value, 16> fullTensorsOf(unsigned region) const;
+  bool touchesAny(unsigned region,
+                  const llvm::SmallPtrSetImpl<Value> &tensors) const;
   void mergeReductions();
   void growPointwise(unsigned region);
   void mergeSmall();
@@ -324,21 +326,29 @@ bool RegionFormer::growSiblings(unsigned region) {
   return false;
 }
 
-// Whether two kernels read the same full tensor, or one reads what the other
-// computes.
-bool RegionFormer::shareFullTensor(unsigned a, unsigned b) const {
-  ArrayRef<int64_t> space = regions[a].space;
-  llvm::SmallPtrSet<Value, 16> known;
-  for (Operation *op : regions[a].ops) {
-    known.insert(op->operand_begin(), op->operand_end());
-    known.insert(op->result_begin(), op->result_end());
+// The full tensors that a kernel reads or computes.
+llvm::SmallPtrSet<Value, 16>
+RegionFormer::fullTensorsOf(unsigned region) const {
+  llvm::SmallPtrSet<Value, 16> tensors;
+  auto insertFull = [&](ValueRange values) {
+    for (Value value : values)
+      if (shapeOf(value) == ArrayRef<int64_t>(regions[region].space))
+        tensors.insert(value);
+  };
+  for (Operation *op : regions[region].ops) {
+    insertFull(op->getOperands());
+    insertFull(op->getResults());
   }
-  return llvm::any_of(regions[b].ops, [&](Operation *op) {
-    auto isShared = [&](Value value) {
-      return shapeOf(value) == space && known.contains(value);
-    };
-    return llvm::any_of(op->getOperands(), isShared) ||
-           llvm::any_of(op->getResults(), isShared);
+  return tensors;
+}
+
+// Whether a kernel reads or computes one of `tensors`.
+bool RegionFormer::touchesAny(
+    unsigned region, const llvm::SmallPtrSetImpl<Value> &tensors) const {
+  auto isKnown = [&](Value value) { return tensors.contains(value); };
+  return llvm::any_of(regions[region].ops, [&](Operation *op) {
+    return llvm::any_of(op->getOperands(), isKnown) ||
+           llvm::any_of(op->getResults(), isKnown);
   });
 }
 
@@ -348,21 +358,25 @@ void RegionFormer::mergeReductions() {
   for (unsigned i = 0; i < regions.size(); ++i)
     if (!regions[i].ops.empty() && !regions[i].axes.empty())
       reductions.push_back(i);
-  for (auto [position, i] : llvm::enumerate(reductions))
+  for (auto [position, own] : llvm::enumerate(reductions)) {
+    unsigned i = own;
+    if (regions[i].ops.empty())
+      continue;
+    llvm::SmallPtrSet<Value, 16> tensors = fullTensorsOf(i);
     for (unsigned j : ArrayRef<unsigned>(reductions).drop_front(position + 1)) {
-      if (regions[i].ops.empty())
-        break;
       if (regions[j].ops.empty() || regions[i].kind != regions[j].kind ||
           regions[i].space != regions[j].space ||
-          regions[i].axes != regions[j].axes || !shareFullTensor(i, j))
+          regions[i].axes != regions[j].axes || !touchesAny(j, tensors))
         continue;
       // A column kernel has no second pass for what needs its sums.
       bool needsSums = llvm::any_of(regions[j].ops, [&](Operation *op) {
         return followsReduction(op, i);
       });
-      if (regions[i].kind == KernelKind::RowReduce || !needsSums)
-        tryMerge(i, j);
+      if ((regions[i].kind == KernelKind::RowReduce || !needsSums) &&
+          tryMerge(i, j))
+        tensors = fullTensorsOf(i);
     }
+  }
 }
 
 //===----------------------------------------------------------------------===//
