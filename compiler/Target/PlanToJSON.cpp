@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Support/ExitCode.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -49,8 +50,8 @@ static LogicalResult addType(json::Object &object, Operation *op,
                              ShapedType type) {
   StringRef name = typeName(type.getElementType());
   if (name.empty())
-    return op->emitOpError("artifacts have no element type ")
-           << type.getElementType();
+    return withExitCode(op->emitOpError(), ExitCode::Unsupported)
+           << "artifacts have no element type " << type.getElementType();
   object["type"] = name;
   object["shape"] = listOf(type.getShape());
   return success();

@@ -6,15 +6,18 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
@@ -45,9 +48,51 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
   return file;
 }
 
+static bool writeAll(int fd, llvm::ArrayRef<char> bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno != EINTR)
+      return false;
+    bytes = bytes.drop_front(std::max<ssize_t>(count, 0));
+  }
+  return true;
+}
+
+// A file in memory with what standard input holds, but no more than is certain
+// to be too much for a model. Returns -1 and errno.
+static int copyStandardInput() {
+  int copy = memfd_create("stdin", MFD_CLOEXEC);
+  std::vector<char> buffer(1 << 16);
+  for (int64_t size = 0; copy >= 0 && size <= INT_MAX;) {
+    ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0 || !writeAll(copy, llvm::ArrayRef(buffer).take_front(count)))
+      return -1;
+    if (count == 0)
+      break;
+    size += count;
+  }
+  return copy;
+}
+
+// Standard input can be read once, models are read for several reasons.
+static int openStandardInput() {
+  static const int copy = copyStandardInput();
+  static const int error = errno;
+  if (copy < 0) {
+    errno = error;
+    return -1;
+  }
+  std::string path = "/proc/self/fd/" + std::to_string(copy);
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
 llvm::Expected<File> File::open(StringRef path) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
-  int fd = ::open(path.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int fd = path == kStandardInput
+               ? openStandardInput()
+               : ::open(path.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return makeSystemError(path, "open");
   return adopt(fd, path);
@@ -109,6 +154,7 @@ llvm::Error File::read(int64_t offset,
 llvm::Expected<std::string>
 mpc::onnx_frontend::getRealDirectory(StringRef path, bool followFile) {
   StringRef parent = llvm::sys::path::parent_path(path);
+  followFile &= path != kStandardInput;
   std::string start = followFile ? path.str() : parent.str();
   if (start.empty())
     start = ".";

@@ -8,16 +8,20 @@
 #include "frontends/ONNX/Error.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <memory>
 
 namespace mpc::onnx_frontend {
 
+/// The path that stands for standard input, whose folder is the current one.
+inline constexpr llvm::StringLiteral kStandardInput = "-";
+
 /// An open regular file; closed with the object.
 class File {
 public:
-  /// Opens the file at `path`, following links. A pipe, a device or a directory
-  /// is an error, as is a missing file (kind IO).
+  /// Opens the file at `path`, following links, or a copy of standard input. A
+  /// pipe, a device or a directory is an error, as is a missing file (kind IO).
   static llvm::Expected<File> open(llvm::StringRef path);
 
   /// Opens `relative`, which must lie in `directory` (a real path) after all

@@ -38,6 +38,7 @@ private:
   Status prepare();
   Status planSteps();
   Status checkDirectory() const;
+  Status noteLaterCheckpoints() const;
   Status resume();
   Status openMetrics();
   Status train();
@@ -142,6 +143,21 @@ Status TrainingRun::checkDirectory() const {
                     "--resume auto or choose another directory");
 }
 
+/// Later checkpoints than the one that is continued stay until this run makes
+/// its own of their names.
+Status TrainingRun::noteLaterCheckpoints() const {
+  if (!checkpoints)
+    return Status();
+  StatusOr<std::vector<int64_t>> steps = checkpoints->list();
+  if (!steps.ok())
+    return steps.status();
+  if (!steps->empty() && steps->back() > progress.step)
+    observer.note(checkpoints->pathOf(steps->back()) + " is later than " +
+                  options.resume +
+                  "; until this run is past it, --resume auto takes it");
+  return Status();
+}
+
 Status TrainingRun::resume() {
   const bool automatic = options.resume == "auto";
   if (automatic && !checkpoints)
@@ -155,6 +171,8 @@ Status TrainingRun::resume() {
     if (!restored.ok())
       return restored.status();
     progress = *restored;
+    if (Status status = noteLaterCheckpoints(); !status.ok())
+      return status;
   } else if (automatic) {
     StatusOr<std::optional<Progress>> restored = checkpoints->restoreNewest(
         model, identity(),

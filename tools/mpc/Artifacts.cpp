@@ -4,6 +4,7 @@
 #include "compiler/Target/ArtifactWriter.h"
 #include "compiler/Target/GPU.h"
 #include "compiler/Target/PlanToJSON.h"
+#include "frontends/ONNX/File.h"
 #include "runtime/ArtifactFormat.h"
 #include "tools/mpc/Driver.h"
 
@@ -58,6 +59,19 @@ static json::Object describeTarget(const TargetInfo &target) {
                       {"features", std::move(features)}};
 }
 
+// Null where the file cannot be read, which importing it has reported.
+static std::unique_ptr<llvm::MemoryBuffer> mapFile(llvm::StringRef path) {
+  auto file = onnx_frontend::File::open(path);
+  if (!file) {
+    llvm::consumeError(file.takeError());
+    return nullptr;
+  }
+  auto bytes = llvm::MemoryBuffer::getOpenFile(
+      file->getDescriptor(), path, file->getSize(),
+      /*RequiresNullTerminator=*/false);
+  return bytes ? std::move(*bytes) : nullptr;
+}
+
 // The model by name, opset, and the hash of its file, of the training graph
 // where it is a directory of graphs.
 static json::Object describeModel(const std::string &model,
@@ -66,8 +80,8 @@ static json::Object describeModel(const std::string &model,
   if (llvm::sys::fs::is_directory(path))
     llvm::sys::path::append(path, "training_model.onnx");
   std::string hash;
-  if (auto file = llvm::MemoryBuffer::getFile(path))
-    hash = llvm::utohexstr(llvm::xxh3_64bits((*file)->getBuffer()),
+  if (auto bytes = mapFile(path))
+    hash = llvm::utohexstr(llvm::xxh3_64bits(bytes->getBuffer()),
                            /*LowerCase=*/true, /*Width=*/16);
   int64_t opset = 0;
   if (auto summary = onnx_frontend::summarizeModel(path, &context)) {
@@ -77,8 +91,10 @@ static json::Object describeModel(const std::string &model,
   } else {
     llvm::consumeError(summary.takeError());
   }
-  return json::Object{
-      {"name", llvm::sys::path::stem(model)}, {"hash", hash}, {"opset", opset}};
+  llvm::StringRef name = model == onnx_frontend::kStandardInput
+                             ? llvm::StringRef("stdin")
+                             : llvm::sys::path::stem(model);
+  return json::Object{{"name", name}, {"hash", hash}, {"opset", opset}};
 }
 
 //===----------------------------------------------------------------------===//

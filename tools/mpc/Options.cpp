@@ -138,8 +138,8 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
 void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command
       .add_option("model", options.model.model,
-                  "ONNX model, or a directory of ONNX Runtime training "
-                  "artifacts")
+                  "ONNX model, - for stdin, or a directory of ONNX Runtime "
+                  "training artifacts")
       ->required()
       ->type_name("MODEL");
   command

@@ -412,6 +412,8 @@ TEST_F(Trainer, ResumesFromACheckpointByItsPath) {
   ASSERT_TRUE(run(again).ok());
   EXPECT_EQ(recorder.start.firstStep, 2);
   EXPECT_EQ(stateOf(again), end);
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_NE(recorder.notes[0].find("is later than"), std::string::npos);
   // Into another run's directory it does not write.
   options.resume = directory / "c/step-4";
   options.checkpointDir = directory / "d";
