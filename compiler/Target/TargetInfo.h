@@ -44,6 +44,13 @@ public:
   /// in vectors but compute element by element.
   bool isGPU() const { return gpu; }
 
+  /// Whether contraction libraries call a kernel on every tile they finish
+  /// (runtime/ABI.h); elsewhere what follows a product is theirs or a kernel's.
+  bool callsEpilogues() const { return !gpu; }
+
+  /// Whether a launch costs as much as a small kernel does.
+  bool hasCostlyLaunches() const { return gpu; }
+
   /// Threads that execute together and exchange registers; 1 on a CPU.
   unsigned getWarpSize() const { return gpu ? 32 : 1; }
 

@@ -222,7 +222,7 @@ SmallVector<Value> ProgramBuilder::placeResults(Operation *op,
 // The dynamic shared memory of a kernel's blocks: that of the tiles of products
 // on Tensor Cores.
 IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
-  if (!target.isGPU() || getKernelKind(kernel) != KernelKind::Contraction)
+  if (getKernelKind(kernel) != KernelKind::Contraction)
     return IntegerAttr();
   for (Operation &op : kernel.getBody().front())
     if (auto tiling = getTensorCoreTiling(&op, target))
@@ -239,7 +239,7 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
                          buffersOf(call.getOperands()), outputs,
                          builder.getI64IntegerAttr(partition.extent),
                          builder.getI64IntegerAttr(partition.grain),
-                         target.isGPU()
+                         partition.threads > 1
                              ? builder.getI64IntegerAttr(partition.threads)
                              : IntegerAttr(),
                          getSharedBytes(kernel));

@@ -80,7 +80,8 @@ void ContractionEmitter::emitMatMul(Operation *op,
   ProductExtents extents = getProductExtents(
       op->getOperand(0), op->getOperand(1), op->getResult(0), transA);
   auto [batch, m, n, k, repeatsA, repeatsB] = extents;
-  Tiles tile = target.isGPU() ? Tiles{0, 0} : chooseTiles(batch, m, n, k);
+  Tiles tile =
+      target.callsEpilogues() ? chooseTiles(batch, m, n, k) : Tiles{0, 0};
   plan::MatMulOp::create(
       builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
       result.epilogue, result.inputs, result.outputs, fused, buffers.bias,

@@ -151,8 +151,7 @@ void MergeUpdatesPass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, function);
   if (failed(info))
     return signalPassFailure();
-  // A CPU's launch costs next to nothing, and its slices are large.
-  if (!info->isGPU())
+  if (!info->hasCostlyLaunches())
     return;
   Block &block = function.getBody().front();
   for (const Group &group : findGroups(block))

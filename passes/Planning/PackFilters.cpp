@@ -117,7 +117,7 @@ void PackFiltersPass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
   if (failed(info))
     return signalPassFailure();
-  if (info->isGPU())
+  if (takesInputChannelsLast(*info))
     return;
   SmallVector<std::pair<RegionOp, Filters>> found;
   getOperation().walk([&](RegionOp region) {

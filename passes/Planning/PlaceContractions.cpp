@@ -176,7 +176,7 @@ bool Placer::isAbsorbed(Placement &placement) {
 }
 
 void Placer::decide(Placement &placement) {
-  if (target.isGPU())
+  if (!target.callsEpilogues())
     foldCast(placement.region);
   placement.tail = getLibraryTail(placement.region);
   auto tail = ContractionTail::Other;
@@ -184,7 +184,7 @@ void Placer::decide(Placement &placement) {
     tail = ContractionTail::None;
   else if (placement.tail.kind == LibraryTail::Kind::Optimizer)
     tail = ContractionTail::Optimizer;
-  else if (target.isGPU() && !isBare && isAbsorbed(placement))
+  else if (!target.callsEpilogues() && !isBare && isAbsorbed(placement))
     tail = ContractionTail::Absorbed;
   else
     placement.tail.kind = LibraryTail::Kind::Other;
@@ -400,7 +400,7 @@ LogicalResult Placer::run() {
     placementOf[region] = &placement;
     decide(placement);
   }
-  if (!target.isGPU())
+  if (target.callsEpilogues())
     return success();
   for (Placement &placement : placements)
     if (!placement.generated)

@@ -31,7 +31,7 @@ struct PrintPartitionPass
                                   << partition.extent << ", grain "
                                   << partition.grain << ", inner "
                                   << partition.inner;
-      if (info->isGPU())
+      if (partition.threads > 1)
         remark << ", threads " << partition.threads << ", lanes "
                << partition.lanes << ", vector " << partition.vector;
     }

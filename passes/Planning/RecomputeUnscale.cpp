@@ -89,8 +89,7 @@ void RecomputeUnscalePass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, function);
   if (failed(info))
     return signalPassFailure();
-  // A CPU's library unscales on the tiles it computes.
-  if (!info->isGPU())
+  if (info->callsEpilogues())
     return;
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())
