@@ -34,8 +34,9 @@ config.environment["FILECHECK_OPTS"] = (
 # Machine code in expectations is that of one target, whatever runs the test.
 config.environment.pop("MPC_TARGET", None)
 if config.mpc_sanitize == "ON":
-    # MLIR's context outlives main in command-line tools, by design.
-    config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    # MLIR's context outlives main in command-line tools, by design; poisoned
+    # memory is explained in tools/test.
+    config.environment["ASAN_OPTIONS"] = "detect_leaks=0:allow_user_poisoning=0"
     config.available_features.add("sanitize")
 
 venv_python = os.path.join(config.mpc_source_root, ".venv", "bin", "python")
