@@ -70,8 +70,14 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     known.push_back(input.name);
     auto type = parseDType(llvm::StringRef(declaration).split('[').first.str());
     if (!type.ok() || !isBound(declaration)) {
-      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
-      continue;
+      if (!input.shape.empty())
+        options.model.shapes.push_back(input.name + "=" +
+                                       toString(input.shape));
+      else if (type.ok())
+        return reportError(ExitCode::Usage, "--input " + input.name +
+                                                ": found a scalar, expected " +
+                                                declaration);
+      continue; // Compiling says which types there are.
     }
     StatusOr<Tensor> value = train::toTensor(input, *type);
     if (!value.ok())
