@@ -3,7 +3,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
-#include "compiler/Support/ExitCode.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -50,8 +49,8 @@ static LogicalResult addType(json::Object &object, Operation *op,
                              ShapedType type) {
   StringRef name = typeName(type.getElementType());
   if (name.empty())
-    return withExitCode(op->emitOpError(), ExitCode::Unsupported)
-           << "artifacts have no element type " << type.getElementType();
+    return op->emitOpError("artifacts have no element type ")
+           << type.getElementType();
   object["type"] = name;
   object["shape"] = listOf(type.getShape());
   return success();

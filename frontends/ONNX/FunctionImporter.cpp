@@ -24,8 +24,23 @@ FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
 // Arguments and results
 //===----------------------------------------------------------------------===//
 
+// What callers give and get is in buffers, which hold bytes, integers of 32 and
+// 64 bits, booleans and floats.
+void FunctionImporter::checkPort(StringRef name, Type type) {
+  Type element = cast<RankedTensorType>(type).getElementType();
+  if (isa<FloatType>(element) || element.isInteger(1) ||
+      element.isUnsignedInteger(8) || element.isInteger(32) ||
+      element.isInteger(64))
+    return;
+  std::string text;
+  llvm::raw_string_ostream(text) << "'" << name << "' is of type " << element
+                                 << ", which no input or output can have";
+  module.report(getModel().error(ErrorKind::Unsupported, text));
+}
+
 Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
                                  StringRef role) {
+  checkPort(name, type);
   Value value =
       body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
   Port port{{}, value};
@@ -63,6 +78,7 @@ Value FunctionImporter::getState(VariableOp variable) {
 }
 
 void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
+  checkPort(name, value.getType());
   Port port{{}, value};
   port.attributes.set(kOutputAttr, builder.getStringAttr(name));
   port.attributes.set(kRoleAttr, builder.getStringAttr(role));

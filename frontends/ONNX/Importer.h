@@ -154,6 +154,7 @@ private:
   friend class NodeImporter;
 
   void importNode(const proto::NodeProto &node);
+  void checkPort(llvm::StringRef name, mlir::Type type);
 
   struct Port {
     mlir::NamedAttrList attributes;
