@@ -3,6 +3,7 @@
 
 #include "compiler/Analysis/KernelSpace.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -42,6 +43,15 @@ SmallVector<KernelSegment> mpc::getKernelSegments(func::FuncOp kernel,
 int64_t mpc::getSegmentedExtent(func::FuncOp kernel, int64_t grain) {
   KernelSegment last = getKernelSegments(kernel, grain).back();
   return last.begin + last.size;
+}
+
+void mpc::cloneBody(RegionOp region, func::FuncOp kernel) {
+  IRMapping mapping;
+  region.getBody().cloneInto(&kernel.getBody(), mapping);
+  Operation *yield = kernel.getBody().front().getTerminator();
+  OpBuilder builder(yield);
+  func::ReturnOp::create(builder, region.getLoc(), yield->getOperands());
+  yield->erase();
 }
 
 bool mpc::canBeSegment(RegionOp region) {

@@ -34,6 +34,9 @@ llvm::SmallVector<KernelSegment> getKernelSegments(mlir::func::FuncOp kernel,
 /// The length of the parallel axis of such a kernel.
 int64_t getSegmentedExtent(mlir::func::FuncOp kernel, int64_t grain);
 
+/// Gives `kernel`, a declaration with the region's signature, its body.
+void cloneBody(RegionOp region, mlir::func::FuncOp kernel);
+
 /// Whether a pointwise region can be a segment: every tensor it reads or makes
 /// has all its elements or a single one.
 bool canBeSegment(RegionOp region);

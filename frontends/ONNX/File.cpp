@@ -48,6 +48,7 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
   return file;
 }
 
+// Writes all of `bytes`; otherwise false, and errno.
 static bool writeAll(int fd, llvm::ArrayRef<char> bytes) {
   while (!bytes.empty()) {
     ssize_t count = ::write(fd, bytes.data(), bytes.size());
@@ -196,14 +197,8 @@ AtomicFile::~AtomicFile() {
 }
 
 llvm::Error AtomicFile::write(llvm::ArrayRef<char> bytes) {
-  while (!bytes.empty()) {
-    ssize_t count = ::write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0)
-      return makeSystemError(path, "write");
-    bytes = bytes.drop_front(count);
-  }
+  if (!writeAll(fd, bytes))
+    return makeSystemError(path, "write");
   return llvm::Error::success();
 }
 

@@ -10,7 +10,6 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -89,10 +88,7 @@ LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
 // The buffers of a segment, of any length, then its first element and its size.
 SmallVector<Value> SegmentEmitter::choose(const KernelSegment &segment) {
   SmallVector<Value> chosen;
-  RegionOp region = segment.region;
-  for (Value value :
-       llvm::concat<Value>(SmallVector<Value>(region.getInputs()),
-                           SmallVector<Value>(region.getResults()))) {
+  for (Value value : buffersOf(segment.region)) {
     Value buffer = context.getBuffer(value);
     auto type = cast<MemRefType>(buffer.getType());
     chosen.push_back(memref::CastOp::create(
@@ -132,12 +128,7 @@ static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
       builder.getFunctionType(region.getInputs().getTypes(),
                               region.getResultTypes()));
   kernel->setAttr(kKernelAttr, whole->getAttr(kKernelAttr));
-  IRMapping mapping;
-  region.getBody().cloneInto(&kernel.getBody(), mapping);
-  Operation *yield = kernel.getBody().front().getTerminator();
-  builder.setInsertionPoint(yield);
-  func::ReturnOp::create(builder, region.getLoc(), yield->getOperands());
-  yield->erase();
+  cloneBody(region, kernel);
   return kernel;
 }
 

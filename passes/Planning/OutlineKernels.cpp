@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Analysis/KernelSegments.h"
 #include "passes/Planning/LibraryTails.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -80,12 +81,7 @@ void Outliner::outlineWhole(RegionOp region) {
   func::FuncOp kernel =
       createKernel(region, *symbolizeKernelKind(region.getKind()),
                    region.getInputs().getTypes());
-  IRMapping mapping;
-  region.getBody().cloneInto(&kernel.getBody(), mapping);
-  Operation *yield = kernel.getBody().front().getTerminator();
-  builder.setInsertionPoint(yield);
-  func::ReturnOp::create(builder, region.getLoc(), yield->getOperands());
-  yield->erase();
+  cloneBody(region, kernel);
   replaceByCall(region, kernel, region.getInputs());
 }
 
