@@ -11,22 +11,22 @@ namespace mpc::runtime {
 using namespace cuda;
 
 /// Members are destroyed from the last to the first, all of them before the
-/// stream and the context that they use.
+/// stream that they use.
 struct CUDADevice::Impl {
   Impl(std::shared_ptr<const Driver> opened, GPU found, const Plan &plan)
       : driver(std::move(opened)), gpu(std::move(found)),
         context(*driver, gpu.ordinal), memory(*driver, gpu, plan) {}
 
   /// The GPU's primary context, which other users of CUDA in this process
-  /// share, and a stream in it.
+  /// share, and a stream in it. The context stays until the process ends, as
+  /// NVIDIA's libraries do, which keep state for it beyond their handles; and
+  /// to make one takes longer than many a session.
   struct ContextHolder {
     ContextHolder(const Driver &driver, DeviceOrdinal ordinal)
         : driver(driver), ordinal(ordinal) {}
     ~ContextHolder() {
       if (stream)
         (void)driver.call.streamDestroy(stream);
-      if (context)
-        (void)driver.call.primaryCtxRelease(ordinal);
     }
     Status open();
     /// Makes the context the calling thread's.

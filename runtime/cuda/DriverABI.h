@@ -72,7 +72,6 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
     DeviceAttribute attribute, DeviceOrdinal device)                           \
   X(primaryCtxRetain, cuDevicePrimaryCtxRetain, Context *context,              \
     DeviceOrdinal device)                                                      \
-  X(primaryCtxRelease, cuDevicePrimaryCtxRelease_v2, DeviceOrdinal device)     \
   X(ctxSetCurrent, cuCtxSetCurrent, Context context)                           \
   X(memAlloc, cuMemAlloc_v2, DevicePointer *memory, size_t bytes)              \
   X(memFree, cuMemFree_v2, DevicePointer memory)                               \
