@@ -5,6 +5,7 @@
 #include "runtime/Session.h"
 #include "runtime/mpc.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
