@@ -58,8 +58,9 @@ struct PipelineOptions {
   PrecisionOptions precision;
   /// A name that TargetInfo knows.
   std::string target = "native";
-  /// Who does contractions that both can do: table, library or generated; bare
-  /// is the table, with no library doing what follows a contraction.
+  /// Who does contractions that both can do: table, library (also relu, where
+  /// NaN becomes 0) or generated; bare is the table, with no library doing what
+  /// follows a contraction.
   std::string contractions = "table";
   /// Whether a GPU may round operands of f32 contractions to tf32.
   bool tf32 = false;

@@ -68,7 +68,7 @@
 //   FUSED     {"kind", "bias" | "aux" | "bias_grad": those the kind names}
 //             What the library does with p = alpha * op(a) op(b), batch 1:
 //       bias           c = p + bias          bias: [n], of c's type
-//       relu_bias      c = max(p + bias, 0)
+//       relu_bias      c = max(p + bias, 0), or 0 where that is NaN
 //       relu_aux_bias  as relu_bias; writes aux, a bit p + bias > 0 an element
 //       drelu          c = aux bit ? p : 0   reads aux
 //       drelu_bgrad    as drelu; bias_grad: [n] = sum of c's rows

@@ -75,7 +75,7 @@ enum class Compute { F32, TF32, F64 };
 struct Fused {
   enum class Kind {
     Bias,        ///< c = p + bias, one a column
-    ReluBias,    ///< c = max(p + bias, 0)
+    ReluBias,    ///< c = max(p + bias, 0), or 0 where that is NaN
     ReluAuxBias, ///< the same, and writes to aux where p + bias > 0
     DRelu,       ///< c = p where aux has a bit, else 0
     DReluBGrad,  ///< the same, and biasGrad is the sum of c's rows

@@ -18,6 +18,8 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     knows becomes part of a `plan.product`, with the gradient of a bias and the
     mask of a relu where the backward pass wants them; any other tail becomes a
     pointwise region that reads the product, in the type the region has it.
+    A relu becomes part of one only where the library was asked for: its relu
+    of NaN is 0.
 
     Before (test/passes/Planning/place-contractions.mlir):
 
@@ -42,8 +44,9 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
   let options = [
     TargetOption,
     Option<"contractions", "contractions", "std::string", "\"table\"",
-           "who does contractions that both can do: table, library or generated; "
-           "bare: by table, but no library does what follows one">,
+           "who does contractions that both can do: table; library, which also "
+           "does relu, where NaN becomes 0; generated; or bare: by table, but no "
+           "library does what follows one">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect",
                            "::mpc::plan::PlanDialect"];

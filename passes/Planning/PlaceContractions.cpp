@@ -153,11 +153,19 @@ Placement *Placer::findMask(Placement &placement) {
   return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
 }
 
+// Whether the library may do more than the product. The release notes of
+// cuBLASLt 11.3 to 12.8 list wrong results and accesses out of bounds where one
+// of the extents is 1.
+static bool mayHaveEpilogue(MatMulOp matmul) {
+  ProductExtents extents = getProductExtents(matmul);
+  return hasLibraryTypes(matmul) && extents.batch == 1 && extents.m != 1 &&
+         extents.n != 1 && extents.k != 1;
+}
+
 // Whether the library does the tail of `placement` as part of the product.
 bool Placer::isAbsorbed(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
-  if (!matmul || !hasLibraryTypes(matmul) || elementOf(matmul).isF64() ||
-      getProductExtents(matmul).batch != 1)
+  if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
     return false;
   // The result of the whole is what the library writes.
   Type written = elementOf(placement.region.getResult(0));
@@ -165,8 +173,10 @@ bool Placer::isAbsorbed(Placement &placement) {
     return false;
   switch (placement.tail.kind) {
   case LibraryTail::Kind::Bias:
-  case LibraryTail::Kind::ReluBias:
     return true;
+  case LibraryTail::Kind::ReluBias:
+    // The library's relu makes NaN zero, which hides that training diverged.
+    return override == ContractionProvider::Library;
   case LibraryTail::Kind::ReluGrad:
     placement.maskedBy = findMask(placement);
     return placement.maskedBy;
@@ -266,7 +276,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
 Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   Value lhs = region.getTiedInput(matmul.getLhs());
   Value rhs = region.getTiedInput(matmul.getRhs());
-  if (!hasLibraryTypes(matmul) || typeOf(lhs).getRank() != 2 ||
+  if (!mayHaveEpilogue(matmul) || typeOf(lhs).getRank() != 2 ||
       typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
     return Value();
   Value sum;

@@ -138,11 +138,15 @@ BLASLt::~BLASLt() {
 Status BLASLt::check(BLASStatus status, const char *what) const {
   if (status == BLASStatus::Success)
     return Status();
-  const char *text = call.getStatusString(status);
   return Status(StatusCode::Device,
                 "cuBLASLt " + std::to_string(call.getVersion()) + " cannot " +
-                    what + ": " + (text ? text : "unknown status") + " (" +
-                    std::to_string(static_cast<int>(status)) + ")");
+                    what + ": " + describe(status));
+}
+
+std::string BLASLt::describe(BLASStatus status) const {
+  const char *text = call.getStatusString(status);
+  return std::string(text ? text : "unknown status") + " (" +
+         std::to_string(static_cast<int>(status)) + ")";
 }
 
 StatusOr<std::unique_ptr<PreparedStep>>
@@ -309,9 +313,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
   (void)library.call.preferenceDestroy(preference);
   if (!status.ok())
     return status;
-  if (asked != BLASStatus::Success && asked != BLASStatus::NotSupported)
-    return library.check(asked, "choose an algorithm");
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; asked == BLASStatus::Success && i < count; ++i) {
     if (found[i].state != BLASStatus::Success ||
         found[i].workspaceBytes > kWorkspaceBytes)
       continue;
@@ -323,6 +325,9 @@ Status BLASMatMulStep::chooseAlgorithm() {
                 "cuBLASLt " + std::to_string(library.call.getVersion()) +
                     " has no deterministic algorithm for " +
                     describeStep(step, operands) +
+                    (asked == BLASStatus::Success
+                         ? ""
+                         : ": " + library.describe(asked)) +
                     (step.fused ? "; compile the model with --contractions "
                                   "bare, for products without epilogues"
                                 : "") +

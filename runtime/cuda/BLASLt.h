@@ -35,6 +35,8 @@ public:
 
   /// Success, or Device with `what` and the library's text.
   Status check(BLASStatus status, const char *what) const;
+  /// A status in words, with its number.
+  std::string describe(BLASStatus status) const;
 
   BLASLtFunctions call;
   BLASHandle handle = nullptr;

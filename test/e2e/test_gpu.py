@@ -9,7 +9,9 @@ SPDX-License-Identifier: Apache-2.0
 import os
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import mpctest
 
@@ -27,11 +29,18 @@ TOLERANCES = {
 }
 
 
+def emulated(target, folder):
+    """The environment in which mpc finds the emulated GPU."""
+    return {
+        **os.environ,
+        "MPC_CUDA_LIBRARY_PATH": str(EMULATOR),
+        "MPC_EMULATOR_DEVICE": target,
+        "MPC_EMULATOR_LOG": str(folder / "calls.log"),
+    }
+
+
 def train(model, precision, device, folder, *flags, target="sm_80"):
     """The training events of a short run, and its trained weights."""
-    environment = dict(os.environ, MPC_CUDA_LIBRARY_PATH=str(EMULATOR))
-    environment["MPC_EMULATOR_DEVICE"] = target
-    environment["MPC_EMULATOR_LOG"] = str(folder / "calls.log")
     arguments = ["--target", target] if device == "cuda" else mpctest.TARGET
     metrics, output = folder / f"{device}.jsonl", folder / f"{device}.onnx"
     mpctest.mpc_ok(
@@ -42,7 +51,7 @@ def train(model, precision, device, folder, *flags, target="sm_80"):
         *("--metrics", metrics, "--output", output),
         *arguments,
         *flags,
-        env=environment,
+        env=emulated(target, folder),
     )
     events = mpctest.read_metrics(metrics)
     weights = mpctest.read_weights(output)
@@ -88,16 +97,46 @@ def test_steps_are_launches_of_one_graph(target, tmp_path):
     assert "cuLaunchKernel" not in names[recorded:]
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 @pytest.mark.parametrize("contractions", ["bare", "library"])
-def test_libraries_may_do_more_or_less(contractions, tmp_path):
-    cpu, _ = train("mlp", "bf16-mixed", "cpu", tmp_path)
+def test_libraries_may_do_more_or_less(contractions, precision, tmp_path):
+    cpu, _ = train("mlp", precision, "cpu", tmp_path)
     flags = ["--contractions", contractions]
-    gpu, _ = train("mlp", "bf16-mixed", "cuda", tmp_path, *flags)
+    gpu, _ = train("mlp", precision, "cuda", tmp_path, *flags)
     np.testing.assert_allclose(
         [float(e["loss"]) for e in gpu],
         [float(e["loss"]) for e in cpu],
-        rtol=TOLERANCES["bf16-mixed"],
+        rtol=TOLERANCES[precision],
     )
+
+
+@pytest.mark.parametrize("contractions", ["table", "library"])
+def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
+    """cuBLASLt's relu of NaN is 0."""
+    weight = np.ones((8, 8), np.float32)
+    model = mpctest.make_model(
+        [
+            helper.make_node("Gemm", ["x", "w", "b"], ["h"]),
+            helper.make_node("Relu", ["h"], ["y"]),
+        ],
+        {"x": (np.float32, [4, 8])},
+        {"y": (np.float32, [4, 8])},
+        {"w": weight, "b": weight[0]},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.zeros((4, 8), np.float32)
+    x[2, 3] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    mpctest.mpc_ok(
+        *("run", tmp_path / "model.onnx", "--input", f"x=@{tmp_path}/x.npy"),
+        *("--device", "cuda", "--target", "sm_80"),
+        *("--contractions", contractions, "--output", tmp_path / "y.npz"),
+        env=emulated("sm_80", tmp_path),
+    )
+    expected = np.ones((4, 8), np.float32)
+    expected[2] = np.nan if contractions == "table" else 0
+    with np.load(tmp_path / "y.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], expected)
 
 
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):

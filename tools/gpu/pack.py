@@ -157,7 +157,7 @@ def add_curves(pack, scratch):
             flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
             flags += ["--precision", precision]
             reference = run_on_cpu(pack, model, scratch, flags, data)
-            for contractions in ("table", "bare"):
+            for contractions in ("table", "library", "bare"):
                 pack.add(
                     "curves",
                     {
@@ -178,23 +178,29 @@ def add_curves(pack, scratch):
 
 def add_storm(pack, scratch):
     """16-mixed through batches whose gradients overflow: which steps are
-    skipped, and what the scale does."""
+    skipped, and what the scale does. 32-true through one with a NaN: no loss is
+    a number from there on."""
     model = ROOT / "test" / "data" / "models" / "mlp.onnx"
-    data = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
+    overflow = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
     # Alone, in pairs, and a long run of them.
     for step in (2, 5, 6, *range(10, 20)):
-        data["image"][step] *= 1e6
-    flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
-    flags += ["--precision", "16-mixed"]
-    pack.add(
-        "storms",
-        {
-            "model": "mlp",
-            "artifact": pack.compile(model, "storm-mlp", *flags),
-            "arrays": pack.save("storm-mlp", data),
-            "cpu": run_on_cpu(pack, model, scratch, flags, data),
-        },
-    )
+        overflow["image"][step] *= 1e6
+    nan = batches(image_shape(model), STORM_STEPS, CURVE_BATCH)
+    nan["image"][5, 0].flat[0] = np.nan
+    for precision, data in (("16-mixed", overflow), ("32-true", nan)):
+        flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
+        flags += ["--precision", precision]
+        name = f"storm-mlp-{precision}"
+        pack.add(
+            "storms",
+            {
+                "model": "mlp",
+                "precision": precision,
+                "artifact": pack.compile(model, name, *flags),
+                "arrays": pack.save(name, data),
+                "cpu": run_on_cpu(pack, model, scratch, flags, data),
+            },
+        )
 
 
 def add_bench(pack, scratch):

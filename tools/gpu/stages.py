@@ -11,7 +11,8 @@ any failed.
     ops       every operator against float64, within derived bounds
     curves    losses of three models in every precision against the CPU's;
               twice, with the same bits
-    storm     batches that overflow: which are skipped, what the scale does
+    storm     batches that overflow: which are skipped, what the scale does; a
+              NaN stays one
     sanitize  a small step under compute-sanitizer
     bench     steps of mpc and PyTorch, side by side
 
@@ -123,7 +124,7 @@ def curves(checks):
 
 
 def storm(checks):
-    return run_named(checks, "storms", ("model",))
+    return run_named(checks, "storms", ("model", "precision"))
 
 
 def sanitize(checks):

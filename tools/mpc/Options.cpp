@@ -163,7 +163,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       .add_option(
           "--contractions", options.pipeline.contractions,
           "who does contractions that both a GPU's library and mpc can; "
-          "bare: by table, with libraries doing nothing else")
+          "library: also relu, where NaN becomes 0; bare: by table, with "
+          "libraries doing nothing else")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,

@@ -196,8 +196,8 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
     | fused | c | reads | writes |
     |---|---|---|---|
     | bias | p + bias | bias: n | |
-    | relu_bias | max(p + bias, 0) | bias | |
-    | relu_aux_bias | max(p + bias, 0) | bias | aux: a bit where c > 0 |
+    | relu_bias | max(p + bias, 0), 0 where that is NaN | bias | |
+    | relu_aux_bias | the same | bias | aux: a bit where c > 0 |
     | drelu | p where aux has a bit, else 0 | aux | |
     | drelu_bgrad | the same | aux | bias_grad: n, the sum of c's rows |
     | bgrad_a, bgrad_b | p | | bias_grad: op(a) or op(b) summed along k |

@@ -1,29 +1,40 @@
 // RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=LIBRARY
+// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=RELU
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
 // RUN: mpc-opt %s --plan-place-contractions=target=x86-64 | FileCheck %s --check-prefix=CPU
 
 // A layer of a multi-layer perceptron, forward and backward, all in f32: the
 // library adds the bias, keeps what relu cut off, cuts the same off the
 // gradient and sums up the gradients of both biases. What an optimizer does
-// with a product is a kernel.
+// with a product is a kernel. Its relu loses NaN, so that it must be asked for.
+//
+// RELU-LABEL: func.func @training
+// RELU: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
+// RELU-SAME: {alpha = 5.000000e-01 : f64, transA = false, transB = true}
+// RELU-SAME: -> tensor<32x128xf32> aux tensor<32x16xui8>
+// RELU: %[[Z:.*]] = plan.product "bias" %[[Y]], %{{.*}} bias(
+// RELU: %[[DY:.*]], %[[DB1:.*]] = plan.product "drelu_bgrad" %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
+// RELU-SAME: -> tensor<32x128xf32> bias_grad tensor<1x128xf32>
+// RELU: %[[DW2:.*]], %[[DB2:.*]] = plan.product "bgrad_a" %[[DZ]], %[[Y]] {{.*}}transA = true
+// RELU-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32>
+// RELU: mpc.region "pointwise"(%[[DW2]], %{{.*}}) {kernel = "dw2"}
+// RELU: mpc.sgd
+// RELU-NOT: reduce_sum
+// RELU: return {{.*}}%[[DB1]], %[[DB2]]
 //
 // CHECK-LABEL: func.func @training
+// CHECK: mpc.matmul
+// CHECK-NEXT: mpc.region "pointwise"{{.*}} {kernel = "fc1"}
+// CHECK: mpc.relu
+// CHECK: plan.product "bias"
+// CHECK-NOT: drelu
+// CHECK: mpc.relu_grad
+// CHECK: return
+//
 // BARE-LABEL: func.func @training
 // BARE: mpc.matmul
 // BARE: mpc.region "pointwise"
-// CHECK: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
-// CHECK-SAME: {alpha = 5.000000e-01 : f64, transA = false, transB = true}
-// CHECK-SAME: -> tensor<32x128xf32> aux tensor<32x16xui8>
-// CHECK: %[[Z:.*]] = plan.product "bias" %[[Y]], %{{.*}} bias(
-// CHECK: %[[DY:.*]], %[[DB1:.*]] = plan.product "drelu_bgrad" %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
-// CHECK-SAME: -> tensor<32x128xf32> bias_grad tensor<1x128xf32>
-// CHECK: %[[DW2:.*]], %[[DB2:.*]] = plan.product "bgrad_a" %[[DZ]], %[[Y]] {{.*}}transA = true
-// CHECK-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32>
-// CHECK: mpc.region "pointwise"(%[[DW2]], %{{.*}}) {kernel = "dw2"}
-// CHECK: mpc.sgd
-// CHECK-NOT: reduce_sum
-// CHECK: return {{.*}}%[[DB1]], %[[DB2]]
 //
 // A CPU's library calls what follows.
 // CPU-LABEL: func.func @training
@@ -113,6 +124,45 @@ func.func @no_bias(%x: tensor<32x64xbf16>, %w: tensor<32x64xbf16>, %b: tensor<32
     mpc.yield %4 : tensor<32x32xf32>
   }
   return %y, %z : tensor<32x32xf32>, tensor<32x32xf32>
+}
+
+// Products of one row, one column or one term have no epilogue.
+//
+// LIBRARY-LABEL: func.func @unit_extents
+// LIBRARY-NOT: plan.product
+// LIBRARY: return
+func.func @unit_extents(%x: tensor<1x64xf32>, %w: tensor<128x64xf32>, %b: tensor<128xf32>, %u: tensor<32x64xf32>, %v: tensor<1x64xf32>, %c: tensor<1xf32>,
+                        %p: tensor<32x1xf32>, %q: tensor<1x16xf32>, %d: tensor<16xf32>, %g: tensor<1x10xf32>)
+    -> (tensor<1x128xf32>, tensor<32x1xf32>, tensor<32x16xf32>, tensor<10x64xf32>, tensor<1x10xf32>) {
+  %row = mpc.region "contraction" (%x, %w, %b) {kernel = "row"} : (tensor<1x64xf32>, tensor<128x64xf32>, tensor<128xf32>) -> tensor<1x128xf32> {
+  ^bb0(%0: tensor<1x64xf32>, %1: tensor<128x64xf32>, %2: tensor<128xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<1x64xf32>, tensor<128x64xf32>) -> tensor<1x128xf32>
+    %4 = mpc.add %3, %2 : (tensor<1x128xf32>, tensor<128xf32>) -> tensor<1x128xf32>
+    mpc.yield %4 : tensor<1x128xf32>
+  }
+  %column = mpc.region "contraction" (%u, %v, %c) {kernel = "column"} : (tensor<32x64xf32>, tensor<1x64xf32>, tensor<1xf32>) -> tensor<32x1xf32> {
+  ^bb0(%0: tensor<32x64xf32>, %1: tensor<1x64xf32>, %2: tensor<1xf32>):
+    %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<1x64xf32>) -> tensor<32x1xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x1xf32>, tensor<1xf32>) -> tensor<32x1xf32>
+    mpc.yield %4 : tensor<32x1xf32>
+  }
+  %term = mpc.region "contraction" (%p, %q, %d) {kernel = "term"} : (tensor<32x1xf32>, tensor<1x16xf32>, tensor<16xf32>) -> tensor<32x16xf32> {
+  ^bb0(%0: tensor<32x1xf32>, %1: tensor<1x16xf32>, %2: tensor<16xf32>):
+    %3 = mpc.matmul %0, %1 : (tensor<32x1xf32>, tensor<1x16xf32>) -> tensor<32x16xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x16xf32>, tensor<16xf32>) -> tensor<32x16xf32>
+    mpc.yield %4 : tensor<32x16xf32>
+  }
+  %dw = mpc.region "contraction" (%g, %x) {kernel = "dw"} : (tensor<1x10xf32>, tensor<1x64xf32>) -> tensor<10x64xf32> {
+  ^bb0(%0: tensor<1x10xf32>, %1: tensor<1x64xf32>):
+    %2 = mpc.matmul %0, %1 {transA = true} : (tensor<1x10xf32>, tensor<1x64xf32>) -> tensor<10x64xf32>
+    mpc.yield %2 : tensor<10x64xf32>
+  }
+  %db = mpc.region "column_reduce" (%g) {kernel = "db"} : (tensor<1x10xf32>) -> tensor<1x10xf32> {
+  ^bb0(%0: tensor<1x10xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<1x10xf32>) -> tensor<1x10xf32>
+    mpc.yield %1 : tensor<1x10xf32>
+  }
+  return %row, %column, %term, %dw, %db : tensor<1x128xf32>, tensor<32x1xf32>, tensor<32x16xf32>, tensor<10x64xf32>, tensor<1x10xf32>
 }
 
 // A relu of 16 bits may have rounded to 0 what the library's mask keeps.

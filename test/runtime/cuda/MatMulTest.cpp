@@ -257,13 +257,16 @@ TEST(CUDAMatMul, CountsItsWorkspace) {
 }
 
 TEST(CUDAMatMul, NamesTheProductWithoutAnAlgorithm) {
-  emulated({{"MPC_EMULATOR_FAULT", "cublasLtMatmulAlgoGetHeuristic=15"}}, [] {
-    expectMessage(
-        tryOpenOnGPU(oneProduct(MatMul({8, 16, 24, DType::BF16, DType::BF16}))),
-        StatusCode::Device,
-        {"'fc1' in function 'step'", "no deterministic algorithm",
-         "bf16 x bf16 to f32, 1 of 8x16x24", "--device cpu"});
-  });
+  for (const char *status : {"7", "15"}) {
+    std::string fault = "cublasLtMatmulAlgoGetHeuristic=";
+    emulated({{"MPC_EMULATOR_FAULT", fault + status}}, [&] {
+      MatMul matmul({8, 16, 24, DType::BF16, DType::BF16});
+      expectMessage(tryOpenOnGPU(oneProduct(matmul)), StatusCode::Device,
+                    {"'fc1' in function 'step'", "no deterministic algorithm",
+                     "bf16 x bf16 to f32, 1 of 8x16x24",
+                     "(" + std::string(status) + ")", "--device cpu"});
+    });
+  }
 }
 
 TEST(CUDAMatMul, SaysWhereTheLibraryIsMissing) {

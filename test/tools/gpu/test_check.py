@@ -51,8 +51,8 @@ def test_runtime_builds_from_what_is_packed(pack, tmp_path):
 def test_curves_and_storm_pass_on_the_cpu(pack, tmp_path):
     code, results = run_stages(pack, tmp_path, "curves", "storm")
     assert code == 0, results
-    assert len(results["curves"]["runs"]) == 24
-    assert results["storm"]["runs"][0]["skipped"] == 13
+    assert len(results["curves"]["runs"]) == 36
+    assert [run["skipped"] for run in results["storm"]["runs"]] == [13, 0]
     page = (tmp_path / "report.md").read_text()
     assert "| resnet | 16-mixed |" in page
 
@@ -64,7 +64,9 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
     for entry in manifest["curves"]:
         if entry["model"] == "lenet":
             entry["cpu"]["loss"][-1] *= 1.02
-    manifest["storms"][0]["cpu"]["finite"][2] = 1.0
+    overflow, nan = manifest["storms"]
+    overflow["cpu"]["finite"][2] = 1.0
+    nan["cpu"]["loss"][5] = 1.0
     path.write_text(json.dumps(manifest))
     try:
         code, results = run_stages(pack, tmp_path, "curves", "storm")
@@ -73,7 +75,7 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
     assert code == 1
     for run in results["curves"]["runs"]:
         assert run["ok"] == (run["model"] != "lenet")
-    assert not results["storm"]["ok"]
+    assert [run["ok"] for run in results["storm"]["runs"]] == [False, False]
 
 
 def test_no_gpu_is_a_device_error(pack, tmp_path):
@@ -126,7 +128,7 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
 
 
 def test_a_broken_artifact_is_one_failure(pack, tmp_path):
-    path = pack / "artifacts" / "storm-mlp.mpc"
+    path = pack / "artifacts" / "storm-mlp-16-mixed.mpc"
     original = path.read_bytes()
     path.write_bytes(original[: len(original) // 2])
     try:
