@@ -125,15 +125,15 @@ static bool isGPU(llvm::StringRef target) {
 
 static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   // Tensors to loops.
-  pm.addPass(createEmitKernels({target.str()}));
+  pm.addPass(createEmitKernelsPass({target.str()}));
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createCSEPass());
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createLowerMath({target.str()}));
+  pm.addPass(createLowerMathPass({target.str()}));
   // Loops to the LLVM dialect.
   if (isGPU(target)) {
     pm.addPass(createSCFToControlFlowPass());
-    pm.addPass(createConvertToNVVM());
+    pm.addPass(createConvertToNVVMPass());
     pm.addPass(createCSEPass());
     return;
   }
@@ -148,7 +148,7 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   functions.useBarePtrCallConv = true;
   pm.addPass(createConvertFuncToLLVMPass(functions));
   pm.addPass(createReconcileUnrealizedCastsPass());
-  pm.addPass(createAddKernelEntries());
+  pm.addPass(createAddKernelEntriesPass());
 }
 
 void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,

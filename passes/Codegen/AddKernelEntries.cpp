@@ -11,13 +11,13 @@ using namespace mlir;
 using namespace mpc;
 
 namespace mpc {
-#define GEN_PASS_DEF_ADDKERNELENTRIES
+#define GEN_PASS_DEF_ADDKERNELENTRIESPASS
 #include "passes/Codegen/Passes.h.inc"
 } // namespace mpc
 
 namespace {
 class AddKernelEntriesPass
-    : public mpc::impl::AddKernelEntriesBase<AddKernelEntriesPass> {
+    : public mpc::impl::AddKernelEntriesPassBase<AddKernelEntriesPass> {
 public:
   void runOnOperation() override;
 };

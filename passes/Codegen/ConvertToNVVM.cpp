@@ -34,13 +34,13 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace mpc {
-#define GEN_PASS_DEF_CONVERTTONVVM
+#define GEN_PASS_DEF_CONVERTTONVVMPASS
 #include "passes/Codegen/Passes.h.inc"
 } // namespace mpc
 
 namespace {
 class ConvertToNVVMPass
-    : public mpc::impl::ConvertToNVVMBase<ConvertToNVVMPass> {
+    : public mpc::impl::ConvertToNVVMPassBase<ConvertToNVVMPass> {
 public:
   void runOnOperation() override;
 

@@ -24,14 +24,14 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace mpc {
-#define GEN_PASS_DEF_EMITKERNELS
+#define GEN_PASS_DEF_EMITKERNELSPASS
 #include "passes/Codegen/Passes.h.inc"
 } // namespace mpc
 
 namespace {
-class EmitKernelsPass : public mpc::impl::EmitKernelsBase<EmitKernelsPass> {
+class EmitKernelsPass : public mpc::impl::EmitKernelsPassBase<EmitKernelsPass> {
 public:
-  using EmitKernelsBase::EmitKernelsBase;
+  using EmitKernelsPassBase::EmitKernelsPassBase;
   void runOnOperation() override;
 
 private:

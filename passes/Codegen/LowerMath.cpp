@@ -20,14 +20,14 @@ using namespace mlir;
 using namespace mpc;
 
 namespace mpc {
-#define GEN_PASS_DEF_LOWERMATH
+#define GEN_PASS_DEF_LOWERMATHPASS
 #include "passes/Codegen/Passes.h.inc"
 } // namespace mpc
 
 namespace {
-class LowerMathPass : public mpc::impl::LowerMathBase<LowerMathPass> {
+class LowerMathPass : public mpc::impl::LowerMathPassBase<LowerMathPass> {
 public:
-  using LowerMathBase::LowerMathBase;
+  using LowerMathPassBase::LowerMathPassBase;
   void runOnOperation() override;
 
 private:

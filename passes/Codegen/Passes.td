@@ -6,7 +6,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def EmitKernels : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
+def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "turn kernel functions on tensors into loops over buffers";
   let description = [{
     Replaces every function with the attribute `mpc.kernel` by one of the same
@@ -69,7 +69,7 @@ def EmitKernels : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   ];
 }
 
-def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
+def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn functions of the math dialect into arithmetic or calls";
   let description = [{
     exp, log, log1p and tanh of f32 become polynomials, which vectorise; those of
@@ -94,7 +94,7 @@ def LowerMath : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   ];
 }
 
-def ConvertToNVVM : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
+def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "turn the kernels of a GPU into the LLVM dialect";
   let description = [{
     Takes kernels without loops of the scf dialect and functions of the math
@@ -117,7 +117,7 @@ def ConvertToNVVM : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
   ];
 }
 
-def AddKernelEntries : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
+def AddKernelEntriesPass : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
   let summary = "give every kernel the signature the runtime calls";
   let description = [{
     After conversion to the LLVM dialect: a kernel becomes the internal function

@@ -321,17 +321,16 @@ Status BLASMatMulStep::chooseAlgorithm() {
     workspaceBytes = found[i].workspaceBytes;
     return Status();
   }
-  return Status(StatusCode::Device,
-                "cuBLASLt " + std::to_string(library.call.getVersion()) +
-                    " has no deterministic algorithm for " +
-                    describeStep(step, operands) +
-                    (asked == BLASStatus::Success
-                         ? ""
-                         : ": " + library.describe(asked)) +
-                    (step.fused ? "; compile the model with --contractions "
-                                  "bare, for products without epilogues"
-                                : "") +
-                    kCPUAlternative);
+  return Status(
+      StatusCode::Device,
+      "cuBLASLt " + std::to_string(library.call.getVersion()) +
+          " has no deterministic algorithm for " +
+          describeStep(step, operands) +
+          (asked == BLASStatus::Success ? "" : ": " + library.describe(asked)) +
+          (step.fused ? "; compile the model with --contractions "
+                        "bare, for products without epilogues"
+                      : "") +
+          kCPUAlternative);
 }
 
 Status BLASMatMulStep::prepare() {
