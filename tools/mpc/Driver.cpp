@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Dialect/AMP/AMP.h"
@@ -24,7 +25,7 @@ using namespace mpc::tools;
 static std::string printable(llvm::StringRef message) {
   std::string text = llvm::json::fixUTF8(message);
   for (char &c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+    if (isControl(c))
       c = ' ';
   return text;
 }

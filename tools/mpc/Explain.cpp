@@ -4,6 +4,7 @@
 #include "compiler/Analysis/DecisionReport.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/PrintableStream.h"
 
 #include <CLI/CLI.hpp>
 
@@ -20,8 +21,9 @@ struct ExplainCommand {
 
 static ExitCode explainNodes(const DecisionReport &report,
                              const std::vector<std::string> &nodes) {
+  PrintableStream os(llvm::outs());
   for (const std::string &node : nodes)
-    if (!report.explainNode(node, llvm::outs()))
+    if (!report.explainNode(node, os))
       return reportError(ExitCode::Usage,
                          "no node is called '" + node +
                              "'; mpc explain --format=table lists them");
@@ -41,11 +43,12 @@ static ExitCode runExplain(const ExplainCommand &command) {
     report.printJSONL(llvm::outs());
     return ExitCode::Done;
   }
-  llvm::outs() << report.getSummary() << "\n\n";
+  PrintableStream os(llvm::outs());
+  os << report.getSummary() << "\n\n";
   if (command.format == "table")
-    report.printNodes(llvm::outs());
+    report.printNodes(os);
   else
-    report.printCounts(llvm::outs());
+    report.printCounts(os);
   return ExitCode::Done;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -24,7 +25,7 @@ static ExitCode inspectModel(const std::string &file) {
   auto summary = onnx_frontend::summarizeModel(file, &context);
   if (!summary)
     return reportError(summary.takeError());
-  llvm::raw_ostream &os = llvm::outs();
+  PrintableStream os(llvm::outs());
   os << file << ": ONNX model, IR version " << summary->irVersion;
   for (const auto &[domain, version] : summary->opsets)
     os << ", " << (domain.empty() ? "opset" : domain) << " " << version;
@@ -69,25 +70,25 @@ static ExitCode inspectFolder(const std::string &folder) {
 // Artifacts
 //===----------------------------------------------------------------------===//
 
-static void printValues(const char *kind, const Function &function,
+static void printValues(llvm::raw_ostream &os, const char *kind,
+                        const Function &function,
                         const std::vector<FunctionValue> &values) {
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
-    llvm::outs() << "  " << kind << " " << value.name << ": "
-                 << nameOf(buffer.type) << " " << toString(buffer.shape) << " ("
-                 << value.role << ")\n";
+    os << "  " << kind << " " << value.name << ": " << nameOf(buffer.type)
+       << " " << toString(buffer.shape) << " (" << value.role << ")\n";
   }
 }
 
-static void printState(const Plan &plan) {
+static void printState(llvm::raw_ostream &os, const Plan &plan) {
   std::map<std::string, std::pair<int64_t, int64_t>> byRole;
   for (const StateVariable &variable : plan.state) {
     byRole[variable.role].first += 1;
     byRole[variable.role].second += variable.bytes;
   }
   for (const auto &[role, total] : byRole)
-    llvm::outs() << "state   " << role << ": " << total.first << ", "
-                 << formatBytes(double(total.second)) << "\n";
+    os << "state   " << role << ": " << total.first << ", "
+       << formatBytes(double(total.second)) << "\n";
 }
 
 static ExitCode inspectArtifact(const std::string &file) {
@@ -95,7 +96,7 @@ static ExitCode inspectArtifact(const std::string &file) {
   if (!artifact.ok())
     return reportError(artifact.status());
   const Plan &plan = (*artifact)->plan();
-  llvm::raw_ostream &os = llvm::outs();
+  PrintableStream os(llvm::outs());
   os << file << ": artifact by " << plan.producer << ", "
      << formatBytes(double((*artifact)->fileBytes())) << "\n"
      << "model   " << plan.modelName << " (" << plan.modelHash << ")\n"
@@ -104,12 +105,12 @@ static ExitCode inspectArtifact(const std::string &file) {
      << "precision " << plan.precision << "\n"
      << "recipe  " << plan.recipe << "\n"
      << "memory  " << formatBytes(double(estimateMemory(plan))) << "\n";
-  printState(plan);
+  printState(os, plan);
   for (const auto &[name, function] : plan.functions) {
     os << "function " << name << ": " << function.steps.size() << " steps, "
        << formatBytes(double(function.arenaBytes)) << " of activations\n";
-    printValues("input", function, function.inputs);
-    printValues("output", function, function.outputs);
+    printValues(os, "input", function, function.inputs);
+    printValues(os, "output", function, function.outputs);
   }
   return ExitCode::Done;
 }
@@ -122,10 +123,11 @@ static ExitCode inspectArrays(const std::string &file) {
   auto arrays = train::readArrays(file);
   if (!arrays.ok())
     return reportError(arrays.status());
-  llvm::outs() << file << ": " << arrays->size() << " arrays\n";
+  PrintableStream os(llvm::outs());
+  os << file << ": " << arrays->size() << " arrays\n";
   for (const train::Array &array : *arrays)
-    llvm::outs() << "  " << array.name << ": " << train::nameOf(array.type)
-                 << " " << toString(array.shape) << "\n";
+    os << "  " << array.name << ": " << train::nameOf(array.type) << " "
+       << toString(array.shape) << "\n";
   return ExitCode::Done;
 }
 

@@ -5,6 +5,7 @@
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/PrintableStream.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -131,12 +132,13 @@ static Status setInputs(Session &session, const Function &function,
 static Status writeOutputs(Session &session, const Function &function,
                            const std::string &file) {
   std::vector<train::Array> arrays;
+  PrintableStream os(llvm::outs());
   for (const FunctionValue &port : function.outputs) {
     StatusOr<Tensor> value = session.output(function.name, port.name);
     if (!value.ok())
       return value.status();
     if (file.empty())
-      printTensor(llvm::outs(), port.name, *value);
+      printTensor(os, port.name, *value);
     else
       arrays.push_back(train::toArray(port.name, *value));
   }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -137,7 +138,8 @@ static int runTrain(TrainCommand &command) {
                     command.compile.model.model +
                         ": a forward model needs a loss to train; name one "
                         "with --loss, such as softmax_cross_entropy"));
-  printTrainables(llvm::errs(), plan);
+  PrintableStream os(llvm::errs());
+  printTrainables(os, plan);
   llvm::StringRef precision = driver.getPrecisionSummary();
   llvm::errs() << (precision.empty() ? plan.precision + ", as compiled"
                                      : precision.str())

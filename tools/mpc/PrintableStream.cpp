@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/PrintableStream.h"
+
+#include "llvm/ADT/StringRef.h"
+
+using namespace mpc::tools;
+
+bool mpc::tools::isControl(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+void PrintableStream::write_impl(const char *text, size_t size) {
+  std::string line(text, size);
+  for (char &c : line)
+    if (isControl(c) && c != '\n')
+      c = ' ';
+  os << line;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_PRINTABLESTREAM_H
+#define MPC_TOOLS_MPC_PRINTABLESTREAM_H
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace mpc::tools {
+
+/// Lines of text for a terminal. Names come from models and files, whose bytes
+/// may be anything: control characters but the newline become spaces.
+class PrintableStream : public llvm::raw_ostream {
+public:
+  explicit PrintableStream(llvm::raw_ostream &os)
+      : raw_ostream(/*unbuffered=*/true), os(os) {}
+
+private:
+  void write_impl(const char *text, size_t size) override;
+  uint64_t current_pos() const override { return os.tell(); }
+
+  llvm::raw_ostream &os;
+};
+
+/// Whether a byte moves a terminal's cursor or does worse.
+bool isControl(char c);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_PRINTABLESTREAM_H
