@@ -172,6 +172,10 @@ struct Plan {
   /// The function or state variable of that name, or null.
   const Function *findFunction(std::string_view name) const;
   const StateVariable *findState(std::string_view name) const;
+
+  /// What a session holds beside its inputs: all state, and the largest arena.
+  int64_t stateBytes() const;
+  int64_t activationBytes() const;
 };
 
 /// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,

@@ -565,28 +565,4 @@ Status verifyPlan(const Plan &plan, int64_t dataBytes) {
   return PlanVerifier(plan, dataBytes).verify();
 }
 
-template <typename Values>
-static auto findNamed(const Values &values, std::string_view name) {
-  auto it = std::find_if(values.begin(), values.end(),
-                         [&](const auto &value) { return value.name == name; });
-  return it == values.end() ? nullptr : &*it;
-}
-
-const FunctionValue *Function::findInput(std::string_view name) const {
-  return findNamed(inputs, name);
-}
-
-const FunctionValue *Function::findOutput(std::string_view name) const {
-  return findNamed(outputs, name);
-}
-
-const Function *Plan::findFunction(std::string_view name) const {
-  auto it = functions.find(name);
-  return it == functions.end() ? nullptr : &it->second;
-}
-
-const StateVariable *Plan::findState(std::string_view name) const {
-  return findNamed(state, name);
-}
-
 } // namespace mpc::runtime

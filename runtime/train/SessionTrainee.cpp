@@ -86,6 +86,8 @@ StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   info.precision = plan.precision;
   info.target = plan.target.cpu;
   info.recipe = plan.recipe;
+  info.stateBytes = plan.stateBytes();
+  info.activationBytes = plan.activationBytes();
   const std::string_view text = artifact.planText();
   char hash[17];
   std::snprintf(

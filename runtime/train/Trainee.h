@@ -47,6 +47,7 @@ struct TraineeInfo {
   std::string recipe; ///< the plan's "recipe" object, JSON text
   std::string loss;   ///< recipe's "loss"
   int64_t accumulate = 1;
+  int64_t stateBytes = 0, activationBytes = 0;
   std::map<std::string, FunctionPorts, std::less<>> functions;
   std::vector<Port> state;
 

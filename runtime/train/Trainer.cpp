@@ -220,6 +220,8 @@ Status TrainingRun::openMetrics() {
       .add("batch_size", data.batchSize())
       .add("accumulate", runner->batches())
       .add("steps", totalSteps)
+      .add("state_bytes", info.stateBytes)
+      .add("activation_bytes", info.activationBytes)
       .add("resumed_from",
            firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt);
   return metrics->write(line);

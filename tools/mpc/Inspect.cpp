@@ -104,7 +104,8 @@ static ExitCode inspectArtifact(const std::string &file) {
      << llvm::join(plan.target.features, " ") << "\n"
      << "precision " << plan.precision << "\n"
      << "recipe  " << plan.recipe << "\n"
-     << "memory  " << formatBytes(double(estimateMemory(plan))) << "\n";
+     << "memory  "
+     << formatBytes(double(plan.stateBytes() + plan.activationBytes())) << "\n";
   printState(os, plan);
   for (const auto &[name, function] : plan.functions) {
     os << "function " << name << ": " << function.steps.size() << " steps, "

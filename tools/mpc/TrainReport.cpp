@@ -84,24 +84,12 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
        << llvm::join(single, ", ") << "; --train REGEX chooses\n";
 }
 
-int64_t mpc::tools::estimateMemory(const Plan &plan) {
-  int64_t bytes = 0, arena = 0;
-  for (const StateVariable &variable : plan.state)
-    bytes += variable.bytes;
-  for (const auto &[name, function] : plan.functions)
-    arena = std::max(arena, function.arenaBytes);
-  return bytes + arena;
-}
-
 void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
                                 const std::string &device, int threads) {
-  int64_t state = 0;
-  for (const StateVariable &variable : plan.state)
-    state += variable.bytes;
-  const int64_t total = estimateMemory(plan);
-  os << "memory: " << formatBytes(double(total)) << " (state "
+  const int64_t state = plan.stateBytes(), activations = plan.activationBytes();
+  os << "memory: " << formatBytes(double(state + activations)) << " (state "
      << formatBytes(double(state)) << ", activations "
-     << formatBytes(double(total - state)) << "), beside the data\n";
+     << formatBytes(double(activations)) << "), beside the data\n";
   os << "target: " << plan.target.cpu << " on " << device;
   if (threads > 0)
     os << ", " << threads << " thread" << plural(threads);

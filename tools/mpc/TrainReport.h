@@ -20,9 +20,6 @@ void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan);
 void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
                     const std::string &device, int threads);
 
-/// Bytes a session of the plan holds: all state and the largest arena.
-int64_t estimateMemory(const runtime::Plan &plan);
-
 /// "1.5 GiB".
 std::string formatBytes(double bytes);
 

@@ -64,6 +64,8 @@ ToyModel::ToyModel(int64_t accumulate) {
   description.recipe = "{\"loss\":\"softmax_cross_entropy\"}";
   description.loss = "softmax_cross_entropy";
   description.accumulate = accumulate;
+  description.stateBytes = 100;
+  description.activationBytes = 200;
   if (accumulate == 1)
     description.functions["step"] = {{x, y, rate, seed},
                                      {loss, finite, norm, scale}};

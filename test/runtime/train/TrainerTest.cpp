@@ -235,6 +235,8 @@ TEST_F(Trainer, WritesTheDocumentedMetrics) {
   EXPECT_EQ(lines[0]["version"], "1.2.3");
   EXPECT_EQ(lines[0]["seed"], 3);
   EXPECT_EQ(lines[0]["model"], "00000000000000aa");
+  EXPECT_EQ(lines[0]["state_bytes"], 100);
+  EXPECT_EQ(lines[0]["activation_bytes"], 200);
   EXPECT_TRUE(lines[0]["resumed_from"].is_null());
   EXPECT_NE(text.find("{\"event\":\"train\",\"step\":1,\"micro_step\":1,"
                       "\"epoch\":0,\"samples\":4,\"loss\":1.38629436,"
