@@ -31,8 +31,9 @@ struct Group {
 
 class RunningWarp {
 public:
-  RunningWarp(const Launch &launch, SharedMemory &shared)
-      : warp(launch, shared), code(launch.kernel->code) {
+  RunningWarp(const Launch &launch, SharedMemory &shared,
+              GlobalAccesses &accesses)
+      : warp(launch, shared, accesses), code(launch.kernel->code) {
     file.resize(launch.kernel->fileBytes + kFileAlignment);
     auto begin = reinterpret_cast<uintptr_t>(file.data());
     warp.file = file.data() + (-begin & (kFileAlignment - 1));
@@ -48,6 +49,8 @@ public:
   void start(Dim block, unsigned firstThread) {
     unsigned threads = warp.launch.block.count() - firstThread;
     warp.firstThread = firstThread;
+    warp.blockStart =
+        numberOf(block) * static_cast<uint32_t>(warp.launch.block.count());
     warp.existing = threads >= kLanes ? kAllLanes : (1u << threads) - 1;
     warp.exited = ~warp.existing;
     warp.syncs = 0;
@@ -78,6 +81,10 @@ public:
 private:
   static constexpr uintptr_t kFileAlignment = 64;
 
+  uint32_t numberOf(Dim block) const {
+    const Dim &grid = warp.launch.grid;
+    return (block.z * grid.y + block.y) * grid.x + block.x;
+  }
   void fillSpecial(const Kernel::Special &special, Dim block);
   void merge();
   Group *lowestRunnable();
@@ -246,13 +253,16 @@ public:
   explicit BlockRunner(const Launch &launch) : launch(launch) {
     unsigned threads = static_cast<unsigned>(launch.block.count());
     for (unsigned first = 0; first < threads; first += kLanes)
-      warps.push_back(std::make_unique<RunningWarp>(launch, shared));
+      warps.push_back(std::make_unique<RunningWarp>(launch, shared, accesses));
   }
 
   ~BlockRunner() {
     for (const auto &warp : warps)
       executed += warp->instructions;
   }
+
+  /// What the blocks it ran did to global memory.
+  const GlobalAccesses &globalAccesses() const { return accesses; }
 
   std::optional<KernelFault> run(Dim block) {
     shared.reset(launch.kernel->sharedBytes + launch.dynamicShared);
@@ -318,6 +328,7 @@ private:
 
   const Launch &launch;
   SharedMemory shared;
+  GlobalAccesses accesses;
   std::vector<std::unique_ptr<RunningWarp>> warps;
 };
 
@@ -328,6 +339,7 @@ std::optional<KernelFault> mpc::emulator::ptx::execute(const Launch &launch) {
   std::atomic<uint64_t> nextBlock{0}, faultBlock{blocks};
   std::mutex mutex;
   std::optional<KernelFault> fault;
+  GlobalAccesses accesses;
   auto work = [&] {
     BlockRunner runner(launch);
     for (uint64_t i; (i = nextBlock++) < faultBlock;) {
@@ -343,6 +355,12 @@ std::optional<KernelFault> mpc::emulator::ptx::execute(const Launch &launch) {
         fault = std::move(found);
       }
     }
+    std::lock_guard<std::mutex> lock(mutex);
+    if (fault)
+      return;
+    if (auto race = accesses.add(runner.globalAccesses()))
+      fault = KernelFault{KernelFault::LaunchFailed,
+                          "kernel '" + launch.kernel->name + "': " + *race};
   };
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;

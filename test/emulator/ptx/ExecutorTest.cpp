@@ -333,6 +333,50 @@ TEST(ExecutorFaults, NeighboursInAWordAreNoRace) {
   EXPECT_EQ(messageOfBlock(body, 64), "no fault");
 }
 
+/// Each thread reads element tid + `apart` and writes element `index`.
+static std::string moveInGlobal(const char *apart, const char *index) {
+  return std::string(R"(
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mad.lo.s32 %r4, %r2, %r3, %r1;
+  ld.param.b64 %rd1, [y];
+  add.s32 %r5, %r4, )") +
+         apart + R"(;
+  mul.wide.u32 %rd2, %r5, 4;
+  add.s64 %rd2, %rd1, %rd2;
+  ld.global.b32 %r6, [%rd2];
+  mul.wide.u32 %rd3, )" +
+         index + R"(, 4;
+  add.s64 %rd3, %rd1, %rd3;
+  st.global.b32 [%rd3], %r6;
+  ret;)";
+}
+
+TEST(ExecutorFaults, RaceInGlobalMemory) {
+  auto messageOfGrid = [](const std::string &body, unsigned blocks,
+                          unsigned threads) {
+    Buffer<uint32_t> y(512);
+    return messageOf(run(kernel("y", body), {blocks}, {threads}, 0, y));
+  };
+  const char *race = "race in global memory";
+  // In place, and what all read and none writes.
+  EXPECT_EQ(messageOfGrid(moveInGlobal("0", "%r4"), 4, 64), "no fault");
+  EXPECT_EQ(messageOfGrid(moveInGlobal("256", "%r4"), 4, 64), "no fault");
+  // What another thread of the block, or of another block, reads.
+  for (const char *apart : {"1", "64"})
+    EXPECT_NE(messageOfGrid(moveInGlobal(apart, "%r4"), 4, 64).find(race),
+              std::string::npos)
+        << apart;
+  // What a thread of every block writes.
+  EXPECT_EQ(messageOfGrid(moveInGlobal("256", "%r1"), 1, 64), "no fault");
+  EXPECT_NE(messageOfGrid(moveInGlobal("256", "%r1"), 4, 64).find(race),
+            std::string::npos);
+  // What all threads write, were it the same.
+  EXPECT_NE(messageOfGrid(moveInGlobal("256", "%r3"), 1, 64).find(race),
+            std::string::npos);
+}
+
 TEST(ExecutorFaults, DivergentBarrier) {
   std::string body = R"(
   mov.u32 %r1, %tid.x;

@@ -27,6 +27,10 @@ uint8_t *Warp::global(uint64_t address, unsigned bytes, bool write,
   if (write && last->isConstant)
     throw KernelFault{KernelFault::IllegalAddress, "write to constant memory",
                       lane};
+  if (!last->isConstant)
+    if (auto race = accesses.add(address, bytes, write,
+                                 blockStart + firstThread + lane))
+      throw KernelFault{KernelFault::LaunchFailed, *race, lane};
   return reinterpret_cast<uint8_t *>(address);
 }
 

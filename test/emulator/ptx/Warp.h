@@ -5,6 +5,7 @@
 #ifndef MPC_TEST_EMULATOR_PTX_WARP_H
 #define MPC_TEST_EMULATOR_PTX_WARP_H
 
+#include "test/emulator/ptx/GlobalAccesses.h"
 #include "test/emulator/ptx/Program.h"
 #include "test/emulator/ptx/SharedMemory.h"
 
@@ -56,15 +57,17 @@ struct AsyncCopy {
 
 class Warp {
 public:
-  Warp(const Launch &launch, SharedMemory &shared)
-      : launch(launch), shared(shared) {}
+  Warp(const Launch &launch, SharedMemory &shared, GlobalAccesses &accesses)
+      : launch(launch), shared(shared), accesses(accesses) {}
 
   const Launch &launch;
   SharedMemory &shared;
+  GlobalAccesses &accesses;
   uint8_t *file = nullptr;
   std::vector<uint8_t> local; ///< localBytes for each lane
-  unsigned firstThread = 0;
-  uint32_t existing = 0; ///< lanes that the block has
+  unsigned firstThread = 0;   ///< of the block
+  uint32_t blockStart = 0;    ///< the number in the grid of the block's first
+  uint32_t existing = 0;      ///< lanes that the block has
   uint32_t exited = 0;
   unsigned syncs = 0; ///< warp-level memory barriers passed
   std::vector<AsyncCopy> copies;
@@ -81,7 +84,8 @@ public:
   /// The value of a special register.
   uint32_t special(SpecialRegister which, unsigned lane, Dim block) const;
 
-  /// Host memory behind a global address. Throws KernelFault.
+  /// Host memory behind a global address, after the check for races. Throws
+  /// KernelFault.
   uint8_t *global(uint64_t address, unsigned bytes, bool write, unsigned lane);
   uint8_t *localMemory(uint64_t address, unsigned bytes, unsigned lane);
   /// Host memory behind shared memory, after the check for races.
