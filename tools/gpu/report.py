@@ -1,4 +1,4 @@
-"""Joins the stages' results to one JSON file and one Markdown page.
+"""Keeps the stages' results in one JSON file and one Markdown page.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,14 +9,17 @@ import json
 CONTRACTIONS = ["table", "library", "bare", "generated"]
 
 
-def write(out, manifest):
-    results = {}
-    for path in sorted(out.glob("*.json")):
-        if path.stem != "report":
-            results[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+def add(out, manifest, stage, result):
+    """Writes a stage's result beside those that are there already."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "report.json"
     header = {k: manifest[k] for k in ("target", "commit", "changed")}
-    text = json.dumps({**header, **results}, indent=1)
-    (out / "report.json").write_text(text + "\n", encoding="utf-8")
+    results = {}
+    if path.exists():
+        results = json.loads(path.read_text(encoding="utf-8"))["stages"]
+    results[stage] = result
+    text = json.dumps({**header, "stages": results}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
     page = "\n".join(markdown(header, results)) + "\n"
     (out / "report.md").write_text(page, encoding="utf-8")
 

@@ -1,10 +1,12 @@
 """The checks that need a GPU, from a folder that pack.py made.
 
-    stages.py [--out DIR] [--library PATH] [STAGE...]
+    stages.py [--out DIR] [--library PATH] [--seconds N] [STAGE...]
 
 Stages run in this order, each on its own where it is named; one that fails does
-not stop the next. Every stage writes DIR/<stage>.json; the exit code is 1 where
-any failed.
+not stop the next. All together take N seconds at most (540): each has its share
+and what those before it left, and reports what it had no time for. After every
+stage DIR/report.json and DIR/report.md have what is known by then; the exit code
+is 1 where any failed.
 
     machine   what this machine is
     build     the runtime from its sources, here
@@ -13,7 +15,7 @@ any failed.
               twice, with the same bits
     storm     batches that overflow: which are skipped, what the scale does; a
               NaN stays one
-    sanitize  a small step under compute-sanitizer
+    sanitize  small steps under compute-sanitizer's tools
     bench     steps of mpc and PyTorch, side by side
 
 SPDX-License-Identifier: Apache-2.0
@@ -24,7 +26,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import time
 
@@ -32,16 +33,21 @@ import numpy as np
 
 import gpu_cases
 import mpc_runtime
+import processes
 import report
 import steps
 
 HERE = pathlib.Path(__file__).resolve().parent
-class Checks:
-    """Where things are, and what a stage has found."""
+RUNTIME_BUILD = HERE / "runtime-build"
 
-    def __init__(self, out, library, device):
-        self.out, self.library, self.device = out, library, device
+
+class Checks:
+    """Where things are, and until when the stage at hand may take."""
+
+    def __init__(self, library, device):
+        self.library, self.device = library, device
         self.program = HERE / "stages.py"
+        self.deadline = float("inf")
         text = (HERE / "manifest.json").read_text(encoding="utf-8")
         self.manifest = json.loads(text)
 
@@ -53,16 +59,14 @@ class Checks:
         with np.load(HERE / path) as arrays:
             return dict(arrays)
 
+    def seconds_left(self):
+        return self.deadline - time.monotonic()
 
-def output_of(*command, **options):
-    process = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        **options,
-    )
-    return process.returncode, process.stdout + process.stderr
+    def output_of(self, *command, share=1):
+        """Exit code and output of a program that may take a share of the time
+        that is left."""
+        code, out, err = processes.run(command, self.seconds_left() * share)
+        return code, out + err + ("" if code is not None else "\nno time left")
 
 
 def machine(checks):
@@ -74,21 +78,20 @@ def machine(checks):
         "torch": [sys.executable, "-c", "import torch; print(torch.__version__)"],
     }.items():
         if shutil.which(command[0]):
-            code, text = output_of(*command)
+            code, text = checks.output_of(*command)
             result[name] = text.strip().splitlines()[-1] if code == 0 else None
     return {"ok": result.get("gpu") is not None, **result}
 
 
 def build(checks):
     """Takes the place of the library that was given, for the stages after."""
-    folder = checks.out / "runtime-build"
-    code, text = output_of(
-        *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", folder),
+    code, text = checks.output_of(
+        *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", RUNTIME_BUILD),
         *("-DCMAKE_BUILD_TYPE=Release", "-DMPC_RUNTIME_ONLY=ON"),
         f"-DCMAKE_CXX_FLAGS=-I{HERE / 'source' / 'include'}",
     )
     if code == 0:
-        code, text = output_of("ninja", "-C", folder)
+        code, text = checks.output_of("ninja", "-C", RUNTIME_BUILD)
     return {"ok": code == 0, "log": "" if code == 0 else text[-4000:]}
 
 
@@ -127,23 +130,32 @@ def storm(checks):
     return run_named(checks, "storms", ("model", "precision"))
 
 
+# Who looks at which of the artifacts of `curves`: everything that there is, and
+# where threads work together, the kernels of our own that do so most.
+SANITIZED = {
+    "memcheck": ("resnet", "16-mixed", "table"),
+    "racecheck": ("mlp", "16-mixed", "generated"),
+    "synccheck": ("mlp", "16-mixed", "generated"),
+}
+
+
 def sanitize(checks):
     """Three steps, so that the captured graph is replayed once."""
     if not shutil.which("compute-sanitizer"):
         return {"ok": False, "error": "compute-sanitizer was not found"}
-    entry = next(
-        e
-        for e in checks.manifest["curves"]
-        if (e["model"], e["precision"]) == ("resnet", "16-mixed")
-    )
     results = {}
-    for tool in ("memcheck", "racecheck"):
-        code, text = output_of(
+    for tool, wanted in SANITIZED.items():
+        entry = next(
+            e
+            for e in checks.manifest["curves"]
+            if (e["model"], e["precision"], e["contractions"]) == wanted
+        )
+        code, text = checks.output_of(
             *("compute-sanitizer", "--tool", tool, "--error-exitcode", "9"),
             *(sys.executable, HERE / "stages.py", "--library", checks.library),
             *("--device", checks.device, "--steps-of", entry["artifact"]),
             *("--arrays", entry["arrays"]),
-            timeout=150,
+            share=1 / (len(SANITIZED) - len(results)),
         )
         results[tool] = {"ok": code == 0, "log": text[-1500:]}
     return {"ok": all(r["ok"] for r in results.values()), **results}
@@ -154,19 +166,28 @@ def run_three_steps(checks, artifact, arrays):
         steps.run_steps(session, gpu_cases.split(checks.arrays(arrays))[:3])
 
 
-def time_torch(entry, how):
-    code, text = output_of(
-        *(sys.executable, HERE / "torch_steps.py", HERE / entry["onnx"]),
-        *(how, entry["precision"], entry["batch"]),
-        *(gpu_cases.BENCH_WARM_UP, gpu_cases.BENCH_STEPS, gpu_cases.BENCH_ROUNDS),
-        timeout=120,
+def time_torch(checks, model, batch, entries, share):
+    """Milliseconds of PyTorch's steps, or why there are none, by how they are
+    run and precision."""
+    times = {}
+    code, text = checks.output_of(
+        *(sys.executable, HERE / "torch_steps.py", HERE / entries[0]["onnx"]),
+        *(batch, *(entry["precision"] for entry in entries)),
+        share=share,
     )
-    return float(text.strip().splitlines()[-1]) if code == 0 else text[-500:]
+    for line in text.splitlines():
+        if line.startswith("{"):
+            result = json.loads(line)
+            times[result["how"], result["precision"]] = result["ms"]
+    why = f"{model}: exit code {code}: {text[-500:]}"
+    return lambda how, precision: times.get((how, precision), why)
 
 
 def bench(checks):
+    """PyTorch's times are there to compare with: that some are missing is no
+    failure of ours."""
     timed = iter(gpu_cases.run_apart(checks, "bench"))
-    results = []
+    results, groups = [], {}
     for entry in checks.manifest["bench"]:
         result = {k: entry[k] for k in ("model", "batch", "precision")}
         result["ok"] = True
@@ -174,9 +195,16 @@ def bench(checks):
             time_or_error = time_of.get("ms", time_of.get("error"))
             result[f"mpc_{contractions}_ms"] = time_or_error
             result["ok"] &= time_of["ok"]
-        for how in ("eager", "compiled"):
-            result[f"torch_{how}_ms"] = time_torch(entry, how)
         results.append(result)
+        groups.setdefault((entry["model"], entry["batch"]), []).append(entry)
+    for number, ((model, batch), entries) in enumerate(groups.items()):
+        share = 1 / (len(groups) - number)
+        torch = time_torch(checks, model, batch, entries, share)
+        for result in results:
+            if (result["model"], result["batch"]) == (model, batch):
+                for how in ("eager", "compiled"):
+                    time_or_error = torch(how, result["precision"])
+                    result[f"torch_{how}_ms"] = time_or_error
     return {"ok": all(result["ok"] for result in results), "runs": results}
 
 
@@ -188,51 +216,73 @@ def add_library_folders():
     os.environ["MPC_CUDA_LIBRARY_PATH"] = ":".join(filter(None, folders))
 
 
-STAGES = [machine, build, ops, curves, storm, sanitize, bench]
+# With their shares of the time.
+STAGES = {
+    machine: 20,
+    build: 60,
+    ops: 110,
+    curves: 120,
+    storm: 20,
+    sanitize: 90,
+    bench: 120,
+}
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results")
-    parser.add_argument("--library", type=pathlib.Path)
+    parser.add_argument(
+        "--library",
+        type=pathlib.Path,
+        default=RUNTIME_BUILD / "lib" / "libmpc_runtime.so",
+    )
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--steps-of", help=argparse.SUPPRESS)
     parser.add_argument("--arrays", help=argparse.SUPPRESS)
     parser.add_argument("--cases", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     names = [stage.__name__ for stage in STAGES]
     parser.add_argument("stages", nargs="*", metavar="STAGE", choices=[[], *names])
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run_stage(checks, stage):
+    begin = time.perf_counter()
+    try:
+        result = stage(checks)
+    except (OSError, KeyError, ValueError, StopIteration) as error:
+        result = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+    result["seconds"] = round(time.perf_counter() - begin, 1)
+    verdict = "ok" if result["ok"] else "FAILED"
+    print(f"{stage.__name__}: {verdict} ({result['seconds']} s)", flush=True)
+    if not result["ok"]:
+        print(json.dumps(result)[:2000], flush=True)
+    return result
+
+
+def main():
+    options = parse_arguments()
     add_library_folders()
-    library = options.library
-    if library is None:
-        library = options.out / "runtime-build" / "lib" / "libmpc_runtime.so"
-    checks = Checks(options.out, library, options.device)
+    checks = Checks(options.library, options.device)
     if options.steps_of:
         return run_three_steps(checks, options.steps_of, options.arrays)
     if options.cases:
         return gpu_cases.run_here(checks, options.cases, options.first)
 
-    options.out.mkdir(parents=True, exist_ok=True)
-    failed = []
-    for stage in STAGES:
-        name = stage.__name__
-        if options.stages and name not in options.stages:
-            continue
-        begin = time.perf_counter()
-        try:
-            result = stage(checks)
-        except (OSError, KeyError, ValueError, subprocess.TimeoutExpired) as error:
-            result = {"ok": False, "error": f"{type(error).__name__}: {error}"}
-        result["seconds"] = round(time.perf_counter() - begin, 1)
-        with open(options.out / f"{name}.json", "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-        verdict = "ok" if result["ok"] else "FAILED"
-        print(f"{name}: {verdict} ({result['seconds']} s)", flush=True)
-        if not result["ok"]:
-            failed.append(name)
-            print(json.dumps(result)[:2000], flush=True)
-    report.write(options.out, checks.manifest)
+    chosen = [
+        stage
+        for stage in STAGES
+        if not options.stages or stage.__name__ in options.stages
+    ]
+    share = options.seconds / sum(STAGES[stage] for stage in chosen)
+    checks.deadline = time.monotonic()
+    failed = False
+    for stage in chosen:
+        checks.deadline += STAGES[stage] * share
+        result = run_stage(checks, stage)
+        report.add(options.out, checks.manifest, stage.__name__, result)
+        failed = failed or not result["ok"]
     return 1 if failed else 0
 
 

@@ -5,10 +5,16 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import hashlib
+import statistics
+import time
 
 import numpy as np
 
 LEARNING_RATE = 1e-3
+# Long enough for a GPU to reach its clock, which idles low, and for the host's
+# clock to see no difference.
+WARM_UP_SECONDS, ROUND_SECONDS = 0.4, 0.2
+ROUNDS, FEWEST_STEPS = 3, 10
 
 
 def bind(session, function, arrays):
@@ -44,3 +50,21 @@ def digest(session):
     for info in session.states():
         hashed.update(session.state(info).tobytes())
     return hashed.hexdigest()
+
+
+def milliseconds(run):
+    """Of a step, where `run(n)` does n of them and waits: the median over
+    rounds of the mean."""
+
+    def seconds(count):
+        begin = time.perf_counter()
+        run(count)
+        return time.perf_counter() - begin
+
+    run(FEWEST_STEPS)
+    warm = time.perf_counter() + WARM_UP_SECONDS
+    taken = seconds(FEWEST_STEPS)
+    while time.perf_counter() < warm:
+        taken = seconds(FEWEST_STEPS)
+    count = max(FEWEST_STEPS, round(FEWEST_STEPS * ROUND_SECONDS / taken))
+    return statistics.median(seconds(count) for _ in range(ROUNDS)) * 1000 / count

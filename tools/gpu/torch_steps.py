@@ -1,23 +1,24 @@
 """Times training steps of an ONNX model's graph in PyTorch on a GPU.
 
-    torch_steps.py MODEL.onnx {eager|compiled} PRECISION BATCH WARM_UP STEPS
-                   ROUNDS
+    torch_steps.py MODEL.onnx BATCH PRECISION...
 
-Prints the milliseconds of a step: the median over rounds of the mean. The model
-is in channels_last, autocast as PyTorch's users do it, AdamW fused; 16-mixed
-has a GradScaler.
+Prints a line of JSON for each precision as it is and then for each compiled: the
+milliseconds of a step, or why there are none. The model is in channels_last,
+autocast as PyTorch's users do it, AdamW fused; 16-mixed has a GradScaler, and
+32-true computes in fp32, not in tf32.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
-import statistics
+import json
 import sys
-import time
 
 import numpy as np
 import onnx
 import torch
 from torch.nn import functional
+
+import steps
 
 DTYPES = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
@@ -94,9 +95,7 @@ OPS = {
 }
 
 
-def main():
-    path, how, precision = sys.argv[1:4]
-    batch, warm_up, count, rounds = map(int, sys.argv[4:8])
+def time_steps(path, batch, how, precision):
     torch.manual_seed(0)
     graph = onnx.load(path).graph
     model = Model(graph).cuda().to(memory_format=torch.channels_last)
@@ -115,7 +114,8 @@ def main():
             return functional.cross_entropy(model(image), target)
 
     if how == "compiled":
-        loss_of = torch.compile(loss_of, mode="max-autotune-no-cudagraphs")
+        torch.compiler.reset()
+        loss_of = torch.compile(loss_of)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -123,16 +123,25 @@ def main():
         scaler.step(optimizer)
         scaler.update()
 
-    def run(steps):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(steps):
+    def run(count):
+        for _ in range(count):
             step()
         torch.cuda.synchronize()
-        return (time.perf_counter() - begin) * 1000 / steps
 
-    run(warm_up)
-    print(statistics.median(run(count) for _ in range(rounds)))
+    return steps.milliseconds(run)
+
+
+def main():
+    path, batch, *precisions = sys.argv[1:]
+    torch.backends.cudnn.allow_tf32 = False
+    for how in ("eager", "compiled"):
+        for precision in precisions:
+            try:
+                result = time_steps(path, int(batch), how, precision)
+            except RuntimeError as error:
+                result = f"{type(error).__name__}: {str(error)[-300:]}"
+            line = {"how": how, "precision": precision, "ms": result}
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import importlib
 import json
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -29,29 +30,49 @@ def pack(tmp_path_factory):
     return folder
 
 
-def run_stages(pack, out, *stages):
+def run_stages(pack, out, *stages, seconds=3600, device="cpu"):
     library = BUILD / "lib" / "libmpc_runtime.so"
     process = subprocess.run(
         [
             *(sys.executable, pack / "stages.py", "--out", out),
-            *("--library", library, "--device", "cpu", *stages),
+            *("--library", library, "--device", device),
+            *("--seconds", str(seconds), *stages),
         ],
         check=False,
     )
-    results = {s: json.loads((out / f"{s}.json").read_text()) for s in stages}
-    return process.returncode, results
+    report = json.loads((out / "report.json").read_text())
+    return process.returncode, report["stages"]
 
 
 def test_runtime_builds_from_what_is_packed(pack, tmp_path):
     code, results = run_stages(pack, tmp_path, "build")
     assert code == 0, results["build"]["log"]
-    assert (tmp_path / "runtime-build/lib/libmpc_runtime.so").exists()
+    assert (pack / "runtime-build/lib/libmpc_runtime.so").exists()
+
+
+def test_results_are_few_files_and_stay_until_they_are_replaced(pack, tmp_path):
+    """A machine may give back a handful of files, whenever it stops."""
+    _, first = run_stages(pack, tmp_path, "storm")
+    _, second = run_stages(pack, tmp_path, "machine")
+    assert second["storm"] == first["storm"]
+    files = sorted(p.name for p in tmp_path.rglob("*"))
+    assert files == ["report.json", "report.md"]
+
+
+def test_what_there_is_no_time_for_is_reported(pack, tmp_path):
+    begin = time.monotonic()
+    code, results = run_stages(pack, tmp_path, "curves", "storm", seconds=2)
+    assert time.monotonic() - begin < 30
+    assert code == 1
+    runs = results["curves"]["runs"]
+    assert len(runs) == 42
+    assert runs[-1]["error"] == "not run: no time was left"
 
 
 def test_curves_and_storm_pass_on_the_cpu(pack, tmp_path):
     code, results = run_stages(pack, tmp_path, "curves", "storm")
     assert code == 0, results
-    assert len(results["curves"]["runs"]) == 36
+    assert len(results["curves"]["runs"]) == 42
     assert [run["skipped"] for run in results["storm"]["runs"]] == [13, 0]
     page = (tmp_path / "report.md").read_text()
     assert "| resnet | 16-mixed |" in page
@@ -80,17 +101,9 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
 
 def test_no_gpu_is_a_device_error(pack, tmp_path):
     """Artifacts for a CPU do not run on a GPU: every run says so."""
-    library = BUILD / "lib" / "libmpc_runtime.so"
-    process = subprocess.run(
-        [
-            *(sys.executable, pack / "stages.py", "--out", tmp_path),
-            *("--library", library, "--device", "cuda", "storm"),
-        ],
-        check=False,
-    )
-    assert process.returncode == 1
-    result = json.loads((tmp_path / "storm.json").read_text())
-    assert "GPU" in result["runs"][0]["error"]
+    code, results = run_stages(pack, tmp_path, "storm", device="cuda")
+    assert code == 1
+    assert "GPU" in results["storm"]["runs"][0]["error"]
 
 
 # Stands for the process that runs cases from the one it is told on: the second
@@ -115,7 +128,11 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     checks = types.SimpleNamespace(
-        program=program, library="", device="", manifest={"ops": [{}] * 6}
+        program=program,
+        library="",
+        device="",
+        manifest={"ops": [{}] * 6},
+        seconds_left=lambda: 60,
     )
     results = cases.run_apart(checks, "ops")
     assert [r["ok"] for r in results] == [True, False, True, False, True, False]
@@ -125,6 +142,44 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
     results = cases.run_apart(checks, "ops")
     assert [r["ok"] for r in results] == [True, False, True] + [False] * 3
     assert "not run" in results[5]["error"]
+
+
+def test_a_program_ends_in_time_with_all_that_it_started(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    processes = importlib.import_module("processes")
+    note = tmp_path / "pid"
+    command = f"echo begun; sleep 600 & echo $! >{note}; wait"
+    code, out, err = processes.run(["sh", "-c", command], 1)
+    assert (code, out, err) == (None, "begun\n", "")
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and is_running(int(note.read_text())):
+        time.sleep(0.1)
+    assert not is_running(int(note.read_text()))
+    command = "echo here; echo there >&2; exit 3"
+    assert processes.run(["sh", "-c", command], 60) == (3, "here\n", "there\n")
+
+
+def is_running(pid):
+    """Zombies have ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_float64_may_be_off_by_as_much_less_as_it_is_finer(monkeypatch):
+    """Losses of later steps have more roundings behind them, and float64's are
+    those of fp32, 2^29 times smaller."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    cases = importlib.import_module("gpu_cases")
+    losses = {"64-true": [2.0, 1.0], "32-true": [2.0, 1.0 + 2.0**-18]}
+    entries = [
+        {"model": "m", "precision": precision, "cpu": {"loss": loss}}
+        for precision, loss in losses.items()
+    ]
+    bounds = cases.curve_bound({"curves": entries}, entries[0])
+    assert list(bounds) == [2.0**-49, 2.0**-45 + 2.0**-50]
 
 
 def test_a_broken_artifact_is_one_failure(pack, tmp_path):
