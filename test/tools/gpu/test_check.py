@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +28,9 @@ def pack(tmp_path_factory):
         ],
         check=True,
     )
+    # What is unpacked elsewhere is all there is.
+    shutil.rmtree(folder)
+    shutil.unpack_archive(f"{folder}.tar.gz", folder.parent)
     return folder
 
 
