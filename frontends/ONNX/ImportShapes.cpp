@@ -234,7 +234,8 @@ static LogicalResult importWhere(NodeImporter &node) {
 // Shape arithmetic that is not known at import has no op in the IR.
 static LogicalResult requireKnownInputs(NodeImporter &node) {
   return node.unsupported(
-      "expected inputs that are known at import; they depend on data");
+      "supported only to compute shapes, from values known at import; these "
+      "depend on data");
 }
 
 //===----------------------------------------------------------------------===//
