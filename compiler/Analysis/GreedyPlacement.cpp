@@ -149,7 +149,8 @@ void GreedyPlacement::bridgeLow() {
       continue;
     SmallVector<unsigned> path;
     for (unsigned node = before[i]; node != kNone; node = before[node])
-      path.insert(path.begin(), node);
+      path.push_back(node);
+    std::reverse(path.begin(), path.end());
     path.push_back(i);
     for (unsigned node = after[i]; node != kNone; node = after[node])
       path.push_back(node);
@@ -161,22 +162,26 @@ void GreedyPlacement::bridgeLow() {
 // instead of after.
 void GreedyPlacement::spreadLowUpstream() {
   SmallVector<unsigned> worklist;
+  SmallVector<size_t> lowConsumers(nodes.size(), 0);
+  auto visitLater = [&](unsigned node) {
+    worklist.push_back(node);
+    for (unsigned producer : nodes[node].producers)
+      ++lowConsumers[producer];
+  };
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
-      worklist.push_back(i);
+      visitLater(i);
   while (!worklist.empty()) {
     unsigned reader = worklist.pop_back_val();
     for (unsigned producer : nodes[reader].producers) {
       const PlacementNode &node = nodes[producer];
       if (!isOpen(producer) || node.readInFP32 ||
           node.precisionClass != PrecisionClass::Clear ||
-          llvm::any_of(node.consumers, [&](unsigned consumer) {
-            return colors[consumer] != Color::Low;
-          }))
+          lowConsumers[producer] < node.consumers.size())
         continue;
       paint(producer, Color::Low, Reason::FollowsNeighbours,
             {producer, reader});
-      worklist.push_back(producer);
+      visitLater(producer);
     }
   }
 }

@@ -261,16 +261,12 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
 // Edges and costs
 //===----------------------------------------------------------------------===//
 
-static void addOnce(SmallVectorImpl<unsigned> &list, unsigned index) {
-  if (!llvm::is_contained(list, index))
-    list.push_back(index);
-}
-
 void PrecisionGraph::connect() {
   for (auto [index, node] : llvm::enumerate(nodes)) {
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
+    llvm::SmallDenseSet<unsigned> known = {self};
     for (Operation *op : node.ops)
       for (OpResult result : op->getResults()) {
         if (!isF32(result) ||
@@ -285,10 +281,10 @@ void PrecisionGraph::connect() {
             placed.readInFP32 = true;
             continue;
           }
-          if (reader->second == self)
+          if (!known.insert(reader->second).second)
             continue;
-          addOnce(placed.consumers, reader->second);
-          addOnce(problem.nodes[reader->second].producers, self);
+          placed.consumers.push_back(reader->second);
+          problem.nodes[reader->second].producers.push_back(self);
         }
       }
   }

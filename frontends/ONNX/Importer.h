@@ -61,11 +61,15 @@ public:
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> finish();
 
 private:
+  VariableOp declare(llvm::StringRef symbol, llvm::StringRef role,
+                     mlir::RankedTensorType type, mlir::ElementsAttr init);
+
   const ImportOptions &options;
   mlir::MLIRContext *context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By ONNX name, and mpc's own by theirs.
   llvm::StringMap<VariableOp> variables, counters;
+  VariableOp lastVariable;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
 };

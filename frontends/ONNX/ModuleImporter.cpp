@@ -43,18 +43,17 @@ ModuleImporter::ModuleImporter(const ImportOptions &options,
   module = ModuleOp::create(UnknownLoc::get(context));
 }
 
-static VariableOp declare(ModuleOp module, StringRef symbol, StringRef role,
-                          RankedTensorType type, ElementsAttr init,
-                          size_t position) {
-  MLIRContext *context = module.getContext();
-  OpBuilder builder(context);
-  // Variables stand before functions, in the order of their first use.
-  Block *body = module.getBody();
-  builder.setInsertionPoint(body, std::next(body->begin(), position));
+// Variables stand before functions, in the order of their first use.
+VariableOp ModuleImporter::declare(StringRef symbol, StringRef role,
+                                   RankedTensorType type, ElementsAttr init) {
+  auto builder = OpBuilder::atBlockBegin(module->getBody());
+  if (lastVariable)
+    builder.setInsertionPointAfter(lastVariable);
   auto loc = NameLoc::get(builder.getStringAttr(symbol));
-  return VariableOp::create(builder, loc, builder.getStringAttr(symbol),
-                            TypeAttr::get(type), builder.getStringAttr(role),
-                            init, FloatAttr(), StringAttr());
+  lastVariable = VariableOp::create(
+      builder, loc, builder.getStringAttr(symbol), TypeAttr::get(type),
+      builder.getStringAttr(role), init, FloatAttr(), StringAttr());
+  return lastVariable;
 }
 
 // The place of the first element that is no number, such as "nan at [2,3]";
@@ -87,9 +86,8 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   if (std::string found = init ? findNonFinite(*init) : ""; !found.empty())
     warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
-  variable = declare(*module, symbol, role, type,
-                     init ? init->toAttribute(symbol) : ElementsAttr(),
-                     variables.size() + counters.size() - 1);
+  variable = declare(symbol, role, type,
+                     init ? init->toAttribute(symbol) : ElementsAttr());
   return variable;
 }
 
@@ -110,9 +108,9 @@ VariableOp ModuleImporter::getCounter(StringRef name) {
   // Not an ONNX value: its reserved name stays as it is.
   VariableOp &variable = counters[name];
   if (!variable)
-    variable = declare(*module, name, "counter",
+    variable = declare(name, "counter",
                        RankedTensorType::get({}, IntegerType::get(context, 64)),
-                       ElementsAttr(), variables.size() + counters.size() - 1);
+                       ElementsAttr());
   return variable;
 }
 

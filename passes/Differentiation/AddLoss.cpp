@@ -160,10 +160,9 @@ Value LossBuilder::mean(Value value, unsigned firstAxis, StringRef name) {
 
 std::optional<int64_t> LossBuilder::batchSize() {
   std::optional<int64_t> batch;
-  func::FuncOp func = function.get();
-  for (auto [index, argument] : llvm::enumerate(func.getArguments())) {
-    auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-    if (!role || (role.getValue() != "data" && role.getValue() != "label"))
+  for (Value argument : function.get().getArguments()) {
+    StringRef role = function.roleOf(argument);
+    if (role != "data" && role != "label")
       continue;
     auto input = tensorType(argument);
     if (input.getRank() == 0 || (batch && *batch != input.getDimSize(0)))

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/VariableTable.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/Optimizers.h"
@@ -136,17 +137,22 @@ private:
 
   VariableOp counter(StringRef name) {
     auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
-    return getOrCreateVariable(getOperation(), name, type, "counter");
+    return getVariable(name, type, "counter");
   }
   VariableOp companion(VariableOp param, StringRef suffix, StringRef role) {
-    return getOrCreateVariable(getOperation(),
-                               (param.getSymName() + "." + suffix).str(),
-                               getGradientType(param.getType()), role);
+    return getVariable((param.getSymName() + "." + suffix).str(),
+                       getGradientType(param.getType()), role);
+  }
+  VariableOp getVariable(StringRef name, RankedTensorType type,
+                         StringRef role) {
+    VariableOp found = variables->lookupVariable(name);
+    return found ? found : variables->declare(name, type, role);
   }
   Location at(const Twine &name) { return namedLocation(&getContext(), name); }
 
   const Optimizer *algorithm = nullptr;
   SmallVector<VariableOp> trainables;
+  std::optional<VariableTable> variables;
 };
 } // namespace
 
@@ -182,7 +188,7 @@ LogicalResult AddOptimizerPass::createState() {
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
       std::string name = (param.getSymName() + "." + suffix).str();
-      if (getOperation().lookupSymbol(name))
+      if (variables->lookup(name))
         return withExitCode(mlir::emitError(getOperation().getLoc()),
                             ExitCode::Unsupported)
                << "the model has a parameter '" << name
@@ -334,6 +340,7 @@ void AddOptimizerPass::runOnOperation() {
   if (failed(found))
     return signalPassFailure();
   trainables = *found;
+  variables.emplace(module);
   if (failed(createState()))
     return signalPassFailure();
   if (step.input(kLearningRateName)) {

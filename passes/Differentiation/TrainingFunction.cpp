@@ -13,10 +13,12 @@ TrainingFunction::TrainingFunction(func::FuncOp function) : function(function) {
     DictionaryAttr attributes = function.getResultAttrDict(index);
     results.push_back({value, attributes ? attributes : dictionary({})});
   }
-  for (auto [index, argument] : llvm::enumerate(function.getArguments()))
-    if (auto reference =
-            function.getArgAttrOfType<FlatSymbolRefAttr>(index, kStateAttr))
+  for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
+    DictionaryAttr attributes = function.getArgAttrDict(index);
+    arguments.push_back(attributes ? attributes : dictionary({}));
+    if (auto reference = arguments.back().getAs<FlatSymbolRefAttr>(kStateAttr))
       states.try_emplace(reference.getAttr(), argument);
+  }
 }
 
 TrainingFunction TrainingFunction::create(ModuleOp module, StringRef name) {
@@ -37,10 +39,10 @@ OpBuilder TrainingFunction::builder() const {
 //===----------------------------------------------------------------------===//
 
 Value TrainingFunction::input(StringRef name) const {
-  for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
-    auto found = function.getArgAttrOfType<StringAttr>(index, kInputAttr);
+  for (auto [index, attributes] : llvm::enumerate(arguments)) {
+    auto found = attributes.getAs<StringAttr>(kInputAttr);
     if (found && found.getValue() == name)
-      return argument;
+      return function.getArgument(index);
   }
   return {};
 }
@@ -50,17 +52,26 @@ Value TrainingFunction::addInput(StringRef name, StringRef role, Type type) {
       type, dictionary({entry(kInputAttr, name), entry(kRoleAttr, role)}));
 }
 
+StringRef TrainingFunction::roleOf(Value argument) const {
+  unsigned number = cast<BlockArgument>(argument).getArgNumber();
+  auto role = arguments[number].getAs<StringAttr>(kRoleAttr);
+  return role ? role.getValue() : StringRef();
+}
+
 void TrainingFunction::setInputRole(Value input, StringRef role) {
-  function.setArgAttr(cast<BlockArgument>(input).getArgNumber(), kRoleAttr,
-                      StringAttr::get(function.getContext(), role));
+  DictionaryAttr &attributes =
+      arguments[cast<BlockArgument>(input).getArgNumber()];
+  NamedAttrList changed(attributes);
+  changed.set(kRoleAttr, StringAttr::get(function.getContext(), role));
+  attributes = changed.getDictionary(function.getContext());
 }
 
 StringRef TrainingFunction::variableOf(Value value) const {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument)
     return {};
-  auto reference = function.getArgAttrOfType<FlatSymbolRefAttr>(
-      argument.getArgNumber(), kStateAttr);
+  auto reference =
+      arguments[argument.getArgNumber()].getAs<FlatSymbolRefAttr>(kStateAttr);
   return reference ? reference.getValue() : StringRef();
 }
 
@@ -76,11 +87,8 @@ Value TrainingFunction::state(VariableOp variable) {
 }
 
 Value TrainingFunction::addArgument(Type type, DictionaryAttr attributes) {
-  unsigned index = function.getNumArguments();
-  [[maybe_unused]] LogicalResult inserted =
-      function.insertArgument(index, type, attributes, function.getLoc());
-  assert(succeeded(inserted) && "a function type takes any argument");
-  return function.getArgument(index);
+  arguments.push_back(attributes);
+  return function.getBody().addArgument(type, function.getLoc());
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,8 +156,9 @@ void TrainingFunction::finish() {
     attributes.push_back(result.attributes);
   }
   function.getBody().front().getTerminator()->setOperands(values);
-  function.setType(FunctionType::get(function.getContext(),
-                                     function.getArgumentTypes(), types));
+  function.setType(FunctionType::get(
+      function.getContext(), function.getBody().getArgumentTypes(), types));
+  function.setAllArgAttrs(arguments);
   function.setAllResultAttrs(attributes);
 }
 
@@ -165,24 +174,8 @@ NamedAttribute TrainingFunction::entry(StringRef key, StringRef value) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Variables and locations
+// Locations
 //===----------------------------------------------------------------------===//
-
-VariableOp mpc::getOrCreateVariable(ModuleOp module, StringRef name,
-                                    RankedTensorType type, StringRef role) {
-  if (auto found = module.lookupSymbol<VariableOp>(name))
-    return found;
-  // After the variables there are, so that they stay together.
-  Operation *last = nullptr;
-  for (VariableOp variable : module.getOps<VariableOp>())
-    last = variable;
-  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  if (last)
-    builder.setInsertionPointAfter(last);
-  return VariableOp::create(builder, namedLocation(module.getContext(), name),
-                            name, type, role, ElementsAttr(), FloatAttr(),
-                            StringAttr());
-}
 
 Location mpc::namedLocation(MLIRContext *context, const Twine &name) {
   return NameLoc::get(StringAttr::get(context, name));

@@ -29,6 +29,8 @@ public:
   mlir::Value input(llvm::StringRef name) const;
   mlir::Value addInput(llvm::StringRef name, llvm::StringRef role,
                        mlir::Type type);
+  /// The role of an argument, empty if it has none.
+  llvm::StringRef roleOf(mlir::Value argument) const;
   /// Changes the role of an input.
   void setInputRole(mlir::Value input, llvm::StringRef role);
 
@@ -48,7 +50,8 @@ public:
   void dropOutputs();
   void dropUpdates();
 
-  /// Writes the return op and the function's type.
+  /// Writes the return op, the function's type and attributes. Until then they
+  /// are as they were: changing them for one argument takes as long as for all.
   void finish();
 
 private:
@@ -64,16 +67,11 @@ private:
   llvm::StringRef text(const Result &result, llvm::StringRef key) const;
 
   mutable mlir::func::FuncOp function; // a handle without const accessors
+  llvm::SmallVector<mlir::DictionaryAttr> arguments;
   llvm::SmallVector<Result> results;
   /// The arguments that are state, by their variables.
   llvm::DenseMap<mlir::StringAttr, mlir::Value> states;
 };
-
-/// A variable of the module with that name; it is made, at the module's start,
-/// where there is none.
-VariableOp getOrCreateVariable(mlir::ModuleOp module, llvm::StringRef name,
-                               mlir::RankedTensorType type,
-                               llvm::StringRef role);
 
 /// A location that carries a name of ours.
 mlir::Location namedLocation(mlir::MLIRContext *context,

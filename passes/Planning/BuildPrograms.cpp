@@ -51,6 +51,9 @@ struct Reads {
   /// Operands are read by the segment that they are for, in whose place others
   /// must not write.
   bool segmented = false;
+  /// The memory of every operand, with its type or, where operands of several
+  /// types are views of it, none.
+  DenseMap<Value, Type> typeOf = DenseMap<Value, Type>();
 };
 
 class ProgramBuilder {
@@ -72,7 +75,7 @@ private:
   bool mayOverwrite(Operation *op, Value old, const Reads &reads) const;
   Value chooseBuffer(Operation *op, Value result, const Reads &reads,
                      llvm::SmallPtrSetImpl<Operation *> &taken);
-  SmallVector<Value> placeResults(Operation *op, const Reads &reads);
+  SmallVector<Value> placeResults(Operation *op, Reads reads);
 
   Value newArena(Type type, Location location);
   Value stateBuffer(FlatSymbolRefAttr state, Type type);
@@ -178,10 +181,9 @@ bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
   auto sharesMemory = [&](Value value) {
     return Liveness::root(value) == Liveness::root(old);
   };
+  auto read = reads.typeOf.find(Liveness::root(old));
   return reads.elementwise && llvm::none_of(reads.contracted, sharesMemory) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
-           return !sharesMemory(operand) || operand.getType() == old.getType();
-         });
+         (read == reads.typeOf.end() || read->second == old.getType());
 }
 
 // Memory for a result: the state variable it replaces, an operand that ends
@@ -194,10 +196,11 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
     if (!old || mayOverwrite(op, old, reads))
       return states.lookup(state);
   }
+  if (!reads.elementwise || reads.segmented)
+    return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
-    if (!reads.elementwise || reads.segmented || !candidate ||
-        operand.getType() != result.getType() ||
+    if (!candidate || operand.getType() != result.getType() ||
         !candidate.getDefiningOp<plan::ArenaOp>() ||
         !mayOverwrite(op, operand, reads))
       continue;
@@ -207,8 +210,13 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
   return newArena(result.getType(), op->getLoc());
 }
 
-SmallVector<Value> ProgramBuilder::placeResults(Operation *op,
-                                                const Reads &reads) {
+SmallVector<Value> ProgramBuilder::placeResults(Operation *op, Reads reads) {
+  for (Value operand : op->getOperands()) {
+    auto [entry, isNew] =
+        reads.typeOf.try_emplace(Liveness::root(operand), operand.getType());
+    if (entry->second != operand.getType())
+      entry->second = Type();
+  }
   llvm::SmallPtrSet<Operation *, 4> taken;
   for (Value result : op->getResults())
     buffers[result] = chooseBuffer(op, result, reads, taken);

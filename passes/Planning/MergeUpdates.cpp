@@ -49,27 +49,50 @@ static bool isSumOfGradient(RegionOp region) {
          symbolizeKernelKind(region.getKind()) == KernelKind::RowReduce;
 }
 
-// What no two segments may share: an operand that a result of any of them may
-// be written over, which another would then read too late.
-static bool sharesTensor(RegionOp a, RegionOp b) {
-  auto mayBeOverwritten = [&](Value operand) {
-    return llvm::is_contained(a.getResultTypes(), operand.getType()) ||
-           llvm::is_contained(b.getResultTypes(), operand.getType());
-  };
-  return llvm::any_of(a.getInputs(), [&](Value operand) {
-    return llvm::is_contained(b.getInputs(), operand) &&
-           mayBeOverwritten(operand);
-  });
-}
-
-static bool canStandTogether(RegionOp a, RegionOp b) {
-  return a.getKind() == b.getKind() && !sharesTensor(a, b) &&
-         !llvm::is_contained(a->getUsers(), b.getOperation());
-}
-
 namespace {
-using Group = SmallVector<RegionOp>;
+/// Kernels that become segments of one.
+class Group {
+public:
+  explicit Group(RegionOp first) { add(first); }
+
+  /// Whether `region` may join, as far as tensors are concerned.
+  bool canTake(RegionOp region) const;
+  void add(RegionOp region);
+
+  SmallVector<RegionOp> regions;
+
+private:
+  /// What the segments read, what of it a result of theirs may be written over,
+  /// and what they make.
+  DenseSet<Value> inputs, overwritable, results;
+};
 } // namespace
+
+static bool mayBeOverwritten(Value operand, RegionOp by) {
+  return llvm::is_contained(by.getResultTypes(), operand.getType());
+}
+
+void Group::add(RegionOp region) {
+  regions.push_back(region);
+  for (Value operand : region.getInputs()) {
+    inputs.insert(operand);
+    if (mayBeOverwritten(operand, region))
+      overwritable.insert(operand);
+  }
+  results.insert(region.getResults().begin(), region.getResults().end());
+}
+
+// No two segments may share an operand that a result of any of them may be
+// written over, which another would then read too late.
+bool Group::canTake(RegionOp region) const {
+  RegionOp first = regions.front(); // a handle without const accessors
+  return first.getKind() == region.getKind() &&
+         llvm::none_of(region.getInputs(), [&](Value operand) {
+           return results.contains(operand) || overwritable.contains(operand) ||
+                  (inputs.contains(operand) &&
+                   mayBeOverwritten(operand, region));
+         });
+}
 
 // Kernels of `block` that become segments of one, in the order of their first.
 static SmallVector<Group> findGroups(Block &block) {
@@ -79,41 +102,48 @@ static SmallVector<Group> findGroups(Block &block) {
     if (!isUpdate(region) && !isSumOfGradient(region))
       continue;
     Group *joined = llvm::find_if(groups, [&](Group &group) {
-      return llvm::all_of(group,
-                          [&](RegionOp member) {
-                            return canStandTogether(member, region);
-                          }) &&
-             order.tryJoin(order.getGroup(group.front()),
+      return group.canTake(region) &&
+             order.tryJoin(order.getGroup(group.regions.front()),
                            order.getGroup(region));
     });
     if (joined == groups.end())
-      groups.push_back({region});
+      groups.emplace_back(region);
     else
-      joined->push_back(region);
+      joined->add(region);
   }
   return groups;
 }
 
 // Those that one piece of code can do stand side by side.
-static Group sortAlike(const Group &group) {
-  Group sorted;
-  for (RegionOp region : group) {
-    auto alike = llvm::find_if(llvm::reverse(sorted), [&](RegionOp other) {
-      return computeAlike(region, other);
+static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
+  SmallVector<SmallVector<RegionOp>> kinds;
+  for (RegionOp region : regions) {
+    auto *alike = llvm::find_if(kinds, [&](ArrayRef<RegionOp> kind) {
+      return computeAlike(region, kind.front());
     });
-    sorted.insert(alike == sorted.rend() ? sorted.end() : alike.base(), region);
+    if (alike == kinds.end())
+      kinds.emplace_back(1, region);
+    else
+      alike->push_back(region);
   }
+  SmallVector<RegionOp> sorted;
+  for (ArrayRef<RegionOp> kind : kinds)
+    llvm::append_range(sorted, kind);
   return sorted;
 }
 
 // Makes the regions of `group` segments of one in the place of the first; what
 // the others need may come later for now.
-static void merge(const Group &group) {
+static void merge(ArrayRef<RegionOp> group) {
   RegionOp first = group.front();
   llvm::SetVector<Value> inputs;
   SmallVector<Type> types;
   SmallVector<Location> locations;
-  Group sorted = sortAlike(group);
+  // No two reductions are alike.
+  bool isPointwise =
+      symbolizeKernelKind(first.getKind()) == KernelKind::Pointwise;
+  SmallVector<RegionOp> sorted =
+      isPointwise ? sortAlike(group) : SmallVector<RegionOp>(group);
   for (RegionOp region : sorted) {
     inputs.insert(region.getInputs().begin(), region.getInputs().end());
     llvm::append_range(types, region.getResultTypes());
@@ -155,7 +185,7 @@ void MergeUpdatesPass::runOnOperation() {
     return;
   Block &block = function.getBody().front();
   for (const Group &group : findGroups(block))
-    if (group.size() > 1)
-      merge(group);
+    if (group.regions.size() > 1)
+      merge(group.regions);
   sortTopologically(&block);
 }

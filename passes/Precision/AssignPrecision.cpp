@@ -197,6 +197,32 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
 // All decisions
 //===----------------------------------------------------------------------===//
 
+// The way from a poisonous op through clear ops to node `index`; empty where
+// there is none.
+static SmallVector<unsigned, 4> findPoison(const PlacementProblem &problem,
+                                           unsigned index) {
+  /// What each node was reached from.
+  llvm::SmallDenseMap<unsigned, unsigned> next;
+  SmallVector<unsigned> worklist = {index};
+  while (!worklist.empty()) {
+    unsigned reader = worklist.pop_back_val();
+    for (unsigned producer : problem.nodes[reader].producers) {
+      const PlacementNode &node = problem.nodes[producer];
+      if (!next.try_emplace(producer, reader).second)
+        continue;
+      if (node.poison) {
+        SmallVector<unsigned, 4> path = {producer};
+        while (path.back() != index)
+          path.push_back(next.lookup(path.back()));
+        return path;
+      }
+      if (node.precisionClass == PrecisionClass::Clear)
+        worklist.push_back(producer);
+    }
+  }
+  return {};
+}
+
 // A low contraction that reads poison, through clear ops at most, stands on an
 // assumption about its range: the record says so and names the way.
 static void markUnbounded(const PlacementProblem &problem,
@@ -204,26 +230,11 @@ static void markUnbounded(const PlacementProblem &problem,
   for (auto [index, placement] : llvm::enumerate(placements)) {
     if (placement.reason != Reason::AllowList)
       continue;
-    SmallVector<SmallVector<unsigned, 4>> paths = {
-        {static_cast<unsigned>(index)}};
-    llvm::SmallDenseSet<unsigned> seen;
-    while (!paths.empty() && placement.reason == Reason::AllowList) {
-      SmallVector<unsigned, 4> path = paths.pop_back_val();
-      for (unsigned producer : problem.nodes[path.front()].producers) {
-        const PlacementNode &node = problem.nodes[producer];
-        if (!seen.insert(producer).second)
-          continue;
-        SmallVector<unsigned, 4> longer = path;
-        longer.insert(longer.begin(), producer);
-        if (node.poison) {
-          placement.reason = Reason::AllowListUnbounded;
-          placement.path = longer;
-          break;
-        }
-        if (node.precisionClass == PrecisionClass::Clear)
-          paths.push_back(std::move(longer));
-      }
-    }
+    SmallVector<unsigned, 4> path = findPoison(problem, index);
+    if (path.empty())
+      continue;
+    placement.reason = Reason::AllowListUnbounded;
+    placement.path = std::move(path);
   }
 }
 

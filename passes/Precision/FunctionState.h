@@ -4,39 +4,40 @@
 #ifndef MPC_PASSES_PRECISION_FUNCTIONSTATE_H
 #define MPC_PASSES_PRECISION_FUNCTIONSTATE_H
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/VariableTable.h"
 
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mpc::amp {
 
-/// The variable whose value an argument is, or null.
-mpc::VariableOp getVariable(mlir::BlockArgument argument);
-
-/// The variable whose new value result `index` is, or null.
-mpc::VariableOp getUpdatedVariable(mlir::FunctionOpInterface function,
-                                   unsigned index);
-
 /// The return of a function: all have one block.
 mlir::Operation *getReturn(mlir::FunctionOpInterface function);
 
-/// The argument that is the value of `variable`; added where there is none.
-mlir::BlockArgument readState(mlir::FunctionOpInterface function,
-                              mpc::VariableOp variable);
+/// The variable whose value an argument is, or null.
+mpc::VariableOp getVariable(mlir::BlockArgument argument,
+                            const mpc::VariableTable &variables);
 
-/// Adds the result that is the new value of `variable`.
-void writeState(mlir::FunctionOpInterface function, mpc::VariableOp variable,
-                mlir::Value value);
+/// Adds arguments and results to a function. Its type and attributes are as
+/// they were until `finish`: changing them for one takes as long as for all.
+class FunctionState {
+public:
+  explicit FunctionState(mlir::FunctionOpInterface function);
 
-/// Adds an output.
-void addOutput(mlir::FunctionOpInterface function, llvm::StringRef name,
-               llvm::StringRef role, mlir::Value value);
+  /// The argument that is the value of `variable`; added where there is none.
+  mlir::BlockArgument read(mpc::VariableOp variable);
+  /// Adds the result that is the new value of `variable`.
+  void write(mpc::VariableOp variable, mlir::Value value);
+  void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
+  void finish();
 
-/// Declares a variable behind those the module has.
-mpc::VariableOp declareVariable(mlir::ModuleOp module, llvm::StringRef name,
-                                mlir::Type type, llvm::StringRef role,
-                                std::optional<double> fill = std::nullopt);
+private:
+  void addResult(mlir::Value value, llvm::ArrayRef<mlir::NamedAttribute> entry);
+
+  mlir::FunctionOpInterface function;
+  llvm::DenseMap<mlir::Attribute, mlir::BlockArgument> arguments;
+  llvm::SmallVector<mlir::DictionaryAttr> argumentAttrs, resultAttrs;
+  llvm::SmallVector<mlir::Value> newResults;
+};
 
 } // namespace mpc::amp
 

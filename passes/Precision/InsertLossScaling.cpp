@@ -89,12 +89,11 @@ void InsertLossScalingPass::declareState() {
   Builder builder(&getContext());
   auto real = RankedTensorType::get({}, builder.getF32Type());
   auto count = RankedTensorType::get({}, builder.getI64Type());
-  scale = declareVariable(getOperation(), kScaleName, real, "loss_scale",
-                          initScale);
-  goodSteps =
-      declareVariable(getOperation(), kGoodStepsName, count, "loss_scale");
-  hysteresisLeft = declareVariable(getOperation(), kHysteresisName, count,
-                                   "loss_scale", hysteresis);
+  VariableTable variables(getOperation());
+  scale = variables.declare(kScaleName, real, "loss_scale", initScale);
+  goodSteps = variables.declare(kGoodStepsName, count, "loss_scale");
+  hysteresisLeft =
+      variables.declare(kHysteresisName, count, "loss_scale", hysteresis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,8 +110,12 @@ Value InsertLossScalingPass::createOnes(OpBuilder &builder, Location loc,
 
 // The scale as `function` sees it: state, or one constant.
 Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
-  if (kind == Kind::Dynamic)
-    return readState(function, scale);
+  if (kind == Kind::Dynamic) {
+    FunctionState state(function);
+    Value value = state.read(scale);
+    state.finish();
+    return value;
+  }
   Value &constant = constants[function];
   if (constant)
     return constant;
@@ -145,24 +148,23 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
   }
 }
 
-// Whether a scaled value must not reach `use` as it is.
-static bool mustUnscale(FunctionOpInterface function, bool updates,
-                        OpOperand &use) {
-  if (use.getOwner() == getReturn(function))
-    return !mayReturnScaled(function, use.getOperandNumber());
-  return updates && belongsToUpdate(use.getOwner());
-}
-
 // Unscales every gradient where it enters the update, once however many ops
 // read it there, and returns the results.
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
+  llvm::DenseSet<unsigned> mayBeScaled = findScaledResults(function);
   bool updates = updatesParameters(function);
+  // Whether a scaled value must not reach `use` as it is.
+  auto mustUnscale = [&](OpOperand &use) {
+    if (use.getOwner() == getReturn(function))
+      return !mayBeScaled.contains(use.getOperandNumber());
+    return updates && belongsToUpdate(use.getOwner());
+  };
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
-      if (scaled.contains(use.get()) && mustUnscale(function, updates, use))
+      if (scaled.contains(use.get()) && mustUnscale(use))
         uses[use.get()].push_back(&use);
   });
   SmallVector<Value> gradients;
@@ -190,20 +192,22 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 //===----------------------------------------------------------------------===//
 
 // Whether a counter counts forward passes rather than updates.
-static bool countsMicroSteps(IncrementOp op) {
+static bool countsMicroSteps(IncrementOp op, const VariableTable &variables) {
   auto argument = dyn_cast<BlockArgument>(op.getCounter());
-  VariableOp variable = argument ? getVariable(argument) : VariableOp();
+  VariableOp variable =
+      argument ? getVariable(argument, variables) : VariableOp();
   return variable && variable.getSymName() == kMicroStepName;
 }
 
 LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
                                                  Value finite) {
+  VariableTable variables(getOperation());
   WalkResult walk = function->walk([&](Operation *op) {
     MutableOperandRange apply(op, 0, 0);
     if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
       apply = optimizer.getApplyOperand();
     else if (auto increment = dyn_cast<IncrementOp>(op);
-             increment && !countsMicroSteps(increment))
+             increment && !countsMicroSteps(increment, variables))
       apply = increment.getApplyMutable();
     else
       return WalkResult::advance();
@@ -230,21 +234,23 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
   OpBuilder builder(getReturn(function));
   Location loc = finite.getLoc();
   Value current = getScale(function);
+  FunctionState state(function);
   if (kind == Kind::Dynamic) {
-    Value good = readState(function, goodSteps);
-    Value left = readState(function, hysteresisLeft);
+    Value good = state.read(goodSteps);
+    Value left = state.read(hysteresisLeft);
     auto next = UpdateScaleOp::create(
         builder, loc, current.getType(), good.getType(), left.getType(),
         current, good, left, finite, APFloat(growthFactor),
         APFloat(backoffFactor), growthInterval, APFloat(minScale),
         APFloat(maxScale), hysteresis);
     next->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
-    writeState(function, scale, next.getNewScale());
-    writeState(function, goodSteps, next.getNewGoodSteps());
-    writeState(function, hysteresisLeft, next.getNewHysteresisLeft());
+    state.write(scale, next.getNewScale());
+    state.write(goodSteps, next.getNewGoodSteps());
+    state.write(hysteresisLeft, next.getNewHysteresisLeft());
   }
-  addOutput(function, "finite", "finite", finite);
-  addOutput(function, "loss_scale", "loss_scale", current);
+  state.addOutput("finite", "finite", finite);
+  state.addOutput("loss_scale", "loss_scale", current);
+  state.finish();
 }
 
 LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {

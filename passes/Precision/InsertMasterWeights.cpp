@@ -41,13 +41,16 @@ private:
   /// Casts of parameters, and the low copy of each master, in program order.
   SmallVector<std::pair<amp::CastOp, VariableOp>> casts;
   llvm::MapVector<Operation *, VariableOp> copies;
+  std::optional<VariableTable> variables;
 };
 } // namespace
 
 // The parameter a cast narrows, or null.
-static VariableOp getNarrowedParameter(amp::CastOp op) {
+static VariableOp getNarrowedParameter(amp::CastOp op,
+                                       const VariableTable &variables) {
   auto argument = dyn_cast<BlockArgument>(op.getInput());
-  VariableOp variable = argument ? getVariable(argument) : VariableOp();
+  VariableOp variable =
+      argument ? getVariable(argument, variables) : VariableOp();
   if (!variable ||
       (variable.getRole() != "parameter" && variable.getRole() != "frozen"))
     return {};
@@ -60,14 +63,14 @@ VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
   if (copy)
     return copy;
   std::string name = (master.getSymName() + kLowSuffix).str();
-  if (getOperation().lookupSymbol(name)) {
+  if (variables->lookup(name)) {
     withExitCode(mlir::emitError(master.getLoc()), ExitCode::Unsupported)
         << "the model has a parameter '" << name
         << "', the name of the low copy of '" << master.getSymName()
         << "'; rename it";
     signalPassFailure();
   }
-  return copy = declareVariable(getOperation(), name, type, "derived");
+  return copy = variables->declare(name, type, "derived");
 }
 
 // A stage lowers to one type, so a parameter has one copy; a cast to another
@@ -75,18 +78,24 @@ VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
 void InsertMasterWeightsPass::findCasts() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](amp::CastOp op) {
-      VariableOp master = getNarrowedParameter(op);
+      VariableOp master = getNarrowedParameter(op, *variables);
       if (master && getCopy(master, op.getType()).getType() == op.getType())
         casts.push_back({op, master});
     });
 }
 
 void InsertMasterWeightsPass::readCopies() {
+  llvm::MapVector<Operation *, std::optional<FunctionState>> states;
   for (auto [op, master] : casts) {
     auto function = op->getParentOfType<FunctionOpInterface>();
-    op.replaceAllUsesWith(readState(function, copies[master]));
+    std::optional<FunctionState> &state = states[function];
+    if (!state)
+      state.emplace(function);
+    op.replaceAllUsesWith(state->read(copies[master]));
     op.erase();
   }
+  for (auto &[function, state] : states)
+    state->finish();
 }
 
 // Writes the copy beside every new value of a master.
@@ -96,6 +105,7 @@ void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
     copyOf[FlatSymbolRefAttr::get(master)] = copy;
   Operation *terminator = getReturn(function);
   OpBuilder builder(terminator);
+  FunctionState state(function);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
     VariableOp copy = copyOf.lookup(function.getResultAttr(i, kUpdatesAttr));
     if (!copy)
@@ -104,8 +114,9 @@ void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
     auto cast =
         amp::CastOp::create(builder, value.getLoc(), copy.getType(), value);
     cast->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
-    writeState(function, copy, cast);
+    state.write(copy, cast);
   }
+  state.finish();
 }
 
 FunctionOpInterface InsertMasterWeightsPass::getDerive() {
@@ -123,6 +134,7 @@ FunctionOpInterface InsertMasterWeightsPass::getDerive() {
 void InsertMasterWeightsPass::runOnOperation() {
   casts.clear();
   copies.clear();
+  variables.emplace(getOperation());
   findCasts();
   if (copies.empty())
     return;
@@ -131,11 +143,13 @@ void InsertMasterWeightsPass::runOnOperation() {
     writeCopies(function);
 
   FunctionOpInterface derive = getDerive();
+  FunctionState state(derive);
   for (auto [op, copy] : copies) {
-    Value master = readState(derive, cast<VariableOp>(op));
+    Value master = state.read(cast<VariableOp>(op));
     OpBuilder builder(getReturn(derive));
     Value low =
         amp::CastOp::create(builder, op->getLoc(), copy.getType(), master);
-    writeState(derive, copy, low);
+    state.write(copy, low);
   }
+  state.finish();
 }

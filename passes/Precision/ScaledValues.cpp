@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/ScaledValues.h"
 
-#include "passes/Precision/FunctionState.h"
-
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -14,11 +12,6 @@ bool amp::belongsToUpdate(Operation *op) {
     return true;
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   return phase && phase.getValue() == "optimizer";
-}
-
-bool amp::mayReturnScaled(FunctionOpInterface function, unsigned index) {
-  VariableOp variable = getUpdatedVariable(function, index);
-  return variable && variable.getRole() == "accumulator";
 }
 
 bool amp::updatesParameters(FunctionOpInterface function) {
@@ -36,6 +29,16 @@ findAccumulators(FunctionOpInterface function) {
     if (variable.getRole() == "accumulator")
       accumulators.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
   return accumulators;
+}
+
+llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
+  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
+  llvm::DenseSet<unsigned> results;
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i)
+    if (Attribute state = function.getResultAttr(i, kUpdatesAttr);
+        state && accumulators.contains(state))
+      results.insert(i);
+  return results;
 }
 
 llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {

@@ -27,9 +27,9 @@ bool belongsToUpdate(mlir::Operation *op);
 llvm::DenseSet<mlir::Value>
 findScaledValues(mlir::FunctionOpInterface function);
 
-/// Whether a scaled value may leave the function as result `index`: only as the
-/// new value of an accumulator.
-bool mayReturnScaled(mlir::FunctionOpInterface function, unsigned index);
+/// The results as which a scaled value may leave the function: the new values
+/// of accumulators.
+llvm::DenseSet<unsigned> findScaledResults(mlir::FunctionOpInterface function);
 
 } // namespace mpc::amp
 

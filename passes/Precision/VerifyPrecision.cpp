@@ -183,9 +183,10 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
       if (scaled.contains(operand))
         report(&op) << "reads a gradient that is still scaled";
   }
+  llvm::DenseSet<unsigned> mayBeScaled = findScaledResults(function);
   for (OpOperand &operand : getReturn(function)->getOpOperands())
     if (scaled.contains(operand.get()) &&
-        !mayReturnScaled(function, operand.getOperandNumber()))
+        !mayBeScaled.contains(operand.getOperandNumber()))
       report(operand.getOwner())
           << "returns a scaled value as result " << operand.getOperandNumber();
 }

@@ -57,15 +57,19 @@ public:
     }
   }
 
-  bool tryJoin(unsigned a, unsigned b) {
+  bool tryJoin(Operation *a, Operation *b) {
     std::vector<unsigned> joined = groups;
     for (unsigned &group : joined)
-      if (group == groups[b])
-        group = groups[a];
+      if (group == groups[number[b]])
+        group = groups[number[a]];
     if (hasCycle(joined))
       return false;
     groups = joined;
     return true;
+  }
+
+  bool areJoined(Operation *a, Operation *b) {
+    return groups[number[a]] == groups[number[b]];
   }
 
 private:
@@ -119,7 +123,9 @@ TEST(KernelOrder, RefusesWhatAPathLeavesAndEntersAgain) {
   EXPECT_NE(order.getGroup(a), order.getGroup(c));
 }
 
-TEST(KernelOrder, AgreesWithASearchForCycles) {
+// Tries to join random ops of random graphs, in which an op reads others up to
+// `reach` before it.
+static void compareWithSearch(unsigned size, unsigned reach) {
   std::mt19937 random(7);
   unsigned joins = 0, refusals = 0;
   for (unsigned round = 0; round < 40; ++round) {
@@ -128,25 +134,50 @@ TEST(KernelOrder, AgreesWithASearchForCycles) {
     auto operand = [&](unsigned op) {
       return op == 0 || pick(8) == 0
                  ? graph.argument()
-                 : graph.value(op - 1 - pick(std::min(op, 6u)));
+                 : graph.value(op - 1 - pick(std::min(op, reach)));
     };
-    for (unsigned op = 0; op < 24; ++op) {
+    for (unsigned op = 0; op < size; ++op) {
       Value x = operand(op), y = operand(op);
       graph.add(x, y);
     }
     KernelOrder order(*graph.block);
     PlainGroups plain(graph);
     for (unsigned attempt = 0; attempt < 60; ++attempt) {
-      unsigned a = pick(24), b = pick(24);
-      unsigned groupA = order.getGroup(graph.ops[a]);
-      unsigned groupB = order.getGroup(graph.ops[b]);
-      if (groupA == groupB)
+      Operation *a = graph.ops[pick(size)], *b = graph.ops[pick(size)];
+      if (plain.areJoined(a, b))
         continue;
-      bool joined = plain.tryJoin(a, b);
-      ASSERT_EQ(order.tryJoin(groupA, groupB), joined);
+      bool joined = order.tryJoin(order.getGroup(a), order.getGroup(b));
+      ASSERT_EQ(plain.tryJoin(a, b), joined);
       ++(joined ? joins : refusals);
+      for (Operation *x : graph.ops)
+        for (Operation *y : {a, b})
+          ASSERT_EQ(order.getGroup(x) == order.getGroup(y),
+                    plain.areJoined(x, y));
     }
   }
   EXPECT_GT(joins, 100u);
   EXPECT_GT(refusals, 100u);
+}
+
+TEST(KernelOrder, AgreesWithASearchForCycles) { compareWithSearch(24, 6); }
+
+// Few edges, so that most paths are not ones of the tree.
+TEST(KernelOrder, AgreesWithASearchInWideGraphs) { compareWithSearch(60, 50); }
+
+// One op that 500 others read, so that the tree is not searched to its end.
+TEST(KernelOrder, FindsPathsAmongManyUsers) {
+  constexpr unsigned kUsers = 500;
+  Graph graph;
+  Operation *first = graph.add(graph.argument(), graph.argument());
+  for (unsigned i = 0; i < kUsers; ++i)
+    graph.add(graph.value(0), graph.argument());
+  Operation *last = graph.add(graph.value(kUsers), graph.value(0));
+  KernelOrder order(*graph.block);
+  for (unsigned i = 1; i < kUsers; ++i)
+    ASSERT_TRUE(
+        order.tryJoin(order.getGroup(first), order.getGroup(graph.ops[i])));
+  EXPECT_FALSE(order.tryJoin(order.getGroup(first), order.getGroup(last)));
+  EXPECT_TRUE(
+      order.tryJoin(order.getGroup(graph.ops[kUsers]), order.getGroup(last)));
+  EXPECT_TRUE(order.tryJoin(order.getGroup(first), order.getGroup(last)));
 }
