@@ -180,16 +180,17 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 //===----------------------------------------------------------------------===//
 
 // Takes into the tail what follows the contraction, and producers (a cast, say)
-// of other operands of the tail that nothing else needs. What keeps an op out
-// is a neighbour of it in the end, which leads there again once it has joined.
+// of other operands of the tail that nothing else needs, nor the contraction:
+// it reads memory. What keeps an op out is a neighbour of it in the end, which
+// leads there again once it has joined.
 void RegionFormer::growTail(unsigned region) {
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;
-  // The first user of a producer that is not in the kernel.
+  // The first user of a producer that is not in the tail.
   DenseMap<Operation *, Operation::user_iterator> outside;
   auto isNeededOutside = [&](Operation *op) {
     auto &user = outside.try_emplace(op, op->user_begin()).first->second;
-    while (user != op->user_end() && find(*user) == region)
+    while (user != op->user_end() && *user != hero && find(*user) == region)
       ++user;
     return user != op->user_end();
   };

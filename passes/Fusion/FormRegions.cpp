@@ -150,18 +150,30 @@ SmallVector<unsigned> Former::order() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-// What the ops of a unit read and what others read of theirs. Kernels that copy
-// memory read constants from there, all others have splats in registers.
+// Whether a kernel reads `value` from memory, constant or not: contractions and
+// kernels that copy memory do, all others have splats in registers.
+static bool isFromMemory(Value value, const KernelRegion &region) {
+  switch (*region.kind) {
+  case KernelKind::Movement:
+  case KernelKind::Window:
+    return true;
+  case KernelKind::Contraction:
+    return llvm::is_contained(region.hero->getOperands(), value);
+  default:
+    return false;
+  }
+}
+
+// What the ops of a unit read and what others read of theirs.
 static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
-  bool copiesMemory = *unit.region->kind == KernelKind::Movement ||
-                      *unit.region->kind == KernelKind::Window;
   Boundary boundary;
   for (Operation *op : unit.ops) {
     for (Value operand : op->getOperands()) {
       if (members.contains(operand.getDefiningOp()))
         continue;
-      bool isInside = isSplatConstant(operand) && !copiesMemory;
+      bool isInside =
+          isSplatConstant(operand) && !isFromMemory(operand, *unit.region);
       (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
     for (Value result : op->getResults())

@@ -64,6 +64,9 @@ static LogicalResult verifyReduction(Operation *op, KernelKind kind) {
 }
 
 static LogicalResult verifyContraction(Operation *op) {
+  if (!llvm::all_of(op->getOperands(),
+                    [](Value operand) { return isa<BlockArgument>(operand); }))
+    return op->emitOpError("expected to read inputs of its region alone");
   if (isa<MatMulOp>(op))
     return success();
   auto layout = op->getAttrOfType<StringAttr>("layout");

@@ -123,7 +123,7 @@ bool PlainFormer::growTail(unsigned region) {
           !isAlonePointwise(producer) || !fitsTail(producer, regions[region]))
         continue;
       bool onlyHere = llvm::all_of(producer->getUsers(), [&](Operation *user) {
-        return find(user) == region;
+        return user != regions[region].hero && find(user) == region;
       });
       if (onlyHere && tryMerge(region, find(producer)))
         return true;

@@ -18,6 +18,25 @@ func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf3
   return %2, %3 : tensor<32x16xf32>, tensor<32x16xbf16>
 }
 
+// What the contraction reads too is in memory, and so is a constant.
+// CHECK-LABEL: func.func @prologue
+func.func @prologue(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+  // CHECK: %[[ONES:.*]] = mpc.constant
+  // CHECK: %[[SQUARE:.*]] = mpc.region "pointwise"
+  // CHECK: mpc.mul
+  // CHECK: mpc.region "contraction"(%[[SQUARE]], %[[ONES]])
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<16x16xf32>, %[[B:.*]]: tensor<16x16xf32>)
+  // CHECK-NEXT: mpc.matmul %[[A]], %[[B]]
+  // CHECK-NEXT: mpc.add %{{.*}}, %[[A]]
+  // CHECK-NEXT: mpc.mul %{{.*}}, %[[B]]
+  %ones = mpc.constant dense<1.0> : tensor<16x16xf32>
+  %0 = mpc.mul %x, %x : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %1 = mpc.matmul %0, %ones : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %2 = mpc.add %1, %0 : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %3 = mpc.mul %2, %ones : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %2, %3 : tensor<16x16xf32>, tensor<16x16xf32>
+}
+
 // A weight gradient that nothing else needs ends in the update.
 // CHECK-LABEL: func.func @update
 func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {

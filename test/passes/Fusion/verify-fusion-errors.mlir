@@ -56,6 +56,19 @@ func.func @dropped(%x: tensor<4x8xf32>) -> tensor<4xf32> {
 
 // -----
 
+func.func @before_the_contraction(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.region "contraction" (%x, %w) {kernel = "k"} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%1: tensor<4x8xf32>, %2: tensor<8x4xf32>):
+    %3 = mpc.neg %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    // expected-error @below {{'mpc.matmul' op expected to read inputs of its region alone}}
+    %4 = mpc.matmul %3, %2 : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    mpc.yield %4 : tensor<4x4xf32>
+  }
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
 func.func @layout(%x: tensor<2x4x4x4xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   %0 = mpc.region "contraction" (%x, %w) {kernel = "k"} : (tensor<2x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   ^bb0(%1: tensor<2x4x4x4xf32>, %2: tensor<4x4x1x1xf32>):
@@ -74,7 +87,7 @@ func.func @two_heroes(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.region "contraction" (%x) {kernel = "k"} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%1: tensor<4x4xf32>):
     %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %3 = mpc.matmul %2, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %3 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     mpc.yield %3 : tensor<4x4xf32>
   }
   return %0 : tensor<4x4xf32>
