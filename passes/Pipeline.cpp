@@ -148,6 +148,7 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   functions.useBarePtrCallConv = true;
   pm.addPass(createConvertFuncToLLVMPass(functions));
   pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createConvertHalvesToBitsPass({target.str()}));
   pm.addPass(createAddKernelEntriesPass());
 }
 

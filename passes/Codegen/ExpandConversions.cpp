@@ -184,6 +184,25 @@ struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
   bool bf16;
 };
 
+/// An integer to one of the 16-bit types, by way of f32.
+template <typename OpT>
+struct ExpandFromInteger : OpRewritePattern<OpT> {
+  ExpandFromInteger(MLIRContext *context, bool bf16)
+      : OpRewritePattern<OpT>(context), bf16(bf16) {}
+
+  LogicalResult matchAndRewrite(OpT op,
+                                PatternRewriter &rewriter) const override {
+    if (!isNarrow(op.getOut(), bf16))
+      return rewriter.notifyMatchFailure(op, "not to the type");
+    Type f32 = Lanes::typeLike(rewriter.getF32Type(), op.getOut());
+    Value wide = OpT::create(rewriter, op.getLoc(), f32, op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), wide);
+    return success();
+  }
+
+  bool bf16;
+};
+
 /// A product and a sum, rounded twice: what stands on fma here are polynomials
 /// with an error bound to spare, and a call per lane costs more than they do.
 struct ExpandFMA : OpRewritePattern<math::FmaOp> {
@@ -202,10 +221,15 @@ struct ExpandFMA : OpRewritePattern<math::FmaOp> {
 void codegen::populateExpandConversionPatterns(RewritePatternSet &patterns,
                                                const TargetInfo &info) {
   MLIRContext *context = patterns.getContext();
+  auto expand = [&](bool bf16) {
+    patterns.add<ExpandNarrowing, ExpandWidening,
+                 ExpandFromInteger<arith::SIToFPOp>,
+                 ExpandFromInteger<arith::UIToFPOp>>(context, bf16);
+  };
   if (!info.hasNativeBF16Conversion())
-    patterns.add<ExpandNarrowing, ExpandWidening>(context, /*bf16=*/true);
+    expand(/*bf16=*/true);
   if (!info.hasNativeF16Conversion())
-    patterns.add<ExpandNarrowing, ExpandWidening>(context, /*bf16=*/false);
+    expand(/*bf16=*/false);
   if (!info.hasNativeFMA())
     patterns.add<ExpandFMA>(context);
 }

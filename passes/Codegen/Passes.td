@@ -6,6 +6,9 @@
 
 include "mlir/Pass/PassBase.td"
 
+defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
+                             "the target to compile for, a name --target knows">;
+
 def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "turn kernel functions on tensors into loops over buffers";
   let description = [{
@@ -57,10 +60,7 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 
     Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the target to compile for, a name --target knows">,
-  ];
+  let options = [TargetOption];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
@@ -83,10 +83,7 @@ def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
     %1 = math.exp %y : vector<16xf32>   // -> arith, vector and math.fma ops
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the target to compile for, a name --target knows">,
-  ];
+  let options = [TargetOption];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
@@ -115,6 +112,27 @@ def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
   ];
+}
+
+def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::ModuleOp"> {
+  let summary = "move 16-bit floats as integers where the CPU lacks them";
+  let description = [{
+    After conversion to the LLVM dialect, on kernels whose conversions of f16 or
+    bf16 `mpc-lower-math` has expanded: the values left are loaded, stored and
+    moved between lanes, as i16. None of those types is left where the target
+    has no instructions for it.
+
+    ```mlir
+    llvm.func @fill(%x: i16, %y: !llvm.ptr)
+      %0 = llvm.bitcast %x : i16 to bf16
+      llvm.store %0, %y : bf16, !llvm.ptr
+    // ->
+      %0 = llvm.bitcast %x : i16 to i16
+      llvm.store %0, %y : i16, !llvm.ptr
+    ```
+  }];
+  let options = [TargetOption];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 def AddKernelEntriesPass : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {

@@ -256,7 +256,7 @@ TEST_P(Pointwise, ComputesF64WithoutLosingDigits) {
 TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%f: tensor<21xf32>, %u: tensor<21xui8>, %i: tensor<21xi64>, %b: tensor<21xi1>)
-        -> (tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>)
+        -> (tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>, tensor<21xbf16>)
         attributes {mpc.kernel = "pointwise"} {
       %0 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi64>
       %1 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi1>
@@ -265,7 +265,8 @@ TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
       %4 = mpc.cast %b : (tensor<21xi1>) -> tensor<21xf32>
       %5 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xi32>
       %6 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xf16>
-      return %0, %1, %2, %3, %4, %5, %6 : tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>
+      %7 = mpc.cast %i : (tensor<21xi64>) -> tensor<21xbf16>
+      return %0, %1, %2, %3, %4, %5, %6, %7 : tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>, tensor<21xbf16>
     })",
                         GetParam());
   ASSERT_EQ(kernel.getError(), "");
@@ -277,10 +278,10 @@ TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
     u[k] = 250 - 12 * k, b[k] = k % 3 == 0, i[k] = k - 10;
   std::vector<float> fromByte(21), fromInt(21), fromBool(21);
   std::vector<int32_t> narrow(21);
-  std::vector<uint16_t> half(21);
+  std::vector<uint16_t> half(21), brain(21);
   kernel.launch({f.data(), u.data(), i.data(), b.data(), whole.data(),
                  isNotZero.data(), fromByte.data(), fromInt.data(),
-                 fromBool.data(), narrow.data(), half.data()});
+                 fromBool.data(), narrow.data(), half.data(), brain.data()});
   for (int64_t k = 0; k < 21; ++k) {
     EXPECT_EQ(whole[k], static_cast<int64_t>(f[k])) << k;
     EXPECT_EQ(isNotZero[k], f[k] != 0) << k;
@@ -288,6 +289,7 @@ TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
     EXPECT_EQ(fromInt[k], i[k]) << k;
     EXPECT_EQ(fromBool[k], b[k]) << k;
     EXPECT_EQ(narrow[k], i[k]) << k;
+    EXPECT_EQ(fromBF16(brain[k]), i[k]) << k;
   }
   EXPECT_EQ(half[11], 0x3c00); // 1
   EXPECT_EQ(half[8], 0xc000);  // -2

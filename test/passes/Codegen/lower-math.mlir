@@ -56,3 +56,18 @@ func.func @f16(%x: vector<8xf16>, %y: vector<8xf32>) -> (vector<8xf64>, vector<8
   %1 = arith.truncf %y : vector<8xf32> to vector<8xf16>
   return %0, %1 : vector<8xf64>, vector<8xf16>
 }
+
+// CHECK-LABEL: func.func @integers(
+// CHECK: arith.sitofp {{.*}} : vector<8xi64> to vector<8xf32>
+// CHECK-NOT: bf16
+// CHECK: arith.bitcast {{.*}} : vector<8xi16> to vector<8xbf16>
+// CHECK: arith.uitofp {{.*}} : i8 to f16
+// BASELINE-LABEL: func.func @integers(
+// BASELINE: arith.uitofp {{.*}} : i8 to f32
+// NATIVE-LABEL: func.func @integers(
+// NATIVE: arith.sitofp {{.*}} : vector<8xi64> to vector<8xbf16>
+func.func @integers(%x: vector<8xi64>, %y: i8) -> (vector<8xbf16>, f16) {
+  %0 = arith.sitofp %x : vector<8xi64> to vector<8xbf16>
+  %1 = arith.uitofp %y : i8 to f16
+  return %0, %1 : vector<8xbf16>, f16
+}

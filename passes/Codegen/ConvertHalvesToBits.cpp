@@ -1,0 +1,59 @@
+// Hides 16-bit floats from a CPU that has no instructions for them.
+//
+// By now they are only moved. LLVM would do that by way of f32 where it puts
+// one into all lanes of a vector, with a function call per lane; integers of as
+// many bits it just moves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Target/TargetInfo.h"
+#include "passes/Codegen/Passes.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+
+using namespace mlir;
+using namespace mpc;
+
+namespace mpc {
+#define GEN_PASS_DEF_CONVERTHALVESTOBITSPASS
+#include "passes/Codegen/Passes.h.inc"
+} // namespace mpc
+
+namespace {
+class ConvertHalvesToBitsPass
+    : public mpc::impl::ConvertHalvesToBitsPassBase<ConvertHalvesToBitsPass> {
+public:
+  using ConvertHalvesToBitsPassBase::ConvertHalvesToBitsPassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void ConvertHalvesToBitsPass::runOnOperation() {
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
+    return signalPassFailure();
+  auto isHidden = [&](Type type) {
+    return (type.isBF16() && !info->hasNativeBF16Conversion()) ||
+           (type.isF16() && !info->hasNativeF16Conversion());
+  };
+  auto word = IntegerType::get(&getContext(), 16);
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](FloatType type) -> std::optional<Type> {
+    return isHidden(type) ? std::optional<Type>(word) : std::nullopt;
+  });
+  replacer.addReplacement([&](FloatAttr value) -> std::optional<Attribute> {
+    if (!isHidden(value.getType()))
+      return std::nullopt;
+    return IntegerAttr::get(word, value.getValue().bitcastToAPInt());
+  });
+  replacer.addReplacement(
+      [&](DenseElementsAttr values) -> std::optional<Attribute> {
+        if (!isHidden(values.getElementType()))
+          return std::nullopt;
+        return values.bitcast(word);
+      });
+  for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
+    replacer.recursivelyReplaceElementsIn(function, /*replaceAttrs=*/true,
+                                          /*replaceLocs=*/false,
+                                          /*replaceTypes=*/true);
+}
