@@ -142,6 +142,9 @@ std::optional<uint32_t> Decoder::specialSlot(const std::string &name,
 }
 
 std::optional<uint64_t> Decoder::symbol(const std::string &name) const {
+  for (size_t i = 0; i < syntax.params.size(); ++i)
+    if (syntax.params[i].name == name)
+      return kernel.params[i].offset;
   if (auto found = symbols.find(name); found != symbols.end())
     return found->second;
   for (const GlobalMemory &global : globals)
@@ -263,15 +266,6 @@ void Decoder::address(const Operand &operand, Space space, uint32_t &slot,
   if (!value)
     fail("unknown name '" + operand.name + "'");
   slot = constant(8, *value);
-}
-
-uint32_t Decoder::paramOffset(const Operand &operand) const {
-  if (operand.kind != Operand::Address)
-    fail("expected an address");
-  for (size_t i = 0; i < syntax.params.size(); ++i)
-    if (syntax.params[i].name == operand.name)
-      return kernel.params[i].offset + static_cast<uint32_t>(operand.value);
-  fail("unknown parameter '" + operand.name + "'");
 }
 
 //===----------------------------------------------------------------------===//

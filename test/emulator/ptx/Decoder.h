@@ -67,8 +67,6 @@ public:
   void address(const Operand &operand, Space space, uint32_t &slot,
                int64_t &offset, bool &isWide);
 
-  uint32_t paramOffset(const Operand &operand) const;
-
   Inst *inst = nullptr;
 
 private:

@@ -228,6 +228,32 @@ TEST(Executor, LocalAndConstantMemory) {
     EXPECT_EQ(y[i], 109 + i);
 }
 
+/// Kernels for several tensors choose among parameters by their addresses.
+TEST(Executor, ParametersHaveAddresses) {
+  auto body = [](const char *offset) {
+    return std::string(R"(
+  mov.u32 %r1, %tid.x;
+  setp.eq.u32 %p1, %r1, 1;
+  mov.b64 %rd1, x;
+  mov.b64 %rd2, y;
+  selp.b64 %rd3, %rd2, %rd1, %p1;
+  ld.param.b64 %rd4, [%rd3)") +
+           offset + R"(];
+  st.global.b32 [%rd4], %r1;
+  ret;)";
+  };
+  Buffer<uint32_t> x(1), y(1);
+  x[0] = y[0] = 7;
+  auto fault = run(kernel("xy", body("")), {1}, {2}, 0, x, y);
+  ASSERT_FALSE(fault) << fault->message;
+  EXPECT_EQ(x[0], 0u);
+  EXPECT_EQ(y[0], 1u);
+  fault = run(kernel("xy", body("+8")), {1}, {2}, 0, x, y);
+  EXPECT_NE(messageOf(fault).find("at parameter address 16 of 16"),
+            std::string::npos)
+      << messageOf(fault);
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels that are wrong
 //===----------------------------------------------------------------------===//

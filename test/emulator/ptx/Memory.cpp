@@ -21,21 +21,23 @@ void checkAlignment(uint64_t address, unsigned bytes, unsigned lane) {
 
 /// Host memory behind an address of the space; a generic one says itself.
 template <Space space>
-uint8_t *resolve(Warp &warp, uint64_t address, unsigned bytes, bool write,
-                 unsigned lane) {
+auto resolve(Warp &warp, uint64_t address, unsigned bytes, bool write,
+             unsigned lane) {
   checkAlignment(address, bytes, lane);
-  if constexpr (space == Space::Shared)
+  if constexpr (space == Space::Shared) {
     return warp.sharedMemory(address, bytes, write, lane);
-  else if constexpr (space == Space::Local)
+  } else if constexpr (space == Space::Local) {
     return warp.localMemory(address, bytes, lane);
-  else if constexpr (space == Space::Generic) {
+  } else if constexpr (space == Space::Param) {
+    return warp.parameter(address, bytes, lane);
+  } else {
     uint64_t window = address & kWindowMask;
-    if (window == kSharedWindow)
+    if (space == Space::Generic && window == kSharedWindow)
       return warp.sharedMemory(address - window, bytes, write, lane);
-    if (window == kLocalWindow)
+    if (space == Space::Generic && window == kLocalWindow)
       return warp.localMemory(address - window, bytes, lane);
+    return warp.global(address, bytes, write, lane);
   }
-  return warp.global(address, bytes, write, lane);
 }
 
 uint64_t addressOf(Warp &warp, const Inst &i, unsigned lane) {
@@ -86,23 +88,6 @@ void store(Warp &warp, const Inst &i, uint32_t lanes) {
         std::memcpy(to + e * part, from, part);
     }
   });
-}
-
-void loadParam(Warp &warp, const Inst &i, uint32_t lanes) {
-  const uint8_t *from = warp.launch.params + i.offset;
-  unsigned part = i.elementBytes, whole = i.registerBytes;
-  for (unsigned e = 0; e < i.count; ++e) {
-    uint64_t value = 0;
-    std::memcpy(&value, from + e * part, part);
-    if (whole == 8) { // pointers
-      uint64_t *to = warp.lanes<uint64_t>(i.slots[1 + e]);
-      forLanes(lanes, [=](unsigned l) { to[l] = value; });
-      continue;
-    }
-    forLanes(lanes, [&](unsigned l) {
-      std::memcpy(warp.file + i.slots[1 + e] + l * whole, &value, whole);
-    });
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,20 +199,18 @@ void decodeAccess(Decoder &d, bool isLoad) {
   d.operands(2);
   decodeElements(d, d.operand(isLoad ? 0 : 1), type, count, isLoad);
   const Operand &address = d.operand(isLoad ? 1 : 0);
-  if (space == Space::Param) {
-    if (!isLoad)
-      d.fail("parameters of a kernel are not written");
-    d.inst->offset = d.paramOffset(address);
-    d.inst->run = &loadParam;
-    return;
-  }
+  if (!isLoad && space == Space::Param)
+    d.fail("parameters of a kernel are not written");
   if (!isLoad && space == Space::Const)
     d.fail("constants are not written");
   bool isWide;
   d.address(address, space, d.inst->slots[0], d.inst->offset, isWide);
   d.inst->mode = !isWide;
-  d.inst->run =
-      isLoad ? pickSpace<PickLoad>(space) : pickSpace<PickStore>(space);
+  if (space == Space::Param)
+    d.inst->run = &load<Space::Param>;
+  else
+    d.inst->run =
+        isLoad ? pickSpace<PickLoad>(space) : pickSpace<PickStore>(space);
 }
 
 //===----------------------------------------------------------------------===//

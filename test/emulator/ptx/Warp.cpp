@@ -34,15 +34,27 @@ uint8_t *Warp::global(uint64_t address, unsigned bytes, bool write,
   return reinterpret_cast<uint8_t *>(address);
 }
 
-uint8_t *Warp::localMemory(uint64_t address, unsigned bytes, unsigned lane) {
-  uint64_t size = launch.kernel->localBytes;
+/// Throws unless `bytes` at `address` lie within `size`.
+static void checkBounds(const char *space, uint64_t address, unsigned bytes,
+                        uint64_t size, unsigned lane) {
   if (address > size || size - address < bytes)
     throw KernelFault{KernelFault::IllegalAddress,
-                      "access of " + std::to_string(bytes) +
-                          " bytes at local address " + std::to_string(address) +
+                      "access of " + std::to_string(bytes) + " bytes at " +
+                          space + " address " + std::to_string(address) +
                           " of " + std::to_string(size),
                       lane};
+}
+
+uint8_t *Warp::localMemory(uint64_t address, unsigned bytes, unsigned lane) {
+  uint64_t size = launch.kernel->localBytes;
+  checkBounds("local", address, bytes, size, lane);
   return local.data() + lane * size + address;
+}
+
+const uint8_t *Warp::parameter(uint64_t address, unsigned bytes,
+                               unsigned lane) const {
+  checkBounds("parameter", address, bytes, launch.kernel->paramBytes, lane);
+  return launch.params + address;
 }
 
 uint32_t Warp::special(SpecialRegister which, unsigned lane, Dim block) const {

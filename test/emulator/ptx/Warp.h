@@ -88,6 +88,8 @@ public:
   /// KernelFault.
   uint8_t *global(uint64_t address, unsigned bytes, bool write, unsigned lane);
   uint8_t *localMemory(uint64_t address, unsigned bytes, unsigned lane);
+  const uint8_t *parameter(uint64_t address, unsigned bytes,
+                           unsigned lane) const;
   /// Host memory behind shared memory, after the check for races.
   uint8_t *sharedMemory(uint64_t address, unsigned bytes, bool write,
                         unsigned lane) {
