@@ -51,6 +51,10 @@ public:
   /// Whether a launch costs as much as a small kernel does.
   bool hasCostlyLaunches() const { return gpu; }
 
+  /// Buffers that a kernel may have: those of a GPU get their addresses in 4
+  /// KiB of parameters.
+  unsigned getMaxKernelBuffers() const { return gpu ? 512 : ~0u; }
+
   /// Threads that execute together and exchange registers; 1 on a CPU.
   unsigned getWarpSize() const { return gpu ? 32 : 1; }
 

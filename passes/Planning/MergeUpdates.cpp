@@ -53,7 +53,9 @@ namespace {
 /// Kernels that become segments of one.
 class Group {
 public:
-  explicit Group(RegionOp first) { add(first); }
+  Group(RegionOp first, unsigned maxBuffers) : maxBuffers(maxBuffers) {
+    add(first);
+  }
 
   /// Whether `region` may join, as far as tensors are concerned.
   bool canTake(RegionOp region) const;
@@ -62,6 +64,7 @@ public:
   SmallVector<RegionOp> regions;
 
 private:
+  unsigned maxBuffers;
   /// What the segments read, what of it a result of theirs may be written over,
   /// and what they make.
   DenseSet<Value> inputs, overwritable, results;
@@ -86,7 +89,9 @@ void Group::add(RegionOp region) {
 // written over, which another would then read too late.
 bool Group::canTake(RegionOp region) const {
   RegionOp first = regions.front(); // a handle without const accessors
-  return first.getKind() == region.getKind() &&
+  size_t buffers = inputs.size() + results.size() + region.getInputs().size() +
+                   region.getNumResults();
+  return first.getKind() == region.getKind() && buffers <= maxBuffers &&
          llvm::none_of(region.getInputs(), [&](Value operand) {
            return results.contains(operand) || overwritable.contains(operand) ||
                   (inputs.contains(operand) &&
@@ -95,7 +100,7 @@ bool Group::canTake(RegionOp region) const {
 }
 
 // Kernels of `block` that become segments of one, in the order of their first.
-static SmallVector<Group> findGroups(Block &block) {
+static SmallVector<Group> findGroups(Block &block, unsigned maxBuffers) {
   KernelOrder order(block);
   SmallVector<Group> groups;
   for (auto region : block.getOps<RegionOp>()) {
@@ -107,7 +112,7 @@ static SmallVector<Group> findGroups(Block &block) {
                            order.getGroup(region));
     });
     if (joined == groups.end())
-      groups.emplace_back(region);
+      groups.emplace_back(region, maxBuffers);
     else
       joined->add(region);
   }
@@ -184,7 +189,7 @@ void MergeUpdatesPass::runOnOperation() {
   if (!info->hasCostlyLaunches())
     return;
   Block &block = function.getBody().front();
-  for (const Group &group : findGroups(block))
+  for (const Group &group : findGroups(block, info->getMaxKernelBuffers()))
     if (group.regions.size() > 1)
       merge(group.regions);
   sortTopologically(&block);

@@ -114,7 +114,8 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     one region, and so do reductions of rows in the phase `optimizer`; see
     compiler/Analysis/KernelSegments.h. Updates that broadcast, or that share a
     tensor which one of them may overwrite, stay apart, as do kernels of which
-    one needs the other. Runs before `plan-order`.
+    one needs the other; what would have too many buffers for one becomes
+    several. Runs before `plan-order`.
 
     Before (test/passes/Planning/merge-updates.mlir):
 

@@ -151,6 +151,37 @@ def test_skips_the_steps_that_the_cpu_skips(tmp_path):
         np.testing.assert_array_equal(gpu_weights[name], weight)
 
 
+def test_many_parameters_are_updated_in_several_kernels(tmp_path):
+    """No GPU before the newest takes more than 4352 bytes of addresses."""
+    layers, nodes, weights = 48, [], {}
+    for i in range(layers):
+        weights[f"w{i}"] = np.eye(4, dtype=np.float32)
+        weights[f"b{i}"] = np.zeros(4, np.float32)
+        names = [f"h{i}", f"w{i}", f"b{i}"]
+        nodes.append(helper.make_node("Gemm", names, [f"h{i + 1}"]))
+    model = mpctest.make_model(
+        nodes,
+        {"h0": (np.float32, [8, 4])},
+        {f"h{layers}": (np.float32, [8, 4])},
+        weights,
+    )
+    onnx.save(model, tmp_path / "deep.onnx")
+    images = np.random.RandomState(0).rand(8, 4).astype(np.float32)
+    np.savez(tmp_path / "d.npz", h0=images, target=np.arange(8) % 4)
+    losses = {}
+    for device, target in (("cpu", "x86-64-v3"), ("cuda", "sm_80")):
+        mpctest.mpc_ok(
+            *("train", tmp_path / "deep.onnx", "--data", tmp_path / "d.npz"),
+            *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+            *("--epochs", "3", "--device", device, "--target", target),
+            *("--metrics", tmp_path / f"{device}.jsonl"),
+            env=emulated("sm_80", tmp_path),
+        )
+        metrics = mpctest.read_metrics(tmp_path / f"{device}.jsonl")
+        losses[device] = mpctest.losses(metrics)
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
+
+
 def test_repeats_bit_for_bit(tmp_path):
     (tmp_path / "again").mkdir()
     once = train("digits-cnn", "bf16-mixed", "cuda", tmp_path)

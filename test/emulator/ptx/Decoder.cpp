@@ -11,6 +11,8 @@
 using namespace mpc::emulator::ptx;
 
 static constexpr uint32_t kSlotAlignment = 64; // whole vectors of the host
+/// Of a kernel, up to PTX 8.0.
+static constexpr uint32_t kMostParamBytes = 4352;
 
 //===----------------------------------------------------------------------===//
 // The statement at hand
@@ -293,6 +295,11 @@ void Decoder::layOut() {
     uint32_t offset = alignUp(kernel.paramBytes, param.align);
     kernel.params.push_back({offset, static_cast<uint32_t>(param.bytes)});
     kernel.paramBytes = offset + static_cast<uint32_t>(param.bytes);
+    if (kernel.paramBytes > kMostParamBytes)
+      throw ModuleError(param.line, "kernel '" + syntax.name +
+                                        "' has more than " +
+                                        std::to_string(kMostParamBytes) +
+                                        " bytes of parameters");
   }
   std::set<std::string> named;
   for (const Statement &each : syntax.statements) {
