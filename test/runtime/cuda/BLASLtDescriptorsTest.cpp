@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLt.h"
+#include "test/runtime/cuda/CountedWorkspace.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -14,22 +15,13 @@ using namespace mpc::runtime::cuda;
 
 namespace {
 
-/// Memory that is only counted.
-DriverResult countedAlloc(DevicePointer *memory, size_t) {
-  *memory = 256;
-  return DriverResult::Success;
-}
-DriverResult countedFree(DevicePointer) { return DriverResult::Success; }
-
 class BLASLtDescriptors : public testing::Test {
 protected:
   void SetUp() override {
     if (std::string_view(MPC_TEST_DEVICELESS_BLASLT_FOLDER).empty())
       GTEST_SKIP() << "this machine has no libcublasLt.so.13";
-    driver.call.memAlloc = countedAlloc;
-    driver.call.memFree = countedFree;
     setenv("MPC_CUDA_LIBRARY_PATH", MPC_TEST_DEVICELESS_BLASLT_FOLDER, 1);
-    auto opened = BLASLt::open(workspace);
+    auto opened = BLASLt::open(counted.get());
     unsetenv("MPC_CUDA_LIBRARY_PATH");
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     blas = std::move(*opened);
@@ -53,11 +45,7 @@ protected:
     EXPECT_TRUE(prepared.ok()) << prepared.status().message();
   }
 
-  Driver driver;
-  GPU gpu;
-  Plan plan;
-  DeviceMemory memory{driver, gpu, plan};
-  Workspace workspace{memory};
+  test::CountedWorkspace counted;
   std::unique_ptr<BLASLt> blas;
 };
 

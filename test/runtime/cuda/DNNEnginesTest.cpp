@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNN.h"
+#include "test/runtime/cuda/CountedWorkspace.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -41,13 +42,6 @@ struct GPUCase {
 constexpr GPUCase kGPUs[] = {{"sm80", 800, 108, 166912},
                              {"sm90", 900, 132, 232448}};
 
-/// Memory that is only counted.
-DriverResult countedAlloc(DevicePointer *memory, size_t) {
-  *memory = 256;
-  return DriverResult::Success;
-}
-DriverResult countedFree(DevicePointer) { return DriverResult::Success; }
-
 class DNNEngines : public testing::TestWithParam<GPUCase> {
 protected:
   void SetUp() override {
@@ -58,9 +52,7 @@ protected:
            describeGPU(gpu.version, gpu.processors, gpu.sharedBytes).c_str(),
            1);
     setenv("MPC_CUDA_LIBRARY_PATH", MPC_TEST_DEVICELESS_FOLDER, 1);
-    driver.call.memAlloc = countedAlloc;
-    driver.call.memFree = countedFree;
-    auto opened = DNN::open(nullptr, workspace);
+    auto opened = DNN::open(nullptr, counted.get());
     unsetenv("MPC_CUDA_LIBRARY_PATH");
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     dnn = std::move(*opened);
@@ -101,11 +93,7 @@ protected:
     }
   }
 
-  Driver driver;
-  GPU gpu;
-  Plan plan;
-  DeviceMemory memory{driver, gpu, plan};
-  Workspace workspace{memory};
+  test::CountedWorkspace counted;
   std::unique_ptr<DNN> dnn;
 };
 
