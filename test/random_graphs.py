@@ -102,7 +102,7 @@ def dense_model(seed):
                 ]
             )
         )
-    # Only what has all rows and columns.
+    # Earlier values get readers far behind them.
     last = full[-1]
     for other in choices.sample(full, min(3, len(full))):
         last = add("Tanh", add("Add", last, other))

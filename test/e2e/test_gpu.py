@@ -152,7 +152,7 @@ def test_skips_the_steps_that_the_cpu_skips(tmp_path):
 
 
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):
-    """No GPU before the newest takes more than 4352 bytes of addresses."""
+    """PTX before 8.1 has at most 4352 bytes of a kernel's parameters."""
     layers, nodes, weights = 48, [], {}
     for i in range(layers):
         weights[f"w{i}"] = np.eye(4, dtype=np.float32)
