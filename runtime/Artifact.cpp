@@ -89,7 +89,7 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   size_t end = digest.offset + sizeof(zero);
   XXH3_state_t *state = XXH3_createState();
   if (!state)
-    return Status(StatusCode::Internal, "out of memory");
+    return Status(StatusCode::IO, "out of memory");
   XXH3_64bits_reset(state);
   XXH3_64bits_update(state, bytes(), digest.offset);
   XXH3_64bits_update(state, &zero, sizeof(zero));

@@ -11,19 +11,16 @@ namespace mpc::runtime {
 
 /// The document; discarded where it is not well-formed, or nested so deeply
 /// that the library, which recurses over what it has parsed, would run out of
-/// stack on it.
-inline nlohmann::json parseBoundedJSON(std::string_view text) {
-  using nlohmann::json;
-  constexpr int kDeepest = 256;
-  bool tooDeep = false;
-  const auto watch = [&](int depth, json::parse_event_t, json &) {
-    tooDeep = tooDeep || depth > kDeepest;
-    return !tooDeep;
-  };
-  json document = json::parse(text.begin(), text.end(), watch,
-                              /*allow_exceptions=*/false);
-  return tooDeep ? json(json::value_t::discarded) : document;
-}
+/// stack on it. Throws std::bad_alloc alone.
+nlohmann::json parseBoundedJSON(std::string_view text);
+
+/// Empties a document that parseBoundedJSON made, the innermost values first.
+/// The library's destructor allocates where there are values within values,
+/// and where memory is short it would end the process.
+void clear(nlohmann::json &document) noexcept;
+
+/// `text` for a message: its first characters where it is long.
+std::string abbreviated(std::string_view text);
 
 } // namespace mpc::runtime
 

@@ -1,5 +1,6 @@
 // The C API over Artifact and Session. Every entry point that can fail runs its
-// body under `guarded`, so that no exception passes.
+// body under `guarded`, so that no exception passes; the others allocate
+// nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
@@ -29,22 +30,33 @@ static_assert(MPC_U8 == static_cast<int>(DType::U8) &&
                   MPC_F32 == static_cast<int>(DType::F32),
               "mpc_type lists the types in DType's order");
 
-/// What there is when not even a status can be allocated; never freed.
-static mpc_status *outOfMemoryStatus() {
-  static mpc_status status{Status(StatusCode::Internal, "out of memory")};
+/// What there is when not even a status can be allocated; never freed. Its
+/// message fits a string without allocation.
+static mpc_status *outOfMemoryStatus() noexcept {
+  static mpc_status status{Status(StatusCode::IO, "out of memory")};
   return &status;
 }
 
+/// The status as an object; the one above where there is no memory for it.
+static mpc_status *release(Status status) noexcept {
+  if (status.ok())
+    return nullptr;
+  auto *object = new (std::nothrow) mpc_status{std::move(status)};
+  return object ? object : outOfMemoryStatus();
+}
+
 template <typename Body>
-static mpc_status *guarded(Body body) {
+static mpc_status *guarded(Body body) noexcept {
   try {
-    Status status = body();
-    return status.ok() ? nullptr : new mpc_status{std::move(status)};
-  } catch (const std::bad_alloc &) {
+    try {
+      return release(body());
+    } catch (const std::bad_alloc &) {
+      return outOfMemoryStatus();
+    } catch (const std::exception &error) {
+      return release(Status(StatusCode::Internal, error.what()));
+    }
+  } catch (...) { // the text of an exception is a string, too
     return outOfMemoryStatus();
-  } catch (const std::exception &error) {
-    Status status(StatusCode::Internal, error.what());
-    return new (std::nothrow) mpc_status{std::move(status)};
   }
 }
 
@@ -78,7 +90,7 @@ static mpc_tensor_info describe(const std::string &name,
 }
 
 static const Function *findFunction(const mpc_session *session,
-                                    const char *function) {
+                                    const char *function) noexcept {
   if (!session || !function)
     return nullptr;
   return session->artifact->plan().findFunction(function);
@@ -115,23 +127,24 @@ static Status copyOut(const char *name, const StatusOr<Tensor> &tensor,
 
 extern "C" {
 
-const char *mpc_version(void) { return MPC_VERSION; }
+const char *mpc_version(void) noexcept { return MPC_VERSION; }
 
-mpc_status_code mpc_status_get_code(const mpc_status *status) {
+mpc_status_code mpc_status_get_code(const mpc_status *status) noexcept {
   return status ? static_cast<mpc_status_code>(status->status.getCode())
                 : MPC_OK;
 }
 
-const char *mpc_status_message(const mpc_status *status) {
+const char *mpc_status_message(const mpc_status *status) noexcept {
   return status ? status->status.message().c_str() : "";
 }
 
-void mpc_status_free(mpc_status *status) {
+void mpc_status_free(mpc_status *status) noexcept {
   if (status != outOfMemoryStatus())
     delete status;
 }
 
-mpc_status *mpc_artifact_open(const char *path, mpc_artifact **artifact) {
+mpc_status *mpc_artifact_open(const char *path,
+                              mpc_artifact **artifact) noexcept {
   return guarded([&] {
     if (!path || !artifact)
       return nullArgument("path or artifact");
@@ -144,7 +157,7 @@ mpc_status *mpc_artifact_open(const char *path, mpc_artifact **artifact) {
 }
 
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
-                                    mpc_artifact **artifact) {
+                                    mpc_artifact **artifact) noexcept {
   return guarded([&] {
     if (!bytes || !artifact)
       return nullArgument("bytes or artifact");
@@ -156,18 +169,23 @@ mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
   });
 }
 
-const char *mpc_artifact_plan(const mpc_artifact *artifact, size_t *size) {
+const char *mpc_artifact_plan(const mpc_artifact *artifact,
+                              size_t *size) noexcept {
+  if (size)
+    *size = 0;
+  if (!artifact)
+    return nullptr;
   std::string_view text = artifact->artifact->planText();
   if (size)
     *size = text.size();
   return text.data();
 }
 
-void mpc_artifact_close(mpc_artifact *artifact) { delete artifact; }
+void mpc_artifact_close(mpc_artifact *artifact) noexcept { delete artifact; }
 
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
-                               mpc_session **session) {
+                               mpc_session **session) noexcept {
   return guarded([&] {
     if (!artifact || !session)
       return nullArgument("artifact or session");
@@ -186,14 +204,14 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
   });
 }
 
-void mpc_session_free(mpc_session *session) { delete session; }
+void mpc_session_free(mpc_session *session) noexcept { delete session; }
 
-size_t mpc_session_state_count(const mpc_session *session) {
+size_t mpc_session_state_count(const mpc_session *session) noexcept {
   return session ? session->artifact->plan().state.size() : 0;
 }
 
 mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
-                                   mpc_tensor_info *info) {
+                                   mpc_tensor_info *info) noexcept {
   return guarded([&] {
     if (!session || !info)
       return nullArgument("session or info");
@@ -207,7 +225,7 @@ mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
 }
 
 mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
-                                  void *bytes, size_t size) {
+                                  void *bytes, size_t size) noexcept {
   return guarded([&] {
     if (!session || !name || !bytes)
       return nullArgument("session, name or bytes");
@@ -216,7 +234,7 @@ mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
 }
 
 mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
-                                  const void *bytes, size_t size) {
+                                  const void *bytes, size_t size) noexcept {
   return guarded([&] {
     if (!session || !name || !bytes)
       return nullArgument("session, name or bytes");
@@ -233,7 +251,7 @@ mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
   });
 }
 
-mpc_status *mpc_session_derive(mpc_session *session) {
+mpc_status *mpc_session_derive(mpc_session *session) noexcept {
   return guarded([&] {
     return session ? session->session->derive() : nullArgument("session");
   });
@@ -241,31 +259,31 @@ mpc_status *mpc_session_derive(mpc_session *session) {
 
 mpc_status *mpc_session_input_info(const mpc_session *session,
                                    const char *function, size_t index,
-                                   mpc_tensor_info *info) {
+                                   mpc_tensor_info *info) noexcept {
   return valueInfo(session, function, &Function::inputs, index, info);
 }
 
 mpc_status *mpc_session_output_info(const mpc_session *session,
                                     const char *function, size_t index,
-                                    mpc_tensor_info *info) {
+                                    mpc_tensor_info *info) noexcept {
   return valueInfo(session, function, &Function::outputs, index, info);
 }
 
 size_t mpc_session_input_count(const mpc_session *session,
-                               const char *function) {
+                               const char *function) noexcept {
   const Function *found = findFunction(session, function);
   return found ? found->inputs.size() : 0;
 }
 
 size_t mpc_session_output_count(const mpc_session *session,
-                                const char *function) {
+                                const char *function) noexcept {
   const Function *found = findFunction(session, function);
   return found ? found->outputs.size() : 0;
 }
 
 mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
                                   const char *name, const void *bytes,
-                                  size_t size) {
+                                  size_t size) noexcept {
   return guarded([&] {
     if (!session || !function || !name || !bytes)
       return nullArgument("session, function, name or bytes");
@@ -273,7 +291,8 @@ mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
   });
 }
 
-mpc_status *mpc_session_run(mpc_session *session, const char *function) {
+mpc_status *mpc_session_run(mpc_session *session,
+                            const char *function) noexcept {
   return guarded([&] {
     if (!session || !function)
       return nullArgument("session or function");
@@ -282,7 +301,8 @@ mpc_status *mpc_session_run(mpc_session *session, const char *function) {
 }
 
 mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
-                                   const char *name, void *bytes, size_t size) {
+                                   const char *name, void *bytes,
+                                   size_t size) noexcept {
   return guarded([&] {
     if (!session || !function || !name || !bytes)
       return nullArgument("session, function, name or bytes");
@@ -290,7 +310,7 @@ mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
   });
 }
 
-size_t mpc_session_memory_bytes(const mpc_session *session) {
+size_t mpc_session_memory_bytes(const mpc_session *session) noexcept {
   return session ? session->session->memoryBytes() : 0;
 }
 

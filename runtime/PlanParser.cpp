@@ -471,7 +471,11 @@ static Plan readPlan(Reader &in) {
 }
 
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
-  Json json = parseBoundedJSON(text);
+  struct Document {
+    ~Document() { clear(json); }
+    Json json;
+  } document{parseBoundedJSON(text)};
+  const Json &json = document.json;
   if (json.is_discarded())
     return Status(StatusCode::InvalidInput,
                   "invalid plan: it is not well-formed JSON");

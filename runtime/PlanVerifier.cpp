@@ -236,8 +236,11 @@ void PlanVerifier::verifyFunction(const Function &checked) {
 
 Status PlanVerifier::verify() {
   std::set<std::string_view> names;
+  Checked total = 0;
   for (const StateVariable &state : plan.state) {
     verifyState(state);
+    total = total + state.bytes;
+    expect(!total.overflowed, "the sizes of all state add up to no number");
     if (!names.insert(state.name).second)
       fail("there are two of that name");
   }
@@ -273,6 +276,9 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
       !verifyArgs(step.args))
     return;
   if (!plan.target.isGPU()) {
+    // The device adds the two to cut the extent into slices.
+    expect(!(Checked(step.extent) + step.grain).overflowed,
+           "extent and grain add up to no number");
     expect(step.threads == 0 && step.sharedBytes == 0,
            "threads and shared memory are for GPUs alone");
     return;

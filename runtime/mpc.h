@@ -7,7 +7,11 @@
  *
  * Handles are opaque. A session keeps its artifact alive, so the two may be
  * released in any order. One session is used by one thread at a time;
- * different sessions are independent.
+ * different sessions are independent. After fork(2) the child may use and free
+ * a session on a CPU; its functions run on the one thread that forked.
+ *
+ * Where memory is short a function returns MPC_IO, "out of memory", and what
+ * exists stays usable.
  *
  * Options and infos start with their size, so that a program compiled against
  * this header runs with a later library: fields it does not know keep their
@@ -22,7 +26,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#define MPC_NOEXCEPT noexcept
 extern "C" {
+#else
+#define MPC_NOEXCEPT
 #endif
 
 typedef struct mpc_status mpc_status;
@@ -70,71 +77,76 @@ typedef struct mpc_tensor_info {
 typedef struct mpc_session_options {
   size_t struct_size;
   const char *device; /* "cpu", "cuda" or "auto"; never falls back */
-  int32_t threads;    /* 0: one per core */
+  int32_t threads;    /* 0: one per physical core this process may use */
 } mpc_session_options;
 #define MPC_SESSION_OPTIONS_INIT                                               \
   { sizeof(mpc_session_options), "cpu", 0 }
 
 /* The library's version, "0.1.0". */
-const char *mpc_version(void);
+const char *mpc_version(void) MPC_NOEXCEPT;
 
 /* MPC_OK and "" where the status is NULL. The message lives as long as the
  * status. */
-mpc_status_code mpc_status_get_code(const mpc_status *status);
-const char *mpc_status_message(const mpc_status *status);
-void mpc_status_free(mpc_status *status);
+mpc_status_code mpc_status_get_code(const mpc_status *status) MPC_NOEXCEPT;
+const char *mpc_status_message(const mpc_status *status) MPC_NOEXCEPT;
+void mpc_status_free(mpc_status *status) MPC_NOEXCEPT;
 
 /* Opens and checks an artifact; executes nothing of it. The bytes are copied.
  */
-mpc_status *mpc_artifact_open(const char *path, mpc_artifact **artifact);
+mpc_status *mpc_artifact_open(const char *path,
+                              mpc_artifact **artifact) MPC_NOEXCEPT;
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
-                                    mpc_artifact **artifact);
-/* The plan, JSON: `size` bytes without a terminator, owned by the artifact. */
-const char *mpc_artifact_plan(const mpc_artifact *artifact, size_t *size);
-void mpc_artifact_close(mpc_artifact *artifact);
+                                    mpc_artifact **artifact) MPC_NOEXCEPT;
+/* The plan, JSON: `size` bytes without a terminator, owned by the artifact;
+ * NULL and 0 where the artifact is NULL. */
+const char *mpc_artifact_plan(const mpc_artifact *artifact,
+                              size_t *size) MPC_NOEXCEPT;
+void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
 
 /* Gives every state variable its initial value. `options` may be NULL. */
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
-                               mpc_session **session);
-void mpc_session_free(mpc_session *session);
+                               mpc_session **session) MPC_NOEXCEPT;
+void mpc_session_free(mpc_session *session) MPC_NOEXCEPT;
 
 /* State variables, by index below the count; MPC_USAGE above it. */
-size_t mpc_session_state_count(const mpc_session *session);
+size_t mpc_session_state_count(const mpc_session *session) MPC_NOEXCEPT;
 mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
-                                   mpc_tensor_info *info);
+                                   mpc_tensor_info *info) MPC_NOEXCEPT;
 /* Copies a state variable out or in; `size` is exactly its size in bytes. After
  * replacing a parameter call mpc_session_derive before the next run. */
 mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
-                                  void *bytes, size_t size);
+                                  void *bytes, size_t size) MPC_NOEXCEPT;
 mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
-                                  const void *bytes, size_t size);
-mpc_status *mpc_session_derive(mpc_session *session);
+                                  const void *bytes, size_t size) MPC_NOEXCEPT;
+mpc_status *mpc_session_derive(mpc_session *session) MPC_NOEXCEPT;
 
 /* Inputs and outputs of a function ("step", "eval", ...), by index. */
 mpc_status *mpc_session_input_info(const mpc_session *session,
                                    const char *function, size_t index,
-                                   mpc_tensor_info *info);
+                                   mpc_tensor_info *info) MPC_NOEXCEPT;
 mpc_status *mpc_session_output_info(const mpc_session *session,
                                     const char *function, size_t index,
-                                    mpc_tensor_info *info);
+                                    mpc_tensor_info *info) MPC_NOEXCEPT;
 /* 0 where there is no such function. */
 size_t mpc_session_input_count(const mpc_session *session,
-                               const char *function);
+                               const char *function) MPC_NOEXCEPT;
 size_t mpc_session_output_count(const mpc_session *session,
-                                const char *function);
+                                const char *function) MPC_NOEXCEPT;
 
 /* Copies an input in; it keeps its value for later runs. */
 mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
                                   const char *name, const void *bytes,
-                                  size_t size);
-mpc_status *mpc_session_run(mpc_session *session, const char *function);
+                                  size_t size) MPC_NOEXCEPT;
+mpc_status *mpc_session_run(mpc_session *session,
+                            const char *function) MPC_NOEXCEPT;
 /* Copies an output of the last run out, before another function runs. */
 mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
-                                   const char *name, void *bytes, size_t size);
+                                   const char *name, void *bytes,
+                                   size_t size) MPC_NOEXCEPT;
 
 /* Bytes the session holds. */
-size_t mpc_session_memory_bytes(const mpc_session *session);
+size_t mpc_session_memory_bytes(const mpc_session *session) MPC_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <sys/mman.h>
 #include <system_error>
 
@@ -57,6 +58,8 @@ private:
   Status runStep(PreparedCopy &copy);
   Status runStep(PreparedIf &conditional);
   Status runStep(std::unique_ptr<Contraction> &contraction);
+  Status runSlice(Contraction &contraction, size_t phase, int64_t slice,
+                  int worker);
 
   CPUDevice &device;
   std::vector<PreparedStep> steps;
@@ -236,14 +239,23 @@ Status CPUExecutable::runStep(PreparedIf &conditional) {
   return *conditional.predicate ? runSteps(conditional.then) : Status();
 }
 
+/// What a slice throws must not leave a worker: libraries allocate.
+Status CPUExecutable::runSlice(Contraction &contraction, size_t phase,
+                               int64_t slice, int worker) {
+  try {
+    return contraction.runSlice(phase, slice, device.scratchOf(worker));
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO, "out of memory");
+  }
+}
+
 Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction) {
   std::mutex mutex;
   Status failure;
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
     device.workers().parallelFor(
         contraction->phases()[phase], [&](int64_t slice, int worker) {
-          Status status =
-              contraction->runSlice(phase, slice, device.scratchOf(worker));
+          Status status = runSlice(*contraction, phase, slice, worker);
           if (status.ok())
             return;
           std::lock_guard<std::mutex> lock(mutex);

@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/WorkerPool.h"
 
-#include <algorithm>
+#include "runtime/cpu/Cores.h"
+
 #include <chrono>
 #include <immintrin.h>
-#include <sched.h>
+#include <pthread.h>
 
 namespace mpc::runtime {
 
@@ -31,28 +32,57 @@ private:
 
 } // namespace
 
-static int usableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+/// How often this process was forked off another since the first pool was made.
+static std::atomic<uint64_t> forks{0};
+
+static uint64_t currentGeneration() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  static_cast<void>(registered);
+  return forks;
 }
 
-WorkerPool::WorkerPool(int threads) {
-  int count = threads > 0 ? threads : usableCores();
-  workers.reserve(static_cast<size_t>(count - 1));
-  try {
-    for (int worker = 1; worker < count; ++worker)
-      workers.emplace_back([this, worker] { workerMain(worker); });
-  } catch (...) {
-    stop(); // those that did start
-    throw;
-  }
+//===----------------------------------------------------------------------===//
+// The pool
+//===----------------------------------------------------------------------===//
+
+WorkerPool::WorkerPool(int threads)
+    : shared(std::make_unique<Shared>()), generation(currentGeneration()) {
+  const int count = threads > 0 ? threads : countUsableCores();
+  shared->workers.reserve(static_cast<size_t>(count - 1));
+  // Where a thread cannot start, destroying `shared` stops those that did.
+  for (int worker = 1; worker < count; ++worker)
+    shared->workers.emplace_back(
+        [meeting = shared.get(), worker] { meeting->workerMain(worker); });
 }
 
-WorkerPool::~WorkerPool() { stop(); }
+WorkerPool::~WorkerPool() {
+  // In a forked child there is no thread to join, and a condition variable's
+  // destructor would wait for those that slept on it: they are left behind.
+  if (!shared->workers.empty() && !hasWorkers())
+    static_cast<void>(shared.release());
+}
 
-void WorkerPool::stop() {
+/// Whether workers take part in a loop: none do in a process forked off the one
+/// that made the pool.
+bool WorkerPool::hasWorkers() const {
+  return !shared->workers.empty() &&
+         generation == forks.load(std::memory_order_relaxed);
+}
+
+void WorkerPool::run(int64_t slices, Task task) {
+  DefaultFloatingPoint mode;
+  if (slices > 1 && hasWorkers())
+    return shared->run(slices, task);
+  for (int64_t slice = 0; slice < slices; ++slice)
+    task.call(task.context, slice, 0);
+}
+
+//===----------------------------------------------------------------------===//
+// The threads' meeting
+//===----------------------------------------------------------------------===//
+
+void WorkerPool::Shared::stop() {
   stopping = true;
   ++loopCount;
   {
@@ -63,7 +93,7 @@ void WorkerPool::stop() {
     worker.join();
 }
 
-void WorkerPool::claimSlices(int worker) {
+void WorkerPool::Shared::claimSlices(int worker) {
   for (;;) {
     int64_t slice = nextSlice.fetch_add(1, std::memory_order_relaxed);
     if (slice >= sliceCount)
@@ -72,13 +102,7 @@ void WorkerPool::claimSlices(int worker) {
   }
 }
 
-void WorkerPool::run(int64_t slices, Task newTask) {
-  DefaultFloatingPoint mode;
-  if (slices <= 1 || workers.empty()) {
-    for (int64_t slice = 0; slice < slices; ++slice)
-      newTask.call(newTask.context, slice, 0);
-    return;
-  }
+void WorkerPool::Shared::run(int64_t slices, Task newTask) {
   task = newTask;
   sliceCount = slices;
   nextSlice.store(0, std::memory_order_relaxed);
@@ -110,7 +134,7 @@ static bool spinUntil(Done done) {
 
 /// Returns when no worker is in the loop any more. The last one may be waiting
 /// for the very core the caller runs on, so the caller sleeps after a while.
-void WorkerPool::awaitWorkers() {
+void WorkerPool::Shared::awaitWorkers() {
   if (spinUntil([&] { return inside == 0; }))
     return;
   std::unique_lock<std::mutex> lock(sleepMutex);
@@ -120,7 +144,7 @@ void WorkerPool::awaitWorkers() {
 }
 
 /// Returns when the number of loops started is no longer `seen`.
-void WorkerPool::awaitLoop(uint64_t seen) {
+void WorkerPool::Shared::awaitLoop(uint64_t seen) {
   if (spinUntil([&] { return loopCount != seen; }))
     return;
   std::unique_lock<std::mutex> lock(sleepMutex);
@@ -129,7 +153,7 @@ void WorkerPool::awaitLoop(uint64_t seen) {
   --sleepers;
 }
 
-void WorkerPool::workerMain(int worker) {
+void WorkerPool::Shared::workerMain(int worker) {
   DefaultFloatingPoint mode; // a new thread inherits its creator's
   uint64_t seen = 0;
   for (;;) {

@@ -11,6 +11,10 @@
 // does. Subnormals are kept (only the CPU's bf16 instructions flush them,
 // always).
 //
+// fork(2) copies the calling thread alone. A pool made before it runs its loops
+// without workers in the child, and may be destroyed there: it leaves behind
+// what the workers would have to let go of.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_WORKERPOOL_H
 #define MPC_RUNTIME_CPU_WORKERPOOL_H
@@ -18,6 +22,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -27,14 +32,15 @@ namespace mpc::runtime {
 
 class WorkerPool {
 public:
-  /// `threads` counts the caller; 0 means one per core this process may use.
-  /// Throws std::system_error where the system does not give that many.
+  /// `threads` counts the caller; 0 means one per core this process may keep
+  /// busy (Cores.h). Throws std::system_error where the system does not give
+  /// that many.
   explicit WorkerPool(int threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool &) = delete;
   WorkerPool &operator=(const WorkerPool &) = delete;
 
-  int size() const { return static_cast<int>(workers.size()) + 1; }
+  int size() const { return static_cast<int>(shared->workers.size()) + 1; }
 
   /// Calls body(slice, worker) for every slice in [0, slices), worker being in
   /// [0, size()), and returns when all are done. `body` does not throw and does
@@ -54,35 +60,49 @@ private:
     void (*call)(void *context, int64_t slice, int worker) = nullptr;
   };
 
+  /// What the caller and the workers share. Workers wait inside it, so it is
+  /// only destroyed where they have ended.
+  struct Shared {
+    ~Shared() { stop(); }
+
+    void run(int64_t slices, Task task);
+    void stop();
+    void workerMain(int worker);
+    void claimSlices(int worker);
+    void awaitLoop(uint64_t seen);
+    void awaitWorkers();
+
+    std::vector<std::thread> workers;
+
+    // The current loop. The caller writes these while no loop is open.
+    Task task;
+    int64_t sliceCount = 0;
+
+    // A worker enters a loop by raising `inside` and then looking at `open`;
+    // the caller leaves it by clearing `open` and then waiting for `inside` to
+    // be zero. So the caller never waits for a worker that has not woken up
+    // yet, and a late one finds the loop closed. Cache lines apart: all threads
+    // use them.
+    alignas(64) std::atomic<int64_t> nextSlice{0};
+    alignas(64) std::atomic<int> inside{0};
+    alignas(64) std::atomic<uint64_t> loopCount{0}; ///< loops started so far
+    std::atomic<bool> open{false};
+    std::atomic<bool> stopping{false};
+
+    // Who sleeps says so before looking once more at what it waits for, under
+    // the lock; who changes that looks for sleepers afterwards.
+    std::atomic<int> sleepers{0};
+    std::atomic<bool> callerSleeps{false};
+    std::mutex sleepMutex;
+    std::condition_variable wake, wakeCaller;
+  };
+
   void run(int64_t slices, Task task);
-  void stop();
-  void workerMain(int worker);
-  void claimSlices(int worker);
-  void awaitLoop(uint64_t seen);
-  void awaitWorkers();
+  bool hasWorkers() const;
 
-  std::vector<std::thread> workers;
-
-  // The current loop. The caller writes these while no loop is open.
-  Task task;
-  int64_t sliceCount = 0;
-
-  // A worker enters a loop by raising `inside` and then looking at `open`; the
-  // caller leaves it by clearing `open` and then waiting for `inside` to be
-  // zero. So the caller never waits for a worker that has not woken up yet, and
-  // a late one finds the loop closed. Cache lines apart: all threads use them.
-  alignas(64) std::atomic<int64_t> nextSlice{0};
-  alignas(64) std::atomic<int> inside{0};
-  alignas(64) std::atomic<uint64_t> loopCount{0}; ///< loops started so far
-  std::atomic<bool> open{false};
-  std::atomic<bool> stopping{false};
-
-  // Who sleeps says so before looking once more at what it waits for, under the
-  // lock; who changes that looks for sleepers afterwards.
-  std::atomic<int> sleepers{0};
-  std::atomic<bool> callerSleeps{false};
-  std::mutex sleepMutex;
-  std::condition_variable wake, wakeCaller;
+  std::unique_ptr<Shared> shared;
+  /// How often this process had been forked, counted from its first ancestor.
+  const uint64_t generation;
 };
 
 } // namespace mpc::runtime

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Dataset.h"
 
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Permutation.h"
 
@@ -51,8 +52,7 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
 
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
-  const auto recipe =
-      nlohmann::json::parse(info.recipe, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
   if (options.classes || info.loss != "softmax_cross_entropy")

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainee.h"
 
+#include "runtime/BoundedJSON.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -59,8 +61,7 @@ static std::vector<Port> portsOf(const Function &function,
 static Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
-  const auto recipe = nlohmann::json::parse(info.recipe, nullptr,
-                                            /*allow_exceptions=*/false);
+  const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   if (!recipe.is_object())
     return malformed;
   if (recipe.contains("loss") && recipe["loss"].is_string())

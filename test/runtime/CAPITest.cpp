@@ -6,6 +6,8 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -112,6 +114,62 @@ TEST_F(CAPI, ReportsErrorsWithTheirCodes) {
   EXPECT_EQ(code(mpc_artifact_open_bytes("text", 4, &artifact)),
             MPC_INVALID_INPUT);
   EXPECT_EQ(artifact, nullptr);
+}
+
+TEST_F(CAPI, GuardsAgainstNullHandles) {
+  size_t size = 1;
+  EXPECT_EQ(mpc_artifact_plan(nullptr, &size), nullptr);
+  EXPECT_EQ(size, 0u);
+  EXPECT_EQ(mpc_artifact_plan(nullptr, nullptr), nullptr);
+  EXPECT_EQ(mpc_session_state_count(nullptr), 0u);
+  EXPECT_EQ(mpc_session_input_count(nullptr, "eval"), 0u);
+  EXPECT_EQ(mpc_session_input_count(session, nullptr), 0u);
+  EXPECT_EQ(mpc_session_memory_bytes(nullptr), 0u);
+  mpc_tensor_info info = MPC_TENSOR_INFO_INIT;
+  EXPECT_EQ(code(mpc_session_state_info(nullptr, 0, &info)), MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_state_info(session, 0, nullptr)), MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_output_info(session, "eval", 0, nullptr)),
+            MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_create(nullptr, nullptr, &session)), MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_derive(nullptr)), MPC_USAGE);
+  EXPECT_EQ(code(mpc_artifact_open(nullptr, nullptr)), MPC_USAGE);
+  mpc_artifact_close(nullptr);
+  mpc_session_free(nullptr);
+  mpc_status_free(nullptr);
+}
+
+// Python's multiprocessing forks: sessions are then destroyed in the child.
+TEST_F(CAPI, AForkedChildMayRunAndFreeItsSession) {
+  mpc_artifact *artifact = nullptr;
+  Bytes bytes = artifactBytes();
+  ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
+            nullptr);
+  mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
+  options.threads = 4;
+  mpc_session *parallel = nullptr;
+  ASSERT_EQ(mpc_session_create(artifact, &options, &parallel), nullptr);
+  mpc_artifact_close(artifact);
+  float x[2] = {10, 20}, sum[2] = {};
+  ASSERT_EQ(mpc_session_set_input(parallel, "eval", "x", x, sizeof(x)),
+            nullptr);
+  ASSERT_EQ(mpc_session_run(parallel, "eval"), nullptr);
+  // Past the time that workers spin, so that they sleep when it is copied.
+  usleep(20000);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // a child that hangs is killed
+    bool ran = mpc_session_run(parallel, "eval") == nullptr &&
+               mpc_session_get_output(parallel, "eval", "sum", sum,
+                                      sizeof(sum)) == nullptr;
+    mpc_session_free(parallel);
+    _exit(ran && sum[1] == 22 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "signal " << (WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  EXPECT_EQ(mpc_session_run(parallel, "eval"), nullptr);
+  mpc_session_free(parallel);
 }
 
 TEST(CAPIVersion, IsThatOfTheProject) { EXPECT_STREQ(mpc_version(), "0.1.0"); }

@@ -173,6 +173,17 @@ TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
   EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "for GPUs alone");
 }
 
+TEST(Plan, RefusesSizesWhoseSumsOverflow) {
+  EXPECT_REFUSED(kStep + "/steps/2/extent", INT64_MAX,
+                 "extent and grain add up to no number");
+  ArtifactBuilder builder = fullPlan();
+  for (const char *name : {"a", "b"})
+    builder.filledState(name, DType::F32, {int64_t(1) << 60}, 0);
+  EXPECT_NE(check(builder).message().find("all state add up to no number"),
+            std::string::npos)
+      << check(builder).message();
+}
+
 TEST(Plan, ConvolvesInOneTypeOnGPUs) {
   ArtifactBuilder builder = gpuPlan();
   Json &step = builder.plan["functions"]["step"];

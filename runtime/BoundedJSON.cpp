@@ -1,0 +1,118 @@
+// Building documents from the library's parser, value by value.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/BoundedJSON.h"
+
+#include <vector>
+
+namespace mpc::runtime {
+
+using nlohmann::json;
+
+/// Far more than any document of ours has.
+static constexpr size_t kDeepest = 256;
+
+namespace {
+
+/// Receives what the parser finds and builds `root` of it.
+class Builder {
+public:
+  explicit Builder(json &root) : root(root) {}
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(json::number_integer_t value) { return add(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return add(value); }
+  bool number_float(json::number_float_t value, const json::string_t &) {
+    return add(value);
+  }
+  bool string(json::string_t &value) { return add(std::move(value)); }
+  bool binary(json::binary_t &) { return false; } // JSON has none
+  bool start_object(size_t) { return open(json::value_t::object); }
+  bool start_array(size_t) { return open(json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(json::string_t &name) {
+    auto &members = *parents.back()->get_ptr<json::object_t *>();
+    member = &members[std::move(name)];
+    clear(*member); // of a name that is there twice the last value counts
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string &, const json::exception &) {
+    return false;
+  }
+
+private:
+  /// Where the next value goes.
+  json &next() {
+    if (parents.empty())
+      return root;
+    if (auto *elements = parents.back()->get_ptr<json::array_t *>())
+      return elements->emplace_back();
+    return *member;
+  }
+
+  template <typename Value>
+  bool add(Value &&value) {
+    next() = json(std::forward<Value>(value));
+    return true;
+  }
+
+  bool open(json::value_t kind) {
+    if (parents.size() == kDeepest)
+      return false;
+    json &value = next();
+    value = json(kind);
+    parents.push_back(&value);
+    return true;
+  }
+
+  bool close() {
+    parents.pop_back();
+    return true;
+  }
+
+  json &root;
+  std::vector<json *> parents; ///< the arrays and objects that are open
+  json *member = nullptr;      ///< of the innermost object
+};
+
+} // namespace
+
+void clear(json &document) noexcept {
+  if (auto *elements = document.get_ptr<json::array_t *>()) {
+    for (json &element : *elements)
+      clear(element);
+    elements->clear();
+  } else if (auto *members = document.get_ptr<json::object_t *>()) {
+    for (auto &[name, member] : *members)
+      clear(member);
+    members->clear();
+  }
+}
+
+json parseBoundedJSON(std::string_view text) {
+  json document;
+  try {
+    Builder builder(document);
+    if (json::sax_parse(text.begin(), text.end(), &builder))
+      return document;
+  } catch (...) {
+    clear(document);
+    throw;
+  }
+  clear(document);
+  return json(json::value_t::discarded);
+}
+
+std::string abbreviated(std::string_view text) {
+  constexpr size_t kLongest = 120;
+  if (text.size() <= kLongest)
+    return std::string(text);
+  return std::string(text.substr(0, kLongest)) + "... (" +
+         std::to_string(text.size()) + " bytes)";
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,168 @@
+// The C API where memory is short: each allocation in turn fails, and every
+// call says so or does what it was asked. An exception would end the process,
+// as the entry points are noexcept.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/mpc.h"
+#include "test/runtime/ArtifactBuilder.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <gtest/gtest.h>
+#include <new>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// Allocations that still succeed; below 0: all.
+std::atomic<int64_t> left{-1};
+std::atomic<int64_t> failures{0};
+
+void *allocate(size_t size, size_t alignment) {
+  if (left >= 0 && left.fetch_sub(1) <= 0) {
+    left = 0;
+    ++failures;
+    return nullptr;
+  }
+  const size_t rounded = (size + alignment) / alignment * alignment;
+  return alignment <= alignof(std::max_align_t)
+             ? std::malloc(size ? size : 1)
+             : std::aligned_alloc(alignment, rounded);
+}
+
+void *allocateOrThrow(size_t size, size_t alignment) {
+  if (void *memory = allocate(size, alignment))
+    return memory;
+  throw std::bad_alloc();
+}
+
+} // namespace
+
+void *operator new(size_t size) { return allocateOrThrow(size, 1); }
+void *operator new[](size_t size) { return allocateOrThrow(size, 1); }
+void *operator new(size_t size, std::align_val_t alignment) {
+  return allocateOrThrow(size, size_t(alignment));
+}
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return allocate(size, 1);
+}
+// Not inlined: the compiler would take these for a mistake.
+#define MPC_NOINLINE __attribute__((noinline))
+MPC_NOINLINE void operator delete(void *memory) noexcept { std::free(memory); }
+MPC_NOINLINE void operator delete[](void *memory) noexcept {
+  std::free(memory);
+}
+MPC_NOINLINE void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
+MPC_NOINLINE void operator delete[](void *memory, size_t) noexcept {
+  std::free(memory);
+}
+MPC_NOINLINE void operator delete(void *memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+MPC_NOINLINE void operator delete(void *memory, size_t,
+                                  std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace {
+
+/// Makes `call` with its first, second, ... allocation failing, until one
+/// succeeds; calls `succeeded` then. The number of failures that were reported.
+int64_t failEachAllocation(const std::function<mpc_status *()> &call,
+                           const std::function<void()> &succeeded) {
+  for (int64_t allowed = 0; allowed < 10000; ++allowed) {
+    failures = 0;
+    left = allowed;
+    mpc_status *status = call();
+    left = -1;
+    const bool failed = failures > 0;
+    EXPECT_EQ(status != nullptr, failed) << "allocation " << allowed;
+    if (status) {
+      EXPECT_EQ(mpc_status_get_code(status), MPC_IO)
+          << mpc_status_message(status);
+      EXPECT_STREQ(mpc_status_message(status), "out of memory");
+    }
+    mpc_status_free(status);
+    if (!failed) {
+      succeeded();
+      return allowed;
+    }
+  }
+  ADD_FAILURE() << "the call never succeeds";
+  return 0;
+}
+
+Bytes artifactBytes() {
+  ArtifactBuilder builder;
+  builder.state("a state variable of a long name", floats({2}, {1, 2}));
+  FunctionBuilder f = builder.function("eval");
+  size_t x = f.input("x", DType::F32, {2});
+  size_t sum = f.arena(DType::F32, {2});
+  f.launch("add", {x, f.state("a state variable of a long name"), sum}, 2, 1);
+  f.output("sum", sum);
+  return builder.build();
+}
+
+TEST(OutOfMemory, OpeningAnArtifactReportsIt) {
+  const Bytes bytes = artifactBytes();
+  mpc_artifact *artifact = nullptr;
+  EXPECT_GT(failEachAllocation(
+                [&] {
+                  EXPECT_EQ(artifact, nullptr);
+                  return mpc_artifact_open_bytes(bytes.data(), bytes.size(),
+                                                 &artifact);
+                },
+                [&] { EXPECT_NE(artifact, nullptr); }),
+            100);
+  mpc_artifact_close(artifact);
+}
+
+TEST(OutOfMemory, CreatingAndRunningASessionReportsIt) {
+  const Bytes bytes = artifactBytes();
+  mpc_artifact *artifact = nullptr;
+  ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
+            nullptr);
+  mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
+  options.threads = 1;
+  mpc_session *session = nullptr;
+  failEachAllocation(
+      [&] { return mpc_session_create(artifact, &options, &session); },
+      [&] { ASSERT_NE(session, nullptr); });
+  mpc_artifact_close(artifact);
+
+  const float x[2] = {10, 20};
+  float sum[2] = {};
+  const auto done = [] {};
+  failEachAllocation(
+      [&] { return mpc_session_set_input(session, "eval", "x", x, 8); }, done);
+  failEachAllocation([&] { return mpc_session_run(session, "eval"); }, done);
+  failEachAllocation(
+      [&] { return mpc_session_get_output(session, "eval", "sum", sum, 8); },
+      done);
+  EXPECT_EQ(sum[1], 22);
+  failEachAllocation(
+      [&] {
+        return mpc_session_set_state(session, "a state variable of a long name",
+                                     x, 8);
+      },
+      done);
+  mpc_session_free(session);
+}
+
+/// A message longer than a string holds in itself is an allocation.
+TEST(OutOfMemory, AnErrorWhoseMessageDoesNotFitIsStillAnError) {
+  for (int64_t allowed : {0, 1, 2, 3}) {
+    left = allowed;
+    mpc_status *status = mpc_session_run(nullptr, "eval");
+    left = -1;
+    EXPECT_NE(status, nullptr);
+    mpc_status_free(status);
+  }
+}
+
+} // namespace
