@@ -225,17 +225,22 @@ void TrainingInfoImporter::addUpdates(FunctionImporter &function) {
   }
 }
 
-// Whatever depends on a gradient belongs to the optimizer.
+// Whatever depends on a gradient belongs to the optimizer, and so does what no
+// output needs, a learning rate's decay for one: only new state reads it.
 static void markOptimizer(FunctionImporter &function,
-                          ArrayRef<const proto::NodeProto *> nodes) {
+                          ArrayRef<const proto::NodeProto *> nodes,
+                          ArrayRef<const proto::NodeProto *> forOutputs) {
+  llvm::DenseSet<const proto::NodeProto *> needed(forOutputs.begin(),
+                                                  forOutputs.end());
   llvm::StringSet<> derived;
   for (const proto::NodeProto *node : nodes) {
+    bool isGradient = node->op_type() == "Gradient";
     bool isDerived = llvm::any_of(getReadValues(*node), [&](StringRef value) {
       return derived.contains(value);
     });
-    if (isDerived)
+    if (isDerived || (!isGradient && !needed.contains(node)))
       function.phases[node] = "optimizer";
-    if (isDerived || node->op_type() == "Gradient")
+    if (isDerived || isGradient)
       derived.insert(node->output().begin(), node->output().end());
   }
 }
@@ -258,7 +263,7 @@ Error TrainingInfoImporter::importStep(const Graph &graph) {
   bindStates(function);
   if (Error error = addInputs(function, nodes))
     return error;
-  markOptimizer(function, nodes);
+  markOptimizer(function, nodes, graph.getNodesFor(outputs));
   function.importNodes(nodes);
   if (module.hasFailed())
     return Error::success();

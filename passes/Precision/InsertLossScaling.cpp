@@ -2,18 +2,20 @@
 // the update, which happens only if all of them are finite.
 //
 // The scale, the count of good steps and the overflows left are state on the
-// device; the update is predicated, so no step waits for the host. Parameters,
-// moments and the step count are guarded; BatchNormalization statistics, the
-// micro-step counter and the scale itself always advance.
+// device; the update is predicated, so no step waits for the host. All state of
+// the update is guarded, whether an optimizer op writes it or ops of the
+// model's own; GuardedState.h says what goes on regardless.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/FunctionState.h"
+#include "passes/Precision/GuardedState.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScaledValues.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_INSERTLOSSSCALINGPASS
@@ -27,7 +29,6 @@ using namespace mpc::amp;
 static constexpr llvm::StringLiteral kScaleName = "mpc.loss_scale";
 static constexpr llvm::StringLiteral kGoodStepsName = "mpc.good_steps";
 static constexpr llvm::StringLiteral kHysteresisName = "mpc.hysteresis";
-static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 namespace {
 struct InsertLossScalingPass
@@ -42,6 +43,8 @@ private:
   void replaceSeeds(FunctionOpInterface function);
   Value getScale(FunctionOpInterface function);
   SmallVector<Value> unscaleGradients(FunctionOpInterface function);
+  LogicalResult setConditions(FunctionOpInterface function, Value finite);
+  LogicalResult selectState(FunctionOpInterface function, Value finite);
   LogicalResult guardUpdate(FunctionOpInterface function, Value finite);
   void advanceScale(FunctionOpInterface function, Value finite);
   Value createOnes(OpBuilder &builder, Location loc, Type type);
@@ -191,41 +194,106 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 // The update
 //===----------------------------------------------------------------------===//
 
-// Whether a counter counts forward passes rather than updates.
-static bool countsMicroSteps(IncrementOp op, const VariableTable &variables) {
-  auto argument = dyn_cast<BlockArgument>(op.getCounter());
-  VariableOp variable =
-      argument ? getVariable(argument, variables) : VariableOp();
-  return variable && variable.getSymName() == kMicroStepName;
+// An increment that is the new value of a counter and nothing before the update
+// reads: where the forward pass counts with it, as with the number of this
+// batch, it cannot wait for that pass's gradients, so the state gets its own.
+static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
+  if (llvm::all_of(op->getUsers(), [&](Operation *user) {
+        return user == state.getOwner() || belongsToUpdate(user);
+      }))
+    return op;
+  OpBuilder builder(state.getOwner());
+  auto own = cast<IncrementOp>(builder.clone(*op));
+  state.set(own);
+  return own;
+}
+
+// The condition goes to every op that can have one: all optimizer ops, and the
+// increments that are the new value of the counter they read.
+LogicalResult InsertLossScalingPass::setConditions(FunctionOpInterface function,
+                                                   Value finite) {
+  VariableTable variables(getOperation());
+  llvm::SetVector<Operation *> conditional;
+  function->walk([&](OptimizerOpInterface op) { conditional.insert(op); });
+  Operation *terminator = getReturn(function);
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    VariableOp variable = getUpdatedVariable(function, i, variables);
+    auto increment = terminator->getOperand(i).getDefiningOp<IncrementOp>();
+    auto counter = increment ? dyn_cast<BlockArgument>(increment.getCounter())
+                             : BlockArgument();
+    if (variable && isGuarded(variable) && counter &&
+        getVariable(counter, variables) == variable)
+      conditional.insert(splitCount(increment, terminator->getOpOperand(i)));
+  }
+  for (Operation *op : conditional) {
+    MutableOperandRange apply = *getCondition(op);
+    if (!apply.empty())
+      return withExitCode(op->emitOpError(), ExitCode::Unsupported)
+             << "expected an update without a condition of its own where the "
+                "loss is scaled";
+    apply.assign(finite);
+  }
+  return success();
+}
+
+// The record of a guard: selection is exact, in the type of the state.
+static DecisionAttr getGuardDecision(RankedTensorType type) {
+  MLIRContext *context = type.getContext();
+  auto element = cast<FloatType>(type.getElementType());
+  return DecisionAttr::get(
+      context, element, element, element, PrecisionClass::Fixed,
+      StringAttr::get(context, "loss-scale"),
+      StringAttr::get(context, "a skipped step changes no state"),
+      Reason::Update, ArrayAttr::get(context, {}), Evidence::Proved,
+      /*native=*/true, 0, 0, 0, 0, 0, StringAttr());
+}
+
+// select(finite, new, old) at every state result that no condition within its
+// op guards: that the model writes its update with other ops, or gives one
+// variable the new value of another, makes no difference.
+LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
+                                                 Value finite) {
+  VariableTable variables(getOperation());
+  Operation *terminator = getReturn(function);
+  FunctionState state(function);
+  OpBuilder builder(terminator);
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    VariableOp variable = getUpdatedVariable(function, i, variables);
+    if (!variable || !isGuarded(variable))
+      continue;
+    Value next = terminator->getOperand(i), old = state.read(variable);
+    auto result = dyn_cast<OpResult>(next);
+    if (next == old || (result && getReplacedOperand(result) == old))
+      continue;
+    auto type = cast<RankedTensorType>(next.getType());
+    if (!isa<FloatType>(type.getElementType()))
+      return withExitCode(mlir::emitError(next.getLoc()), ExitCode::Unsupported)
+             << "state '" << variable.getSymName() << "' is of type " << type
+             << "; where the loss is scaled, state other than floats can only "
+                "count updates (itself + 1); train with --loss-scale none or "
+                "another --precision";
+    std::string name = (variable.getSymName() + "#guard").str();
+    auto guarded =
+        SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
+                         type, finite, next, old);
+    guarded->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    guarded->setAttr(DecisionAttr::attrName, getGuardDecision(type));
+    terminator->setOperand(i, guarded);
+  }
+  state.finish();
+  return success();
 }
 
 LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
                                                  Value finite) {
-  VariableTable variables(getOperation());
-  WalkResult walk = function->walk([&](Operation *op) {
-    MutableOperandRange apply(op, 0, 0);
-    if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
-      apply = optimizer.getApplyOperand();
-    else if (auto increment = dyn_cast<IncrementOp>(op);
-             increment && !countsMicroSteps(increment, variables))
-      apply = increment.getApplyMutable();
-    else
-      return WalkResult::advance();
-    if (!apply.empty()) {
-      withExitCode(op->emitOpError(), ExitCode::Unsupported)
-          << "expected an update without a condition of its own where the "
-             "loss is scaled";
-      return WalkResult::interrupt();
-    }
-    apply.assign(finite);
-    return WalkResult::advance();
-  });
-  if (walk.wasInterrupted())
+  if (failed(setConditions(function, finite)) ||
+      failed(selectState(function, finite)))
     return failure();
   // The flag is known only after the backward pass; counters may stand before.
   if (!sortTopologically(&function.getFunctionBody().front()))
-    return function->emitError("expected gradients not to depend on what their "
-                               "finiteness guards");
+    return withExitCode(function->emitError(), ExitCode::Unsupported)
+           << "expected gradients not to depend on what their finiteness "
+              "guards";
   return success();
 }
 

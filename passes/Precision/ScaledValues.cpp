@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/ScaledValues.h"
 
+#include "passes/Precision/GuardedState.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -15,6 +17,12 @@ bool amp::belongsToUpdate(Operation *op) {
 }
 
 bool amp::updatesParameters(FunctionOpInterface function) {
+  VariableTable variables(function->getParentOfType<ModuleOp>());
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    VariableOp variable = getUpdatedVariable(function, i, variables);
+    if (variable && isGuarded(variable) && variable.getRole() != "counter")
+      return true;
+  }
   return function
       ->walk([](OptimizerOpInterface) { return WalkResult::interrupt(); })
       .wasInterrupted();

@@ -12,8 +12,9 @@
 
 namespace mpc::amp {
 
-/// Whether the function updates parameters: there, gradients are unscaled as
-/// they enter the update. Elsewhere sums of gradients stay scaled.
+/// Whether the function updates parameters or the state of an optimizer,
+/// whatever ops it does that with: there, gradients are unscaled as they enter
+/// the update. Elsewhere sums of gradients stay scaled.
 bool updatesParameters(mlir::FunctionOpInterface function);
 
 /// Whether gradients must be unscaled before this op reads them: it belongs to

@@ -65,8 +65,12 @@ static bool isRoundedByStage(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isNarrow(value))
     return false;
+  if (isa<amp::CastOp>(op))
+    return true;
   DecisionAttr decision = DecisionAttr::of(op);
-  return isa<amp::CastOp>(op) || (decision && decision.isLow());
+  return decision && decision.isLow() &&
+         decision.getReason() != Reason::ModelCast &&
+         decision.getReason() != Reason::ModelType;
 }
 
 //===----------------------------------------------------------------------===//

@@ -23,13 +23,29 @@ func.func @gradient_from_elsewhere(%w: tensor<8xf32>, %g: tensor<8xf32>, %lr: te
 
 // -----
 
+// A second loss reads what the first one's gradient has updated.
 // expected-error@+1 {{expected gradients not to depend on what their finiteness guards}}
-func.func @gradient_of_the_guarded_count(%n: tensor<i64>, %w: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
-  %next = mpc.increment %n : (tensor<i64>) -> tensor<i64>
-  %x = mpc.cast %next : (tensor<i64>) -> tensor<f32>
+func.func @gradient_of_what_is_guarded(%w: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
   %seed = mpc.gradient_seed : tensor<f32>
-  %s = mpc.mul %seed, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  %g = mpc.mul %w, %s : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  return %w1 : tensor<8xf32>
+  %g1 = mpc.mul %w1, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %w2 = mpc.sgd %w1, %g1, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %w2 : tensor<8xf32>
+}
+
+// -----
+
+mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @a : tensor<i64> role "counter"
+mpc.variable @b : tensor<i64> role "counter"
+func.func @integer_state_that_is_no_count(
+    %w: tensor<8xf32> {mpc.state = @w}, %a: tensor<i64> {mpc.state = @a}, %lr: tensor<f32>)
+    -> (tensor<8xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @b}) {
+  %seed = mpc.gradient_seed : tensor<f32>
+  %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  // expected-error@+1 {{state 'b' is of type 'tensor<i64>'; where the loss is scaled, state other than floats can only count updates}}
+  %b1 = mpc.increment %a : (tensor<i64>) -> tensor<i64>
+  %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %w1, %b1 : tensor<8xf32>, tensor<i64>
 }

@@ -91,3 +91,75 @@ func.func @update(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {mpc.s
   %w1 = mpc.sgd %w, %acc, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   return %w1, %zero : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// An update is whatever writes a parameter or state of an optimizer: here
+// w * exp(-g), an average of it, and a rate that no gradient has a part in. Its
+// gradient is unscaled where the update begins, and its state guarded where it
+// leaves.
+mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w.average : tensor<8xf32> role "optimizer_state"
+mpc.variable @rate : tensor<f32> role "optimizer_state"
+mpc.variable @mean : tensor<8xf32> role "statistic"
+
+// CHECK-LABEL: func @step
+func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %average: tensor<8xf32> {mpc.state = @w.average},
+                %rate: tensor<f32> {mpc.state = @rate}, %mean: tensor<8xf32> {mpc.state = @mean})
+    -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @w.average},
+        tensor<f32> {mpc.updates = @rate}, tensor<8xf32> {mpc.updates = @mean}) {
+  // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %{{.*}} {mpc.phase = "backward"}
+  // SCALED: %[[U:.*]] = amp.unscale %[[G]]
+  // SCALED-NOT: amp.unscale
+  %seed = mpc.gradient_seed : tensor<f32>
+  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  // SCALED: mpc.neg %[[U]]
+  // NONE: mpc.neg
+  %n = mpc.neg %g {mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<8xf32>
+  %e = mpc.exp %n {mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: %[[W:.*]] = mpc.mul
+  %w1 = mpc.mul %w, %e {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: %[[AVERAGE:.*]] = mpc.add
+  %average1 = mpc.add %average, %w1 {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: %[[RATE:.*]] = mpc.mul
+  %rate1 = mpc.mul %rate, %rate {mpc.phase = "optimizer"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // CHECK: %[[MEAN:.*]] = mpc.sub
+  %mean1 = mpc.sub %mean, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  // SCALED: %[[OK:.*]] = amp.all_finite %[[U]] {{.*}} : (tensor<8xf32>) -> tensor<i1>
+  // SCALED: %[[W1:.*]] = mpc.select %[[OK]], %[[W]], %arg0
+  // SCALED: %[[AVERAGE1:.*]] = mpc.select %[[OK]], %[[AVERAGE]], %arg1
+  // SCALED: %[[RATE1:.*]] = mpc.select %[[OK]], %[[RATE]], %arg2
+  // SCALED: return %[[W1]], %[[AVERAGE1]], %[[RATE1]], %[[MEAN]]
+  // NONE: return %[[W]], %[[AVERAGE]], %[[RATE]], %[[MEAN]]
+  return %w1, %average1, %rate1, %mean1 : tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xf32>
+}
+
+// -----
+
+// The condition of an optimizer op keeps its own parameter, so a variable that
+// receives another's new value is guarded apart. A count that the forward pass
+// reads cannot wait for the gradients of that pass.
+mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @copy : tensor<8xf32> role "optimizer_state"
+mpc.variable @count : tensor<i64> role "counter"
+
+// CHECK-LABEL: func @step
+func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.state = @copy},
+                %count: tensor<i64> {mpc.state = @count}, %lr: tensor<f32>)
+    -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @copy},
+        tensor<i64> {mpc.updates = @count}) {
+  // CHECK: %[[NEXT:.*]] = mpc.increment %arg2 : (tensor<i64>) -> tensor<i64>
+  %next = mpc.increment %count : (tensor<i64>) -> tensor<i64>
+  // CHECK: mpc.cast %[[NEXT]]
+  %x = mpc.cast %next : (tensor<i64>) -> tensor<f32>
+  %seed = mpc.gradient_seed : tensor<f32>
+  %s = mpc.mul %seed, %x {mpc.phase = "backward"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %g = mpc.mul %w, %s {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  // SCALED: %[[OK:.*]] = amp.all_finite
+  // SCALED-DAG: %[[W1:.*]] = mpc.sgd %arg0, %{{.*}}, %arg3, %[[OK]]
+  // SCALED-DAG: %[[COUNT1:.*]] = mpc.increment %arg2, %[[OK]]
+  // SCALED-DAG: %[[COPY1:.*]] = mpc.select %[[OK]], %[[W1]], %arg1
+  // SCALED: return %[[W1]], %[[COPY1]], %[[COUNT1]]
+  %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %w1, %w1, %next : tensor<8xf32>, tensor<8xf32>, tensor<i64>
+}

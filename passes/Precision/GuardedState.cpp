@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/GuardedState.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// The counter that advances with every forward pass.
+static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
+
+bool amp::isGuarded(VariableOp variable) {
+  static constexpr llvm::StringLiteral roles[] = {"parameter", "frozen",
+                                                  "optimizer_state", "counter"};
+  return llvm::is_contained(roles, variable.getRole()) &&
+         variable.getSymName() != kMicroStepName;
+}
+
+VariableOp amp::getUpdatedVariable(FunctionOpInterface function, unsigned index,
+                                   const VariableTable &variables) {
+  auto name =
+      function.getResultAttrOfType<FlatSymbolRefAttr>(index, kUpdatesAttr);
+  return name ? variables.lookupVariable(name.getValue()) : VariableOp();
+}
+
+std::optional<MutableOperandRange> amp::getCondition(Operation *op) {
+  if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
+    return optimizer.getApplyOperand();
+  if (auto increment = dyn_cast<IncrementOp>(op))
+    return increment.getApplyMutable();
+  return std::nullopt;
+}
+
+Value amp::getReplacedOperand(OpResult result) {
+  Operation *op = result.getOwner();
+  if (auto increment = dyn_cast<IncrementOp>(op))
+    return increment.getCounter();
+  if (!isa<OptimizerOpInterface>(op))
+    return {};
+  // The operands are the parameter, its gradient, then the state in the order
+  // of its new values.
+  unsigned index = result.getResultNumber();
+  return op->getOperand(index == 0 ? 0 : index + 1);
+}

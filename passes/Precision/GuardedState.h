@@ -1,0 +1,36 @@
+// Which state a skipped step leaves as it is, and which ops leave it so
+// themselves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PRECISION_GUARDEDSTATE_H
+#define MPC_PASSES_PRECISION_GUARDEDSTATE_H
+
+#include "compiler/Dialect/MPC/VariableTable.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+namespace mpc::amp {
+
+/// Whether a step with an overflow in its gradients must not change the
+/// variable: parameters, everything an update keeps from step to step (moments,
+/// averages, learning rates) and the count of updates. What counts or measures
+/// forward passes goes on: BatchNormalization statistics, `mpc.micro_step`, the
+/// loss scale itself; accumulators start again, since their sums are lost.
+bool isGuarded(mpc::VariableOp variable);
+
+/// The variable that result `index` of a function is the new value of, or null.
+mpc::VariableOp getUpdatedVariable(mlir::FunctionOpInterface function,
+                                   unsigned index,
+                                   const mpc::VariableTable &variables);
+
+/// The condition of an op that can leave state as it is, `apply` of `mpc.sgd`
+/// for one; nothing for other ops.
+std::optional<mlir::MutableOperandRange> getCondition(mlir::Operation *op);
+
+/// The operand that `result` equals where the condition of its op is false;
+/// null where the op has no condition.
+mlir::Value getReplacedOperand(mlir::OpResult result);
+
+} // namespace mpc::amp
+
+#endif // MPC_PASSES_PRECISION_GUARDEDSTATE_H
