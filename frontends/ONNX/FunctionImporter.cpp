@@ -117,6 +117,13 @@ Value FunctionImporter::getUpdate(VariableOp variable) const {
 LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
   if (getUpdate(variable))
     return failure();
+  // A statistic that the model has in 16 bits.
+  auto type = cast<RankedTensorType>(value.getType());
+  if (isa<FloatType>(type.getElementType()) &&
+      type.clone(builder.getF32Type()) == variable.getType() &&
+      type != variable.getType())
+    value = mpc::CastOp::create(builder, variable.getLoc(), variable.getType(),
+                                value);
   Port port{{}, value};
   port.attributes.set(kUpdatesAttr, FlatSymbolRefAttr::get(variable));
   results.push_back(std::move(port));
@@ -199,6 +206,28 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   return entry;
 }
 
+// The state that starts as an initializer. Sums of updates need float32 at
+// least, so 16-bit values are state in float32 and rounded where they are read,
+// which changes none of them.
+static Value createState(FunctionImporter &function, StringRef name,
+                         const ImportedValue &entry) {
+  ModuleImporter &module = function.getModule();
+  RankedTensorType type = entry.constant->type;
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  bool isNarrow = element && element.getWidth() < 32;
+  if (!isNarrow)
+    return function.getState(
+        module.getVariable(name, entry.stateRole, type, &*entry.constant));
+  VariableOp variable = module.findVariable(name);
+  OpBuilder &builder = function.getBuilder();
+  if (!variable) {
+    HostTensor wide = *convertFloats(*entry.constant, builder.getF32Type());
+    variable = module.getVariable(name, entry.stateRole, wide.type, &wide);
+  }
+  return mpc::CastOp::create(builder, variable.getLoc(), type,
+                             function.getState(variable));
+}
+
 Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   ImportedValue &entry = lookup(name);
   if (!entry.reservedFor.empty() && entry.reservedFor != reader) {
@@ -223,11 +252,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
                                        "' is not available in this function"));
     return {};
   }
-  if (!entry.stateRole.empty()) {
-    VariableOp variable = module.getVariable(
-        name, entry.stateRole, entry.constant->type, &*entry.constant);
-    return entry.value = getState(variable);
-  }
+  if (!entry.stateRole.empty())
+    return entry.value = createState(*this, name, entry);
   auto loc = NameLoc::get(builder.getStringAttr(name));
   ElementsAttr elements = entry.constant->toAttribute(name);
   return entry.value =

@@ -1,0 +1,165 @@
+"""Models that are themselves partly or wholly in 16 bits: their own casts and
+weights are theirs in every --precision.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import mpctest
+
+MODES = ("32-true", "16-mixed", "bf16-mixed")
+BATCH, WIDTH = 32, 16
+
+
+def weights(dtype=np.float32):
+    random = np.random.RandomState(7)
+    return {
+        "w1": (random.standard_normal((WIDTH, WIDTH)) / 4).astype(dtype),
+        "w2": (random.standard_normal((WIDTH, WIDTH)) / 4).astype(dtype),
+    }
+
+
+def cast(source, result, to):
+    return helper.make_node("Cast", [source], [result], result, to=to)
+
+
+# The modes that lower what is around the model's own casts.
+CASES = [
+    ("island", "16-mixed"),
+    ("island", "bf16-mixed"),
+    ("fake_quantisation", "16-mixed"),
+]
+HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
+# Between the two products: float16 with a ReLU in it, and fake quantisation.
+ISLANDS = {
+    "island": [
+        cast("h", "down", HALF),
+        helper.make_node("Relu", ["down"], ["relu"], "relu"),
+        cast("relu", "r", FLOAT),
+    ],
+    "fake_quantisation": [cast("h", "down", HALF), cast("down", "r", FLOAT)],
+}
+
+
+def island(name):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["h"], "fc1"),
+        *ISLANDS[name],
+        helper.make_node("MatMul", ["r", "w2"], ["y"], "fc2"),
+    ]
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", WIDTH])},
+        weights(),
+    )
+
+
+def half_network():
+    """Weights and arithmetic in float16, float32 at either end."""
+    nodes = [
+        cast("x", "x16", HALF),
+        helper.make_node("MatMul", ["x16", "w1"], ["h"], "fc1"),
+        helper.make_node("Relu", ["h"], ["r"], "relu"),
+        helper.make_node("MatMul", ["r", "w2"], ["y16"], "fc2"),
+        cast("y16", "y", FLOAT),
+    ]
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", WIDTH])},
+        weights(np.float16),
+    )
+
+
+def data():
+    random = np.random.RandomState(8)
+    x = random.standard_normal((BATCH, WIDTH)).astype(np.float32)
+    return {"x": x, "target": np.maximum(x, 0)}
+
+
+def fit(model, folder, precision):
+    metrics, trained = mpctest.train(
+        model,
+        data(),
+        folder,
+        *("--loss", "mse", "--lr", "0.5", "--batch-size", BATCH),
+        *("--epochs", "60", "--precision", precision),
+    )
+    return mpctest.losses(metrics), trained
+
+
+@pytest.mark.parametrize("name, precision", CASES)
+def test_own_casts_are_rounded_where_the_model_says(name, precision, tmp_path):
+    x, w = data()["x"], weights()
+    y = mpctest.run(
+        island(name), {"x": x}, tmp_path, "--precision", precision
+    )["y"]
+    h = (x @ w["w1"]).astype(np.float16)
+    h = np.maximum(h, 0) if name == "island" else h
+    tolerance = {"16-mixed": 4e-3, "bf16-mixed": 3e-2}
+    np.testing.assert_allclose(
+        y, h.astype(np.float64) @ w["w2"], atol=tolerance[precision]
+    )
+
+
+@pytest.mark.parametrize("name, precision", CASES)
+def test_model_with_own_casts_trains(name, precision, tmp_path):
+    losses, _ = fit(island(name), tmp_path, precision)
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_product_of_float16_arrays_runs(tmp_path):
+    """Summed in float32 and rounded once."""
+    random = np.random.RandomState(9)
+    x = random.standard_normal((BATCH, WIDTH)).astype(np.float16)
+    w = weights(np.float16)["w1"]
+    model = mpctest.make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "fc")],
+        {"x": (np.float16, [BATCH, WIDTH])},
+        {"y": (np.float16, [BATCH, WIDTH])},
+        {"w": w},
+    )
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    exact = x.astype(np.float64) @ w.astype(np.float64)
+    assert y.dtype == np.float16
+    # One rounding of float16, and those of 16 sums in float32.
+    np.testing.assert_allclose(y, exact, rtol=2.0**-11 + 2.0**-19, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", MODES)
+def test_float16_weights_train_as_float32_masters(precision, tmp_path):
+    """The file gets them back in its own type."""
+    losses, trained = fit(half_network(), tmp_path, precision)
+    assert losses[-1] < 0.5 * losses[0]
+    assert all(value.dtype == np.float16 for value in trained.values())
+
+
+def test_float16_weights_keep_small_updates(tmp_path):
+    """Updates of 2^-12 below 1 would leave a float16 weight as it is; its
+    float32 master moves, and so in the end does the file's weight."""
+    steps, update = 64, 2.0**-12
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["y"], "layer"),
+            helper.make_node("ReduceSum", ["y"], ["s"], "sum", keepdims=0),
+            cast("s", "loss", FLOAT),
+        ],
+        {"x": (np.float16, ["N", 4])},
+        {"loss": (np.float32, [])},
+        {"w": np.ones((4, 3), np.float16)},
+    )
+    _, trained = mpctest.train(
+        model,
+        {"x": np.ones((1, 4), np.float16)},
+        tmp_path,
+        *("--loss", "output:loss", "--lr", update, "--batch-size", "1"),
+        *("--epochs", steps),
+    )
+    np.testing.assert_array_equal(
+        trained["w"], np.full((4, 3), 1 - steps * update, np.float16)
+    )
+    assert np.float16(1) - np.float16(update) == np.float16(1)
