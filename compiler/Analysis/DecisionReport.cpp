@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/DecisionReport.h"
+#include "compiler/Analysis/PrecisionGraph.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 
@@ -23,11 +24,6 @@ static std::string toString(Type type) {
   std::string text;
   llvm::raw_string_ostream(text) << type;
   return text;
-}
-
-static StringRef getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef("forward");
 }
 
 // A sentence per reason code.

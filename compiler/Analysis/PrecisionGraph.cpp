@@ -27,7 +27,7 @@ static bool isFloat(Value value) {
 
 static bool isF32(Value value) { return getElementType(value).isF32(); }
 
-static StringRef getPhase(Operation *op) {
+StringRef mpc::getPhase(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   return phase ? phase.getValue() : StringRef("forward");
 }

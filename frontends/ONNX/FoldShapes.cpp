@@ -46,18 +46,11 @@ static HostTensor pick(const HostTensor &source, ArrayRef<int64_t> shape,
   return tensor;
 }
 
-static int64_t product(ArrayRef<int64_t> extents) {
-  int64_t result = 1;
-  for (int64_t extent : extents)
-    result *= extent;
-  return result;
-}
-
 // Calls `visit` with every index of `shape`, in row-major order.
 static void forEachIndex(ArrayRef<int64_t> shape,
                          llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
   Integers index(shape.size(), 0);
-  for (int64_t i = 0, n = product(shape); i < n; ++i) {
+  for (int64_t i = 0, n = ShapedType::getNumElements(shape); i < n; ++i) {
     visit(index);
     for (size_t d = shape.size(); d-- > 0;) {
       if (++index[d] < shape[d])
@@ -104,9 +97,9 @@ static LogicalResult foldShape(NodeImporter &node) {
 }
 
 static LogicalResult foldSize(NodeImporter &node) {
-  return node.define(0,
-                     HostTensor::fromIntegers(node.getContext(), {},
-                                              {product(node.operandShape(0))}));
+  return node.define(0, HostTensor::fromIntegers(node.getContext(), {},
+                                                 {ShapedType::getNumElements(
+                                                     node.operandShape(0))}));
 }
 
 static LogicalResult foldGather(NodeImporter &node) {
@@ -123,8 +116,8 @@ static LogicalResult foldGather(NodeImporter &node) {
                           Twine(extent));
     row = row < 0 ? row + extent : row;
   }
-  int64_t outer = product(shape.take_front(*axis));
-  int64_t inner = product(shape.drop_front(*axis + 1));
+  int64_t outer = ShapedType::getNumElements(shape.take_front(*axis));
+  int64_t inner = ShapedType::getNumElements(shape.drop_front(*axis + 1));
   Integers result(shape.take_front(*axis)), positions;
   llvm::append_range(result, indices.getShape());
   llvm::append_range(result, shape.drop_front(*axis + 1));

@@ -14,13 +14,6 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 // Number of elements; shapes of existing tensors cannot overflow.
-static int64_t product(ArrayRef<int64_t> extents) {
-  int64_t result = 1;
-  for (int64_t extent : extents)
-    result *= extent;
-  return result;
-}
-
 static LogicalResult defineReshape(NodeImporter &node,
                                    FailureOr<SmallVector<int64_t>> shape) {
   return failed(shape) ? failure()
@@ -49,7 +42,7 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
     else if (llvm::MulOverflow(known, extent, known))
       return node.invalid("the number of elements of the shape overflows");
   }
-  int64_t count = product(input);
+  int64_t count = ShapedType::getNumElements(input);
   if (unknown && (known == 0 || count % known != 0))
     return node.invalid("cannot infer -1: " + Twine(count) +
                         " elements do not divide into " + Twine(known));
@@ -81,8 +74,9 @@ static LogicalResult importFlatten(NodeImporter &node) {
                         ", " + Twine(rank) + "]");
   if (axis < 0)
     axis += rank;
-  SmallVector<int64_t> matrix = {product(shape.take_front(axis)),
-                                 product(shape.drop_front(axis))};
+  SmallVector<int64_t> matrix = {
+      ShapedType::getNumElements(shape.take_front(axis)),
+      ShapedType::getNumElements(shape.drop_front(axis))};
   return defineReshape(node, matrix);
 }
 
@@ -242,10 +236,6 @@ static LogicalResult requireKnownInputs(NodeImporter &node) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-static SmallVector<int64_t> firstAxes(size_t count) {
-  return llvm::to_vector(llvm::seq<int64_t>(0, count));
-}
-
 template <typename OpT>
 static LogicalResult importReduce(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
@@ -254,7 +244,7 @@ static LogicalResult importReduce(NodeImporter &node) {
     return failure();
   bool noop = node.integer("noop_with_empty_axes", 0) != 0;
   bool keepDims = node.integer("keepdims", 1) != 0;
-  SmallVector<int64_t> all = firstAxes(rank);
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   bool isEmpty = !*axes || (*axes)->empty();
   if (isEmpty && noop)
     return node.define(0, node.operand(0));

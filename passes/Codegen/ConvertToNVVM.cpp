@@ -3,6 +3,7 @@
 // multiplies those many times faster, unless a buffer has too many elements.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/NVVMOps.h"
 #include "passes/Codegen/Passes.h"
 #include "passes/Codegen/ThreadBlock.h"
 
@@ -19,7 +20,7 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
@@ -42,6 +43,10 @@ namespace {
 class ConvertToNVVMPass
     : public mpc::impl::ConvertToNVVMPassBase<ConvertToNVVMPass> {
 public:
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ConvertToNVVMPassBase::getDependentDialects(registry);
+    registerNVVMDialect(registry);
+  }
   void runOnOperation() override;
 
 private:
@@ -110,7 +115,7 @@ LogicalResult ConvertToNVVMPass::convert() {
   patterns.add<TakeAddress>(converter);
 
   LLVMConversionTarget target(getContext());
-  target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addLegalDialect("nvvm");
   target.addDynamicallyLegalOp<UnrealizedConversionCastOp>(
       [](UnrealizedConversionCastOp op) { return !TakeAddress::matches(op); });
   target.addIllegalDialect<arith::ArithDialect, cf::ControlFlowDialect,
@@ -120,22 +125,10 @@ LogicalResult ConvertToNVVMPass::convert() {
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 
-/// Says which functions the host launches, and of how many threads their blocks
-/// are: that bounds the registers each may have. ptxas would bound them
-/// further, to fit more blocks on a multiprocessor, even where it has to spill
-/// then; told that one block is enough, it does not.
 void ConvertToNVVMPass::markKernels() {
-  Builder b(&getContext());
   for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
-    if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
-      function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
-                        b.getUnitAttr());
-      function->setAttr(
-          NVVM::NVVMDialect::getMaxntidAttrName(),
-          b.getDenseI32ArrayAttr({static_cast<int32_t>(threads.getInt())}));
-      function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                        b.getI32IntegerAttr(1));
-    }
+    if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr))
+      markKernel(function, threads.getInt());
 }
 
 void ConvertToNVVMPass::runOnOperation() {

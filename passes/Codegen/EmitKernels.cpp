@@ -10,10 +10,11 @@
 #include "passes/Codegen/ElementwiseTable.h"
 #include "passes/Codegen/EmitSegments.h"
 #include "passes/Codegen/KernelContext.h"
+#include "passes/Codegen/NVVMOps.h"
 #include "passes/Codegen/Passes.h"
 #include "passes/Codegen/ThreadBlock.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,6 +33,10 @@ namespace {
 class EmitKernelsPass : public mpc::impl::EmitKernelsPassBase<EmitKernelsPass> {
 public:
   using EmitKernelsPassBase::EmitKernelsPassBase;
+  void getDependentDialects(DialectRegistry &registry) const override {
+    EmitKernelsPassBase::getDependentDialects(registry);
+    registerNVVMDialect(registry);
+  }
   void runOnOperation() override;
 
 private:

@@ -11,12 +11,12 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ContractionHero.h"
 #include "passes/Codegen/FragmentEmitter.h"
+#include "passes/Codegen/NVVMOps.h"
 #include "passes/Codegen/TensorCoreLoop.h"
 #include "passes/Codegen/ThreadBlock.h"
 #include "passes/Codegen/Window.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -24,7 +24,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static constexpr int64_t kWarpSize = 32;
 static constexpr llvm::StringLiteral kSharedSymbol = "mpc_shared_memory";
 
 /// Rows of tiles that neighbouring blocks share their columns of rhs with: the
@@ -371,9 +370,9 @@ void TensorCoreEmitter::emit() {
   findTile();
   SmallVector<Value> sums = multiply();
   // No warp still reads the stages that the sums go over.
-  NVVM::Barrier0Op::create(b);
+  emitBarrier(b);
   stage(sums);
-  NVVM::SyncWarpOp::create(b, i32.constant(-1));
+  emitWarpBarrier(b);
   emitTail();
 }
 

@@ -64,7 +64,7 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect",
   ];
 }
@@ -109,9 +109,8 @@ def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
       %1 = llvm.load %0 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
     ```
   }];
-  let dependentDialects = [
-    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
-  ];
+  // And NVVM: see NVVMOps.h.
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::ModuleOp"> {

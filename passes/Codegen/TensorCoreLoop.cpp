@@ -2,10 +2,10 @@
 #include "passes/Codegen/TensorCoreLoop.h"
 
 #include "passes/Codegen/Loops.h"
+#include "passes/Codegen/NVVMOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -92,7 +92,7 @@ void TensorCoreLoop::fillStages(State &state) {
   for (int64_t stage = 0; stage < tiling.stages - 1; ++stage) {
     if (stage < tiling.getDepthTiles())
       copyAhead(state, i32.constant(stage));
-    NVVM::CpAsyncCommitGroupOp::create(b);
+    commitCopies(b);
   }
 }
 
@@ -106,33 +106,13 @@ void TensorCoreLoop::loadFragments(State &state, int64_t step, State &into) {
 }
 
 void TensorCoreLoop::multiply(State &state) {
-  Type f32 = b.getF32Type();
-  auto four = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                               SmallVector<Type>(4, f32));
-  bool isF16 = element.isF16();
-  auto type = isF16 ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
-  auto operands = [&](ArrayRef<Value> words) {
-    SmallVector<Value> result(words);
-    if (isF16)
-      for (Value &word : result)
-        word = LLVM::BitcastOp::create(b, VectorType::get(2, element), word);
-    return result;
-  };
   int64_t rows = state.lhs.size() / 4;
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < kColumns; ++column) {
-      MutableArrayRef<Value> sums =
-          MutableArrayRef(state.sums).slice(getSum(row, column, 0), 4);
-      Value product = NVVM::MmaOp::create(
-          b, four, operands(ArrayRef(state.lhs).slice(row * 4, 4)),
-          operands(ArrayRef(state.rhs).slice(column * 2, 2)), sums,
-          ArrayRef<int64_t>{TensorCoreTiling::kMmaM, TensorCoreTiling::kMmaN,
-                            TensorCoreTiling::kMmaK},
-          std::nullopt, std::nullopt, std::array{type, type},
-          std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
-      for (auto [i, sum] : llvm::enumerate(sums))
-        sum = LLVM::ExtractValueOp::create(b, product, i);
-    }
+    for (int64_t column = 0; column < kColumns; ++column)
+      multiplyFragments(
+          b, element, ArrayRef(state.lhs).slice(row * 4, 4),
+          ArrayRef(state.rhs).slice(column * 2, 2),
+          MutableArrayRef(state.sums).slice(getSum(row, column, 0), 4));
 }
 
 /// One tile of the depth, whose first fragments are loaded. `tile` (i32) is the
@@ -147,8 +127,8 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
     } else if (!isLast) {
       // All but the newest S-2 groups have arrived: the next tile is there. The
       // barrier says so to all, and that the stage read last can be filled.
-      NVVM::CpAsyncWaitGroupOp::create(b, tiling.stages - 2);
-      NVVM::Barrier0Op::create(b);
+      awaitCopies(b, tiling.stages - 2);
+      emitBarrier(b);
       next.readStage = nextStage(state.readStage);
       loadFragments(next, 0, next);
     }
@@ -156,7 +136,7 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
       copyAhead(next, tile);
     // Groups are counted, so an empty one stands for no copy.
     if (step == 0 && !isLast)
-      NVVM::CpAsyncCommitGroupOp::create(b);
+      commitCopies(b);
     multiply(state);
     next.sums = state.sums;
     state = next;
@@ -184,8 +164,8 @@ void TensorCoreLoop::emitTiles(State &state, int64_t begin, int64_t end,
 SmallVector<Value> TensorCoreLoop::emit() {
   State state;
   fillStages(state);
-  NVVM::CpAsyncWaitGroupOp::create(b, tiling.stages - 2);
-  NVVM::Barrier0Op::create(b);
+  awaitCopies(b, tiling.stages - 2);
+  emitBarrier(b);
   loadFragments(state, 0, state);
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   state.sums.assign(getSum(lhsFragments.getRegisterCount() / 4, 0, 0), zero);

@@ -3,10 +3,10 @@
 
 #include "passes/Codegen/KernelContext.h"
 #include "passes/Codegen/Loops.h"
+#include "passes/Codegen/NVVMOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -146,9 +146,6 @@ Value TileCopier::getSize(int64_t pass, Value depth) {
 }
 
 void TileCopier::emit(Value pointer, Value depth, Value address) {
-  // Only whole 16 bytes may bypass the first-level cache.
-  auto cache = operand.copyBytes == 16 ? NVVM::LoadCacheModifierKind::CG
-                                       : NVVM::LoadCacheModifierKind::CA;
   SmallVector<Value> bases;
   for (Value offset : offsets)
     bases.push_back(i32.add(address, offset));
@@ -160,8 +157,7 @@ void TileCopier::emit(Value pointer, Value depth, Value address) {
     Value bytes = arith::ConstantOp::create(
         b, b.getI64IntegerAttr(pass * passRows * getLeading() * kElementBytes));
     Value from = offsetPointer(b, pointer, bytes);
-    NVVM::CpAsyncOp::create(b, to, from, operand.copyBytes, cache,
-                            getSize(pass, depth));
+    emitCopyAsync(b, to, from, operand.copyBytes, getSize(pass, depth));
   }
 }
 
@@ -203,14 +199,6 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
 
 SmallVector<Value> FragmentLoader::load(Value stage, int64_t step) const {
   Index32 i32(b);
-  Type word = b.getI32Type();
-  auto four = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                               SmallVector<Type>(4, word));
-  // Along the depth a row of the tile is a row of the matrix that the mma
-  // instruction reads; else the matrix is transposed on the way.
-  auto layout =
-      operand.alongDepth ? NVVM::MMALayout::row : NVVM::MMALayout::col;
-  auto shape = NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8);
   int64_t rowBytes = operand.tile.getRowBytes();
   Value address = operand.alongDepth ? i32.add(stage, offsets[step]) : nullptr;
   SmallVector<Value> registers;
@@ -219,10 +207,9 @@ SmallVector<Value> FragmentLoader::load(Value stage, int64_t step) const {
                         ? getSharedPointer(b, address, group * 16 * rowBytes)
                         : getSharedPointer(b, i32.add(stage, offsets[group]),
                                            step * 16 * rowBytes);
-    Value matrices = NVVM::LdMatrixOp::create(
-        b, four, pointer, 4, layout, shape, NVVM::LdStMatrixEltType::B16);
-    for (int64_t i = 0; i < 4; ++i)
-      registers.push_back(LLVM::ExtractValueOp::create(b, matrices, i));
+    // Along the depth a row of the tile is a row of the matrix that the mma
+    // instruction reads; else the matrix is transposed on the way.
+    registers.append(loadMatrices(b, pointer, !operand.alongDepth));
   }
   return registers;
 }

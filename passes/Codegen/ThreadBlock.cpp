@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/ThreadBlock.h"
+#include "passes/Codegen/NVVMOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -10,27 +10,19 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static constexpr int64_t kWarpSize = 32;
-
 static Value createWord(ImplicitLocOpBuilder &b, uint32_t value) {
   return arith::ConstantOp::create(
       b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
 Value codegen::getThread(ImplicitLocOpBuilder &b, int64_t threads) {
-  auto range = LLVM::ConstantRangeAttr::get(b.getContext(), APInt(32, 0),
-                                            APInt(32, threads));
-  Value number = NVVM::ThreadIdXOp::create(b, b.getI32Type(), range);
+  Value number = createThreadId(b, threads);
   return arith::IndexCastUIOp::create(b, b.getIndexType(), number);
 }
 
 Value codegen::getBlock(ImplicitLocOpBuilder &b) {
-  Value number = NVVM::BlockIdXOp::create(b, b.getI32Type());
+  Value number = createBlockId(b);
   return arith::IndexCastUIOp::create(b, b.getIndexType(), number);
-}
-
-void codegen::emitBarrier(ImplicitLocOpBuilder &b) {
-  NVVM::Barrier0Op::create(b);
 }
 
 Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
@@ -49,17 +41,10 @@ Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
 static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
   if (lanes == kWarpSize)
     return createWord(b, ~0u);
-  Value thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
+  Value thread = createThreadId(b);
   Value first = arith::AndIOp::create(
       b, thread, createWord(b, kWarpSize - static_cast<uint32_t>(lanes)));
   return arith::ShLIOp::create(b, createWord(b, (1u << lanes) - 1), first);
-}
-
-static Value shuffleWord(ImplicitLocOpBuilder &b, Value members, Value word,
-                         int64_t distance) {
-  return NVVM::ShflOp::create(b, word.getType(), members, word,
-                              createWord(b, distance), createWord(b, 31),
-                              NVVM::ShflKind::bfly, UnitAttr());
 }
 
 Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,

@@ -6,6 +6,7 @@
 
 #include "passes/Codegen/Accumulators.h"
 #include "passes/Codegen/KernelContext.h"
+#include "passes/Codegen/NVVMOps.h"
 
 namespace mpc::codegen {
 
@@ -15,9 +16,6 @@ inline constexpr llvm::StringLiteral kThreadsAttr = "mpc.threads";
 /// The number of this thread in its block of `threads`, and of the block.
 mlir::Value getThread(mlir::ImplicitLocOpBuilder &b, int64_t threads);
 mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b);
-
-/// Waits for all threads of the block, and for what they wrote.
-void emitBarrier(mlir::ImplicitLocOpBuilder &b);
 
 /// The scalar `value` of the thread whose rank differs in the bits of
 /// `distance`; exchanged within groups of `lanes` threads, which are all here.

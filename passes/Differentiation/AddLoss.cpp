@@ -123,13 +123,9 @@ private:
 };
 } // namespace
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 // The type losses of `output` are computed in.
 static Type lossElementType(Value output) {
-  Type element = tensorType(output).getElementType();
+  Type element = elementOf(output);
   return element.isF64() ? element : Float32Type::get(output.getContext());
 }
 
@@ -149,7 +145,7 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
 }
 
 Value LossBuilder::mean(Value value, unsigned firstAxis, StringRef name) {
-  auto type = tensorType(value);
+  auto type = typeOf(value);
   auto axes = llvm::to_vector(llvm::seq<int64_t>(firstAxis, type.getRank()));
   if (axes.empty())
     return value;
@@ -164,7 +160,7 @@ std::optional<int64_t> LossBuilder::batchSize() {
     StringRef role = function.roleOf(argument);
     if (role != "data" && role != "label")
       continue;
-    auto input = tensorType(argument);
+    auto input = typeOf(argument);
     if (input.getRank() == 0 || (batch && *batch != input.getDimSize(0)))
       return std::nullopt;
     batch = input.getDimSize(0);
@@ -173,13 +169,13 @@ std::optional<int64_t> LossBuilder::batchSize() {
 }
 
 bool LossBuilder::isPerSample(Value value) {
-  auto type = tensorType(value);
+  auto type = typeOf(value);
   return type.getRank() > 0 && batchSize() == type.getDimSize(0);
 }
 
 FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
                                    StringRef target) {
-  if (!isa<FloatType>(tensorType(output).getElementType()))
+  if (!isa<FloatType>(elementOf(output)))
     return withExitCode(mlir::emitError(output.getLoc()),
                         ExitCode::InvalidInput)
            << "expected a float output for the loss, found "
@@ -229,7 +225,7 @@ static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
 
 FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(Value scores,
                                                       StringRef target) {
-  auto type = tensorType(scores);
+  auto type = typeOf(scores);
   if (type.getRank() < 2)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
@@ -264,7 +260,7 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(Value scores,
 //===----------------------------------------------------------------------===//
 
 Value LossBuilder::errorOf(LossKind kind, Value output, Value target) {
-  Type type = tensorType(output).clone(lossElementType(output));
+  Type type = typeOf(output).clone(lossElementType(output));
   if (kind == LossKind::BCEWithLogits)
     return BCEWithLogitsOp::create(builder, at("loss"), type, output, target);
   Value error = SubOp::create(builder, at("loss.error"), type, output, target);
@@ -275,7 +271,7 @@ Value LossBuilder::errorOf(LossKind kind, Value output, Value target) {
 
 FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
                                               StringRef target) {
-  auto type = tensorType(output);
+  auto type = typeOf(output);
   FailureOr<Value> labels =
       addLabels(target, type.clone(lossElementType(output)));
   if (failed(labels))

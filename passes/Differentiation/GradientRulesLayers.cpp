@@ -6,10 +6,6 @@
 using namespace mlir;
 using namespace mpc;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Matrix products
 //===----------------------------------------------------------------------===//
@@ -42,9 +38,8 @@ static Product gradOfRight(const Product &forward, Value dy) {
 static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
                          Value like, double alpha) {
   auto type = getGradientType(like.getType());
-  SmallVector<int64_t> shape =
-      *broadcastShapes(tensorType(p.lhs).getShape().drop_back(2),
-                       tensorType(p.rhs).getShape().drop_back(2));
+  SmallVector<int64_t> shape = *broadcastShapes(shapeOf(p.lhs).drop_back(2),
+                                                shapeOf(p.rhs).drop_back(2));
   llvm::append_range(shape, type.getShape().take_back(2));
   return MatMulOp::create(g.ops(), loc, type.clone(shape), p.lhs, p.rhs,
                           p.transA, p.transB, llvm::APFloat(alpha));
@@ -52,7 +47,7 @@ static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
 
 // [..., m, k] as one matrix of all rows.
 static Value flattenRows(GradientBuilder &g, Location loc, Value value) {
-  auto type = tensorType(value);
+  auto type = typeOf(value);
   int64_t columns = type.getShape().back();
   int64_t rows = 1;
   for (int64_t extent : type.getShape().drop_back())
@@ -121,7 +116,7 @@ static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
 // The sum of a tensor over all but its channels.
 static Value sumPerChannel(GradientBuilder &g, Location loc, Value value,
                            StringRef layout) {
-  auto type = tensorType(value);
+  auto type = typeOf(value);
   int64_t axis = channelAxis(layout, type.getRank());
   return ReduceSumOp::create(g.ops(), loc, type.clone({type.getDimSize(axis)}),
                              value, otherAxes(axis, type.getRank()), false);
@@ -170,7 +165,7 @@ static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
 static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
                            StringRef layout, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
-  shape[channelAxis(layout, rank)] = tensorType(vector).getDimSize(0);
+  shape[channelAxis(layout, rank)] = typeOf(vector).getDimSize(0);
   return g.reshape(loc, vector, shape);
 }
 

@@ -6,10 +6,6 @@
 using namespace mlir;
 using namespace mpc;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Movement
 //===----------------------------------------------------------------------===//
@@ -36,7 +32,7 @@ static void gradExpand(ExpandOp op, GradientBuilder &g) {
 
 static Value expandTo(GradientBuilder &g, Location loc, Value value,
                       ArrayRef<int64_t> shape) {
-  auto type = tensorType(value).clone(shape);
+  auto type = typeOf(value).clone(shape);
   if (type == value.getType())
     return value;
   return ExpandOp::create(g.ops(), loc, type, value);
@@ -50,15 +46,14 @@ static void gradSumToSize(SumToSizeOp op, GradientBuilder &g) {
 // Every input takes its slice of dy.
 static void gradConcat(ConcatOp op, GradientBuilder &g) {
   int64_t axis = op.getAxis();
-  SmallVector<int64_t> offsets(tensorType(g.dy()).getRank(), 0);
+  SmallVector<int64_t> offsets(typeOf(g.dy()).getRank(), 0);
   for (auto [index, input] : llvm::enumerate(op.getInputs())) {
-    ArrayRef<int64_t> sizes = tensorType(input).getShape();
+    ArrayRef<int64_t> sizes = shapeOf(input);
     std::string suffix = "dx" + std::to_string(index);
     if (g.needs(index))
       g.add(index, suffix,
-            SliceOp::create(g.ops(), g.at(suffix),
-                            tensorType(g.dy()).clone(sizes), g.dy(), offsets,
-                            sizes));
+            SliceOp::create(g.ops(), g.at(suffix), typeOf(g.dy()).clone(sizes),
+                            g.dy(), offsets, sizes));
     offsets[axis] += sizes[axis];
   }
 }
@@ -69,20 +64,20 @@ static void gradSlice(SliceOp op, GradientBuilder &g) {
   Value padded = g.dy();
   ArrayRef<int64_t> full = op.getInput().getType().getShape();
   for (auto [axis, extent] : llvm::enumerate(full)) {
-    SmallVector<int64_t> shape(tensorType(padded).getShape());
+    SmallVector<int64_t> shape(shapeOf(padded));
     int64_t before = op.getOffsets()[axis], size = op.getSizes()[axis];
     SmallVector<Value> parts;
     auto addZeros = [&](int64_t count) {
       shape[axis] = count;
       if (count > 0)
-        parts.push_back(g.zeros(loc, tensorType(padded).clone(shape)));
+        parts.push_back(g.zeros(loc, typeOf(padded).clone(shape)));
     };
     addZeros(before);
     parts.push_back(padded);
     addZeros(extent - before - size);
     shape[axis] = extent;
     if (parts.size() > 1)
-      padded = ConcatOp::create(g.ops(), loc, tensorType(padded).clone(shape),
+      padded = ConcatOp::create(g.ops(), loc, typeOf(padded).clone(shape),
                                 parts, axis);
   }
   g.add(0, "dx", padded);
@@ -132,7 +127,7 @@ static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   Value other = AbsOp::create(b, loc, sign.getType(), sign);
   Value mask = g.sub(loc, g.constant(loc, 1.0, other), other);
   mask = expandTo(g, loc, mask, input.getShape());
-  auto countType = tensorType(dy).clone(tensorType(mask).getElementType());
+  auto countType = typeOf(dy).clone(elementOf(mask));
   Value count =
       ReduceSumOp::create(b, loc, countType, mask, op.getAxes(), true);
   Value share = DivOp::create(b, loc, dy.getType(), dy, count);

@@ -21,8 +21,12 @@ bool amp::hasFloats(Operation *op) {
          llvm::any_of(op->getResultTypes(), isFloat);
 }
 
+FloatType amp::getFloatType(Value value) {
+  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
 FloatType amp::getStoredType(OpResult result) {
-  auto type = dyn_cast<FloatType>(getElementTypeOrSelf(result.getType()));
+  FloatType type = getFloatType(result);
   DecisionAttr decision = DecisionAttr::of(result.getOwner());
   if (!type || !decision || !type.isF32())
     return type;

@@ -10,6 +10,9 @@
 
 namespace mpc::amp {
 
+/// The type of a value's elements; null where they are not floats.
+mlir::FloatType getFloatType(mlir::Value value);
+
 /// The type a result is to be stored in under the decision of its op; null
 /// where the result is not a float.
 mlir::FloatType getStoredType(mlir::OpResult result);

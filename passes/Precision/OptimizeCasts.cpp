@@ -27,10 +27,6 @@ struct OptimizeCastsPass : mpc::impl::OptimizeCastsPassBase<OptimizeCastsPass> {
 };
 } // namespace
 
-static FloatType getFloatType(Value value) {
-  return cast<FloatType>(getElementTypeOrSelf(value.getType()));
-}
-
 // Whether every value of `from` is one of `to`.
 static bool isLossless(FloatType from, FloatType to) {
   const llvm::fltSemantics &narrow = from.getFloatSemantics();

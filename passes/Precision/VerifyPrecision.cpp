@@ -51,10 +51,6 @@ InFlightDiagnostic VerifyPrecisionPass::report(Operation *op) {
   return diagnostic;
 }
 
-static FloatType getFloatType(Value value) {
-  return dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
-}
-
 static bool isNarrow(Value value) {
   FloatType type = getFloatType(value);
   return type && type.getWidth() < 32;

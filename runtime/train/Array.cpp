@@ -297,6 +297,14 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
   return std::nullopt;
 }
 
+Status invalid(const std::string &what) {
+  return Status(StatusCode::InvalidInput, what);
+}
+
+Status invalid(const std::string &where, const std::string &what) {
+  return invalid(where + ": " + what);
+}
+
 std::string locate(const Array &array) {
   return array.source.empty() ? array.name : array.source + ": " + array.name;
 }

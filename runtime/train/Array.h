@@ -72,6 +72,10 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out);
 
+/// InvalidInput with a message, or with "WHERE: WHAT".
+Status invalid(const std::string &what);
+Status invalid(const std::string &where, const std::string &what);
+
 /// "data.npz: x", or the name alone without a source.
 std::string locate(const Array &array);
 /// "data.npz: x[3,0,2]": an element by its flat index.

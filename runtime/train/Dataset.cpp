@@ -18,10 +18,6 @@
 
 namespace mpc::runtime::train {
 
-static Status invalid(const std::string &what) {
-  return Status(StatusCode::InvalidInput, what);
-}
-
 static bool isSampled(const Port &port) {
   return port.role == "data" || port.role == "label";
 }

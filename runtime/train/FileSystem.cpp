@@ -32,7 +32,7 @@ static bool permitted(std::string_view change, const std::string &path) {
   return errno == 0;
 }
 
-static Status failure(const std::string &path, const char *what) {
+Status failure(const std::string &path, const char *what) {
   return Status(StatusCode::IO,
                 path + ": " + what + ": " + std::strerror(errno));
 }

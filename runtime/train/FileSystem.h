@@ -13,6 +13,9 @@
 
 namespace mpc::runtime::train {
 
+/// IO: "PATH: WHAT: " and what errno stands for.
+Status failure(const std::string &path, const char *what);
+
 /// Creates `path` (which must not exist), writes the chunks and flushes them to
 /// the disk.
 Status createFile(const std::string &path,

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/MappedFile.h"
+#include "runtime/train/FileSystem.h"
 
 #include <cerrno>
 #include <cstring>
@@ -11,11 +12,6 @@
 #include <unistd.h>
 
 namespace mpc::runtime::train {
-
-static Status failure(const std::string &path, const char *what) {
-  return Status(StatusCode::IO,
-                path + ": " + what + ": " + std::strerror(errno));
-}
 
 StatusOr<std::shared_ptr<const MappedFile>>
 MappedFile::open(const std::string &path) {

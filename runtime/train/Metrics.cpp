@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Metrics.h"
+#include "runtime/train/FileSystem.h"
 
 #include <cerrno>
 #include <cmath>
@@ -72,11 +73,6 @@ MetricsLine &MetricsLine::add(std::string_view key,
 //===----------------------------------------------------------------------===//
 // MetricsFile
 //===----------------------------------------------------------------------===//
-
-static Status failure(const std::string &path, const char *what) {
-  return Status(StatusCode::IO,
-                path + ": " + what + ": " + std::strerror(errno));
-}
 
 /// The length of the file up to and with its last new line.
 static off_t endOfLastLine(int file) {

@@ -173,10 +173,6 @@ private:
 
 } // namespace
 
-static Status invalid(const std::string &where, const std::string &what) {
-  return Status(StatusCode::InvalidInput, where + ": " + what);
-}
-
 /// The size in bytes, or nothing where it does not fit in 63 bits.
 static std::optional<int64_t> byteSize(const Header &header) {
   int64_t bytes = sizeOf(header.type);

@@ -28,10 +28,6 @@ static constexpr zip_int64_t kMaxMembers = 65536;
 static constexpr uint64_t kMaxRatio = 1032;
 static constexpr std::string_view kExtension = ".npy";
 
-static Status invalid(const std::string &where, const std::string &what) {
-  return Status(StatusCode::InvalidInput, where + ": " + what);
-}
-
 bool looksLikeZip(const std::byte *data, size_t size) {
   return size >= 4 && (std::memcmp(data, "PK\x03\x04", 4) == 0 ||
                        std::memcmp(data, "PK\x05\x06", 4) == 0);

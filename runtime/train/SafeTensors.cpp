@@ -12,7 +12,7 @@ namespace mpc::runtime::train {
 
 using nlohmann::json;
 
-static constexpr uint64_t kMaxHeader = 100'000'000;
+static constexpr uint64_t kMaxSafeTensorsHeader = 100'000'000;
 static constexpr size_t kLengthBytes = 8;
 
 static const std::pair<std::string_view, ElementType> kTypeNames[] = {
@@ -24,10 +24,6 @@ static const std::pair<std::string_view, ElementType> kTypeNames[] = {
     {"BF16", ElementType::BF16}, {"F32", ElementType::F32},
     {"F64", ElementType::F64},
 };
-
-static Status invalid(const std::string &where, const std::string &what) {
-  return Status(StatusCode::InvalidInput, where + ": " + what);
-}
 
 static uint64_t headerLength(const std::byte *data) {
   uint64_t length = 0;
@@ -173,9 +169,10 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
                           "length, this one has " +
                               std::to_string(size));
   const uint64_t length = headerLength(data);
-  if (length > kMaxHeader)
+  if (length > kMaxSafeTensorsHeader)
     return invalid(where, "the header claims " + std::to_string(length) +
-                              " bytes; at most " + std::to_string(kMaxHeader) +
+                              " bytes; at most " +
+                              std::to_string(kMaxSafeTensorsHeader) +
                               " are read");
   if (length > size - kLengthBytes)
     return invalid(where, "truncated: the header claims " +

@@ -7,10 +7,6 @@
 
 namespace mpc::runtime::train {
 
-static Status invalid(const std::string &what) {
-  return Status(StatusCode::InvalidInput, what);
-}
-
 /// "'a', 'b' and 3 more".
 static std::string listNames(const std::vector<std::string> &names) {
   constexpr size_t kShown = 5;

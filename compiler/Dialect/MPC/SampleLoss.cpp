@@ -13,7 +13,7 @@ static RankedTensorType tensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-static bool isScalar(Value value) {
+static bool hasOneElement(Value value) {
   return tensorType(value).getNumElements() == 1;
 }
 
@@ -67,7 +67,8 @@ static Value findTerms(OpBuilder &builder, Operation *op, int64_t batch) {
   if (auto loss = dyn_cast<NLLLossOp>(op))
     return withoutReduction(builder, loss, batch);
   auto mean = dyn_cast<ReduceMeanOp>(op);
-  if (mean && isScalar(mean.getOutput()) && hasSamples(mean.getInput(), batch))
+  if (mean && hasOneElement(mean.getOutput()) &&
+      hasSamples(mean.getInput(), batch))
     return averageSamples(builder, mean, mean.getInput());
   return {};
 }
@@ -75,7 +76,7 @@ static Value findTerms(OpBuilder &builder, Operation *op, int64_t batch) {
 // Ops that give a scalar another shape.
 static bool isScalarView(Operation *op) {
   return isa<ReshapeOp, ReduceMeanOp, ReduceSumOp>(op) &&
-         isScalar(op->getOperand(0));
+         hasOneElement(op->getOperand(0));
 }
 
 // The operand of `op` that the mean of samples may pass through to its result;
@@ -109,14 +110,14 @@ static Value applyToSamples(OpBuilder &builder, OpOperand &scalar,
 Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
   SmallVector<OpOperand *> linear;
   Operation *op = loss.getDefiningOp();
-  if (!op || !isScalar(loss))
+  if (!op || !hasOneElement(loss))
     return {};
   Value samples;
   while (op && !(samples = findTerms(builder, op, batch))) {
     OpOperand *operand = findLinearOperand(op);
     // A factor of more axes than a vector has would broadcast it to them.
     auto fits = [&](OpOperand &factor) {
-      return &factor == operand || (isScalar(factor.get()) &&
+      return &factor == operand || (hasOneElement(factor.get()) &&
                                     tensorType(factor.get()).getRank() <= 1);
     };
     if (!operand || !llvm::all_of(op->getOpOperands(), fits))
