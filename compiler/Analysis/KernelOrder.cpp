@@ -196,7 +196,18 @@ void KernelOrder::merge(unsigned place, unsigned other) {
     top[kept] = top[gone];
 }
 
+bool KernelOrder::isTopological() const {
+  for (unsigned op = 0; op < ops.size(); ++op)
+    for (unsigned user : users.of(op))
+      if (groupOf[op] != groupOf[user] &&
+          !order.isBefore(groupOf[op], groupOf[user]))
+        return false;
+  return true;
+}
+
 bool KernelOrder::tryJoin(unsigned a, unsigned b) {
+  assert(a != b && !members[a].empty() && !members[b].empty() &&
+         "two groups that are there");
   if (order.isBefore(b, a))
     std::swap(a, b);
   if (isPathInTree(a, b))

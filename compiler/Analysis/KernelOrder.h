@@ -26,6 +26,7 @@ public:
 
   /// The group `op` is in; `op` is in the block.
   unsigned getGroup(mlir::Operation *op) const {
+    assert(indexOf.contains(op) && "an op of the block");
     return groupOf[indexOf.lookup(op)];
   }
 
@@ -34,6 +35,9 @@ public:
   /// on the first and lies before the second, or to what the second depends on
   /// and lies behind the first, whichever is less.
   bool tryJoin(unsigned a, unsigned b);
+
+  /// Whether every group stands before those that depend on it; always true.
+  bool isTopological() const;
 
 private:
   /// What ops depend on, or what depends on them.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/OrderedList.h"
 
+#include "llvm/Support/ErrorHandling.h"
+
 #include <cassert>
 
 using namespace mpc;
@@ -21,6 +23,8 @@ OrderedList::OrderedList(unsigned size) : end(size) {
 }
 
 void OrderedList::remove(unsigned item) {
+  assert(item < end && "the end stays");
+  assert(next[previous[item]] == item && "it is in the list");
   next[previous[item]] = next[item];
   previous[next[item]] = previous[item];
 }
@@ -51,6 +55,8 @@ void OrderedList::insertAfter(unsigned item, unsigned place) {
   previous[item] = place;
   previous[next[item]] = item;
   next[place] = item;
+  assert(labels[place] < labels[item] && labels[item] < last &&
+         "labels grow along the list");
 }
 
 // Spreads the labels of the smallest range around `place` of which few enough
@@ -73,5 +79,5 @@ void OrderedList::makeRoomAround(unsigned place) {
       labels[first] = low + i * stride;
     return;
   }
-  assert(false && "more numbers than labels");
+  llvm_unreachable("more numbers than labels");
 }

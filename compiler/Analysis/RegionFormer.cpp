@@ -163,6 +163,8 @@ bool RegionFormer::feedsOneHot(unsigned producer, unsigned consumer) const {
 // Joins two kernels unless that closes a cycle; `into` keeps hero and kind.
 bool RegionFormer::tryMerge(unsigned into, unsigned from) {
   KernelRegion &target = regions[into], &source = regions[from];
+  assert(!target.ops.empty() && !source.ops.empty() &&
+         "a kernel that was taken in joins no other");
   if (into == from || feedsOneHot(into, from) || feedsOneHot(from, into) ||
       !order.tryJoin(order.getGroup(target.hero), order.getGroup(source.hero)))
     return false;
@@ -287,6 +289,7 @@ void RegionFormer::run() {
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
   mergeSmall();
+  assert(order.isTopological() && "kernels can run one after another");
   for (KernelRegion &region : regions)
     llvm::sort(region.ops, [&](Operation *a, Operation *b) {
       return position.lookup(a) < position.lookup(b);

@@ -94,6 +94,8 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
   Type storage = cast<MemRefType>(buffer.getType()).getElementType();
   Value offset = getOffset(scope, output.strides);
   bool vector = isVector(scope, output.strides);
+  assert((!vector || output.strides.back() == 1) &&
+         "adjacent elements lie side by side");
   if (vector && !isa<VectorType>(value.getType()))
     value = vector::BroadcastOp::create(
         b, VectorType::get(scope.width, value.getType()), value);

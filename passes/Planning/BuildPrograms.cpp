@@ -80,8 +80,11 @@ private:
   Value newArena(Type type, Location location);
   Value stateBuffer(FlatSymbolRefAttr state, Type type);
   SmallVector<Value> buffersOf(ValueRange values) const {
-    return llvm::map_to_vector(
-        values, [&](Value value) { return buffers.lookup(value); });
+    return llvm::map_to_vector(values, [&](Value value) {
+      Value buffer = buffers.lookup(value);
+      assert(buffer && "values have memory before they are used");
+      return buffer;
+    });
   }
 
   func::FuncOp function;

@@ -75,3 +75,12 @@ TEST(OrderedList, KeepsTheOrderOfWhatIsLeft) {
   list.moveAfter(1, 4);
   expectOrder(list, {2, 4, 1});
 }
+
+// Also the control of MPC_ASSERTIONS: a build that says it checks invariants
+// but defines NDEBUG fails here.
+TEST(OrderedListDeathTest, RefusesANumberBesideItself) {
+  if (!MPC_ASSERTIONS)
+    GTEST_SKIP() << "a build without assertions";
+  OrderedList list(3);
+  EXPECT_DEATH(list.moveAfter(1, 1), "no place beside itself");
+}
