@@ -5,6 +5,7 @@
 #include "runtime/ArtifactFormat.h"
 #include "runtime/ELFFile.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -54,6 +55,8 @@ struct Artifact::Impl {
     return {reinterpret_cast<const char *>(start), section->bytes};
   }
 
+  /// Where the sections begin that are not loaded.
+  size_t loadedBytes = 0;
   std::string_view planText, ptx, cubin;
   const std::byte *data = nullptr;
   size_t dataBytes = 0;
@@ -111,6 +114,7 @@ Status Artifact::Impl::readSections() {
   const ELFSection *planSection = nullptr, *dataSection = nullptr,
                    *digestSection = nullptr, *ptxSection = nullptr,
                    *cubinSection = nullptr;
+  loadedBytes = fileBytes;
   for (const ELFSection &section : *sections) {
     const ELFSection **slot =
         section.name == format::kPlanSection     ? &planSection
@@ -125,6 +129,7 @@ Status Artifact::Impl::readSections() {
       return invalid("section " + std::string(section.name) +
                      " is there twice");
     *slot = &section;
+    loadedBytes = std::min(loadedBytes, section.offset);
   }
   if (!planSection || !digestSection)
     return invalid("not a .mpc artifact: it is an ELF file without the "
@@ -163,16 +168,42 @@ static std::string uniqueNameOf(int descriptor) {
   return name + "/" + std::to_string(descriptor);
 }
 
+/// Writes all of it at the file's position; false, with errno, where it cannot.
+static bool writeAll(int descriptor, const std::byte *bytes, size_t size) {
+  while (size > 0) {
+    ssize_t written = write(descriptor, bytes, size);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return false;
+    bytes += written;
+    size -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+static void *loadFrom(int descriptor) {
+  return dlopen(uniqueNameOf(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 /// Loads what was checked and nothing else: the open descriptor, not the path,
 /// which may name another file by now.
 Status Artifact::Impl::load() {
-  std::string path = uniqueNameOf(descriptor);
-  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  library = loadFrom(descriptor);
   if (library)
     return Status();
-  const char *why = dlerror();
-  return invalid(std::string("cannot load its code: ") +
-                 (why ? why : "unknown error"));
+  const char *message = dlerror();
+  const std::string why = message ? message : "unknown error";
+
+  // A file on a file system that is mounted noexec cannot be loaded; a copy of
+  // its code in memory can.
+  int copy = memfd_create("mpc-kernels", MFD_CLOEXEC);
+  if (copy >= 0) {
+    if (writeAll(copy, bytes(), loadedBytes))
+      library = loadFrom(copy);
+    close(copy);
+  }
+  return library ? Status() : invalid("cannot load its code: " + why);
 }
 
 StatusOr<std::shared_ptr<const Artifact>>
@@ -186,22 +217,22 @@ Artifact::open(const std::string &path) {
 }
 
 StatusOr<std::shared_ptr<const Artifact>>
+Artifact::fromDescriptor(int descriptor, std::string name) {
+  auto impl = std::make_unique<Impl>();
+  impl->name = std::move(name);
+  impl->descriptor = descriptor;
+  return finish(std::move(impl));
+}
+
+StatusOr<std::shared_ptr<const Artifact>>
 Artifact::fromBytes(const void *bytes, size_t size, std::string name) {
   auto impl = std::make_unique<Impl>();
   impl->name = std::move(name);
   impl->descriptor = memfd_create("mpc-artifact", MFD_CLOEXEC);
   if (impl->descriptor < 0)
     return impl->ioError("make memory for");
-  const auto *rest = static_cast<const std::byte *>(bytes);
-  while (size > 0) {
-    ssize_t written = write(impl->descriptor, rest, size);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return impl->ioError("make memory for");
-    rest += written;
-    size -= static_cast<size_t>(written);
-  }
+  if (!writeAll(impl->descriptor, static_cast<const std::byte *>(bytes), size))
+    return impl->ioError("make memory for");
   return finish(std::move(impl));
 }
 

@@ -24,7 +24,12 @@ public:
   static StatusOr<std::shared_ptr<const Artifact>>
   open(const std::string &path);
 
-  /// The same from memory; the bytes are copied. `name` is used in messages.
+  /// The same of a file that is open for reading, and may have lost its name.
+  /// Takes the descriptor, in case of failure too. `name` is used in messages.
+  static StatusOr<std::shared_ptr<const Artifact>>
+  fromDescriptor(int descriptor, std::string name);
+
+  /// The same from memory; the bytes are copied.
   static StatusOr<std::shared_ptr<const Artifact>>
   fromBytes(const void *bytes, size_t size, std::string name = "<memory>");
 

@@ -2,7 +2,8 @@
 // ArtifactWriter and the runtime's reader.
 //
 // A .mpc file is an ELF shared object, so readelf, objdump, perf and gdb work
-// on it. Beside the kernels' text it has three sections:
+// on it. Behind the kernels' text it has three sections, which are not loaded
+// with it and may have any size (objcopy --dump-section extracts them):
 //
 //   .mpc.plan    the plan, JSON (UTF-8), schema below
 //   .mpc.data    initial values and constants, raw little-endian bytes; every
@@ -31,6 +32,8 @@
 //               runtime/cpu/CPUFeatures.cpp cannot detect counts as missing.
 //               A triple of nvptx64 makes it a plan for a GPU, whose steps
 //               have the fields marked GPU below and no others have.)
+//     "constant_bytes": optional, default all: how much of .mpc.data, from its
+//               start, is constants; all that is kept where steps read it
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
 //
 //   STATE     { "name", "role": "parameter|frozen|optimizer_state|statistic|

@@ -166,6 +166,9 @@ struct Plan {
   std::string precision;
   std::string recipe; ///< the recipe as JSON text
   Target target;
+  /// The first bytes of the data section: the constants, which steps read. The
+  /// others are initial values of state.
+  int64_t constantBytes = 0;
   std::vector<StateVariable> state;
   std::map<std::string, Function, std::less<>> functions;
 

@@ -434,7 +434,7 @@ static Function readFunction(Reader &in, std::string name) {
   return function;
 }
 
-static Plan readPlan(Reader &in) {
+static Plan readPlan(Reader &in, int64_t dataBytes) {
   Plan plan;
   int64_t version = in.integer("format");
   if (!in.failed() && version != format::kVersion) {
@@ -444,7 +444,7 @@ static Plan readPlan(Reader &in) {
     return plan;
   }
   in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
-                 "state", "functions"});
+                 "constant_bytes", "state", "functions"});
   plan.producer = in.string("producer");
   Reader model = in.object("model");
   plan.modelName = model.string("name");
@@ -456,6 +456,7 @@ static Plan readPlan(Reader &in) {
   target.expectOnly({"triple", "cpu", "features"});
   plan.target = {target.string("triple"), target.string("cpu"),
                  target.strings("features")};
+  plan.constantBytes = in.integerOr("constant_bytes", dataBytes);
   in.each("state",
           [&](Reader &state) { plan.state.push_back(readState(state)); });
   Reader functions = in.object("functions");
@@ -481,7 +482,7 @@ StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
                   "invalid plan: it is not well-formed JSON");
   Status failure;
   Reader reader(json, "plan", failure);
-  Plan plan = readPlan(reader);
+  Plan plan = readPlan(reader, dataBytes);
   if (!failure.ok())
     return failure;
   if (Status status = verifyPlan(plan, dataBytes); !status.ok())

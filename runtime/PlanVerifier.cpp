@@ -176,7 +176,7 @@ void PlanVerifier::verifyBuffer(const Buffer &buffer) {
     limit = function->arenaBytes;
     break;
   case Space::Constant:
-    limit = dataBytes;
+    limit = plan.constantBytes;
     break;
   case Space::State:
     if (!expect(buffer.index < plan.state.size(), "no such state variable"))
@@ -235,6 +235,8 @@ void PlanVerifier::verifyFunction(const Function &checked) {
 }
 
 Status PlanVerifier::verify() {
+  expect(plan.constantBytes >= 0 && plan.constantBytes <= dataBytes,
+         "there are more constants than data");
   std::set<std::string_view> names;
   Checked total = 0;
   for (const StateVariable &state : plan.state) {

@@ -5,6 +5,7 @@
 #include "runtime/Session.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 namespace mpc::runtime {
@@ -119,6 +120,10 @@ Status Session::Impl::prepare(const Function &function) {
   instance.bound.resize(instance.inputs.size());
 
   for (const Buffer &buffer : function.buffers) {
+    assert((buffer.space != Space::State || buffer.index < state.size()) &&
+           (buffer.space != Space::Input ||
+            buffer.index < instance.inputs.size()) &&
+           "the plan was verified");
     void *base = nullptr;
     switch (buffer.space) {
     case Space::Arena:
@@ -154,8 +159,8 @@ Status Session::Impl::initialize(const SessionOptions &options) {
     return opened.status();
   device = std::move(*opened);
 
-  StatusOr<const void *> mapped =
-      device->mapConstants(artifact->data(), artifact->dataBytes());
+  StatusOr<const void *> mapped = device->mapConstants(
+      artifact->data(), static_cast<size_t>(artifact->plan().constantBytes));
   if (!mapped.ok())
     return mapped.status();
   constants = *mapped;

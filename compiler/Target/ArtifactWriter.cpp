@@ -1,5 +1,4 @@
-// Plan, data and digest become sections of an object file, which lld links with
-// the kernels' object to an ELF shared object.
+// lld links the kernels to an ELF shared object; everything else is appended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/ArtifactWriter.h"
@@ -9,55 +8,18 @@
 #include "runtime/ArtifactFormat.h"
 
 #include "lld/Common/Driver.h"
-#include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Support/xxhash.h"
+
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
 using namespace mpc;
-
-static constexpr size_t digestBytes = sizeof(uint64_t);
-
-//===----------------------------------------------------------------------===//
-// The object file of plan, data and digest
-//===----------------------------------------------------------------------===//
-
-static void addSection(llvm::Module &module, llvm::StringRef section,
-                       llvm::StringRef bytes) {
-  llvm::Constant *content = llvm::ConstantDataArray::getString(
-      module.getContext(), bytes, /*AddNull=*/false);
-  auto *variable =
-      new llvm::GlobalVariable(module, content->getType(), /*isConstant=*/true,
-                               llvm::GlobalValue::PrivateLinkage, content);
-  variable->setSection(section);
-  variable->setAlignment(llvm::Align(format::kDataAlignment));
-}
-
-static llvm::Expected<std::string> createSections(const ArtifactParts &parts,
-                                                  const TargetInfo &target) {
-  llvm::LLVMContext context;
-  llvm::Module module("artifact", context);
-  addSection(module, format::kPlanSection, parts.plan);
-  addSection(module, format::kDataSection, parts.data);
-  addSection(module, format::kDigestSection, std::string(digestBytes, '\0'));
-  if (!target.isGPU())
-    return emitObject(module, target);
-  // Readers of PTX look for its end.
-  addSection(module, format::kPTXSection, parts.kernels.str() + '\0');
-  if (!parts.cubin.empty())
-    addSection(module, format::kCubinSection, parts.cubin);
-  // Any machine's file would do: there is no text in it.
-  auto host = TargetInfo::get("x86-64");
-  if (!host)
-    return host.takeError();
-  return emitObject(module, *host);
-}
 
 //===----------------------------------------------------------------------===//
 // Undefined symbols
@@ -101,11 +63,18 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
-  llvm::SmallVector<const char *> args = {
-      "ld.lld",           "-shared",         "-Bsymbolic",
-      "--hash-style=gnu", "--build-id=none", "--threads=1",
-      "-znoexecstack",    "-znow",           "-o",
-      output.c_str()};
+  // Not mapped: a full disk is then an error, and not a signal.
+  llvm::SmallVector<const char *> args = {"ld.lld",
+                                          "-shared",
+                                          "-Bsymbolic",
+                                          "--hash-style=gnu",
+                                          "--build-id=none",
+                                          "--threads=1",
+                                          "--no-mmap-output-file",
+                                          "-znoexecstack",
+                                          "-znow",
+                                          "-o",
+                                          output.c_str()};
   args.append(inputs.begin(), inputs.end());
   std::string messages;
   llvm::raw_string_ostream out(messages);
@@ -117,73 +86,74 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
   return llvm::Error::success();
 }
 
-/// Where the digest's bytes are in the file.
-static llvm::Expected<size_t> findDigest(llvm::StringRef bytes) {
-  auto object = llvm::object::ELFFile<llvm::object::ELF64LE>::create(bytes);
-  if (!object)
-    return object.takeError();
-  auto sections = object->sections();
-  if (!sections)
-    return sections.takeError();
-  for (const auto &section : *sections) {
-    auto name = object->getSectionName(section);
-    if (!name)
-      return name.takeError();
-    if (*name == format::kDigestSection)
-      return section.sh_offset;
-  }
-  return llvm::createStringError("the linker dropped the digest's section");
+/// An object file without kernels: a GPU's code is not linked. Any machine's
+/// would do.
+static llvm::Expected<std::string> createEmptyObject() {
+  auto host = TargetInfo::get("x86-64");
+  if (!host)
+    return host.takeError();
+  llvm::LLVMContext context;
+  llvm::Module module("artifact", context);
+  return emitObject(module, *host);
 }
 
-/// The linked file, its digest still zero.
-static llvm::Expected<std::string> linkFiles(const ArtifactParts &parts,
-                                             llvm::StringRef sectionBytes,
-                                             const TargetInfo &target) {
-  TemporaryFile kernels, sections, output;
-  llvm::SmallVector<const char *> inputs;
-  if (!target.isGPU()) {
-    if (llvm::Error error = kernels.create("o", parts.kernels))
-      return error;
-    inputs.push_back(kernels.c_str());
-  }
-  if (llvm::Error error = sections.create("o", sectionBytes))
+/// The shared object of the kernels alone.
+static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
+  TemporaryFile kernels, output;
+  if (llvm::Error error = kernels.create("o", object))
     return error;
-  inputs.push_back(sections.c_str());
   if (llvm::Error error = output.create("mpc", ""))
     return error;
-  if (llvm::Error error = runLinker(inputs, output))
+  if (llvm::Error error = runLinker({kernels.c_str()}, output))
     return error;
   return output.read();
 }
 
-llvm::Expected<std::string> mpc::linkArtifact(const ArtifactParts &parts,
-                                              const TargetInfo &target) {
-  if (!target.isGPU())
-    if (llvm::Error error = checkSymbols(parts.kernels))
-      return error;
-  auto sections = createSections(parts, target);
-  if (!sections)
-    return sections.takeError();
-  auto linked = linkFiles(parts, *sections, target);
+llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
+                               const TargetInfo &target,
+                               llvm::raw_ostream &out) {
+  // The code: of a CPU linked, of a GPU none.
+  std::string object = parts.kernels.str();
+  if (target.isGPU()) {
+    auto empty = createEmptyObject();
+    if (!empty)
+      return empty.takeError();
+    object = std::move(*empty);
+  } else if (llvm::Error error = checkSymbols(object)) {
+    return error;
+  }
+  auto linked = linkKernels(object);
   if (!linked)
     return linked.takeError();
-  std::string bytes = std::move(*linked);
-  auto digest = findDigest(bytes);
-  if (!digest)
-    return digest.takeError();
-  uint64_t hash = llvm::xxh3_64bits(bytes);
-  llvm::support::endian::write64le(&bytes[*digest], hash);
-  return bytes;
+
+  // Everything else is appended.
+  SectionPiece plan = {parts.plan}, cubin = {parts.cubin};
+  // Readers of PTX look for its end.
+  SectionPiece ptx[] = {{parts.kernels}, {llvm::StringRef("", 1)}};
+  llvm::SmallVector<AppendedSection> sections = {
+      {format::kPlanSection, plan, format::kDataAlignment},
+      {format::kDataSection, parts.data, format::kDataAlignment}};
+  if (target.isGPU())
+    sections.push_back({format::kPTXSection, ptx, format::kDataAlignment});
+  if (!parts.cubin.empty())
+    sections.push_back({format::kCubinSection, cubin, format::kDataAlignment});
+  return appendSections(*linked, sections, format::kDigestSection, out);
 }
 
-// Writes and closes `fd`; a failure is an error here and not, as by default,
-// the end of the process.
-static llvm::Error writeAndClose(int fd, llvm::StringRef bytes) {
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+// Writes and closes `fd`. A stream that failed would end the process, unless it
+// is asked for its error.
+static llvm::Error writeAndClose(int fd, ByteWriter write) {
   llvm::raw_fd_ostream out(fd, /*shouldClose=*/true);
-  out << bytes;
+  llvm::Error failure = write(out);
   out.close();
   std::error_code error = out.error();
   out.clear_error();
+  if (failure)
+    return failure;
   return llvm::errorCodeToError(error);
 }
 
@@ -196,24 +166,48 @@ static bool isSpecial(llvm::StringRef path) {
          !llvm::sys::fs::is_directory(status);
 }
 
-llvm::Error mpc::writeFileAtomically(llvm::StringRef path,
-                                     llvm::StringRef bytes) {
+llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
   int fd = -1;
   if (isSpecial(path)) {
     if (std::error_code error = llvm::sys::fs::openFileForWrite(
             path, fd, llvm::sys::fs::CD_OpenExisting))
       return llvm::errorCodeToError(error);
-    return writeAndClose(fd, bytes);
+    return writeAndClose(fd, write);
   }
   llvm::SmallString<128> temporary;
   if (std::error_code error = llvm::sys::fs::createUniqueFile(
           path + ".tmp-%%%%%%%%", fd, temporary, llvm::sys::fs::OF_None,
           llvm::sys::fs::all_read | llvm::sys::fs::all_write))
     return llvm::errorCodeToError(error);
-  llvm::Error error = writeAndClose(fd, bytes);
+  llvm::Error error = writeAndClose(fd, write);
   if (!error)
     error = llvm::errorCodeToError(llvm::sys::fs::rename(temporary, path));
   if (error)
     llvm::sys::fs::remove(temporary);
   return error;
+}
+
+llvm::Expected<int> mpc::writeUnnamedFile(ByteWriter write) {
+  int fd = -1;
+  llvm::SmallString<128> path;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("mpc", "mpc", fd, path))
+    return llvm::createStringError(error, "cannot create a temporary file: %s",
+                                   error.message().c_str());
+  // The name goes first, so that nothing is left behind whatever happens.
+  llvm::sys::fs::remove(path);
+  llvm::raw_fd_ostream out(fd, /*shouldClose=*/false);
+  llvm::Error failure = write(out);
+  out.flush();
+  std::error_code error = out.error();
+  out.clear_error();
+  if (!failure && !error)
+    return fd;
+  close(fd);
+  if (failure)
+    return failure;
+  return llvm::createStringError(
+      error, "cannot write a temporary file in '%s': %s",
+      llvm::sys::path::parent_path(path).str().c_str(),
+      error.message().c_str());
 }

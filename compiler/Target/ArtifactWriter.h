@@ -4,12 +4,11 @@
 #ifndef MPC_COMPILER_TARGET_ARTIFACTWRITER_H
 #define MPC_COMPILER_TARGET_ARTIFACTWRITER_H
 
+#include "compiler/Target/ELFAppender.h"
 #include "compiler/Target/TargetInfo.h"
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
-
-#include <string>
 
 namespace mpc {
 
@@ -20,20 +19,28 @@ struct ArtifactParts {
   llvm::StringRef kernels;
   /// The plan, JSON.
   llvm::StringRef plan;
-  /// The bytes of `DataSection`.
-  llvm::StringRef data;
+  /// The pieces of `DataSection`.
+  llvm::ArrayRef<SectionPiece> data;
   /// The kernels assembled for exactly the target; empty where they are not.
   llvm::StringRef cubin = "";
 };
 
-/// The bytes of the .mpc file, its digest filled in; the same for the same
-/// parts. Fails where a kernel calls a function that no process has.
-llvm::Expected<std::string> linkArtifact(const ArtifactParts &parts,
-                                         const TargetInfo &target);
+/// Writes the .mpc file to `out`; the same bytes for the same parts. Fails
+/// where a kernel calls a function that no process has. Whether `out` could be
+/// written is for its owner to ask.
+llvm::Error writeArtifact(const ArtifactParts &parts, const TargetInfo &target,
+                          llvm::raw_ostream &out);
 
-/// Writes `bytes` beside `path` and renames: a reader sees the old file or the
-/// whole new one.
-llvm::Error writeFileAtomically(llvm::StringRef path, llvm::StringRef bytes);
+/// Writes the bytes of a file to a stream.
+using ByteWriter = llvm::function_ref<llvm::Error(llvm::raw_ostream &)>;
+
+/// Lets `write` fill a file beside `path` and renames it: a reader sees the old
+/// file or the whole new one.
+llvm::Error writeFileAtomically(llvm::StringRef path, ByteWriter write);
+
+/// Lets `write` fill a temporary file without a name, which is gone when its
+/// descriptor, the result, is closed.
+llvm::Expected<int> writeUnnamedFile(ByteWriter write);
 
 } // namespace mpc
 

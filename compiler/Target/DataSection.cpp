@@ -10,39 +10,48 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Booleans are bits in an attribute and bytes in an artifact.
-static void appendBooleans(DenseElementsAttr value, std::string &bytes) {
-  for (bool element : value.getValues<bool>())
-    bytes.push_back(element ? 1 : 0);
+void DataSection::append(llvm::StringRef bytes, uint64_t repeat) {
+  if (bytes.empty() || repeat == 0)
+    return;
+  pieces.push_back({bytes, repeat});
+  size += static_cast<int64_t>(bytes.size() * repeat);
 }
 
-static void appendDense(DenseElementsAttr value, std::string &bytes) {
+/// Booleans are bits in an attribute and bytes in an artifact.
+static std::string toBytes(DenseElementsAttr booleans) {
+  std::string bytes;
+  for (bool element : booleans.getValues<bool>())
+    bytes.push_back(element ? 1 : 0);
+  return bytes;
+}
+
+void DataSection::appendDense(DenseElementsAttr value) {
   if (value.getElementType().isInteger(1))
-    return appendBooleans(value, bytes);
+    return append(converted.emplace_front(toBytes(value)));
   llvm::ArrayRef<char> raw = value.getRawData();
   int64_t copies = value.isSplat() ? value.getNumElements() : 1;
-  bytes.reserve(bytes.size() + copies * raw.size());
-  for (int64_t i = 0; i < copies; ++i)
-    bytes.append(raw.data(), raw.size());
+  append({raw.data(), raw.size()}, copies);
 }
 
 FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
   if (auto entry = entries.find(value); entry != entries.end())
     return entry->second;
-  bytes.resize(llvm::alignTo(bytes.size(), format::kDataAlignment), '\0');
+  static constexpr char zero = '\0';
+  append({&zero, 1},
+         llvm::offsetToAlignment(size, llvm::Align(format::kDataAlignment)));
   DataEntry entry;
-  entry.offset = bytes.size();
+  entry.offset = size;
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
-    appendDense(dense, bytes);
+    appendDense(dense);
   } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();
     if (!blob)
       return failure();
     llvm::ArrayRef<char> raw = blob->getData();
-    bytes.append(raw.data(), raw.size());
+    append({raw.data(), raw.size()});
   } else {
     return failure();
   }
-  entry.bytes = bytes.size() - entry.offset;
+  entry.bytes = size - entry.offset;
   return entries[value] = entry;
 }

@@ -1,11 +1,15 @@
-// The bytes of an artifact's .mpc.data section while it is filled.
+// An artifact's .mpc.data section: where each entry lies in it, and where its
+// bytes are until they are written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_TARGET_DATASECTION_H
 #define MPC_COMPILER_TARGET_DATASECTION_H
 
+#include "compiler/Target/ELFAppender.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
+#include <forward_list>
 #include <string>
 
 namespace mpc {
@@ -16,16 +20,26 @@ struct DataEntry {
   int64_t bytes = 0;
 };
 
+/// Weights stay where the attributes hold them: the MLIR context must outlive
+/// the section.
 class DataSection {
 public:
   /// Appends the elements of `value`, raw and little-endian, booleans one byte
   /// each, at a multiple of 64 bytes. The same attribute is stored once.
   mlir::FailureOr<DataEntry> add(mlir::ElementsAttr value);
 
-  llvm::StringRef getBytes() const { return bytes; }
+  /// The section, piece by piece.
+  llvm::ArrayRef<SectionPiece> getPieces() const { return pieces; }
+  int64_t getSize() const { return size; }
 
 private:
-  std::string bytes;
+  void append(llvm::StringRef bytes, uint64_t repeat = 1);
+  void appendDense(mlir::DenseElementsAttr value);
+
+  std::vector<SectionPiece> pieces;
+  int64_t size = 0;
+  /// Bytes that no attribute holds in the form in which they are stored.
+  std::forward_list<std::string> converted;
   llvm::DenseMap<mlir::Attribute, DataEntry> entries;
 };
 

@@ -348,6 +348,11 @@ FailureOr<json::Object> ProgramWriter::write() {
 
 FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   PlanMembers members;
+  // Constants come first: they alone are kept where steps read them. What has
+  // no data is reported where it is written.
+  module.walk(
+      [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
+  members.constantBytes = data.getSize();
   llvm::StringMap<int64_t> stateIndex;
   for (auto variable : module.getOps<VariableOp>()) {
     FailureOr<json::Object> object = variableToJSON(variable, data);

@@ -14,6 +14,8 @@ namespace mpc {
 /// The members of a plan that the IR holds; the ArtifactWriter's caller adds
 /// model, precision, recipe and target.
 struct PlanMembers {
+  /// How much of the data, from its start, is constants.
+  int64_t constantBytes = 0;
   llvm::json::Array state;
   llvm::json::Object functions;
 };

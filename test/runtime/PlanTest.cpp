@@ -263,6 +263,12 @@ TEST(Plan, ChecksStateAgainstTheDataSection) {
   EXPECT_REFUSED("/state/1/name", "w", "two of that name");
 }
 
+TEST(Plan, ChecksConstantsAgainstTheDataSection) {
+  EXPECT_REFUSED("/constant_bytes", 1 << 20, "more constants than data");
+  EXPECT_REFUSED("/constant_bytes", -1, "more constants than data");
+  EXPECT_REFUSED("/constant_bytes", 0, "reaches outside its memory");
+}
+
 TEST(Plan, ChecksBuffersAgainstTheirMemory) {
   EXPECT_REFUSED(kStep + "/arena_bytes", 16, "reaches outside its memory");
   EXPECT_REFUSED(kStep + "/buffers/3/offset", 2, "not aligned to its type");

@@ -106,6 +106,18 @@ static ExitCode reportInternal(llvm::Error error) {
   return reportError(ExitCode::Internal, llvm::toString(std::move(error)));
 }
 
+ExitCode mpc::tools::reportFileError(llvm::Error error,
+                                     const llvm::Twine &where) {
+  ExitCode code = ExitCode::IO;
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &info) {
+    if (info.convertToErrorCode() == llvm::inconvertibleErrorCode())
+      code = ExitCode::Internal;
+    message = info.message();
+  });
+  return reportError(code, where + message);
+}
+
 ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                              std::string &code) {
   auto target = TargetInfo::get(options.pipeline.target);
@@ -138,37 +150,37 @@ static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
   return assemblePTX(*assembler, kernels, target);
 }
 
+llvm::Error CompiledArtifact::write(llvm::raw_ostream &out) const {
+  return writeArtifact({kernels, plan, data.getPieces(), cubin}, *target, out);
+}
+
 ExitCode Driver::compileArtifact(const CompileOptions &options,
-                                 std::string &bytes) {
+                                 CompiledArtifact &artifact) {
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
-  std::string kernels;
   CodeFormat format = target->isGPU() ? CodeFormat::PTX : CodeFormat::Object;
-  if (ExitCode code = compileCode(options, format, kernels);
+  if (ExitCode code = compileCode(options, format, artifact.kernels);
       code != ExitCode::Done)
     return code;
-  auto cubin = assemble(kernels, *target);
+  auto cubin = assemble(artifact.kernels, *target);
   if (!cubin)
-    return reportInternal(cubin.takeError());
-  DataSection data;
-  auto members = planToJSON(*module, data);
+    return reportFileError(cubin.takeError());
+  artifact.cubin = std::move(*cubin);
+  auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  std::string plan;
-  llvm::raw_string_ostream(plan) << json::Value(
+  llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},
                    {"model", describeModel(options.model.model, context)},
                    {"precision", options.pipeline.precision.mode},
                    {"recipe", describeRecipe(options.pipeline.recipe, labels)},
                    {"target", describeTarget(*target)},
+                   {"constant_bytes", members->constantBytes},
                    {"state", std::move(members->state)},
                    {"functions", std::move(members->functions)}});
-  auto linked = linkArtifact({kernels, plan, data.getBytes(), *cubin}, *target);
-  if (!linked)
-    return reportInternal(linked.takeError());
-  bytes = std::move(*linked);
+  artifact.target = std::move(*target);
   return ExitCode::Done;
 }
 
@@ -191,6 +203,23 @@ finish(runtime::StatusOr<std::shared_ptr<const runtime::Artifact>> opened,
   return ExitCode::Done;
 }
 
+// Compiles the model and opens the artifact from a file without a name: its
+// weights are then there once, in pages that the system may drop.
+static ExitCode
+compileAndOpen(Driver &driver, const CompileOptions &options,
+               std::shared_ptr<const runtime::Artifact> &artifact) {
+  CompiledArtifact compiled;
+  if (ExitCode code = driver.compileArtifact(options, compiled);
+      code != ExitCode::Done)
+    return code;
+  auto file = writeUnnamedFile(
+      [&](llvm::raw_ostream &out) { return compiled.write(out); });
+  if (!file)
+    return reportFileError(file.takeError());
+  return finish(runtime::Artifact::fromDescriptor(*file, options.model.model),
+                artifact);
+}
+
 ExitCode
 mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
                          std::shared_ptr<const runtime::Artifact> &artifact) {
@@ -204,10 +233,5 @@ mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
               llvm::join(given, ", ") + ", or compile the model again");
     return finish(runtime::Artifact::open(file), artifact);
   }
-  std::string bytes;
-  if (ExitCode code = driver.compileArtifact(options, bytes);
-      code != ExitCode::Done)
-    return code;
-  return finish(runtime::Artifact::fromBytes(bytes.data(), bytes.size(), file),
-                artifact);
+  return compileAndOpen(driver, options, artifact);
 }

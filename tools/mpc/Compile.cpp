@@ -48,7 +48,7 @@ static std::string printModule(mlir::ModuleOp module) {
   return text;
 }
 
-// What `--emit` asks for, as bytes.
+// What `--emit` asks for short of an artifact, as bytes.
 static ExitCode emit(const CompileCommand &command, Driver &driver,
                      std::string &bytes) {
   for (const StageInfo &info : getStages())
@@ -61,7 +61,18 @@ static ExitCode emit(const CompileCommand &command, Driver &driver,
   for (const CodeInfo &info : codeFormats)
     if (command.emit == info.name)
       return driver.compileCode(command.options, info.format, bytes);
-  return driver.compileArtifact(command.options, bytes);
+  llvm_unreachable("the option's check knows the others");
+}
+
+static ExitCode writeOutput(const std::string &file, ByteWriter write) {
+  if (file.empty() || file == "-") {
+    if (llvm::Error error = write(llvm::outs()))
+      return reportFileError(std::move(error));
+    return ExitCode::Done;
+  }
+  if (llvm::Error error = writeFileAtomically(file, write))
+    return reportFileError(std::move(error), file + ": ");
+  return ExitCode::Done;
 }
 
 static ExitCode runCompile(const CompileCommand &command) {
@@ -70,18 +81,21 @@ static ExitCode runCompile(const CompileCommand &command) {
                        "expected -o FILE for --emit=" + command.emit +
                            ", or -o - for stdout");
   Driver driver;
+  CompiledArtifact artifact;
   std::string bytes;
-  if (ExitCode code = emit(command, driver, bytes); code != ExitCode::Done)
+  bool isArtifact = command.emit == "artifact";
+  ExitCode code = isArtifact ? driver.compileArtifact(command.options, artifact)
+                             : emit(command, driver, bytes);
+  if (code != ExitCode::Done)
     return code;
   noteForwardOnly(driver.getModule());
-  if (command.output.empty() || command.output == "-") {
-    llvm::outs() << bytes;
-    return ExitCode::Done;
-  }
-  if (llvm::Error error = writeFileAtomically(command.output, bytes))
-    return reportError(ExitCode::IO, command.output + ": " +
-                                         llvm::toString(std::move(error)));
-  return ExitCode::Done;
+  return writeOutput(command.output,
+                     [&](llvm::raw_ostream &out) -> llvm::Error {
+                       if (isArtifact)
+                         return artifact.write(out);
+                       out << bytes;
+                       return llvm::Error::success();
+                     });
 }
 
 void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {

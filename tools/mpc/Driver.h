@@ -7,6 +7,7 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Target/Code.h"
+#include "compiler/Target/DataSection.h"
 #include "frontends/ONNX/Import.h"
 #include "runtime/Artifact.h"
 #include "tools/mpc/Options.h"
@@ -20,6 +21,16 @@ namespace mpc::tools {
 /// What a model's losses over classes say of its labels.
 struct LabelFacts {
   std::optional<int64_t> classes, ignoreIndex;
+};
+
+/// The parts of a .mpc file.
+struct CompiledArtifact {
+  /// Writes the file.
+  llvm::Error write(llvm::raw_ostream &out) const;
+
+  std::optional<TargetInfo> target;
+  std::string kernels, plan, cubin;
+  DataSection data;
 };
 
 /// One compilation with the context it happens in.
@@ -36,8 +47,10 @@ public:
   ExitCode compileCode(const CompileOptions &options, CodeFormat format,
                        std::string &code);
 
-  /// Compiles to the bytes of a .mpc file.
-  ExitCode compileArtifact(const CompileOptions &options, std::string &bytes);
+  /// Compiles to the parts of a .mpc file. Weights among them are still the
+  /// module's: the driver must outlive them.
+  ExitCode compileArtifact(const CompileOptions &options,
+                           CompiledArtifact &artifact);
 
   /// Values for graph inputs that are known when compiling, beside those of
   /// --weights.
@@ -65,7 +78,7 @@ void noteForwardOnly(mlir::ModuleOp module);
 bool isArtifact(const std::string &path);
 
 /// Opens the artifact that `options` name, or compiles the model they name into
-/// one with `driver`.
+/// one with `driver`, which the artifact does not need any longer.
 ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
                       std::shared_ptr<const runtime::Artifact> &artifact);
 
@@ -77,6 +90,9 @@ onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,
 ExitCode reportError(ExitCode code, const llvm::Twine &message);
 /// Prints every finding of `error`; returns the exit code they stand for.
 ExitCode reportError(llvm::Error error, llvm::raw_ostream &os = llvm::errs());
+/// Prints why a file could not be made: IO where the system refused, else an
+/// internal error.
+ExitCode reportFileError(llvm::Error error, const llvm::Twine &where = "");
 /// Prints the status, unless it is success, and returns its code.
 ExitCode reportError(const runtime::Status &status);
 

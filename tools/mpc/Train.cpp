@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <malloc.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -108,6 +109,21 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
+// Compiles, and gives back the memory of the compiler, which held the weights.
+// `summary` says what was decided, in one line; nothing for an artifact.
+static ExitCode compileModel(const CompileOptions &options,
+                             std::shared_ptr<const Artifact> &artifact,
+                             std::string &summary) {
+  ExitCode code;
+  {
+    Driver driver;
+    code = loadArtifact(driver, options, artifact);
+    summary = driver.getPrecisionSummary();
+  }
+  malloc_trim(0);
+  return code;
+}
+
 static int finish(const TrainCommand &command, const TrainResult &result,
                   Session &session) {
   ExitCode written = writeTrainedModel(command.trained, session);
@@ -127,8 +143,8 @@ static int runTrain(TrainCommand &command) {
   if (ExitCode code = finishOptions(command); code != ExitCode::Done)
     return static_cast<int>(code);
   std::shared_ptr<const Artifact> artifact;
-  Driver driver;
-  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+  std::string precision;
+  if (ExitCode code = compileModel(command.compile, artifact, precision);
       code != ExitCode::Done)
     return static_cast<int>(code);
   const Plan &plan = artifact->plan();
@@ -140,9 +156,8 @@ static int runTrain(TrainCommand &command) {
                         "with --loss, such as softmax_cross_entropy"));
   PrintableStream os(llvm::errs());
   printTrainables(os, plan);
-  llvm::StringRef precision = driver.getPrecisionSummary();
   llvm::errs() << (precision.empty() ? plan.precision + ", as compiled"
-                                     : precision.str())
+                                     : precision)
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);

@@ -6,8 +6,9 @@
 #include "compiler/Target/Code.h"
 #include "runtime/Artifact.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -52,7 +53,12 @@ public:
 
 class GPU : public ::testing::Test {
 protected:
-  GPU() { context.loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>(); }
+  GPU() {
+    DialectRegistry registry;
+    registry.insert<LLVM::LLVMDialect>();
+    registerNVVMDialectTranslation(registry);
+    context.appendDialectRegistry(registry);
+  }
 
   llvm::Expected<std::string> compile(llvm::StringRef source) {
     OwningOpRef<ModuleOp> module =
@@ -132,10 +138,12 @@ TEST_F(GPU, SaysWhyTheAssemblerFails) {
 TEST_F(GPU, LinksWhatTheRuntimeOpens) {
   std::string ptx = llvm::cantFail(compile(kKernel));
   for (llvm::StringRef cubin : {"", "cubin"}) {
-    auto bytes = mpc::linkArtifact({ptx, kPlan, "data", cubin}, target);
-    ASSERT_TRUE(static_cast<bool>(bytes)) << llvm::toString(bytes.takeError());
+    std::string bytes;
+    llvm::raw_string_ostream out(bytes);
+    mpc::SectionPiece data = {"data"};
+    llvm::cantFail(mpc::writeArtifact({ptx, kPlan, data, cubin}, target, out));
     auto artifact =
-        mpc::runtime::Artifact::fromBytes(bytes->data(), bytes->size());
+        mpc::runtime::Artifact::fromBytes(bytes.data(), bytes.size());
     ASSERT_TRUE(artifact.ok()) << artifact.status().message();
     // The text ends with a zero byte, which its reader may count or not.
     EXPECT_EQ(std::string((*artifact)->ptx().data()), ptx);

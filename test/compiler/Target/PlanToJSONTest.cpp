@@ -46,11 +46,12 @@ protected:
         {"target", llvm::json::Object{{"triple", triple},
                                       {"cpu", "x86-64"},
                                       {"features", llvm::json::Array()}}},
+        {"constant_bytes", members->constantBytes},
         {"state", std::move(members->state)},
         {"functions", std::move(members->functions)}};
     std::string text;
     llvm::raw_string_ostream(text) << llvm::json::Value(std::move(plan));
-    return mpc::runtime::parsePlan(text, data.getBytes().size());
+    return mpc::runtime::parsePlan(text, data.getSize());
   }
 
   MLIRContext context;
@@ -107,6 +108,9 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(plan->state[0].name, "w");
   ASSERT_TRUE(plan->state[0].data.has_value());
   EXPECT_EQ(plan->state[0].data->bytes, 24);
+  // Constants are in front of initial values.
+  EXPECT_EQ(plan->constantBytes, 8);
+  EXPECT_EQ(plan->state[0].data->offset, 64);
   EXPECT_EQ(plan->state[1].fill, 7.0);
 
   const mpc::runtime::Function *step = plan->findFunction("step");

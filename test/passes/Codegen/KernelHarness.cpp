@@ -29,18 +29,19 @@ static std::string link(ModuleOp module, const TargetInfo &target,
   auto object = compileKernels(module, target, CodeFormat::Object);
   if (!object)
     return llvm::toString(object.takeError());
-  auto artifact = linkArtifact({*object, "{}", ""}, target);
-  if (!artifact)
-    return llvm::toString(artifact.takeError());
-  bytes = *artifact;
-  return "";
+  llvm::raw_string_ostream out(bytes);
+  return llvm::toString(writeArtifact({*object, "{}", {}}, target, out));
 }
 
 std::string CompiledKernel::load(llvm::StringRef bytes) {
   llvm::SmallString<128> path;
   if (llvm::sys::fs::createTemporaryFile("mpc-kernel", "mpc", path))
     return "cannot create a temporary file";
-  if (llvm::Error written = writeFileAtomically(path, bytes))
+  if (llvm::Error written =
+          writeFileAtomically(path, [&](llvm::raw_ostream &out) {
+            out << bytes;
+            return llvm::Error::success();
+          }))
     return llvm::toString(std::move(written));
   library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   std::string message = library ? "" : dlerror();

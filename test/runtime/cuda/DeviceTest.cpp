@@ -140,6 +140,22 @@ TEST(CUDADevice, CopiesLargeTensorsWhole) {
   });
 }
 
+/// Initial values are in memory once: as state.
+TEST(CUDADevice, KeepsNothingOfTheDataButConstants) {
+  emulated({}, [] {
+    constexpr int64_t elements = 1 << 20;
+    constexpr size_t bytes = elements * sizeof(float);
+    ArtifactBuilder builder = countingTrainee();
+    builder.state("large", floats({elements}, Floats(elements, 2)));
+    builder.plan["constant_bytes"] = 0;
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    EXPECT_EQ(values(session->state("large")), Floats(elements, 2));
+    EXPECT_GE(session->memoryBytes(), bytes);
+    EXPECT_LT(session->memoryBytes(), 2 * bytes);
+  });
+}
+
 const std::pair<const char *, const char *> kTakesAndGives[] = {
     {"cuMemAlloc_v2", "cuMemFree_v2"},
     {"cuMemHostAlloc", "cuMemFreeHost"},

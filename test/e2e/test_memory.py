@@ -1,0 +1,113 @@
+"""Weights are in memory as often as they must be: large models are trained on
+machines that just hold them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+# 24 Mi parameters, 96 MiB.
+ROWS, COLUMNS = 6144, 4096
+WEIGHT_BYTES = ROWS * COLUMNS * 4
+MIB = 1 << 20
+
+
+def write_model(path, rows, columns):
+    weights = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    model = mpctest.make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (np.float32, [1, rows])},
+        {"y": (np.float32, [1, columns])},
+        {"w": weights * np.float32(1e-9)},
+    )
+    onnx.save(
+        model, path, save_as_external_data=True, location=f"{path.stem}.data"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_model(
+        tmp_path_factory.mktemp("memory") / "large.onnx", ROWS, COLUMNS
+    )
+
+
+# A process counts what its parent had when it was started: a small one starts
+# mpc, says the most memory it had, and ends as it did.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
+
+
+def peak_bytes(*arguments):
+    """The most memory a successful run of mpc had."""
+    output = subprocess.run(
+        [sys.executable, "-c", MEASURE, mpctest.MPC, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        timeout=mpctest.TIMEOUT,
+        check=True,
+    ).stdout
+    return int(output) * 1024
+
+
+def test_compiling_holds_the_weights_once(model, tmp_path):
+    small = write_model(tmp_path / "small.onnx", 4, 4)
+    base = peak_bytes("compile", small, "-o", tmp_path / "small.mpc")
+    peak = peak_bytes("compile", model, "-o", tmp_path / "large.mpc")
+    assert os.path.getsize(tmp_path / "large.mpc") > WEIGHT_BYTES
+    assert peak - base <= 1.6 * WEIGHT_BYTES, (peak - base) / WEIGHT_BYTES
+
+
+def own_bytes(pid):
+    """Memory of a process that is no page of a file."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return 1024 * sum(
+        int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")
+    )
+
+
+def test_training_keeps_no_weights_but_its_state(model, tmp_path):
+    data = tmp_path / "data.npz"
+    np.savez(
+        data,
+        x=np.ones((4, ROWS), np.float32),
+        target=np.ones((4, COLUMNS), np.float32),
+    )
+    metrics = tmp_path / "metrics.jsonl"
+    process = subprocess.Popen(
+        [
+            *(mpctest.MPC, "train", model, "--data", data, "--loss", "mse"),
+            *("--optimizer", "sgd", "--lr", "1e-6", "--max-steps", "100000"),
+            *("--metrics", metrics, "--output", tmp_path / "w.safetensors"),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + mpctest.TIMEOUT
+        while not metrics.exists() or metrics.read_text().count("\n") < 4:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        own = own_bytes(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    start = mpctest.read_metrics(metrics)[0]
+    held = start["state_bytes"] + start["activation_bytes"]
+    assert held >= WEIGHT_BYTES
+    # The rest is code, libraries' own memory, and the data.
+    assert own - held <= 0.5 * WEIGHT_BYTES, (own - held) / MIB
