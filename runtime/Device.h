@@ -60,6 +60,10 @@ public:
   virtual Status upload(void *device, const void *host, size_t bytes) = 0;
   virtual Status download(void *host, const void *device, size_t bytes) = 0;
 
+  /// Device memory where the host can read it in place, between runs; null
+  /// where it must be downloaded.
+  virtual const void *hostView(const void *device) const { return nullptr; }
+
   /// Prepares `function`; `buffers[i]` is the address of its i-th buffer.
   /// Artifact and function outlive the result.
   virtual StatusOr<std::unique_ptr<Executable>>

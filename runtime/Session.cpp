@@ -353,6 +353,14 @@ StatusOr<Tensor> Session::state(std::string_view name) {
                         static_cast<size_t>(variable.bytes), memory);
 }
 
+StatusOr<const std::byte *> Session::stateInPlace(std::string_view name) {
+  void *memory = nullptr;
+  StatusOr<const StateVariable *> found = impl->findState(name, &memory);
+  if (!found.ok())
+    return found.status();
+  return static_cast<const std::byte *>(impl->device->hostView(memory));
+}
+
 Status Session::setState(std::string_view name, const Tensor &value) {
   void *memory = nullptr;
   StatusOr<const StateVariable *> found = impl->findState(name, &memory);

@@ -48,6 +48,9 @@ public:
   /// Reads or replaces a state variable. After replacing a parameter call
   /// `derive()` before the next run.
   StatusOr<Tensor> state(std::string_view name);
+  /// The bytes of a state variable where they are, until the next run; null
+  /// where the host cannot read them there.
+  StatusOr<const std::byte *> stateInPlace(std::string_view name);
   Status setState(std::string_view name, const Tensor &value);
 
   /// Recomputes state of role "derived" from the masters; nothing to do where

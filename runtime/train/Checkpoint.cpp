@@ -26,21 +26,29 @@ static bool isSaved(const Port &state) { return state.role != "derived"; }
 // Saving
 //===----------------------------------------------------------------------===//
 
+/// What is saved, as it is until the model runs again: in place where the host
+/// can read it there, so that a checkpoint takes no memory; else copies.
 static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
   std::vector<Array> arrays;
   for (const Port &port : model.info().state) {
     if (!isSaved(port))
       continue;
-    StatusOr<Tensor> tensor = model.state(port.name);
-    if (!tensor.ok())
-      return tensor.status();
-    auto owner = std::make_shared<Tensor>(std::move(*tensor));
     Array array;
     array.name = port.name;
-    array.type = toElementType(owner->type);
-    array.shape = owner->shape;
-    array.data = owner->bytes.data();
-    array.owner = std::move(owner);
+    array.type = toElementType(port.type);
+    array.shape = port.shape;
+    StatusOr<const std::byte *> inPlace = model.stateInPlace(port.name);
+    if (!inPlace.ok())
+      return inPlace.status();
+    array.data = *inPlace;
+    if (!array.data) {
+      StatusOr<Tensor> tensor = model.state(port.name);
+      if (!tensor.ok())
+        return tensor.status();
+      auto owner = std::make_shared<Tensor>(std::move(*tensor));
+      array.data = owner->bytes.data();
+      array.owner = std::move(owner);
+    }
     arrays.push_back(std::move(array));
   }
   return arrays;

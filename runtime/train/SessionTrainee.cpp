@@ -34,6 +34,9 @@ public:
   StatusOr<Tensor> state(std::string_view name) override {
     return session.state(name);
   }
+  StatusOr<const std::byte *> stateInPlace(std::string_view name) override {
+    return session.stateInPlace(name);
+  }
   Status setState(std::string_view name, const Tensor &value) override {
     return session.setState(name, value);
   }

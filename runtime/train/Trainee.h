@@ -64,6 +64,11 @@ public:
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;
   virtual StatusOr<Tensor> state(std::string_view name) = 0;
+  /// The same without a copy, until the next run; null where there is no such
+  /// way.
+  virtual StatusOr<const std::byte *> stateInPlace(std::string_view name) {
+    return nullptr;
+  }
   virtual Status setState(std::string_view name, const Tensor &value) = 0;
   virtual Status derive() = 0;
   virtual size_t memoryBytes() const = 0;

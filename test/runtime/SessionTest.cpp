@@ -6,6 +6,7 @@
 #include "test/runtime/ArtifactBuilder.h"
 
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -91,6 +92,16 @@ TEST(Session, RunsStepsInPlaceOnState) {
   EXPECT_EQ(values(session->state("w")), (Floats{0, 0}));
   ASSERT_TRUE(session->run("step").ok()) << "inputs keep their values";
   EXPECT_EQ(values(session->output("step", "w")), (Floats{-1, -2}));
+}
+
+TEST(Session, ShowsStateInPlace) {
+  auto session = makeSession(trainee());
+  StatusOr<const std::byte *> w = session->stateInPlace("w");
+  ASSERT_TRUE(w.ok() && *w);
+  ASSERT_TRUE(session->setInput("step", "gradient", floats({2}, {2, 4})).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(std::memcmp(*w, session->state("w")->bytes.data(), 8), 0);
+  EXPECT_FALSE(session->stateInPlace("v").ok());
 }
 
 TEST(Session, SkipsWhatAPredicateGuards) {

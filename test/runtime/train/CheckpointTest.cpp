@@ -99,6 +99,19 @@ TEST_F(Checkpoint, RestoresEveryBitOfStateAndDerivesTheRest) {
         << port.name;
 }
 
+TEST_F(Checkpoint, CopiesNoStateThatIsReadInPlace) {
+  ToyModel original;
+  original.readsInPlace = true;
+  ASSERT_TRUE(original.run("step").ok());
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    ASSERT_TRUE(store->save(original, at(1), kRun, 3).ok());
+  }
+  EXPECT_EQ(original.copies, 0);
+  ASSERT_TRUE(restore(directory.path, model).ok());
+  EXPECT_EQ(model.state("w")->bytes, original.state("w")->bytes);
+}
+
 TEST_F(Checkpoint, DoesNotSaveDerivedState) {
   saveSteps(directory.path, {1});
   const std::string file = readFile(directory / "step-1/state.safetensors");

@@ -184,7 +184,12 @@ StatusOr<Tensor> ToyModel::output(std::string_view function,
 }
 
 StatusOr<Tensor> ToyModel::state(std::string_view name) {
+  ++copies;
   return variables.find(name)->second;
+}
+
+StatusOr<const std::byte *> ToyModel::stateInPlace(std::string_view name) {
+  return readsInPlace ? variables.find(name)->second.bytes.data() : nullptr;
 }
 
 Status ToyModel::setState(std::string_view name, const Tensor &value) {

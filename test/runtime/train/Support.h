@@ -68,6 +68,7 @@ public:
   StatusOr<Tensor> output(std::string_view function,
                           std::string_view name) override;
   StatusOr<Tensor> state(std::string_view name) override;
+  StatusOr<const std::byte *> stateInPlace(std::string_view name) override;
   Status setState(std::string_view name, const Tensor &value) override;
   Status derive() override;
   size_t memoryBytes() const override { return 1234; }
@@ -75,6 +76,9 @@ public:
   /// Lets a test change what attempt number n (from 1) reports: its loss, and
   /// whether the gradients were finite.
   std::function<void(int64_t attempt, double &loss, bool &finite)> disturb;
+  /// Whether state can be read in place, and how often it was copied.
+  bool readsInPlace = false;
+  int64_t copies = 0;
   TraineeInfo description;
   std::vector<float> learningRates; ///< of every attempt, as received
   std::vector<float> firstFeatures; ///< feature 0 of every sample trained on
