@@ -49,6 +49,8 @@ if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:
     config.available_features.add("python-onnx")
 exits = os.path.join(config.test_source_root, "exits.py")
 config.substitutions.append(("%exits", f"{venv_python} {exits}"))
+onnx_text = os.path.join(config.test_source_root, "onnx_text.py")
+config.substitutions.append(("%onnx_text", f"{venv_python} {onnx_text}"))
 config.substitutions.append(("%root", config.mpc_source_root))
 config.substitutions.append(
     ("%runtime", os.path.join(config.mpc_binary_root, "lib/libmpc_runtime.so"))

@@ -1,26 +1,23 @@
-// mpc-translate: ONNX to MLIR without the rest of the compiler, and ONNX text
-// to ONNX, for developers and tests.
+// mpc-translate: ONNX to MLIR without the rest of the compiler, for developers
+// and tests.
 //
 //   mpc-translate --import-onnx model.onnx --batch-size=32
 //   mpc-translate --export-onnx model.onnx --weights=values.onnx -o new.onnx
-//   mpc-translate --onnx-text-to-onnx model.onnxtxt -o model.onnx
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Import.h"
 #include "frontends/ONNX/SupportedOps.h"
-#include "tools/mpc-translate/ONNXText.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mpc::onnx_frontend;
 namespace cl = llvm::cl;
 
-enum class Action { ImportONNX, ExportONNX, ONNXTextToONNX, ListOps };
+enum class Action { ImportONNX, ExportONNX, ListOps };
 
 static cl::opt<Action>
     action(cl::desc("what to do:"), cl::Required,
@@ -28,8 +25,6 @@ static cl::opt<Action>
                                  "import an ONNX file"),
                       clEnumValN(Action::ExportONNX, "export-onnx",
                                  "write an ONNX file with new weights"),
-                      clEnumValN(Action::ONNXTextToONNX, "onnx-text-to-onnx",
-                                 "convert ONNX text to an ONNX file"),
                       clEnumValN(Action::ListOps, "list-onnx-ops",
                                  "print the ONNX ops that can be imported")));
 static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"));
@@ -110,17 +105,6 @@ static llvm::Error exportONNX() {
   return exportModel(input, output, *tensors, &context);
 }
 
-static llvm::Error convertText(llvm::raw_ostream &os) {
-  auto text = llvm::MemoryBuffer::getFileOrSTDIN(input);
-  if (!text)
-    return makeError(ErrorKind::IO, input + ": " + text.getError().message());
-  std::string result;
-  if (!convertONNXText((*text)->getBuffer().str(), result))
-    return makeError(ErrorKind::Invalid, input + ": " + result);
-  os << result;
-  return llvm::Error::success();
-}
-
 int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "mpc's translations\n");
   if (action == Action::ExportONNX) {
@@ -137,10 +121,8 @@ int main(int argc, char **argv) {
     file.keep();
     return 0;
   }
-  llvm::Error result = action == Action::ImportONNX ? importONNX(file.os())
-                                                    : convertText(file.os());
-  if (result)
-    return fail(std::move(result));
+  if (llvm::Error error = importONNX(file.os()))
+    return fail(std::move(error));
   file.keep();
   return 0;
 }
