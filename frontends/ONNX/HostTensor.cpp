@@ -35,8 +35,8 @@ std::pair<HostTensor, char *> HostTensor::allocate(RankedTensorType type) {
       type.getNumElements() * getElementBytes(type.getElementType());
   // Aligned for every element type; at least one byte, so that data is never
   // null.
-  auto buffer = std::make_shared<std::vector<int64_t>>(bytes / 8 + 1);
-  char *data = reinterpret_cast<char *>(buffer->data());
+  std::shared_ptr<int64_t[]> buffer(new int64_t[bytes / 8 + 1]);
+  char *data = reinterpret_cast<char *>(buffer.get());
   return {HostTensor{type, ArrayRef<char>(data, bytes), buffer}, data};
 }
 
@@ -93,6 +93,36 @@ SmallVector<int64_t> HostTensor::getIntegers() const {
   return values;
 }
 
+// A float is NaN or infinite where all bits of its exponent are set.
+template <typename Bits>
+static std::optional<int64_t> findNonFinite(ArrayRef<char> data,
+                                            Bits exponent) {
+  for (size_t i = 0, n = data.size() / sizeof(Bits); i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, data.data() + i * sizeof(Bits), sizeof(Bits));
+    if ((bits & exponent) == exponent)
+      return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> HostTensor::findNonFinite() const {
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  if (!element)
+    return std::nullopt;
+  uint64_t exponent = llvm::APFloat::getInf(element.getFloatSemantics())
+                          .bitcastToAPInt()
+                          .getZExtValue();
+  switch (element.getWidth()) {
+  case 16:
+    return ::findNonFinite(data, static_cast<uint16_t>(exponent));
+  case 32:
+    return ::findNonFinite(data, static_cast<uint32_t>(exponent));
+  default:
+    return ::findNonFinite(data, exponent);
+  }
+}
+
 ElementsAttr HostTensor::toAttribute(StringRef name) const {
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;
@@ -121,6 +151,46 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
                                         manager.insert(name, std::move(blob)));
 }
 
+//===----------------------------------------------------------------------===//
+// Conversion
+//===----------------------------------------------------------------------===//
+
+// As the processor rounds: to nearest even.
+template <typename From, typename To>
+static void castAll(ArrayRef<char> from, char *to) {
+  for (size_t i = 0, n = from.size() / sizeof(From); i < n; ++i) {
+    From value;
+    std::memcpy(&value, from.data() + i * sizeof(From), sizeof(From));
+    To converted = static_cast<To>(value);
+    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
+  }
+}
+
+// The bits of `value` in another format.
+static uint64_t convertBits(llvm::APFloat value, FloatType target) {
+  bool losesInfo;
+  value.convert(target.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.bitcastToAPInt().getZExtValue();
+}
+
+// Each of the 65536 values of a format of 16 bits is converted once.
+static void convertByTable(const HostTensor &tensor, FloatType target,
+                           char *to) {
+  auto source = cast<FloatType>(tensor.type.getElementType());
+  std::vector<uint64_t> table;
+  for (uint64_t bits = 0; bits < (1 << 16); ++bits)
+    table.push_back(convertBits(
+        llvm::APFloat(source.getFloatSemantics(), llvm::APInt(16, bits)),
+        target));
+  int64_t width = getElementBytes(target);
+  for (int64_t i = 0, n = tensor.getNumElements(); i < n; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, tensor.data.data() + i * 2, 2);
+    std::memcpy(to + i * width, &table[bits], width);
+  }
+}
+
 std::optional<HostTensor>
 mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   if (tensor.type.getElementType() == elementType)
@@ -130,14 +200,20 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
     return std::nullopt;
   auto [result, data] = HostTensor::allocate(
       RankedTensorType::get(tensor.getShape(), elementType));
-  int64_t width = getElementBytes(elementType);
-  for (int64_t i = 0, n = tensor.getNumElements(); i < n; ++i) {
-    llvm::APFloat value = getFloat(tensor, i);
-    bool losesInfo;
-    value.convert(target.getFloatSemantics(),
-                  llvm::APFloat::rmNearestTiesToEven, &losesInfo);
-    uint64_t bits = value.bitcastToAPInt().getZExtValue();
-    std::memcpy(data + i * width, &bits, width);
+  int64_t count = tensor.getNumElements();
+  Type source = tensor.type.getElementType();
+  if (source.isF32() && target.isF64()) {
+    castAll<float, double>(tensor.data, data);
+  } else if (source.isF64() && target.isF32()) {
+    castAll<double, float>(tensor.data, data);
+  } else if (getElementBytes(source) == 2 && count > (1 << 16)) {
+    convertByTable(tensor, target, data);
+  } else {
+    int64_t width = getElementBytes(elementType);
+    for (int64_t i = 0; i < count; ++i) {
+      uint64_t bits = convertBits(getFloat(tensor, i), target);
+      std::memcpy(data + i * width, &bits, width);
+    }
   }
   return result;
 }

@@ -22,7 +22,7 @@ struct HostTensor {
   std::shared_ptr<const void> owner;
 
   /// A tensor with a buffer of its own for `type`, to be filled through the
-  /// returned pointer.
+  /// returned pointer; its bytes are not zeroed.
   static std::pair<HostTensor, char *> allocate(mlir::RankedTensorType type);
   /// An i64 tensor of these values.
   static HostTensor fromIntegers(mlir::MLIRContext *context,
@@ -38,6 +38,8 @@ struct HostTensor {
   int64_t getInteger(int64_t index) const;
   /// All elements of an integer or boolean tensor.
   llvm::SmallVector<int64_t> getIntegers() const;
+  /// The first element of a float tensor that is NaN or infinite.
+  std::optional<int64_t> findNonFinite() const;
 
   /// The attribute with these elements: dense<...> where it is small, a
   /// resource over the same bytes where not. `name` is the resource's.

@@ -80,7 +80,9 @@ llvm::Error Model::parse() {
   if (StringRef format = guessFormat(start); !format.empty())
     return error(ErrorKind::Invalid, "expected an ONNX file, found " + format);
 
-  google::protobuf::io::FileInputStream stream(file->getDescriptor());
+  constexpr int blockBytes = 1 << 20;
+  google::protobuf::io::FileInputStream stream(file->getDescriptor(),
+                                               blockBytes);
   google::protobuf::io::CodedInputStream input(&stream);
   if (model.ParseFromCodedStream(&input) && input.ConsumedEntireMessage())
     return llvm::Error::success();

@@ -59,22 +59,17 @@ VariableOp ModuleImporter::declare(StringRef symbol, StringRef role,
 // The place of the first element that is no number, such as "nan at [2,3]";
 // empty where all are.
 static std::string findNonFinite(const HostTensor &tensor) {
-  if (!tensor.isFloat())
+  std::optional<int64_t> index = tensor.findNonFinite();
+  if (!index)
     return {};
-  for (int64_t i = 0, n = tensor.getNumElements(); i < n; ++i) {
-    double value = tensor.getDouble(i);
-    if (std::isfinite(value))
-      continue;
-    std::string place;
-    int64_t rest = i;
-    for (int64_t extent : llvm::reverse(tensor.getShape())) {
-      place =
-          std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
-      rest /= extent;
-    }
-    return (std::isnan(value) ? "nan at [" : "inf at [") + place + "]";
+  std::string place;
+  int64_t rest = *index;
+  for (int64_t extent : llvm::reverse(tensor.getShape())) {
+    place = std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
+    rest /= extent;
   }
-  return {};
+  bool isNaN = std::isnan(tensor.getDouble(*index));
+  return (isNaN ? "nan at [" : "inf at [") + place + "]";
 }
 
 VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
