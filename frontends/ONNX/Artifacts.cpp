@@ -11,6 +11,7 @@
 
 #include "frontends/ONNX/OptimizerGraph.h"
 #include "frontends/ONNX/Shapes.h"
+#include "frontends/ONNX/Weights.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -126,16 +127,13 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
                                   "its value with --weights"));
     return {};
   }
-  if (weight->second.type != type) {
-    std::string found;
-    llvm::raw_string_ostream(found)
-        << Type(weight->second.type) << ", expected " << Type(type);
-    module.report(model.error(ErrorKind::Invalid, "the weights given for '" +
-                                                      name + "' are of type " +
-                                                      found));
+  Expected<HostTensor> value =
+      fitWeight(model, "parameter '" + name + "'", weight->second, type);
+  if (!value) {
+    module.report(value.takeError());
     return {};
   }
-  return module.getVariable(name, role, type, &weight->second);
+  return module.getVariable(name, role, type, &*value);
 }
 
 Error ArtifactImporter::addInputs(FunctionImporter &function,

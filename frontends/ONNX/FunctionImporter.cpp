@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer.h"
 
+#include "frontends/ONNX/Weights.h"
+
 #include <map>
 
 using namespace mlir;
@@ -191,15 +193,14 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   entry.constant = *decoded;
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end()) {
-    if (given->second.type != decoded->type) {
+    auto value = fitWeight(getModel(), "initializer '" + name + "'",
+                           given->second, decoded->type);
+    if (!value) {
       entry.failed = true;
-      module.report(getModel().error(
-          ErrorKind::Invalid,
-          "the weights given for initializer '" + name +
-              "' have another shape or type than the initializer"));
+      module.report(value.takeError());
       return entry;
     }
-    entry.constant = given->second;
+    entry.constant = *value;
   }
   if (decoded->isFloat())
     entry.stateRole = module.getParameterRole(name, decoded->type);

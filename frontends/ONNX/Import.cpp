@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Importer.h"
 #include "frontends/ONNX/Shapes.h"
 #include "frontends/ONNX/TrainingInfo.h"
+#include "frontends/ONNX/Weights.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -48,18 +49,14 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
       function.addInput(input->name(), *type, "data");
       continue;
     }
-    if (weight->second.type != *type) {
-      std::string found;
-      llvm::raw_string_ostream(found)
-          << Type(weight->second.type) << ", expected " << Type(*type);
-      errors = llvm::joinErrors(
-          std::move(errors),
-          graph.getModel().error(ErrorKind::Invalid,
-                                 "the value given for input '" + input->name() +
-                                     "' is of type " + found));
+    Expected<HostTensor> value =
+        fitWeight(graph.getModel(), "input '" + input->name() + "'",
+                  weight->second, *type);
+    if (!value) {
+      errors = llvm::joinErrors(std::move(errors), value.takeError());
       continue;
     }
-    bindGivenInput(function, input->name(), weight->second);
+    bindGivenInput(function, input->name(), *value);
   }
   return errors;
 }
@@ -162,25 +159,6 @@ static std::string getModelPath(StringRef path) {
   llvm::SmallString<128> file = path;
   llvm::sys::path::append(file, "training_model.onnx");
   return file.str().str();
-}
-
-// A file of weights may have more than the model takes, but not nothing else:
-// the model would silently keep its own.
-static Error checkWeights(const Model &model, const ImportOptions &options) {
-  const proto::ModelProto &file = model.getProto();
-  auto isGiven = [&](const auto &value) {
-    return options.weights.contains(value.name());
-  };
-  bool found = options.weights.empty() ||
-               llvm::any_of(file.graph().initializer(), isGiven) ||
-               llvm::any_of(file.graph().input(), isGiven);
-  for (const proto::TrainingInfoProto &info : file.training_info())
-    found |= llvm::any_of(info.algorithm().initializer(), isGiven);
-  if (found)
-    return Error::success();
-  return model.error(ErrorKind::Invalid,
-                     "no parameter has the name of what --weights gives ('" +
-                         options.weights.begin()->first() + "')");
 }
 
 Expected<OwningOpRef<ModuleOp>>

@@ -43,7 +43,10 @@ struct ImportOptions {
   /// Values of graph inputs, by name, which are then read as initializers:
   /// parameters of a model that has them as inputs, integers that determine
   /// shapes. They also replace the values of initializers of the same name.
+  /// Floats are converted to the type that the model declares.
   TensorMap weights;
+  /// The names that each file of weights has, of which the model must take one.
+  std::map<std::string, std::vector<std::string>> weightFiles;
   /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for
   /// a directory its optimizer_model.onnx by default.
   std::string optimizerModel;

@@ -26,7 +26,8 @@ static std::string guess(std::string_view text) {
   if (begins("\x1f\x8b"))
     return "this is a gzip file: unpack it first";
   if (begins("\x80"))
-    return "this looks like a Python pickle, which is never read";
+    return "this looks like a Python pickle, as torch.save wrote it once, "
+           "which is never read: save it with safetensors.torch.save_file";
   if (begins("\x89HDF"))
     return "this is an HDF5 file: save it with numpy.savez";
   if (begins("<"))

@@ -28,6 +28,11 @@ static constexpr zip_int64_t kMaxMembers = 65536;
 static constexpr uint64_t kMaxRatio = 1032;
 static constexpr std::string_view kExtension = ".npy";
 
+static bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() &&
+         text.substr(text.size() - end.size()) == end;
+}
+
 bool looksLikeZip(const std::byte *data, size_t size) {
   return size >= 4 && (std::memcmp(data, "PK\x03\x04", 4) == 0 ||
                        std::memcmp(data, "PK\x05\x06", 4) == 0);
@@ -97,6 +102,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   std::vector<zip_stat_t> members;
   std::set<std::string> names;
   uint64_t total = 0;
+  bool isPyTorch = false;
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t info;
     if (zip_stat_index(zip, zip_uint64_t(i), 0, &info) != 0 ||
@@ -104,8 +110,8 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                         ZIP_STAT_COMP_METHOD)))
       return invalid(where, "corrupt archive directory");
     const std::string_view name = info.name;
-    if (name.size() < kExtension.size() ||
-        name.substr(name.size() - kExtension.size()) != kExtension)
+    isPyTorch |= endsWith(name, "/data.pkl");
+    if (!endsWith(name, kExtension))
       continue;
     const std::string member = where + ":" + info.name;
     if (!names.insert(info.name).second)
@@ -121,6 +127,14 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                 "place, without that limit");
     members.push_back(info);
   }
+
+  if (members.empty() && isPyTorch)
+    return invalid(where,
+                   "a file of torch.save, a Python pickle, which is "
+                   "never read; save it with safetensors.torch.save_file("
+                   "model.state_dict(), \"weights.safetensors\")");
+  if (members.empty() && count > 0)
+    return invalid(where, "a zip archive without arrays (.npy)");
 
   std::vector<Array> arrays;
   for (const zip_stat_t &info : members) {

@@ -5,6 +5,7 @@
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "frontends/ONNX/Names.h"
 #include "runtime/train/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -168,27 +169,102 @@ static llvm::Error parseShape(StringRef text,
                                       "' has a shape already");
 }
 
+// The type of an array's elements; null for what no model has.
+static Type toElementType(runtime::train::ElementType type,
+                          MLIRContext *context) {
+  using runtime::train::ElementType;
+  switch (type) {
+  case ElementType::I8:
+    return IntegerType::get(context, 8);
+  case ElementType::U16:
+  case ElementType::I16:
+  case ElementType::U32:
+  case ElementType::U64:
+    return {};
+  case ElementType::Bool:
+    return toElementType(runtime::DType::I1, context);
+  case ElementType::U8:
+    return toElementType(runtime::DType::U8, context);
+  case ElementType::I32:
+    return toElementType(runtime::DType::I32, context);
+  case ElementType::I64:
+    return toElementType(runtime::DType::I64, context);
+  case ElementType::F16:
+    return toElementType(runtime::DType::F16, context);
+  case ElementType::BF16:
+    return toElementType(runtime::DType::BF16, context);
+  case ElementType::F32:
+    return toElementType(runtime::DType::F32, context);
+  case ElementType::F64:
+    return toElementType(runtime::DType::F64, context);
+  }
+  llvm_unreachable("all types are above");
+}
+
+// The array on the compiler's side, in the memory it is in where that is
+// aligned.
+static onnx_frontend::HostTensor toHostTensor(const runtime::train::Array &array,
+                                              Type elementType) {
+  auto type = RankedTensorType::get(array.shape, elementType);
+  llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(array.data),
+                             array.bytes());
+  bool isBoolean = elementType.isInteger(1);
+  if (!isBoolean &&
+      llvm::isAddrAligned(llvm::Align(alignof(int64_t)), array.data))
+    return {type, bytes, array.owner};
+  auto [copy, data] = onnx_frontend::HostTensor::allocate(type);
+  llvm::transform(bytes, data,
+                  [&](char byte) { return isBoolean ? byte != 0 : byte; });
+  return copy;
+}
+
 // Reads parameter values from an ONNX model, or from arrays.
-static llvm::Error readWeights(const std::string &file, MLIRContext *context,
-                               onnx_frontend::TensorMap &weights) {
+static llvm::Error readWeights(const std::string &file,
+                               onnx_frontend::ImportOptions &options,
+                               MLIRContext *context) {
+  std::vector<std::string> &names = options.weightFiles[file];
   if (StringRef(file).ends_with(".onnx")) {
     auto read = onnx_frontend::readWeights(file, context);
     if (!read)
       return read.takeError();
-    for (auto &[name, value] : *read)
-      weights[name] = value;
+    for (auto &[name, value] : *read) {
+      options.weights[name] = value;
+      names.push_back(name.str());
+    }
+  } else {
+    auto arrays = runtime::train::readArrays(file);
+    if (!arrays.ok())
+      return toError(arrays.status());
+    for (const runtime::train::Array &array : *arrays)
+      if (Type elementType = toElementType(array.type, context)) {
+        options.weights[array.name] = toHostTensor(array, elementType);
+        names.push_back(array.name);
+      }
+  }
+  llvm::sort(names);
+  if (!names.empty())
     return llvm::Error::success();
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
+                                  "--weights " + file +
+                                      ": the file holds no arrays");
+}
+
+// How many of the model's parameters and statistics each file gave.
+static void noteWeights(ModuleOp module,
+                        const onnx_frontend::ImportOptions &options) {
+  for (const auto &[file, names] : options.weightFiles) {
+    int64_t total = 0, given = 0;
+    for (auto variable : module.getOps<VariableOp>()) {
+      StringRef role = variable.getRole();
+      if (role != "parameter" && role != "frozen" && role != "statistic")
+        continue;
+      ++total;
+      given += llvm::binary_search(
+          names, onnx_frontend::getONNXName(variable.getSymName()));
+    }
+    llvm::errs() << "note: " << given << " of " << total << " parameters from "
+                 << printable(file) << "\n";
   }
-  auto arrays = runtime::train::readArrays(file);
-  if (!arrays.ok())
-    return toError(arrays.status());
-  for (const runtime::train::Array &array : *arrays) {
-    auto tensor = runtime::train::toTensor(array);
-    if (!tensor.ok())
-      return toError(tensor.status());
-    weights[array.name] = toHostTensor(*tensor, context);
-  }
-  return llvm::Error::success();
 }
 
 llvm::Error Driver::import(const CompileOptions &options) {
@@ -204,13 +280,14 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.weights = weights;
   for (const std::string &file : options.model.weights)
-    if (llvm::Error error = readWeights(file, &context, importOptions.weights))
+    if (llvm::Error error = readWeights(file, importOptions, &context))
       return error;
   auto imported =
       onnx_frontend::importModel(options.model.model, importOptions, &context);
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
+  noteWeights(*module, importOptions);
   return llvm::Error::success();
 }
 

@@ -29,8 +29,8 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->transform(wholeNumber(int64_t(1)));
   command
       .add_option("--weights", options.weights,
-                  "values by name for parameters that are graph inputs: npz, "
-                  "safetensors or ONNX (repeatable)")
+                  "values by name for parameters, in place of the model's: "
+                  "safetensors, npz or ONNX (repeatable)")
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
