@@ -40,6 +40,8 @@ struct RecipeOptions {
   std::string accumulateReduction;
   std::optional<double> gradientClipVal;
   bool asExported = false;
+  /// auto, unbiased or population.
+  std::string runningVariance = "auto";
   std::vector<std::string> train, freeze;
 };
 

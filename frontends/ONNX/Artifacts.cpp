@@ -337,6 +337,6 @@ mpc::onnx_frontend::importArtifacts(const Model &training,
                                     const ImportOptions &options) {
   // The graphs say themselves what is training and what is not.
   ImportOptions asExported = options;
-  asExported.trainingMode = false;
+  asExported.mode = ImportMode::AsExported;
   return ArtifactImporter(training, asExported).run();
 }

@@ -6,6 +6,7 @@
 #include "frontends/ONNX/Artifacts.h"
 #include "frontends/ONNX/Importer.h"
 #include "frontends/ONNX/Shapes.h"
+#include "frontends/ONNX/Trainable.h"
 #include "frontends/ONNX/TrainingInfo.h"
 #include "frontends/ONNX/Weights.h"
 
@@ -125,6 +126,7 @@ importForward(const Model &model, const ImportOptions &options) {
   if (Error error = shapes.collect(graph->getInputs()))
     return error;
   ModuleImporter module(options, model.getContext());
+  module.setTrainable(findTrainable(*graph, options.weights));
   FunctionImporter function(module, *graph, "forward");
   SmallVector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph->getOutputs())

@@ -28,15 +28,25 @@
 
 namespace mpc::onnx_frontend {
 
+/// The mode of BatchNormalization and Dropout in a forward model; training
+/// graphs say themselves what is training.
+enum class ImportMode { AsExported, Training, Evaluation };
+
+/// Which variance of the batch a running variance takes up. PyTorch's and
+/// Keras's is unbiased, the specification's the population variance; Auto goes
+/// by the model's producer.
+enum class RunningVariance { Auto, Unbiased, Population };
+
 struct ImportOptions {
   /// Shapes of inputs, by name: `--shape x=32x3x224x224`. A name that is no
   /// input's but a symbolic dimension's binds that: `--shape N=32`.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Binds the dynamic first dimension of every input: `--batch-size`.
   std::optional<int64_t> batchSize;
-  /// BatchNormalization and Dropout of a forward model in training mode. Set
-  /// where a loss is given, unless `--as-exported`.
-  bool trainingMode = false;
+  /// Training where a loss is given, evaluation where none is, unless
+  /// `--as-exported`.
+  ImportMode mode = ImportMode::AsExported;
+  RunningVariance runningVariance = RunningVariance::Auto;
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.
   std::vector<std::string> trainableScalars;

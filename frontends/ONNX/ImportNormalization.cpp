@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer.h"
 
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -34,7 +36,8 @@ static VariableOp findState(NodeImporter &node, unsigned index) {
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value newValue) {
   VariableOp variable = findState(node, index);
-  if (!variable && node.isTraining() && node.operand(index).getDefiningOp())
+  bool isTraining = node.getMode() == ImportMode::Training;
+  if (!variable && isTraining && node.operand(index).getDefiningOp())
     return node.unsupported("expected running statistics that are "
                             "initializers, found '" +
                             node.getInputName(index) + "', which is computed");
@@ -50,6 +53,18 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
   return success();
 }
 
+static bool isVarianceUnbiased(NodeImporter &node) {
+  switch (node.getFunction().getModule().getOptions().runningVariance) {
+  case RunningVariance::Unbiased:
+    return true;
+  case RunningVariance::Population:
+    return false;
+  case RunningVariance::Auto:
+    return node.getFunction().getModel().isFromUnbiasedProducer();
+  }
+  llvm_unreachable("all kinds are above");
+}
+
 static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
                                              double momentum,
                                              StringRef savedReader) {
@@ -59,6 +74,8 @@ static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
   if (!op || failed(updateStatistic(node, 3, op.getNewRunningMean())) ||
       failed(updateStatistic(node, 4, op.getNewRunningVar())))
     return failure();
+  if (isVarianceUnbiased(node))
+    op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());
   (void)node.define(0, op.getOutput());
   (void)node.define(1, op.getNewRunningMean());
   (void)node.define(2, op.getNewRunningVar());
@@ -75,14 +92,19 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   bool exportedForTraining = node.getOpset() < 14
                                  ? node.hasOutput(1)
                                  : node.integer("training_mode", 0) != 0;
-  if (node.isTraining() || exportedForTraining)
+  if (node.getMode() == ImportMode::Training ||
+      (node.getMode() == ImportMode::AsExported && exportedForTraining))
     return importTrainingBatchNorm(node, epsilon, momentum,
                                    "BatchNormalizationGrad");
-  // Other outputs, which files have although they mean nothing here, stay
-  // undefined: reading one is a finding.
   auto op = node.create<BatchNormInferenceOp>(
       readBatchNormOperands(node), {node.attribute("epsilon", epsilon)});
-  return op ? node.define(0, op.getOutput()) : failure();
+  if (!op)
+    return failure();
+  // The running statistics stay what they are. What is saved for a gradient
+  // stays undefined: reading it is a finding.
+  (void)node.define(1, op.getMean());
+  (void)node.define(2, op.getVar());
+  return node.define(0, op.getOutput());
 }
 
 // com.microsoft: always training, with what the gradient needs as outputs.
@@ -134,15 +156,15 @@ static LogicalResult importIdentityDropout(NodeImporter &node) {
 // Up to opset 10 the ratio is an attribute and the op inference only.
 static LogicalResult importDropoutAttributes(NodeImporter &node) {
   double ratio = node.real("ratio", 0.5);
-  if (!node.isTraining() || ratio == 0.0)
+  if (node.getMode() != ImportMode::Training || ratio == 0.0)
     return importIdentityDropout(node);
   return buildDropout(node, ratio);
 }
 
 static LogicalResult importDropout(NodeImporter &node) {
   node.ignore("seed"); // mpc's seed is the run's
-  bool training = node.isTraining();
-  if (!training && node.hasInput(2)) {
+  bool training = node.getMode() == ImportMode::Training;
+  if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
     auto mode = node.integers(2, "training_mode");
     if (failed(mode))
       return failure();

@@ -52,8 +52,10 @@ public:
     return variables.lookup(name);
   }
 
-  /// The role of a float parameter with this name and type; empty where it is a
-  /// constant of the model.
+  /// Names of float initializers that are trained by default: findTrainable.
+  void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
+  /// The role of a float initializer with this name and type: "parameter",
+  /// "frozen", or empty where it is a constant of the model.
   llvm::StringRef getParameterRole(llvm::StringRef name,
                                    mlir::RankedTensorType type) const;
 
@@ -69,6 +71,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By ONNX name, and mpc's own by theirs.
   llvm::StringMap<VariableOp> variables, counters;
+  llvm::StringSet<> trainable;
   VariableOp lastVariable;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
@@ -194,7 +197,7 @@ public:
   mlir::MLIRContext *getContext() const;
   llvm::StringRef getOpType() const { return node.op_type(); }
   int64_t getOpset() const;
-  bool isTraining() const;
+  ImportMode getMode() const;
 
   //===--- Inputs ---===//
   unsigned getNumInputs() const { return node.input_size(); }

@@ -126,6 +126,12 @@ llvm::Error Model::checkHeader() {
   return llvm::Error::success();
 }
 
+bool Model::isFromUnbiasedProducer() const {
+  StringRef producer = model.producer_name();
+  return producer == "pytorch" || producer == "keras" ||
+         producer == "tf2onnx" || producer == "keras2onnx";
+}
+
 int64_t Model::getOpset(StringRef domain) const {
   return opsets.lookup(normalizeDomain(domain));
 }

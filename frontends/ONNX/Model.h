@@ -34,6 +34,10 @@ public:
   /// The imported version of a domain; 0 if it is not imported.
   int64_t getOpset(llvm::StringRef domain) const;
 
+  /// Whether the program that made the model trains with unbiased running
+  /// variances: PyTorch and Keras do.
+  bool isFromUnbiasedProducer() const;
+
   /// A finding about this file.
   llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {
     return makeError(kind, path + ": " + message);

@@ -86,11 +86,11 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   return variable;
 }
 
-// What is larger than one element may be trained. A vector of one element is
-// state all the same, so that it can be selected; a scalar, once it is.
+// What is not trained by default is state all the same, so that it can be
+// selected; a scalar only once it is.
 StringRef ModuleImporter::getParameterRole(StringRef name,
                                            RankedTensorType type) const {
-  if (type.getNumElements() > 1)
+  if (trainable.contains(name))
     return "parameter";
   bool selected =
       llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {

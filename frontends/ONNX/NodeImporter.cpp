@@ -31,8 +31,8 @@ int64_t NodeImporter::getOpset() const {
   return function.getModel().getOpset(node.domain());
 }
 
-bool NodeImporter::isTraining() const {
-  return function.module.getOptions().trainingMode;
+ImportMode NodeImporter::getMode() const {
+  return function.module.getOptions().mode;
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,7 +25,7 @@ public:
       : model(model), info(model.getProto().training_info(0)), options(asked),
         module(options, model.getContext()) {
     // The algorithm says itself what is training and what is not.
-    options.trainingMode = false;
+    options.mode = ImportMode::AsExported;
   }
 
   Expected<OwningOpRef<ModuleOp>> run();
@@ -150,7 +150,7 @@ void TrainingInfoImporter::findTrainingNodes(const Graph &graph) {
   }
 }
 
-// What is updated is state, whatever its type; what is not is frozen.
+// What is updated is state, whatever its type.
 void TrainingInfoImporter::bindStates(FunctionImporter &function) {
   for (const auto &binding : info.update_binding()) {
     if (VariableOp variable = module.findVariable(binding.key())) {
@@ -167,13 +167,6 @@ void TrainingInfoImporter::bindStates(FunctionImporter &function) {
     function.bindState(binding.key(), module.getVariable(binding.key(), role,
                                                          init.type, &init));
   }
-  for (const proto::GraphProto *part :
-       {&model.getProto().graph(), &info.algorithm()})
-    for (const proto::TensorProto &tensor : part->initializer()) {
-      ImportedValue &entry = function.lookup(tensor.name());
-      if (entry.stateRole == "parameter")
-        entry.stateRole = "frozen";
-    }
 }
 
 // Adds the graph inputs that `nodes` read.

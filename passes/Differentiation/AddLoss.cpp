@@ -9,6 +9,7 @@
 
 #include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
+#include "passes/Differentiation/InferenceMode.h"
 #include "passes/Differentiation/TrainingFunction.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -311,24 +312,6 @@ static Value findLabels(TrainingFunction &function) {
 //===----------------------------------------------------------------------===//
 // The functions
 //===----------------------------------------------------------------------===//
-
-// Dropout passes its input on; batch_norm uses what it has learnt.
-static void convertToInference(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-    if (auto dropout = dyn_cast<DropoutOp>(op)) {
-      dropout.getOutput().replaceAllUsesWith(dropout.getInput());
-      dropout.erase();
-    } else if (auto norm = dyn_cast<BatchNormOp>(op)) {
-      OpBuilder builder(norm);
-      Value output = BatchNormInferenceOp::create(
-          builder, norm.getLoc(), norm.getOutput().getType(), norm.getInput(),
-          norm.getScale(), norm.getBias(), norm.getRunningMean(),
-          norm.getRunningVar(), norm.getEpsilonAttr(), norm.getLayoutAttr());
-      norm.getOutput().replaceAllUsesWith(output);
-      norm.erase();
-    }
-  }
-}
 
 namespace {
 class AddLossPass : public mpc::impl::AddLossPassBase<AddLossPass> {

@@ -9,11 +9,9 @@
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/Optimizers.h"
-#include "passes/Differentiation/TrainingFunction.h"
+#include "passes/Differentiation/Trainables.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Regex.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_ADDOPTIMIZERPASS
@@ -25,94 +23,6 @@ using namespace mpc;
 
 /// The input that receives the rate of each step.
 static constexpr llvm::StringLiteral kLearningRateName = "learning_rate";
-
-//===----------------------------------------------------------------------===//
-// Which parameters are trained
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The patterns of a flag; each must match something.
-class NamePatterns {
-public:
-  NamePatterns(StringRef flag, ArrayRef<std::string> patterns)
-      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
-
-  bool match(StringRef name) {
-    bool any = false;
-    for (auto [index, pattern] : llvm::enumerate(patterns))
-      if (llvm::Regex(pattern).match(name))
-        any = matched[index] = true;
-    return any;
-  }
-
-  LogicalResult verify(Location location) const {
-    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
-      std::string reason;
-      if (!llvm::Regex(pattern).isValid(reason))
-        return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": '" << pattern
-               << "' is not a regular expression: " << reason;
-      if (!found)
-        return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": no parameter's name matches '" << pattern << "'";
-    }
-    return success();
-  }
-
-private:
-  StringRef flag;
-  ArrayRef<std::string> patterns;
-  SmallVector<bool> matched;
-};
-} // namespace
-
-// The decision: a parameter of more than one element, unless patterns say
-// otherwise.
-static bool isTrainable(VariableOp variable, bool hasTrain, bool inTrain,
-                        bool inFreeze) {
-  if (inFreeze)
-    return false;
-  if (hasTrain)
-    return inTrain;
-  return variable.getRole() == "parameter" &&
-         variable.getTensorType().getNumElements() > 1;
-}
-
-// The trainable variables in the module's order; the roles of all parameters
-// are rewritten to match.
-static FailureOr<SmallVector<VariableOp>>
-findTrainables(ModuleOp module, TrainingFunction &step, Value loss,
-               ArrayRef<std::string> train, ArrayRef<std::string> freeze) {
-  DenseSet<Value> sources = findDifferentiableSources(loss);
-  llvm::StringSet<> reached;
-  for (Value argument : step.get().getArguments())
-    if (sources.contains(argument))
-      reached.insert(step.variableOf(argument));
-  NamePatterns trainPatterns("--train", train);
-  NamePatterns freezePatterns("--freeze", freeze);
-  SmallVector<VariableOp> trainables;
-  for (auto variable : module.getOps<VariableOp>()) {
-    if (variable.getRole() != "parameter" && variable.getRole() != "frozen")
-      continue;
-    StringRef name = variable.getSymName();
-    bool inTrain = trainPatterns.match(name);
-    bool inFreeze = freezePatterns.match(name);
-    bool trained = reached.contains(name) &&
-                   isTrainable(variable, !train.empty(), inTrain, inFreeze);
-    variable.setRole(trained ? "parameter" : "frozen");
-    if (trained)
-      trainables.push_back(variable);
-  }
-  if (failed(trainPatterns.verify(module.getLoc())) ||
-      failed(freezePatterns.verify(module.getLoc())))
-    return failure();
-  if (trainables.empty())
-    return withExitCode(mlir::emitError(module.getLoc()),
-                        ExitCode::InvalidInput)
-           << "nothing to train: no float parameter of more than one element "
-              "reaches the loss and is not frozen";
-  return trainables;
-}
 
 //===----------------------------------------------------------------------===//
 // The update
@@ -336,7 +246,7 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step";
     return signalPassFailure();
   }
-  auto found = findTrainables(module, step, loss, train, freeze);
+  auto found = selectTrainables(module, step, loss, {train, freeze});
   if (failed(found))
     return signalPassFailure();
   trainables = *found;

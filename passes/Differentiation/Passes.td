@@ -47,9 +47,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     which reads and clears them.
 
     Trainable are the float variables of role `parameter` that a gradient
-    reaches, of more than one element. `train` keeps those that a pattern
-    matches, of any size and role but `statistic`; `freeze` then takes away.
-    Roles are rewritten to match.
+    reaches. `train` takes those that a pattern matches instead, of any role but
+    `statistic`; `freeze` then takes away. Roles are rewritten to match. A
+    batch_norm whose scale and bias patterns froze becomes a
+    batch_norm_inference, and its running statistics are no longer updated.
 
     Expects `@step` of `mpc-add-loss`. Example: `add-optimizer.mlir`.
 

@@ -146,6 +146,13 @@ void TrainingFunction::dropUpdates() {
   });
 }
 
+void TrainingFunction::dropUpdatesBy(Operation *op) {
+  llvm::erase_if(results, [&](const Result &result) {
+    return result.attributes.contains(kUpdatesAttr) &&
+           result.value.getDefiningOp() == op;
+  });
+}
+
 void TrainingFunction::finish() {
   SmallVector<Value> values;
   SmallVector<Type> types;

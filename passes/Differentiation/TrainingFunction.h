@@ -49,6 +49,8 @@ public:
   /// Takes away all outputs, or all updates.
   void dropOutputs();
   void dropUpdates();
+  /// Takes away the updates that `op` computes.
+  void dropUpdatesBy(mlir::Operation *op);
 
   /// Writes the return op, the function's type and attributes. Until then they
   /// are as they were: changing them for one argument takes as long as for all.

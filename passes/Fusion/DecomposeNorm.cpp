@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
 
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -41,11 +43,11 @@ private:
 };
 } // namespace
 
-// running * momentum + batch * (1 - momentum), in the type of `result`.
+// running * momentum + batch * `share`, in the type of `result`.
 static Value updateRunning(Value running, Value batch, double momentum,
-                           Value result, Emitter &e) {
+                           double share, Value result, Emitter &e) {
   Value kept = e.emit<MulOp>(running, e.scalar(momentum));
-  Value added = e.emit<MulOp>(batch, e.scalar(1.0 - momentum));
+  Value added = e.emit<MulOp>(batch, e.scalar(share));
   return e.emitAs<AddOp>(elementOf(result), kept, added);
 }
 
@@ -70,6 +72,16 @@ static Value normalise(Channels &channels, Value x, Value mean, Value factor,
   return e.emitAs<AddOp>(elementOf(result), scaled, channels.spread(bias));
 }
 
+// What makes the running variance of the batch's population variance: n / (n-1)
+// for an unbiased one, of n elements a channel.
+static double getVarianceCorrection(BatchNormOp op) {
+  auto type = cast<RankedTensorType>(op.getInput().getType());
+  int64_t count = type.getNumElements() / shapeOf(op.getScale())[0];
+  if (!op->hasAttr(kUnbiasedRunningVarAttr) || count < 2)
+    return 1.0;
+  return static_cast<double>(count) / static_cast<double>(count - 1);
+}
+
 SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
   Value x = op.getInput();
   Channels channels(x, op.getLayout(), e);
@@ -79,11 +91,13 @@ SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
   Value inv = invStd(variance, op.getEpsilon(), e);
   Value factor = e.emit<MulOp>(op.getScale(), inv);
   double momentum = op.getMomentum().convertToDouble();
+  double share = 1.0 - momentum;
   return {normalise(channels, x, mean, factor, op.getBias(), op.getOutput(), e),
           castTo(op.getMean(), mean, e), castTo(op.getInvStd(), inv, e),
-          updateRunning(op.getRunningMean(), mean, momentum,
+          updateRunning(op.getRunningMean(), mean, momentum, share,
                         op.getNewRunningMean(), e),
           updateRunning(op.getRunningVar(), variance, momentum,
+                        share * getVarianceCorrection(op),
                         op.getNewRunningVar(), e)};
 }
 

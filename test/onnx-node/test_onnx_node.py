@@ -70,7 +70,12 @@ class MpcRep(onnx.backend.base.BackendRep):
     def run(self, inputs, **kwargs):
         names = [value.name for value in self.model.graph.input]
         with tempfile.TemporaryDirectory() as folder:
-            outputs = mpctest.run(self.model, dict(zip(names, inputs)), folder)
+            outputs = mpctest.run(
+                self.model,
+                dict(zip(names, inputs)),
+                folder,
+                "--as-exported",
+            )
         return tuple(outputs[value.name] for value in self.model.graph.output)
 
 

@@ -36,6 +36,9 @@ static cl::opt<int64_t> batchSize("batch-size", cl::init(0),
 static cl::opt<bool> training("training",
                               cl::desc("BatchNormalization and Dropout in "
                                        "training mode"));
+static cl::opt<bool> evaluation("evaluation",
+                                cl::desc("BatchNormalization and Dropout in "
+                                         "evaluation mode"));
 static cl::opt<std::string> weights("weights",
                                     cl::desc("ONNX file with parameters"));
 static cl::opt<std::string>
@@ -71,7 +74,8 @@ static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
       return error;
   if (batchSize > 0)
     options.batchSize = batchSize;
-  options.trainingMode = training;
+  if (training || evaluation)
+    options.mode = training ? ImportMode::Training : ImportMode::Evaluation;
   options.optimizerModel = optimizerModel;
   if (!weights.empty()) {
     llvm::Expected<TensorMap> tensors = readWeights(weights, &context);

@@ -25,7 +25,8 @@ namespace json = llvm::json;
 
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   const LabelFacts &labels) {
+                                   const LabelFacts &labels,
+                                   const NormalizationFacts &normalizations) {
   auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
   json::Object object{{"loss", kind},
                       {"accumulate", recipe.accumulateGradBatches}};
@@ -35,6 +36,11 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
     object["classes"] = *labels.classes;
   if (labels.ignoreIndex)
     object["ignore_index"] = *labels.ignoreIndex;
+  if (normalizations.updated > 0)
+    object["running_variance"] =
+        normalizations.isUnbiased ? "unbiased" : "population";
+  if (normalizations.kept > 0)
+    object["kept_normalizations"] = normalizations.kept;
   if (!recipe.accumulateReduction.empty())
     object["accumulate_reduction"] = recipe.accumulateReduction;
   // A training graph brings an optimizer of its own.
@@ -175,7 +181,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
                    {"producer", "mpc " MPC_VERSION},
                    {"model", describeModel(options.model.model, context)},
                    {"precision", options.pipeline.precision.mode},
-                   {"recipe", describeRecipe(options.pipeline.recipe, labels)},
+                   {"recipe", describeRecipe(options.pipeline.recipe, labels,
+                                             normalizations)},
                    {"target", describeTarget(*target)},
                    {"constant_bytes", members->constantBytes},
                    {"state", std::move(members->state)},

@@ -5,6 +5,7 @@
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/RunningVariance.h"
 #include "frontends/ONNX/Names.h"
 #include "runtime/train/ArrayFile.h"
 
@@ -12,6 +13,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -203,8 +205,8 @@ static Type toElementType(runtime::train::ElementType type,
 
 // The array on the compiler's side, in the memory it is in where that is
 // aligned.
-static onnx_frontend::HostTensor toHostTensor(const runtime::train::Array &array,
-                                              Type elementType) {
+static onnx_frontend::HostTensor
+toHostTensor(const runtime::train::Array &array, Type elementType) {
   auto type = RankedTensorType::get(array.shape, elementType);
   llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(array.data),
                              array.bytes());
@@ -275,7 +277,16 @@ llvm::Error Driver::import(const CompileOptions &options) {
   if (options.model.batchSize > 0)
     importOptions.batchSize = options.model.batchSize;
   const RecipeOptions &recipe = options.pipeline.recipe;
-  importOptions.trainingMode = !recipe.loss.empty() && !recipe.asExported;
+  using onnx_frontend::ImportMode;
+  importOptions.mode = recipe.asExported     ? ImportMode::AsExported
+                       : recipe.loss.empty() ? ImportMode::Evaluation
+                                             : ImportMode::Training;
+  using onnx_frontend::RunningVariance;
+  importOptions.runningVariance =
+      llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
+          .Case("unbiased", RunningVariance::Unbiased)
+          .Case("population", RunningVariance::Population)
+          .Default(RunningVariance::Auto);
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.weights = weights;
@@ -319,6 +330,21 @@ static LabelFacts findLabels(ModuleOp module) {
   return found.size() == 1 ? found.front() : LabelFacts();
 }
 
+static NormalizationFacts findNormalizations(ModuleOp module) {
+  NormalizationFacts facts;
+  for (StringRef name : {"step", "accumulate"}) {
+    auto function = module.lookupSymbol<func::FuncOp>(name);
+    if (!function)
+      continue;
+    function.walk([&](BatchNormOp norm) {
+      ++facts.updated;
+      facts.isUnbiased |= norm->hasAttr(kUnbiasedRunningVarAttr);
+    });
+    function.walk([&](BatchNormInferenceOp) { ++facts.kept; });
+  }
+  return facts;
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
@@ -334,6 +360,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   if (passed && last >= Stage::Precision) {
     precisionSummary = DecisionReport(*module).getSummary();
     labels = findLabels(*module);
+    normalizations = findNormalizations(*module);
     passed = run(last, Stage::Precision);
   }
   if (passed)

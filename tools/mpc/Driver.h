@@ -33,6 +33,13 @@ struct CompiledArtifact {
   DataSection data;
 };
 
+/// What becomes of BatchNormalization's running statistics in training.
+struct NormalizationFacts {
+  /// Layers that update them, and that use and keep them.
+  int64_t updated = 0, kept = 0;
+  bool isUnbiased = false; ///< of those that update them
+};
+
 /// One compilation with the context it happens in.
 class Driver {
 public:
@@ -69,6 +76,7 @@ private:
   onnx_frontend::TensorMap weights;
   std::string precisionSummary;
   LabelFacts labels;
+  NormalizationFacts normalizations;
 };
 
 /// Says so where a module holds a forward model alone.

@@ -96,7 +96,15 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
       ->type_name("REGEX");
   command.add_flag("--as-exported", recipe.asExported,
                    "leave BatchNormalization and Dropout in the mode they were "
-                   "exported in");
+                   "exported in; default: training mode with a loss, "
+                   "evaluation without");
+  command
+      .add_option("--running-variance", recipe.runningVariance,
+                  "variance of a batch that BatchNormalization's running "
+                  "variance takes up; auto: unbiased (n/(n-1)) for models of "
+                  "PyTorch and Keras, population otherwise, as ONNX has it")
+      ->check(CLI::IsMember({"auto", "unbiased", "population"}))
+      ->capture_default_str();
 }
 
 static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {

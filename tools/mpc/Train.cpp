@@ -155,7 +155,9 @@ static int runTrain(TrainCommand &command) {
                         ": a forward model needs a loss to train; name one "
                         "with --loss, such as softmax_cross_entropy"));
   PrintableStream os(llvm::errs());
-  printTrainables(os, plan);
+  const RecipeOptions &recipe = command.compile.pipeline.recipe;
+  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
+  printNormalizations(os, plan);
   llvm::errs() << (precision.empty() ? plan.precision + ", as compiled"
                                      : precision)
                << "\n";

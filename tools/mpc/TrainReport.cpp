@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -44,19 +45,27 @@ static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
      << nameOf(variable.type) << " " << toString(variable.shape) << "\n";
 }
 
-void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
+// "a, b, c and 4 more"
+static std::string joinFirst(llvm::ArrayRef<std::string> names) {
+  constexpr size_t most = 8;
+  std::string text = llvm::join(names.take_front(most), ", ");
+  if (names.size() > most)
+    text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
+void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
+                                 bool isDefault) {
   // A longer list shows its ends.
   constexpr size_t longest = 24, ends = 10;
   std::vector<const StateVariable *> trainables;
-  // Such as the bias of a classifier of two classes: easily missed.
-  std::vector<std::string> single;
+  std::vector<std::string> others;
   int64_t elements = 0, frozen = 0;
   size_t width = 0;
   for (const StateVariable &variable : plan.state) {
     if (variable.role == "frozen") {
       frozen += numElements(variable.shape);
-      if (numElements(variable.shape) == 1)
-        single.push_back(variable.name);
+      others.push_back(variable.name);
     }
     if (variable.role != "parameter")
       continue;
@@ -79,9 +88,28 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan) {
     }
     printVariable(os, *trainables[i], width);
   }
-  if (!single.empty())
-    os << "note: of one element and so not trained: "
-       << llvm::join(single, ", ") << "; --train REGEX chooses\n";
+  if (isDefault && !others.empty())
+    os << "note: not trained, as not weights: " << joinFirst(others)
+       << "; --train REGEX chooses\n";
+}
+
+void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
+  auto recipe = llvm::json::parse(plan.recipe);
+  if (!recipe) {
+    llvm::consumeError(recipe.takeError());
+    return;
+  }
+  const llvm::json::Object *facts = recipe->getAsObject();
+  if (!facts)
+    return;
+  if (auto kind = facts->getString("running_variance"))
+    os << "running variance: " << *kind
+       << (*kind == "unbiased" ? " (n/(n-1)), as in PyTorch and Keras"
+                               : ", as in ONNX's specification")
+       << "; --running-variance chooses\n";
+  if (auto kept = facts->getInteger("kept_normalizations"))
+    os << "BatchNormalization: " << *kept << " layer" << plural(*kept)
+       << " use and keep their running statistics, as in evaluation\n";
 }
 
 void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,

@@ -15,8 +15,13 @@
 
 namespace mpc::tools {
 
-/// Prints what is trained, what memory it takes and what it runs on.
-void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan);
+/// Prints what is trained; with `isDefault`, which the user did not choose,
+/// also what is not.
+void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan,
+                     bool isDefault);
+/// Prints how running statistics are updated, where there are any.
+void printNormalizations(llvm::raw_ostream &os, const runtime::Plan &plan);
+/// Prints what memory training takes and what it runs on.
 void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
                     const std::string &device, int threads);
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
 #include "compiler/Dialect/MPC/FilterLayout.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -46,6 +48,12 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
   if (attr.getName() == kFilterLayoutAttr)
     return verifyFilterLayout(op, attr.getValue());
+  if (attr.getName() == kUnbiasedRunningVarAttr) {
+    if (isa<BatchNormOp>(op) && isa<UnitAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected ")
+           << attr.getName() << " to be a unit attribute of mpc.batch_norm";
+  }
   if (attr.getName() != kPhaseAttr)
     return success();
   auto phase = dyn_cast<StringAttr>(attr.getValue());

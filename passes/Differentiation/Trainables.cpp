@@ -1,0 +1,165 @@
+// Which parameters are trained: by their role, unless patterns choose.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/Trainables.h"
+
+#include "compiler/Support/ExitCode.h"
+#include "passes/Differentiation/GradientRules.h"
+#include "passes/Differentiation/InferenceMode.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The patterns of a flag; each must match something.
+class NamePatterns {
+public:
+  NamePatterns(StringRef flag, ArrayRef<std::string> patterns)
+      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
+
+  bool isGiven() const { return !patterns.empty(); }
+
+  bool match(StringRef name) {
+    bool any = false;
+    for (auto [index, pattern] : llvm::enumerate(patterns))
+      if (llvm::Regex(pattern).match(name))
+        any = matched[index] = true;
+    return any;
+  }
+
+  LogicalResult verify(Location location) const {
+    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
+      std::string reason;
+      if (!llvm::Regex(pattern).isValid(reason))
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": '" << pattern
+               << "' is not a regular expression: " << reason;
+      if (!found)
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": no parameter's name matches '" << pattern << "'";
+    }
+    return success();
+  }
+
+private:
+  StringRef flag;
+  ArrayRef<std::string> patterns;
+  SmallVector<bool> matched;
+};
+
+/// The selection over one module.
+class Selection {
+public:
+  Selection(TrainingFunction &step, const TrainablePatterns &patterns)
+      : step(step), train("--train", patterns.train),
+        freeze("--freeze", patterns.freeze) {}
+
+  void addVariables(ModuleOp module);
+  void freezeNormalizations();
+  FailureOr<SmallVector<VariableOp>> select(ModuleOp module, Value loss);
+
+private:
+  bool isFrozenByUser(StringRef name) const {
+    return (train.isGiven() && !inTrain.contains(name)) ||
+           inFreeze.contains(name);
+  }
+  bool isFrozenByUser(BatchNormOp norm) const;
+
+  TrainingFunction &step;
+  NamePatterns train, freeze;
+  llvm::StringSet<> inTrain, inFreeze, parameters;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The selection
+//===----------------------------------------------------------------------===//
+
+void Selection::addVariables(ModuleOp module) {
+  for (auto variable : module.getOps<VariableOp>()) {
+    StringRef role = variable.getRole(), name = variable.getSymName();
+    if (role != "parameter" && role != "frozen" && role != "statistic")
+      continue;
+    if (role == "parameter")
+      parameters.insert(name);
+    if (role != "statistic" && train.match(name))
+      inTrain.insert(name);
+    if (freeze.match(name))
+      inFreeze.insert(name);
+  }
+}
+
+bool Selection::isFrozenByUser(BatchNormOp norm) const {
+  SmallVector<StringRef> names, statistics;
+  for (Value value : {norm.getScale(), norm.getBias()})
+    if (StringRef name = step.variableOf(value); parameters.contains(name))
+      names.push_back(name);
+  for (Value value : {norm.getRunningMean(), norm.getRunningVar()})
+    if (StringRef name = step.variableOf(value); !name.empty())
+      statistics.push_back(name);
+  if (names.empty())
+    names = statistics;
+  return !names.empty() && llvm::all_of(names, [&](StringRef name) {
+    return isFrozenByUser(name);
+  });
+}
+
+// A frozen layer of a fine-tuned model is to compute what it did when it was
+// trained: statistics of the new data would change it.
+void Selection::freezeNormalizations() {
+  SmallVector<BatchNormOp> frozen;
+  for (auto norm : step.get().getOps<BatchNormOp>())
+    if (norm.getMean().use_empty() && norm.getInvStd().use_empty() &&
+        isFrozenByUser(norm))
+      frozen.push_back(norm);
+  for (BatchNormOp norm : frozen) {
+    step.dropUpdatesBy(norm);
+    convertToInference(norm);
+  }
+}
+
+FailureOr<SmallVector<VariableOp>> Selection::select(ModuleOp module,
+                                                     Value loss) {
+  if (failed(train.verify(module.getLoc())) ||
+      failed(freeze.verify(module.getLoc())))
+    return failure();
+  DenseSet<Value> sources = findDifferentiableSources(loss);
+  llvm::StringSet<> reached;
+  for (Value argument : step.get().getArguments())
+    if (sources.contains(argument))
+      reached.insert(step.variableOf(argument));
+  SmallVector<VariableOp> trainables;
+  for (auto variable : module.getOps<VariableOp>()) {
+    if (variable.getRole() != "parameter" && variable.getRole() != "frozen")
+      continue;
+    StringRef name = variable.getSymName();
+    bool chosen =
+        train.isGiven() ? inTrain.contains(name) : parameters.contains(name);
+    bool isTrained =
+        chosen && !inFreeze.contains(name) && reached.contains(name);
+    variable.setRole(isTrained ? "parameter" : "frozen");
+    if (isTrained)
+      trainables.push_back(variable);
+  }
+  if (!trainables.empty())
+    return trainables;
+  return withExitCode(mlir::emitError(module.getLoc()), ExitCode::InvalidInput)
+         << "nothing to train: no float parameter reaches the loss and is not "
+            "frozen; --train REGEX chooses among all floats of the model";
+}
+
+FailureOr<SmallVector<VariableOp>>
+mpc::selectTrainables(ModuleOp module, TrainingFunction &step, Value loss,
+                      const TrainablePatterns &patterns) {
+  Selection selection(step, patterns);
+  selection.addVariables(module);
+  selection.freezeNormalizations();
+  return selection.select(module, loss);
+}

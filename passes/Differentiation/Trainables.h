@@ -1,0 +1,32 @@
+// Which parameters are trained, and what that means for the layers they are of.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
+#define MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
+
+#include "passes/Differentiation/TrainingFunction.h"
+
+#include <string>
+
+namespace mpc {
+
+/// The patterns of --train and --freeze.
+struct TrainablePatterns {
+  llvm::ArrayRef<std::string> train, freeze;
+};
+
+/// The variables that `loss` is differentiated by, in the module's order: of
+/// role "parameter", or those that `train` matches of any role but "statistic",
+/// less those that `freeze` matches. Roles are rewritten to match: "parameter"
+/// or "frozen". A pattern that matches nothing is an error.
+///
+/// A BatchNormalization in `step` that patterns froze, scale and bias both, is
+/// in inference mode afterwards and keeps its running statistics. One without
+/// parameters goes by the names of its statistics.
+mlir::FailureOr<llvm::SmallVector<VariableOp>>
+selectTrainables(mlir::ModuleOp module, TrainingFunction &step,
+                 mlir::Value loss, const TrainablePatterns &patterns);
+
+} // namespace mpc
+
+#endif // MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
