@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
 
+#include "frontends/ONNX/Export/InferenceMode.h"
 #include "frontends/ONNX/File.h"
 #include "frontends/ONNX/Graph.h"
 #include "frontends/ONNX/Names.h"
@@ -292,5 +293,6 @@ Error mpc::onnx_frontend::exportModel(StringRef source, StringRef destination,
   Exporter exporter(**model, destination);
   if (Error error = exporter.replaceValues(values))
     return error;
+  setInferenceMode((*model)->getProto());
   return exporter.write();
 }

@@ -1,0 +1,243 @@
+"""BatchNormalization's running statistics: how they are trained, when they are
+kept, and that what is written runs as it was evaluated.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import mpctest
+
+CHANNELS, WIDTH, SAMPLES = 3, 4, 64
+MOMENTUM = 0.9
+
+
+def batch_norm(opset, inputs, output):
+    """In training mode, in the words of that opset."""
+    if opset < 14:
+        outputs = [f"bn.{k}" for k in ("m", "v", "saved_m", "saved_v")]
+        return helper.make_node("BatchNormalization", inputs, [output, *outputs])
+    return helper.make_node(
+        "BatchNormalization",
+        inputs,
+        [output, "bn.m", "bn.v"],
+        training_mode=1,
+        momentum=MOMENTUM,
+    )
+
+
+def dropout(opset, value, output):
+    inputs = [value] if opset < 12 else [value, "ratio", "training"]
+    return helper.make_node("Dropout", inputs, [output])
+
+
+def make_model(opset, dtype=np.float32, producer="", batch="N"):
+    """x -> conv -> BatchNormalization, Dropout in training mode -> y."""
+    random = np.random.default_rng(0)
+    weights = {
+        "conv.weight": random.normal(size=(CHANNELS, 2, 1, 1)),
+        "bn.weight": np.ones(CHANNELS),
+        "bn.bias": np.zeros(CHANNELS),
+        "bn.mean": random.normal(size=CHANNELS),
+        "bn.var": random.uniform(0.5, 2, size=CHANNELS),
+        "fc.weight": random.normal(size=(CHANNELS * WIDTH, 1)),
+        "fc.bias": np.zeros(1),
+    }
+    initializers = {name: v.astype(dtype) for name, v in weights.items()}
+    if opset >= 12:
+        initializers["ratio"] = np.float32(0.25)
+        initializers["training"] = np.array(True)
+    norm = ["h", "bn.weight", "bn.bias", "bn.mean", "bn.var"]
+    model = mpctest.make_model(
+        [
+            helper.make_node("Conv", ["x", "conv.weight"], ["h"]),
+            batch_norm(opset, norm, "n"),
+            helper.make_node("Relu", ["n"], ["r"]),
+            dropout(opset, "r", "d"),
+            helper.make_node("Flatten", ["d"], ["f"]),
+            helper.make_node("Gemm", ["f", "fc.weight", "fc.bias"], ["y"]),
+        ],
+        {"x": (dtype, [batch, 2, WIDTH, 1])},
+        {"y": (dtype, [batch, 1])},
+        initializers,
+        opset,
+    )
+    model.producer_name = producer
+    return model
+
+
+def make_data(dtype=np.float32):
+    random = np.random.default_rng(1)
+    x = random.normal(size=(SAMPLES, 2, WIDTH, 1)).astype(dtype)
+    return {"x": x, "target": x.mean((1, 2, 3)).astype(dtype)[:, None]}
+
+
+#
+# What is written
+#
+
+
+@pytest.fixture(scope="module", params=[9, 13, 15, 20])
+def trained(request, tmp_path_factory):
+    """(exported for training, trained, evaluation's loss)"""
+    folder = tmp_path_factory.mktemp("inference")
+    model, data = make_model(request.param), make_data()
+    np.savez(folder / "data.npz", **data)
+    events, _ = mpctest.train(
+        model,
+        folder / "data.npz",
+        folder,
+        *("--loss", "mse", "--optimizer", "adamw", "--batch-size", "16"),
+        *("--max-steps", "40", "--val-data", folder / "data.npz"),
+    )
+    loss = [e["eval_loss"] for e in events if e["event"] == "eval"][-1]
+    return model, folder / "trained.onnx", float(loss)
+
+
+def test_written_model_passes_the_checker(trained):
+    onnx.checker.check_model(onnx.load(trained[1]), full_check=True)
+
+
+@pytest.mark.parametrize("batch", [1, 8, 64])
+def test_written_model_gives_what_evaluation_reported(trained, batch):
+    session = onnxruntime.InferenceSession(trained[1])
+    data = make_data()
+    outputs = [
+        session.run(None, {"x": data["x"][i : i + batch]})[0]
+        for i in range(0, SAMPLES, batch)
+    ]
+    error = np.concatenate(outputs).astype(np.float64) - data["target"]
+    assert np.mean(error**2) == pytest.approx(trained[2], rel=1e-4)
+
+
+def test_run_evaluates_unless_as_exported(trained, tmp_path):
+    """One sample has no statistics of its own worth normalising by."""
+    exported, path, _ = trained
+    x = make_data()["x"][:1]
+    model = onnx.load(path)
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    # The trained weights in the graph as it was exported.
+    again = onnx.ModelProto()
+    again.CopyFrom(exported)
+    del again.graph.initializer[:]
+    again.graph.initializer.extend(model.graph.initializer)
+    found = mpctest.run(again, {"x": x}, tmp_path)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    live = mpctest.run(again, {"x": x}, tmp_path, "--as-exported")["y"]
+    assert np.abs(live - expected).max() > 1e-3
+
+
+def test_statistics_that_are_outputs_stay_what_they_are(tmp_path):
+    model = make_model(15)
+    for name in ("bn.m", "bn.v"):
+        model.graph.output.append(
+            helper.make_tensor_value_info(
+                name, onnx.TensorProto.FLOAT, [CHANNELS]
+            )
+        )
+    _, weights = mpctest.train(
+        model,
+        make_data(),
+        tmp_path,
+        *("--loss", "mse@y", "--batch-size", "16", "--max-steps", "3"),
+    )
+    path = tmp_path / "trained.onnx"
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path)
+    _, mean, variance = session.run(None, {"x": make_data()["x"][:1]})
+    np.testing.assert_array_equal(mean, weights["bn.mean"])
+    np.testing.assert_array_equal(variance, weights["bn.var"])
+
+
+#
+# Running variance
+#
+
+
+@pytest.mark.parametrize(
+    "producer, flags, unbiased",
+    [
+        ("pytorch", [], True),
+        ("tf2onnx", [], True),
+        ("", [], False),
+        ("pytorch", ["--running-variance", "population"], False),
+        ("", ["--running-variance", "unbiased"], True),
+    ],
+)
+def test_running_variance(tmp_path, producer, flags, unbiased):
+    model, data = make_model(15, np.float64, producer), make_data(np.float64)
+    before = {
+        t.name: numpy_helper.to_array(t) for t in model.graph.initializer
+    }
+    _, after = mpctest.train(
+        model,
+        data,
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
+        *("--precision", "64-true", *flags),
+    )
+    # One step over the first four samples.
+    h = np.einsum("nchw,kc->nkhw", data["x"][:4], before["conv.weight"][..., 0, 0])
+    ddof = 1 if unbiased else 0
+    variance = h.transpose(1, 0, 2, 3).reshape(CHANNELS, -1).var(1, ddof=ddof)
+    expected = MOMENTUM * before["bn.var"] + (1 - MOMENTUM) * variance
+    np.testing.assert_allclose(after["bn.var"], expected, rtol=1e-12)
+    mean = MOMENTUM * before["bn.mean"] + (1 - MOMENTUM) * h.mean((0, 2, 3))
+    np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-12)
+
+
+#
+# Frozen layers
+#
+
+
+@pytest.mark.parametrize(
+    "flags, kept",
+    [
+        (["--freeze", "^bn"], True),
+        (["--train", "^fc"], True),
+        # One of two parameters is trained.
+        (["--freeze", "^bn.weight"], False),
+        (["--freeze", "^conv"], False),
+        ([], False),
+    ],
+)
+def test_frozen_layers_keep_their_statistics(tmp_path, flags, kept):
+    model = make_model(15)
+    before = {
+        t.name: numpy_helper.to_array(t) for t in model.graph.initializer
+    }
+    _, after = mpctest.train(
+        model,
+        make_data(),
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "16", "--max-steps", "2"),
+        *flags,
+    )
+    for name in ("bn.mean", "bn.var"):
+        assert np.array_equal(before[name], after[name]) == kept
+    assert np.any(before["fc.weight"] != after["fc.weight"])
+
+
+def test_frozen_layers_use_their_statistics(tmp_path):
+    """The loss of the first step is that of evaluation mode; dropout aside,
+    which this model has none of."""
+    model = make_model(15)
+    (node,) = (n for n in model.graph.node if n.op_type == "Dropout")
+    node.op_type = "Identity"
+    del node.input[1:]
+    data = make_data()
+    events, _ = mpctest.train(
+        model,
+        data,
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "16", "--max-steps", "1"),
+        *("--train", "^fc"),
+    )
+    outputs = mpctest.run(model, {"x": data["x"][:16]}, tmp_path)
+    expected = np.mean((outputs["y"] - data["target"][:16]) ** 2)
+    assert mpctest.losses(events)[0] == pytest.approx(expected, rel=1e-5)
