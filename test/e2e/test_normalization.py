@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 import mpctest
 
 CHANNELS, WIDTH, SAMPLES = 3, 4, 64
-MOMENTUM = 0.9
+# As a float attribute holds it.
+MOMENTUM = float(np.float32(0.9))
 
 
 def batch_norm(opset, inputs, output):
@@ -181,7 +182,8 @@ def test_running_variance(tmp_path, producer, flags, unbiased):
         *("--precision", "64-true", *flags),
     )
     # One step over the first four samples.
-    h = np.einsum("nchw,kc->nkhw", data["x"][:4], before["conv.weight"][..., 0, 0])
+    kernel = before["conv.weight"][..., 0, 0]
+    h = np.einsum("nchw,kc->nkhw", data["x"][:4], kernel)
     ddof = 1 if unbiased else 0
     variance = h.transpose(1, 0, 2, 3).reshape(CHANNELS, -1).var(1, ddof=ddof)
     expected = MOMENTUM * before["bn.var"] + (1 - MOMENTUM) * variance
