@@ -12,6 +12,8 @@ using namespace mpc;
 namespace json = llvm::json;
 
 // The name of an element type in artifacts; empty where they do not know it.
+// The runtime moves bytes and leaves their sign to the kernels: what is signed
+// never passes into or out of a program.
 static StringRef typeName(Type type) {
   return llvm::TypeSwitch<Type, StringRef>(type)
       .Case([](Float16Type) { return "f16"; })
@@ -23,7 +25,7 @@ static StringRef typeName(Type type) {
         case 1:
           return "i1";
         case 8:
-          return integer.isUnsigned() ? "u8" : "";
+          return "u8";
         case 32:
           return "i32";
         case 64:

@@ -35,8 +35,10 @@ void FunctionImporter::checkPort(StringRef name, Type type) {
       element.isInteger(64))
     return;
   std::string text;
-  llvm::raw_string_ostream(text) << "'" << name << "' is of type " << element
-                                 << ", which no input or output can have";
+  llvm::raw_string_ostream(text)
+      << "'" << name << "' is of type " << element
+      << ", which no input, output or state can have; cast "
+         "it to int32 or uint8";
   module.report(getModel().error(ErrorKind::Unsupported, text));
 }
 
@@ -72,6 +74,7 @@ Value FunctionImporter::getState(VariableOp variable) {
            "model to float32 and choose with --precision what it computes in";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
+  checkPort(variable.getSymName(), variable.getTensorType());
   value = body->addArgument(variable.getTensorType(), variable.getLoc());
   Port port{{}, value};
   port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
