@@ -23,7 +23,7 @@
 // |                 | ops                                         | as a matrix                               |
 // | `window`        | a pooling op                                | `inner` elements of the first result, its |
 // |                 |                                             | last axis                                 |
-// | `movement`      | a transpose, concat or slice                | `inner` elements of the result, its last  |
+// | `movement`      | a transpose, concat, slice or pad           | `inner` elements of the result, its last  |
 // |                 |                                             | axis                                      |
 // | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
 //

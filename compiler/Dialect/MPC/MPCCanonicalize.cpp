@@ -22,6 +22,7 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ExpandOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult SumToSizeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult SliceOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+OpFoldResult PadOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (llvm::equal(getPerm(), llvm::seq<int64_t>(0, getPerm().size())))

@@ -273,6 +273,25 @@ def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
   let hasFolder = 1;
 }
 
+def MPC_PadOp : MPC_TensorOp<"pad", "Movement"> {
+  let summary = "a tensor within a larger one of one value";
+  let description = [{
+    The input's first element lies at `offsets` of a result of `shape`; what is
+    around it is `value`. The gradient of a slice is a pad with zeros, that of a
+    pad a slice.
+
+    ```mlir
+    %y = mpc.pad %x {offsets = array<i64: 0, 2>, shape = array<i64: 4, 8>}
+        : (tensor<4x3xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, DenseI64ArrayAttr:$offsets,
+                       DenseI64ArrayAttr:$shape,
+                       DefaultValuedAttr<F64Attr, "0.0">:$value);
+  let results = (outs MPC_FloatTensor:$output);
+  let hasFolder = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
@@ -283,14 +302,28 @@ class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduc
     in f64) in an order fixed by the shape. With `keepdims` the reduced axes
     stay with size 1.
 
+    With `parts`, which divides the first reduced axis, each of that many equal
+    runs of it is reduced apart, and the axis stays with that size: rows 0 to 15
+    and rows 16 to 31, say. It is the first step of a long reduction that
+    several threads share.
+
     ```mlir
     %y = mpc.}] # mnemonic # [{ %x {axes = array<i64: 0>, keepdims = false}
         : (tensor<32x10xf32>) -> tensor<10xf32>
+    %z = mpc.}] # mnemonic # [{ %x {axes = array<i64: 0>, keepdims = true, parts = 2 : i64}
+        : (tensor<32x10xf32>) -> tensor<2x10xf32>
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$input, DenseI64ArrayAttr:$axes,
-                       DefaultValuedAttr<BoolAttr, "false">:$keepdims);
+                       DefaultValuedAttr<BoolAttr, "false">:$keepdims,
+                       OptionalAttr<I64Attr>:$parts);
   let results = (outs MPC_FloatTensor:$output);
+  // Of all of the axes.
+  let builders = [OpBuilder<(ins "::mlir::Type":$output, "::mlir::Value":$input,
+                                 "::llvm::ArrayRef<int64_t>":$axes,
+                                 "bool":$keepdims), [{
+    build($_builder, $_state, output, input, axes, keepdims, nullptr);
+  }]>];
 }
 
 def MPC_ReduceSumOp : MPC_ReduceOp<"reduce_sum", "sum">;
@@ -554,7 +587,7 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     | `column_reduce` | the heroes' input shape, reduced over leading axes | elementwise ops before the reductions |
     | `contraction` | the contraction's result | one contraction, elementwise ops after it |
     | `window` | the result | one pooling op |
-    | `movement` | the result | one transpose, concat or slice |
+    | `movement` | the result | one transpose, concat, slice or pad |
 
     ```mlir
     %y = mpc.region "pointwise" (%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {

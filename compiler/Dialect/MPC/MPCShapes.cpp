@@ -208,12 +208,41 @@ INFER(SliceOp) {
   return infer(results, sizes, elementOf(adaptor.getInput()));
 }
 
+INFER(PadOp) {
+  ArrayRef<int64_t> size = shapeOf(adaptor.getInput());
+  ArrayRef<int64_t> offsets = adaptor.getOffsets(), shape = adaptor.getShape();
+  if (offsets.size() != size.size() || shape.size() != size.size())
+    return emitOptionalError(loc, "expected ", size.size(),
+                             " offsets and extents, one per axis");
+  for (auto [extent, offset, count] : llvm::zip(shape, offsets, size))
+    if (offset < 0 || count > extent || offset > extent - count)
+      return emitOptionalError(loc, "elements [", offset, ", ", offset + count,
+                               ") are outside an axis of size ", extent);
+  return infer(results, shape, elementOf(adaptor.getInput()));
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 
+// The parts must be of equal length, and have an axis to be found along.
+static LogicalResult verifyParts(std::optional<Location> loc,
+                                 ArrayRef<int64_t> shape,
+                                 ArrayRef<int64_t> axes, bool keepdims,
+                                 int64_t parts) {
+  if (!keepdims || axes.empty())
+    return emitOptionalError(loc, "expected 'parts' of reduced axes that are "
+                                  "kept");
+  int64_t extent = shape[axes.front()];
+  if (parts < 1 || extent % parts != 0)
+    return emitOptionalError(loc, "expected 'parts' to divide an axis of size ",
+                             extent, ", found ", parts);
+  return success();
+}
+
 static LogicalResult inferReduction(std::optional<Location> loc, Value input,
                                     ArrayRef<int64_t> axes, bool keepdims,
+                                    std::optional<int64_t> parts,
                                     Components &results) {
   ArrayRef<int64_t> shape = shapeOf(input);
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -222,12 +251,15 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
     if (i > 0 && axes[i - 1] >= axis)
       return emitOptionalError(loc, "expected sorted, distinct axes");
   }
+  if (parts && failed(verifyParts(loc, shape, axes, keepdims, *parts)))
+    return failure();
   Shape reduced;
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (!llvm::is_contained(axes, static_cast<int64_t>(axis)))
       reduced.push_back(extent);
     else if (keepdims)
-      reduced.push_back(1);
+      reduced.push_back(
+          parts && axis == static_cast<size_t>(axes.front()) ? *parts : 1);
   }
   return infer(results, reduced, elementOf(input));
 }
@@ -235,7 +267,7 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
 #define INFER_REDUCTION(OpTy)                                                  \
   INFER(OpTy) {                                                                \
     return inferReduction(loc, adaptor.getInput(), adaptor.getAxes(),          \
-                          adaptor.getKeepdims(), results);                     \
+                          adaptor.getKeepdims(), adaptor.getParts(), results); \
   }
 INFER_REDUCTION(ReduceSumOp)
 INFER_REDUCTION(ReduceMeanOp)

@@ -106,6 +106,42 @@ func.func @slice_past_the_end(%x: tensor<4xf32>) {
 
 // -----
 
+func.func @pad_past_the_end(%x: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{elements [2, 6) are outside an axis of size 5}}
+  %0 = "mpc.pad"(%x) {offsets = array<i64: 2>, shape = array<i64: 5>} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @pad_of_another_rank(%x: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 1 offsets and extents, one per axis}}
+  %0 = "mpc.pad"(%x) {offsets = array<i64: 0, 0>, shape = array<i64: 5, 5>} : (tensor<4xf32>) -> tensor<5x5xf32>
+  return
+}
+
+// -----
+
+func.func @parts_of_unequal_length(%x: tensor<10x4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 'parts' to divide an axis of size 10, found 4}}
+  %0 = "mpc.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = true, parts = 4 : i64} : (tensor<10x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @parts_of_an_axis_that_is_gone(%x: tensor<10x4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 'parts' of reduced axes that are kept}}
+  %0 = "mpc.reduce_max"(%x) {axes = array<i64: 0>, parts = 2 : i64} : (tensor<10x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @reshape_that_loses_elements(%x: tensor<4x8xf32>) {
   // expected-error@+1 {{expected 32 elements, found 31}}
   %0 = mpc.reshape %x : (tensor<4x8xf32>) -> tensor<31xf32>
