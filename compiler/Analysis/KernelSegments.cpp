@@ -22,9 +22,8 @@ static int64_t elementsOf(RegionOp region) {
 // Elements of a pointwise segment, rows of one that reduces rows.
 static int64_t sizeOf(RegionOp region) {
   for (Operation &op : region.getBody().front())
-    if (auto axes = getReducedAxes(&op))
-      return getReductionSpace(typeOf(op.getOperand(0)).getShape(), *axes)
-          ->outer;
+    if (getReducedAxes(&op))
+      return getReductionSpace(&op)->outer;
   return elementsOf(region);
 }
 

@@ -101,6 +101,24 @@ std::optional<SmallVector<int64_t>> mpc::getReducedAxes(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+int64_t mpc::getReductionParts(Operation *op) {
+  return llvm::TypeSwitch<Operation *, int64_t>(op)
+      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(
+          [](auto reduction) { return reduction.getParts().value_or(1); })
+      .Default([](Operation *) { return 1; });
+}
+
+std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
+  std::optional<ReductionSpace> space =
+      getReductionSpace(shapeOf(op->getOperand(0)), *getReducedAxes(op));
+  if (space) {
+    int64_t parts = getReductionParts(op);
+    space->outer *= parts;
+    space->reduced /= parts;
+  }
+  return space;
+}
+
 Operation *mpc::findReduction(Block &body) {
   for (Operation &op : body)
     if (getReducedAxes(&op))
@@ -109,9 +127,7 @@ Operation *mpc::findReduction(Block &body) {
 }
 
 ReductionSpace mpc::getReductionSpace(func::FuncOp kernel) {
-  Operation *hero = findReduction(kernel.getBody().front());
-  return getReductionSpace(shapeOf(hero->getOperand(0)), *getReducedAxes(hero))
-      .value();
+  return getReductionSpace(findReduction(kernel.getBody().front())).value();
 }
 
 //===----------------------------------------------------------------------===//

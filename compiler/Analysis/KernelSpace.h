@@ -43,6 +43,13 @@ std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
 /// The axes an op of role Reduction reduces, or nothing for any other op.
 std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
 
+/// How many parts of its first reduced axis reduction `op` reduces apart; 1
+/// where it reduces all of it.
+int64_t getReductionParts(mlir::Operation *op);
+
+/// The space of reduction `op`: parts of an axis count as outer.
+std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
+
 /// The first reduction in the body of a region or kernel, whose space all
 /// others share; null where there is none.
 mlir::Operation *findReduction(mlir::Block &body);

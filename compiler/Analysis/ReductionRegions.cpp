@@ -80,7 +80,7 @@ bool ReductionGrowth::fits(Operation *op) const {
     return false;
   const KernelRegion &other = former.regions[own];
   if (other.kind == kernel().kind)
-    return other.space == kernel().space && other.axes == kernel().axes;
+    return other.reducesLike(kernel());
   // Columns have no second pass for what needs their sums.
   return other.kind == KernelKind::Pointwise && fitsReduction(op, kernel()) &&
          (kernel().kind == KernelKind::RowReduce ||
@@ -203,7 +203,7 @@ void RegionFormer::mergeReductions() {
       unsigned next = *candidates.begin(), j = reductions[next];
       candidates.erase(candidates.begin());
       if (regions[j].ops.empty() || region.kind != regions[j].kind ||
-          region.space != regions[j].space || region.axes != regions[j].axes)
+          !region.reducesLike(regions[j]))
         continue;
       Operations others = regions[j].ops;
       // A column kernel has no second pass for what needs its sums.

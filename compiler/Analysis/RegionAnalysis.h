@@ -10,7 +10,8 @@
 // take elementwise ops before them, and over trailing axes also those after
 // and further reductions of the same rows. What remains is pointwise. Ops are
 // only ever joined where no path between them leaves the kernel, so that
-// kernels can be put in an order.
+// kernels can be put in an order. What has become too large for a kernel is cut
+// in the end (RegionSplit.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ANALYSIS_REGIONANALYSIS_H
@@ -30,6 +31,13 @@ struct KernelRegion {
   /// The shape that is iterated over, and for reductions the reduced axes.
   llvm::SmallVector<int64_t> space;
   llvm::SmallVector<int64_t> axes;
+  /// In how many parts the first of these axes is reduced.
+  int64_t parts = 1;
+
+  /// Whether `other` reduces the same elements to the same results.
+  bool reducesLike(const KernelRegion &other) const {
+    return space == other.space && axes == other.axes && parts == other.parts;
+  }
 };
 
 /// Valid as long as the block does not change.

@@ -45,7 +45,8 @@ std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
   case RegionRole::Reduction: {
     region.space = SmallVector<int64_t>(shapeOf(op->getOperand(0)));
     region.axes = *getReducedAxes(op);
-    auto space = getReductionSpace(region.space, region.axes);
+    region.parts = getReductionParts(op);
+    auto space = getReductionSpace(op);
     region.kind = space && space->inner == 1 ? KernelKind::RowReduce
                                              : KernelKind::ColumnReduce;
     break;
@@ -123,7 +124,8 @@ bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
   SmallVector<int64_t> reduced = region.space;
   for (int64_t axis : region.axes)
     reduced[axis] = 1;
-  return region.kind == KernelKind::RowReduce && resultsHaveShape(op, reduced);
+  return region.kind == KernelKind::RowReduce && region.parts == 1 &&
+         resultsHaveShape(op, reduced);
 }
 
 //===----------------------------------------------------------------------===//

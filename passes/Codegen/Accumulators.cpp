@@ -71,6 +71,62 @@ Value Accumulator::finish(Value accumulated) {
   double count = 1;
   for (int64_t axis : mean.getAxes())
     count *= shape[axis];
+  count /= mean.getParts().value_or(1);
   Lanes lanes(b, KernelContext::getComputeType(op));
   return lanes.div(accumulated, lanes.constant(count));
+}
+
+//===----------------------------------------------------------------------===//
+// Chains
+//===----------------------------------------------------------------------===//
+
+/// The type of the totals of accumulators of `type`.
+static FloatType getTotalType(Operation *op, FloatType type) {
+  return isa<ReduceMaxOp>(op) ? type : Float64Type::get(type.getContext());
+}
+
+void AccumulatorChain::carry(Operation *op, int64_t width, int64_t count) {
+  entries.append(count, {op, width});
+}
+
+BlockedChain *AccumulatorChain::ifNeeded() {
+  bool widens = llvm::any_of(entries, [](const Entry &entry) {
+    FloatType type = KernelContext::getComputeType(entry.op);
+    return getTotalType(entry.op, type) != type;
+  });
+  return widens ? this : nullptr;
+}
+
+Carried AccumulatorChain::start() {
+  Carried values;
+  for (const Entry &entry : entries)
+    values.push_back(Accumulator(b, entry.op).getInit(entry.width));
+  return values;
+}
+
+Carried AccumulatorChain::open(ValueRange carried) {
+  Carried totals;
+  for (auto [entry, value] : llvm::zip_equal(entries, carried)) {
+    FloatType type = KernelContext::getComputeType(entry.op);
+    totals.push_back(
+        Lanes(b, type).convert(value, getTotalType(entry.op, type)));
+  }
+  return totals;
+}
+
+Carried AccumulatorChain::add(ValueRange totals, ValueRange block) {
+  Carried sums;
+  for (auto [entry, total, value] :
+       llvm::zip_equal(entries, totals, open(block)))
+    sums.push_back(Accumulator(b, entry.op).combine(total, value));
+  return sums;
+}
+
+Carried AccumulatorChain::close(ValueRange totals) {
+  Carried carried;
+  for (auto [entry, total] : llvm::zip_equal(entries, totals)) {
+    FloatType type = KernelContext::getComputeType(entry.op);
+    carried.push_back(Lanes(b, type).convert(total, type));
+  }
+  return carried;
 }

@@ -4,7 +4,7 @@
 #ifndef MPC_PASSES_CODEGEN_ACCUMULATORS_H
 #define MPC_PASSES_CODEGEN_ACCUMULATORS_H
 
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "passes/Codegen/Loops.h"
 
 namespace mpc::codegen {
 
@@ -34,6 +34,33 @@ public:
 private:
   mlir::ImplicitLocOpBuilder &b;
   mlir::Operation *op;
+};
+
+/// The chains of a loop that carries accumulators: totals of sums in f32 are
+/// f64. Those in f64, and maxima, need nothing wider.
+class AccumulatorChain : public BlockedChain {
+public:
+  explicit AccumulatorChain(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
+
+  /// Appends `count` carried values that accumulate for reduction `op`, each of
+  /// `width` lanes.
+  void carry(mlir::Operation *op, int64_t width, int64_t count = 1);
+
+  /// This, or null where no totals would be wider: long chains are as good.
+  BlockedChain *ifNeeded();
+
+  Carried start() override;
+  Carried open(mlir::ValueRange carried) override;
+  Carried add(mlir::ValueRange totals, mlir::ValueRange block) override;
+  Carried close(mlir::ValueRange totals) override;
+
+private:
+  struct Entry {
+    mlir::Operation *op;
+    int64_t width;
+  };
+  mlir::ImplicitLocOpBuilder &b;
+  llvm::SmallVector<Entry> entries;
 };
 
 } // namespace mpc::codegen

@@ -12,6 +12,8 @@
 #include "passes/Codegen/FragmentEmitter.h"
 #include "passes/Codegen/ThreadBlock.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -39,11 +41,13 @@ private:
   void emitChunk(const Scope &outer, Chunk chunk);
   void emitColumns(Scopes &scopes);
   void emitPass(Scopes &scopes, unsigned level);
+  Carried reduce(const Scopes &scopes, ArrayRef<unsigned> reductions,
+                 int64_t rows);
   int64_t countRows(const Scopes &scopes, size_t reductionCount) const;
   void storeElements(const Scope &scope);
   Carried emitReduced(const Scopes &scopes, unsigned dimension,
                       ArrayRef<unsigned> reductions, int64_t rows,
-                      ValueRange init);
+                      ValueRange init, BlockedChain *chain);
   Carried accumulate(const Scopes &scopes, ArrayRef<unsigned> reductions,
                      int64_t row, int64_t rows, ValueRange carried);
 
@@ -98,7 +102,7 @@ Carried ColumnEmitter::accumulate(const Scopes &scopes,
 
 Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                                    ArrayRef<unsigned> reductions, int64_t rows,
-                                   ValueRange init) {
+                                   ValueRange init, BlockedChain *chain) {
   SmallVector<unsigned> inputs;
   for (unsigned reduction : reductions)
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
@@ -114,27 +118,29 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
   };
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(1) ? context.rows : Team();
-  if (dimension + 1 < body.getGroup(1).second)
-    return emitLoop(
-        b, size, 1, init,
-        [&](Value index, ValueRange carried) {
-          return emitReduced(enter(index), dimension + 1, reductions, rows,
-                             carried);
-        },
-        team);
-  return emitChunks(
-      b, size, 1, rows, init,
-      [&](Chunk chunk, ValueRange carried) {
-        Carried values(carried);
-        for (int64_t row = 0; row < chunk.count; ++row) {
-          Scopes scopes = enter(chunk.getVector(b, row));
-          values = accumulate(scopes, reductions, row, rows, values);
-          for (const Scope &scope : scopes)
-            storeElements(scope);
-        }
-        return values;
-      },
-      team);
+  if (dimension + 1 < body.getGroup(1).second) {
+    int64_t additions =
+        llvm::divideCeilSigned(body.getSizeAfter(dimension, /*group=*/1), rows);
+    return emitLoop(b, size, 1, init,
+                    [&](Value index, ValueRange carried) {
+                      return emitReduced(enter(index), dimension + 1,
+                                         reductions, rows, carried, chain);
+                    },
+                    team, {chain, additions});
+  }
+  return emitChunks(b, size, 1, rows, init,
+                    [&](Chunk chunk, ValueRange carried) {
+                      Carried values(carried);
+                      for (int64_t row = 0; row < chunk.count; ++row) {
+                        Scopes scopes = enter(chunk.getVector(b, row));
+                        values =
+                            accumulate(scopes, reductions, row, rows, values);
+                        for (const Scope &scope : scopes)
+                          storeElements(scope);
+                      }
+                      return values;
+                    },
+                    team, {chain});
 }
 
 /// How many rows are summed apart where there are few vectors, to hide latency;
@@ -150,6 +156,21 @@ int64_t ColumnEmitter::countRows(const Scopes &scopes,
   return std::clamp<int64_t>(registers / used, 1, 4);
 }
 
+/// What the pass over the reduced axes accumulates, in the order of accumulate.
+Carried ColumnEmitter::reduce(const Scopes &scopes,
+                              ArrayRef<unsigned> reductions, int64_t rows) {
+  int64_t vectors = scopes.size(), width = scopes.front().width;
+  Carried init;
+  AccumulatorChain chain(b);
+  for (unsigned reduction : reductions) {
+    Operation *op = body.getNodes()[reduction].op;
+    init.append(rows * vectors, Accumulator(b, op).getInit(width));
+    chain.carry(op, width, rows * vectors);
+  }
+  return emitReduced(scopes, body.getGroup(1).first, reductions, rows, init,
+                     chain.ifNeeded());
+}
+
 /// One pass over the reduced axes: the reductions of `level`, if any, and what
 /// is stored on the way.
 void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
@@ -159,12 +180,7 @@ void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
     return;
   int64_t vectors = scopes.size();
   int64_t rows = countRows(scopes, reductions.size());
-  Carried init;
-  for (unsigned reduction : reductions)
-    init.append(rows * vectors, Accumulator(b, body.getNodes()[reduction].op)
-                                    .getInit(scopes.front().width));
-  Carried sums =
-      emitReduced(scopes, body.getGroup(1).first, reductions, rows, init);
+  Carried sums = reduce(scopes, reductions, rows);
   for (auto [position, reduction] : llvm::enumerate(reductions)) {
     Accumulator accumulator(b, body.getNodes()[reduction].op);
     for (auto [vector, scope] : llvm::enumerate(scopes)) {
@@ -281,8 +297,13 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
   int64_t end = first;
   while (end < rank && (space[end] == 1 || llvm::is_contained(axes, end)))
     ++end;
-  FailureOr<KernelBody> body = KernelBody::create(
-      context.kernel, space, {first, end - first, rank - end});
+  std::optional<SplitAxis> split;
+  if (int64_t parts = getReductionParts(hero); parts > 1)
+    split = {first, parts};
+  SmallVector<int64_t> groups = {first + (split ? 1 : 0), end - first,
+                                 rank - end};
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, groups, split);
   if (failed(body))
     return failure();
   ColumnEmitter emitter(context, *body);

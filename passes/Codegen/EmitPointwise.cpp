@@ -151,7 +151,7 @@ LogicalResult codegen::emitEpilogue(KernelContext &context) {
   int64_t rank = space.size();
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rank - 1, 1},
-                         /*hasTile=*/true);
+                         /*split=*/std::nullopt, /*hasTile=*/true);
   if (failed(body))
     return failure();
   ImplicitLocOpBuilder &b = context.b;

@@ -12,6 +12,8 @@
 #include "passes/Codegen/FragmentEmitter.h"
 #include "passes/Codegen/ThreadBlock.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -41,7 +43,8 @@ private:
       const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
       int64_t vectors, ValueRange init,
       llvm::function_ref<Carried(const Scope &, int64_t slot, ValueRange)>
-          element);
+          element,
+      BlockedChain *chain = nullptr);
   Carried accumulate(const Scope &scope, int64_t slot, ArrayRef<Slots> slots,
                      ValueRange carried);
 
@@ -65,35 +68,38 @@ private:
 Carried RowEmitter::emitColumns(
     const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
     int64_t vectors, ValueRange init,
-    llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element) {
+    llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element,
+    BlockedChain *chain) {
   int64_t size = body.getDimensions()[dimension].size;
   unsigned last = body.getDimensions().size() - 1;
   Team team = dimension == body.getLargest(1) ? context.columns : Team();
-  if (dimension < last)
-    return emitLoop(
-        b, size, 1, init,
-        [&](Value index, ValueRange carried) {
-          Scope scope = outer;
-          scope.enter(dimension, index);
-          fragments.evaluate(scope, targets);
-          return emitColumns(scope, dimension + 1, targets, vectors, carried,
-                             element);
-        },
-        team);
-  return emitChunks(
-      b, size, width, vectors, init,
-      [&](Chunk chunk, ValueRange carried) {
-        Carried values(carried);
-        for (int64_t slot = 0; slot < chunk.count; ++slot) {
-          Scope scope = outer;
-          scope.width = chunk.width;
-          scope.enter(last, chunk.getVector(b, slot));
-          fragments.evaluate(scope, targets);
-          values = element(scope, chunk.width == width ? slot : -1, values);
-        }
-        return values;
-      },
-      team);
+  if (dimension < last) {
+    int64_t additions = llvm::divideCeilSigned(
+        body.getSizeAfter(dimension, /*group=*/1), width * vectors);
+    return emitLoop(b, size, 1, init,
+                    [&](Value index, ValueRange carried) {
+                      Scope scope = outer;
+                      scope.enter(dimension, index);
+                      fragments.evaluate(scope, targets);
+                      return emitColumns(scope, dimension + 1, targets, vectors,
+                                         carried, element, chain);
+                    },
+                    team, {chain, additions});
+  }
+  return emitChunks(b, size, width, vectors, init,
+                    [&](Chunk chunk, ValueRange carried) {
+                      Carried values(carried);
+                      for (int64_t slot = 0; slot < chunk.count; ++slot) {
+                        Scope scope = outer;
+                        scope.width = chunk.width;
+                        scope.enter(last, chunk.getVector(b, slot));
+                        fragments.evaluate(scope, targets);
+                        values = element(
+                            scope, chunk.width == width ? slot : -1, values);
+                      }
+                      return values;
+                    },
+                    team, {chain});
 }
 
 Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
@@ -147,6 +153,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   SmallVector<Slots> slots;
   SmallVector<unsigned> inputs;
   Carried init;
+  AccumulatorChain chain(b);
   for (unsigned reduction : reductions) {
     slots.push_back({reduction, vectors});
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
@@ -154,13 +161,16 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
     for (int64_t i = 0; i < vectors; ++i)
       init.push_back(accumulator.getInit(width));
     init.push_back(accumulator.getInit(1));
+    chain.carry(body.getNodes()[reduction].op, width, vectors);
+    chain.carry(body.getNodes()[reduction].op, 1);
   }
   fragments.evaluate(scope, inputs);
-  Carried sums =
-      emitColumns(scope, firstColumn, inputs, std::max<int64_t>(vectors, 1),
-                  init, [&](const Scope &at, int64_t slot, ValueRange carried) {
-                    return accumulate(at, slot, slots, carried);
-                  });
+  Carried sums = emitColumns(
+      scope, firstColumn, inputs, std::max<int64_t>(vectors, 1), init,
+      [&](const Scope &at, int64_t slot, ValueRange carried) {
+        return accumulate(at, slot, slots, carried);
+      },
+      chain.ifNeeded());
 
   unsigned first = 0;
   for (const Slots &own : slots) {
@@ -235,8 +245,16 @@ LogicalResult codegen::emitRowReduce(KernelContext &context) {
   while (rows > 0 &&
          (space[rows - 1] == 1 || llvm::is_contained(axes, rows - 1)))
     --rows;
-  FailureOr<KernelBody> body = KernelBody::create(
-      context.kernel, space, {rows, static_cast<int64_t>(space.size()) - rows});
+  std::optional<SplitAxis> split;
+  if (int64_t parts = getReductionParts(hero); parts > 1) {
+    // Axes of size 1 before the one that is split are the rows' too.
+    rows = axes.front();
+    split = {rows, parts};
+  }
+  SmallVector<int64_t> groups = {rows + (split ? 1 : 0),
+                                 static_cast<int64_t>(space.size()) - rows};
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, groups, split);
   if (failed(body))
     return failure();
   RowEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);

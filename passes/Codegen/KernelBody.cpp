@@ -241,6 +241,25 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   return std::nullopt;
 }
 
+void KernelBody::splitAxis(SplitAxis split) {
+  int64_t length = space[split.axis] / split.parts;
+  space[split.axis] = length;
+  space.insert(space.begin() + split.axis, split.parts);
+  auto divide = [&](Strides &strides) {
+    auto place = strides.begin() + split.axis;
+    strides.insert(place, *place * length);
+  };
+  for (Node &node : nodes)
+    if (node.strides)
+      divide(*node.strides);
+  for (Output &output : outputs) {
+    if (nodes[output.value.node].isReduction())
+      output.strides.insert(output.strides.begin() + split.axis + 1, 0);
+    else
+      divide(output.strides);
+  }
+}
+
 void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
   SmallVector<Strides *> all;
   for (Node &node : nodes)
@@ -320,6 +339,7 @@ void KernelBody::findDependencies(bool hasTile) {
 FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
                                          ArrayRef<int64_t> space,
                                          ArrayRef<int64_t> groupSizes,
+                                         std::optional<SplitAxis> split,
                                          bool hasTile) {
   KernelBody body;
   body.space.assign(space.begin(), space.end());
@@ -335,6 +355,8 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
        llvm::zip_equal(body.outputs, kernel.getResultTypes()))
     output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),
                                       output.place, rank);
+  if (split)
+    body.splitAxis(*split);
   body.collapse(groupSizes);
   body.findDependencies(hasTile);
   return body;
@@ -353,6 +375,13 @@ std::pair<unsigned, unsigned> KernelBody::getGroup(unsigned group) const {
 uint64_t KernelBody::getGroupMask(unsigned group) const {
   auto [first, last] = getGroup(group);
   return ((uint64_t(1) << last) - 1) & ~((uint64_t(1) << first) - 1);
+}
+
+int64_t KernelBody::getSizeAfter(unsigned dimension, unsigned group) const {
+  int64_t size = 1;
+  for (unsigned end = getGroup(group).second; ++dimension < end;)
+    size *= dimensions[dimension].size;
+  return size;
 }
 
 unsigned KernelBody::getLargest(unsigned group) const {

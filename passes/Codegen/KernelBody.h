@@ -68,16 +68,24 @@ struct Dimension {
   unsigned group = 0;
 };
 
+/// An axis of the space that loops run along as two: `parts` runs of equal
+/// length, and the elements of a run. Reductions have one value per run.
+struct SplitAxis {
+  int64_t axis = 0, parts = 1;
+};
+
 class KernelBody {
 public:
   /// Lays `kernel` over `space`, whose axes are divided into consecutive groups
   /// of `groupSizes` axes. Axes of different groups stay different dimensions,
-  /// and every group has at least one. With `hasTile`, argument 0 lies in a
-  /// tile and depends on every dimension. Emits an error where the kernel's
-  /// values do not fit the space.
+  /// and every group has at least one. The two of a `split` axis count as axes
+  /// in `groupSizes`. With `hasTile`, argument 0 lies in a tile and depends on
+  /// every dimension. Emits an error where the kernel's values do not fit the
+  /// space.
   static mlir::FailureOr<KernelBody> create(mlir::func::FuncOp kernel,
                                             llvm::ArrayRef<int64_t> space,
                                             llvm::ArrayRef<int64_t> groupSizes,
+                                            std::optional<SplitAxis> split = {},
                                             bool hasTile = false);
 
   llvm::ArrayRef<Node> getNodes() const { return nodes; }
@@ -87,6 +95,9 @@ public:
   /// The dimensions of a group: [first, second).
   std::pair<unsigned, unsigned> getGroup(unsigned group) const;
   uint64_t getGroupMask(unsigned group) const;
+
+  /// The elements of what follows a dimension in its group.
+  int64_t getSizeAfter(unsigned dimension, unsigned group) const;
 
   /// The largest dimension of a group: the one worth sharing among threads.
   unsigned getLargest(unsigned group) const;
@@ -99,6 +110,7 @@ public:
 
 private:
   mlir::LogicalResult addNodes(mlir::func::FuncOp kernel);
+  void splitAxis(SplitAxis split);
   void collapse(llvm::ArrayRef<int64_t> groupSizes);
   void findDependencies(bool hasTile);
 

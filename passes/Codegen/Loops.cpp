@@ -42,17 +42,39 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
   return Carried(loop.getResults());
 }
 
+/// A loop of more than `block` iterations, which are a block of its chain.
+static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
+                          int64_t block, ValueRange init, LoopBody body,
+                          const Team &team, BlockedChain &chain) {
+  int64_t stride = step * team.size;
+  Value end = createIndex(b, size);
+  auto emitBlock = [&](Value first, ValueRange totals) {
+    Value stop = addIndex(b, first, stride * block);
+    if (!team.isAlone() || size % (stride * block) != 0)
+      stop = arith::MinUIOp::create(b, stop, end);
+    return chain.add(totals,
+                     emitLoop(b, first, stop, stride, chain.start(), body));
+  };
+  Value first = team.shift(b, createIndex(b, 0), step);
+  return chain.close(
+      emitLoop(b, first, end, stride * block, chain.open(init), emitBlock));
+}
+
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
-                          ValueRange init, LoopBody body, const Team &team) {
+                          ValueRange init, LoopBody body, const Team &team,
+                          ChainStep part) {
   if (size <= step && team.isAlone())
     return body(createIndex(b, 0), init);
+  int64_t block = std::max<int64_t>(1, BlockedChain::kLength / part.additions);
+  if (part.chain && size > step * team.size * block)
+    return emitBlocks(b, size, step, block, init, body, team, *part.chain);
   return emitLoop(b, createIndex(b, 0), createIndex(b, size), step, init, body,
                   team);
 }
 
 Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
                             int64_t width, int64_t count, ValueRange init,
-                            ChunkBody body, const Team &team) {
+                            ChunkBody body, const Team &team, ChainStep part) {
   Carried carried(init);
   int64_t done = 0;
   // Covers as many whole blocks of `vectors` vectors per thread as are left.
@@ -64,10 +86,12 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
       return;
     int64_t start = done;
     carried = emitLoop(
-        b, blocks * step, step, carried, [&](Value index, ValueRange values) {
+        b, blocks * step, step, carried,
+        [&](Value index, ValueRange values) {
           Value first = team.shift(b, addIndex(b, index, start), lanes);
           return body({first, lanes, vectors, stride}, values);
-        });
+        },
+        {}, part);
     done += blocks * step;
   };
   // Covers the vectors that are left by as many threads as there are vectors.

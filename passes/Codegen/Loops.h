@@ -33,15 +33,43 @@ struct Team {
                     int64_t step) const;
 };
 
+/// A long chain of additions in blocks of iterations: each block starts afresh,
+/// and its end is added to totals, which may be wider. So the error of a sum of
+/// millions of terms is that of one block.
+class BlockedChain {
+public:
+  virtual ~BlockedChain() = default;
+
+  /// The most additions of a block.
+  static constexpr int64_t kLength = 32;
+
+  /// What a block starts from.
+  virtual Carried start() = 0;
+  /// The totals of a chain that starts from `carried`, then with what a block
+  /// ends with, and what the chain hands on.
+  virtual Carried open(mlir::ValueRange carried) = 0;
+  virtual Carried add(mlir::ValueRange totals, mlir::ValueRange block) = 0;
+  virtual Carried close(mlir::ValueRange totals) = 0;
+};
+
+/// A chain that a loop is part of; none where it is null. An iteration adds
+/// `additions` times, one after the other.
+struct ChainStep {
+  BlockedChain *chain = nullptr;
+  int64_t additions = 1;
+};
+
 /// for index in [lower, upper) by step. Members of a team take turns, in order
 /// of their ranks.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  mlir::Value upper, int64_t step, mlir::ValueRange init,
                  LoopBody body, const Team &team = {});
 
-/// for index in [0, size) by step; one iteration is emitted without a loop.
+/// for index in [0, size) by step; one iteration is emitted without a loop. One
+/// that makes a chain too long is two loops, over blocks and within a block.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
-                 mlir::ValueRange init, LoopBody body, const Team &team = {});
+                 mlir::ValueRange init, LoopBody body, const Team &team = {},
+                 ChainStep part = {});
 
 /// `count` vectors of `width` elements, the first from element `index`, the
 /// others each `stride` elements further.
@@ -66,7 +94,7 @@ using ChunkBody =
 /// write adjacent ones. A chunk starts at a multiple of its width.
 Carried emitChunks(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t width,
                    int64_t count, mlir::ValueRange init, ChunkBody body,
-                   const Team &team = {});
+                   const Team &team = {}, ChainStep part = {});
 
 /// The shape of a chunk.
 struct ChunkShape {

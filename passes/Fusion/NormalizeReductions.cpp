@@ -1,7 +1,8 @@
 // Brings reductions into the form kernels take: reduced axes lie together and
 // stay with size 1; large reductions to few values are done in two steps, since
-// a kernel's parallel axis is what is not reduced. All by shape, so the order
-// of a sum never depends on the machine.
+// a kernel's parallel axis is what is not reduced. The first step leaves an
+// axis to the second, or parts of an axis: of 4 million rows, 64 sums of 65536
+// each. All by shape, so the order of a sum never depends on the machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -31,40 +32,83 @@ struct NormalizeReductionsPass
 static constexpr int64_t kLargeReduction = 1 << 16;
 /// This many independent slices keep the threads of a socket busy.
 static constexpr int64_t kEnoughSlices = 8;
+/// An axis of fewer elements is not reduced in parts.
+static constexpr int64_t kLongReduction = 1 << 18;
+/// More slices than this gain nothing. A part of an axis has no fewer elements
+/// than are worth handing out.
+static constexpr int64_t kMostSlices = 64;
+static constexpr int64_t kPartElements = 1 << 14;
+/// Fewer parts than this are not worth what the second step costs.
+static constexpr int64_t kFewestParts = 4;
+/// Elements of a row or column worth a step of their own.
+static constexpr int64_t kShortestRun = 64;
 /// Columns that one slice of a column reduction takes.
 static constexpr int64_t kColumnBlock = 64;
 
-// Whether a reduction of `shape` over `axes`, which lie together, should leave
-// its first axis to a second step.
-static bool isWorthTwoSteps(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
-  ReductionSpace space = *getReductionSpace(shape, axes);
-  int64_t slices =
-      space.outer * llvm::divideCeilSigned(space.inner, kColumnBlock);
-  return axes.size() > 1 && slices < kEnoughSlices &&
-         space.outer * space.reduced * space.inner >= kLargeReduction;
+namespace {
+/// What is reduced next: these axes, the first of them in this many parts.
+struct Step {
+  ArrayRef<int64_t> axes;
+  int64_t parts = 1;
+};
+} // namespace
+
+static int64_t countSlices(const ReductionSpace &space) {
+  return space.outer * llvm::divideCeilSigned(space.inner, kColumnBlock);
+}
+
+// In how many equal parts to reduce an axis of `extent`; 1 where all at once.
+static int64_t countParts(int64_t extent, const ReductionSpace &space) {
+  int64_t slices = countSlices(space);
+  int64_t elements = space.outer * space.reduced * space.inner;
+  int64_t wanted = std::min(llvm::divideCeilSigned(kMostSlices, slices),
+                            elements / (slices * kPartElements));
+  if (elements < kLongReduction || wanted < kFewestParts)
+    return 1;
+  // The divisor closest below, or else one not far above.
+  for (int64_t parts = wanted; parts >= kFewestParts; --parts)
+    if (extent % parts == 0)
+      return parts;
+  for (int64_t parts = wanted; parts <= 16 * wanted; ++parts)
+    if (extent % parts == 0)
+      return parts;
+  return 1;
 }
 
 // The axes to reduce first, out of `axes`, none of which has size 1: all of
-// them where one kernel can do that.
-static ArrayRef<int64_t> firstStep(ArrayRef<int64_t> shape,
-                                   ArrayRef<int64_t> axes) {
-  while (!getReductionSpace(shape, axes))
+// them where one kernel can do that, and has slices enough or little to do.
+static Step chooseStep(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
+  while (true) {
+    std::optional<ReductionSpace> space = getReductionSpace(shape, axes);
+    int64_t first = shape[axes.front()];
+    if (space &&
+        (countSlices(*space) >= kEnoughSlices ||
+         space->outer * space->reduced * space->inner < kLargeReduction))
+      return {axes};
+    if (space && (axes.size() == 1 || space->reduced / first < kShortestRun))
+      return {axes, countParts(first, *space)};
     axes = axes.drop_front();
-  return isWorthTwoSteps(shape, axes) ? axes.drop_front() : axes;
+  }
 }
 
 // A reduction like `op` of `input`, which keeps its axes.
-static Value reduceLike(Operation *op, Value input, ArrayRef<int64_t> axes,
-                        Type element, OpBuilder &builder) {
+static Value reduceLike(Operation *op, Value input, Step step, Type element,
+                        OpBuilder &builder) {
   SmallVector<int64_t> shape(shapeOf(input));
-  for (int64_t axis : axes)
+  for (int64_t axis : step.axes)
     shape[axis] = 1;
+  shape[step.axes.front()] = step.parts;
   auto type = RankedTensorType::get(shape, element);
+  auto parts =
+      step.parts > 1 ? builder.getI64IntegerAttr(step.parts) : IntegerAttr();
   if (isa<ReduceMeanOp>(op))
-    return ReduceMeanOp::create(builder, op->getLoc(), type, input, axes, true);
+    return ReduceMeanOp::create(builder, op->getLoc(), type, input, step.axes,
+                                true, parts);
   if (isa<ReduceMaxOp>(op))
-    return ReduceMaxOp::create(builder, op->getLoc(), type, input, axes, true);
-  return ReduceSumOp::create(builder, op->getLoc(), type, input, axes, true);
+    return ReduceMaxOp::create(builder, op->getLoc(), type, input, step.axes,
+                               true, parts);
+  return ReduceSumOp::create(builder, op->getLoc(), type, input, step.axes,
+                             true, parts);
 }
 
 // What a reduction of no elements gives; null for any other. Kernels have at
@@ -93,14 +137,13 @@ static void normalize(Operation *op, SmallVector<int64_t> axes) {
 
   SmallVector<Operation *> created;
   while (!axes.empty()) {
-    ArrayRef<int64_t> step = firstStep(shapeOf(value), axes);
-    bool last = step.size() == axes.size();
+    Step step = chooseStep(shapeOf(value), axes);
+    bool last = step.axes.size() == axes.size() && step.parts == 1;
     value = reduceLike(op, value, step, last ? type.getElementType() : compute,
                        builder);
     created.push_back(value.getDefiningOp());
-    SmallVector<int64_t> done(step);
-    llvm::erase_if(
-        axes, [&](int64_t axis) { return llvm::is_contained(done, axis); });
+    llvm::erase_if(axes,
+                   [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
   }
   if (elementOf(value) != type.getElementType()) {
     value = amp::CastOp::create(

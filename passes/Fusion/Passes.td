@@ -105,8 +105,9 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
   let summary = "reductions over adjacent axes, which stay with size 1";
   let description = [{
     Brings every reduction into the form kernels take: `keepdims`, axes that lie
-    together, and large ones in two steps so that threads share the first.
-    `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape.
+    together, and large ones in two steps so that threads share the first: over
+    some of the axes, or over `parts` of one long axis. `mpc.sum_to_size` becomes
+    `mpc.reduce_sum`; reshapes restore the shape.
 
     Before (test/passes/Fusion/normalize-reductions.mlir):
 

@@ -45,14 +45,12 @@ static bool standsAlone(KernelKind kind) {
 }
 
 static LogicalResult verifyReduction(Operation *op, KernelKind kind) {
-  auto axes = *getReducedAxes(op);
-  auto shape = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  if (isa<SumToSizeOp>(op) ||
-      result.getRank() != static_cast<int64_t>(shape.size()))
+  if (isa<SumToSizeOp>(op) || result.getRank() != input.getRank())
     return op->emitOpError("expected a reduction that keeps its axes, run "
                            "mpc-normalize-reductions first");
-  auto space = getReductionSpace(shape, axes);
+  auto space = getReductionSpace(op);
   if (!space)
     return op->emitOpError("expected axes that lie together");
   if ((space->inner == 1) != (kind == KernelKind::RowReduce))

@@ -182,5 +182,136 @@ TEST_P(Reduction, ChainsColumnReductions) {
   }
 }
 
+/// A kernel that sums and averages `shape` in `parts` of an axis.
+std::string sumOfParts(const std::string &kind, const std::string &input,
+                       const std::string &output, int axis, int parts) {
+  std::string attributes =
+      " {axes = array<i64: " + std::to_string(axis) +
+      ">, keepdims = true, parts = " + std::to_string(parts) + " : i64} : (" +
+      input + ") -> " + output + "\n";
+  return "func.func private @kernel(%x: " + input + ") -> (" + output + ", " +
+         output + ", " + output + ") attributes {mpc.kernel = \"" + kind +
+         "\"} {\n%0 = mpc.reduce_sum %x" + attributes +
+         "%1 = mpc.reduce_mean %x" + attributes + "%2 = mpc.reduce_max %x" +
+         attributes + "return %0, %1, %2 : " + output + ", " + output + ", " +
+         output + "\n}";
+}
+
+// A chain of additions of 0.1 in f32 errs by a hundredth after 65536 of them:
+// every sum is one digit too large for what is added. Blocks are not.
+TEST_P(Reduction, AddsManyEqualTermsToSixDigits) {
+  constexpr int64_t rows = 1 << 16;
+  for (int64_t columns : {1, 2, 16, 40}) {
+    std::string text =
+        columns == 1
+            ? sumOfParts("row_reduce", "tensor<1x65536xf32>", "tensor<1x1xf32>",
+                         1, 1)
+            : sumOfParts("column_reduce",
+                         "tensor<65536x" + std::to_string(columns) + "xf32>",
+                         "tensor<1x" + std::to_string(columns) + "xf32>", 0, 1);
+    CompiledKernel kernel(text, GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    std::vector<float> x(rows * columns, 0.1f), sums(columns), means(columns),
+        maxima(columns);
+    kernel.launch({x.data(), sums.data(), means.data(), maxima.data()});
+    for (int64_t c = 0; c < columns; ++c) {
+      EXPECT_NEAR(sums[c], rows * double(0.1f), 1e-6 * rows * 0.1) << columns;
+      EXPECT_NEAR(means[c], double(0.1f), 1e-7) << columns;
+      EXPECT_EQ(maxima[c], 0.1f);
+    }
+  }
+}
+
+// Loops in loops make chains too, where a broadcast operand keeps them apart.
+TEST_P(Reduction, AddsManyEqualTermsOverSeveralAxes) {
+  for (std::string kind : {"row_reduce", "column_reduce"}) {
+    bool isRow = kind == "row_reduce";
+    std::string full =
+        isRow ? "tensor<1x512x128xf32>" : "tensor<512x128x4xf32>";
+    std::string scale = isRow ? "tensor<1x1x128xf32>" : "tensor<1x128x1xf32>";
+    std::string out = isRow ? "tensor<1x1x1xf32>" : "tensor<1x1x4xf32>";
+    std::string axes = isRow ? "1, 2" : "0, 1";
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: " + full + ", %s: " + scale + ") -> " +
+            out + " attributes {mpc.kernel = \"" + kind +
+            "\"} {\n%0 = mpc.mul %x, %s : (" + full + ", " + scale + ") -> " +
+            full + "\n%1 = mpc.reduce_sum %0 {axes = array<i64: " + axes +
+            ">, keepdims = true} : (" + full + ") -> " + out +
+            "\nreturn %1 : " + out + "\n}",
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    std::vector<float> x((isRow ? 1 : 4) << 16, 0.1f), s(128, 1.0f), y(4);
+    kernel.launch({x.data(), s.data(), y.data()});
+    for (int64_t c = 0; c < (isRow ? 1 : 4); ++c)
+      EXPECT_NEAR(y[c], 65536 * double(0.1f), 1e-6 * 6553.6) << kind;
+  }
+}
+
+TEST_P(Reduction, ReducesPartsOfAnAxis) {
+  struct Shape {
+    int64_t outer, parts, length, inner;
+  };
+  for (auto [outer, parts, length, inner] :
+       {Shape{1, 4, 100, 1}, Shape{3, 5, 77, 1}, Shape{1, 8, 50, 3},
+        Shape{2, 4, 33, 16}, Shape{1, 7, 90, 100}}) {
+    std::string batch = "tensor<" + std::to_string(outer) + "x";
+    std::string end =
+        inner == 1 ? "xf32>" : "x" + std::to_string(inner) + "xf32>";
+    CompiledKernel kernel(
+        sumOfParts(inner == 1 ? "row_reduce" : "column_reduce",
+                   batch + std::to_string(parts * length) + end,
+                   batch + std::to_string(parts) + end, 1, parts),
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    auto x = randomFloats(outer * parts * length * inner);
+    size_t count = outer * parts * inner;
+    std::vector<float> sums(count), means(count), maxima(count);
+    std::vector<void *> args = {x.data(), sums.data(), means.data(),
+                                maxima.data()};
+    kernel.launch(args);
+    for (int64_t part = 0; part < outer * parts; ++part)
+      for (int64_t i = 0; i < inner; ++i) {
+        double sum = 0;
+        float largest = -INFINITY;
+        for (int64_t r = 0; r < length; ++r) {
+          float value = x[(part * length + r) * inner + i];
+          sum += value;
+          largest = std::max(largest, value);
+        }
+        EXPECT_NEAR(sums[part * inner + i], sum, 2e-5);
+        EXPECT_NEAR(means[part * inner + i], sum / length, 1e-6);
+        EXPECT_EQ(maxima[part * inner + i], largest);
+      }
+    auto again = sums;
+    args[1] = again.data();
+    kernel.launch(args, /*backwards=*/true);
+    EXPECT_EQ(again, sums);
+  }
+}
+
+TEST_P(Reduction, StoresElementsOfPartsOnce) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<60x10xf32>, %b: tensor<60x1xf32>) -> (tensor<60x10xf32>, tensor<6x10xf32>)
+        attributes {mpc.kernel = "column_reduce"} {
+      %0 = mpc.add %x, %b : (tensor<60x10xf32>, tensor<60x1xf32>) -> tensor<60x10xf32>
+      %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true, parts = 6 : i64} : (tensor<60x10xf32>) -> tensor<6x10xf32>
+      return %0, %1 : tensor<60x10xf32>, tensor<6x10xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(600), bias = randomFloats(60);
+  std::vector<float> y(600), sums(60);
+  kernel.launch({x.data(), bias.data(), y.data(), sums.data()});
+  for (int64_t part = 0; part < 6; ++part)
+    for (int64_t c = 0; c < 10; ++c) {
+      double sum = 0;
+      for (int64_t r = part * 10; r < part * 10 + 10; ++r) {
+        EXPECT_EQ(y[r * 10 + c], x[r * 10 + c] + bias[r]);
+        sum += y[r * 10 + c];
+      }
+      EXPECT_NEAR(sums[part * 10 + c], sum, 1e-5);
+    }
+}
+
 } // namespace
 } // namespace mpc::test

@@ -37,6 +37,44 @@ func.func @few_channels(%x: tensor<32x56x56x64xf32>) -> tensor<64xf32> {
   return %0 : tensor<64xf32>
 }
 
+// One long axis is reduced in parts, which threads share, and then its parts.
+// CHECK-LABEL: func.func @long_columns
+func.func @long_columns(%x: tensor<4194304x16xbf16>) -> tensor<16xbf16> {
+  // CHECK: %[[P:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 0>, keepdims = true, parts = 64 : i64} : (tensor<4194304x16xbf16>) -> tensor<64x16xf32>
+  // CHECK: mpc.reduce_mean %[[P]] {axes = array<i64: 0>, keepdims = true} : (tensor<64x16xf32>) -> tensor<1x16xbf16>
+  %0 = mpc.reduce_mean %x {axes = array<i64: 0>} : (tensor<4194304x16xbf16>) -> tensor<16xbf16>
+  return %0 : tensor<16xbf16>
+}
+
+// CHECK-LABEL: func.func @long_row
+func.func @long_row(%x: tensor<2x4194304xf32>) -> tensor<f32> {
+  // CHECK: %[[P:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1>, keepdims = true, parts = 32 : i64} : (tensor<2x4194304xf32>) -> tensor<2x32xf32>
+  // CHECK: mpc.reduce_sum %[[P]] {axes = array<i64: 0, 1>, keepdims = true} : (tensor<2x32xf32>) -> tensor<1x1xf32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<2x4194304xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// Parts are of equal length: a number of them that divides the axis, close to
+// what is wanted.
+// CHECK-LABEL: func.func @odd_parts
+func.func @odd_parts(%x: tensor<1000003x3xf32>, %y: tensor<354503x64xf32>) -> (tensor<3xf32>, tensor<64xf32>) {
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<1000003x3xf32>) -> tensor<1x3xf32>
+  // CHECK: mpc.reduce_max %{{.*}} {axes = array<i64: 0>, keepdims = true, parts = 71 : i64}
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>} : (tensor<1000003x3xf32>) -> tensor<3xf32>
+  %1 = mpc.reduce_max %y {axes = array<i64: 0>} : (tensor<354503x64xf32>) -> tensor<64xf32>
+  return %0, %1 : tensor<3xf32>, tensor<64xf32>
+}
+
+// Where slices are enough, or there is little to do, one step will do.
+// CHECK-LABEL: func.func @one_step
+func.func @one_step(%x: tensor<1048576x512xf32>, %y: tensor<2048x64xf32>, %z: tensor<6x50257xf32>) -> (tensor<512xf32>, tensor<64xf32>, tensor<6xf32>) {
+  // CHECK-NOT: parts
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>} : (tensor<1048576x512xf32>) -> tensor<512xf32>
+  %1 = mpc.reduce_sum %y {axes = array<i64: 0>} : (tensor<2048x64xf32>) -> tensor<64xf32>
+  %2 = mpc.reduce_sum %z {axes = array<i64: 1>} : (tensor<6x50257xf32>) -> tensor<6xf32>
+  return %0, %1, %2 : tensor<512xf32>, tensor<64xf32>, tensor<6xf32>
+}
+
 // Nothing to reduce is only a change of shape and type.
 // CHECK-LABEL: func.func @nothing
 func.func @nothing(%x: tensor<1x10xf32>) -> tensor<10xbf16> {
