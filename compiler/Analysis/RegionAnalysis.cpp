@@ -2,6 +2,7 @@
 #include "compiler/Analysis/RegionAnalysis.h"
 
 #include "compiler/Analysis/RegionFormer.h"
+#include "compiler/Analysis/RegionSplit.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -12,9 +13,11 @@ RegionAnalysis::RegionAnalysis(Block &block) {
   for (KernelRegion &region : former.regions) {
     if (region.ops.empty())
       continue;
-    for (Operation *op : region.ops)
-      regionOf[op] = regions.size();
-    regions.push_back(std::move(region));
+    for (KernelRegion &part : splitRegion(std::move(region))) {
+      for (Operation *op : part.ops)
+        regionOf[op] = regions.size();
+      regions.push_back(std::move(part));
+    }
   }
 }
 
