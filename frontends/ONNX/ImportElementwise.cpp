@@ -64,18 +64,34 @@ static LogicalResult importVariadic(NodeImporter &node) {
   return node.define(0, result);
 }
 
-// Pow's exponent may have another type, integers included.
-static LogicalResult importPow(NodeImporter &node) {
+// The exponent in the type of the base. One that is known becomes a constant of
+// that type: later stages multiply x by itself for 2, not for a cast of 2.
+static Value importExponent(NodeImporter &node) {
   Value exponent = node.operand(1);
   Type element = node.operandType(0).getElementType();
-  if (NodeImporter::typeOf(exponent).getElementType() != element) {
-    auto cast = node.create<CastOp>(
-        {exponent}, {},
-        RankedTensorType::get(NodeImporter::shapeOf(exponent), element));
-    if (!cast)
-      return failure();
-    exponent = cast.getOutput();
+  auto type = NodeImporter::typeOf(exponent);
+  if (type.getElementType() == element)
+    return exponent;
+  type = type.clone(element);
+  std::optional<HostTensor> known = node.constant(1);
+  if (known && !node.isState(1) && known->getNumElements() == 1 &&
+      isa<FloatType>(element)) {
+    Attribute value =
+        node.attributes().getFloatAttr(element, known->getDouble(0));
+    auto constant = node.create<ConstantOp>(
+        {}, {node.attribute("value", DenseElementsAttr::get(type, value))},
+        type);
+    return constant ? constant.getOutput() : Value();
   }
+  auto cast = node.create<CastOp>({exponent}, {}, type);
+  return cast ? cast.getOutput() : Value();
+}
+
+// Pow's exponent may have another type, integers included.
+static LogicalResult importPow(NodeImporter &node) {
+  Value exponent = importExponent(node);
+  if (!exponent)
+    return failure();
   if (auto op = node.create<PowOp>({node.operand(0), exponent}))
     return node.define(0, op.getOutput());
   return failure();

@@ -1,7 +1,7 @@
 // Movement: what changes where elements lie, and nothing else of them.
 //
-// The IR has contiguous slices and concatenation; strides and padding are made
-// of those.
+// The IR has contiguous slices, concatenation and padding; strides are made of
+// those.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer.h"
@@ -241,29 +241,14 @@ static LogicalResult importSplit(NodeImporter &node) {
 // Pad
 //===----------------------------------------------------------------------===//
 
-// Padding before or after `value`, nothing where there is none.
-static void addPadding(NodeImporter &node, SmallVectorImpl<Value> &parts,
-                       RankedTensorType type, int64_t axis, int64_t count,
-                       Attribute element) {
-  if (count <= 0)
-    return;
-  SmallVector<int64_t> shape(type.getShape());
-  shape[axis] = count;
-  type = type.clone(shape);
-  auto op = node.create<ConstantOp>(
-      {}, {node.attribute("value", DenseElementsAttr::get(type, element))},
-      type);
-  parts.push_back(op ? op.getOutput() : Value());
-}
-
 // Negative amounts cut off.
 static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
                              ArrayRef<int64_t> pads, double padding) {
   Value value = node.operand(0);
-  Type elementType = NodeImporter::typeOf(value).getElementType();
-  if (!isa<FloatType>(elementType))
+  if (!isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
     return node.unsupported("expected floats to pad");
-  Attribute element = node.attributes().getFloatAttr(elementType, padding);
+  SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   for (auto [i, axis] : llvm::enumerate(axes)) {
     int64_t before = pads[i], after = pads[axes.size() + i];
     int64_t extent = NodeImporter::shapeOf(value)[axis];
@@ -275,14 +260,16 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
     value = sliceAxis(node, value, axis, cut, kept);
     if (!value)
       return failure();
-    SmallVector<Value> parts;
-    auto type = NodeImporter::typeOf(value);
-    addPadding(node, parts, type, axis, before, element);
-    parts.push_back(value);
-    addPadding(node, parts, type, axis, after, element);
-    value = concatenate(node, parts, axis);
+    offsets[axis] = std::max<int64_t>(before, 0);
+    shape[axis] = offsets[axis] + kept + std::max<int64_t>(after, 0);
   }
-  return node.define(0, value);
+  if (NodeImporter::shapeOf(value) == ArrayRef<int64_t>(shape))
+    return node.define(0, value);
+  auto op = node.create<PadOp>(
+      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                node.attribute("shape", ArrayRef<int64_t>(shape)),
+                node.attribute("value", padding)});
+  return op ? node.define(0, op.getOutput()) : failure();
 }
 
 // Before opset 11 amounts and value are attributes, then inputs.

@@ -4,8 +4,11 @@
 // gradient that went wrong has to be seen, not clamped.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/ConstantExponent.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ElementwiseTable.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mpc;
@@ -23,6 +26,40 @@ static void addBinary(ElementwiseTable &table) {
   table.add<OpTy>([](Lanes &l, OpTy, typename OpTy::Adaptor in) {
     return (l.*method)(in.getLhs(), in.getRhs());
   });
+}
+
+// x^|n|, of small n that is not 0.
+static Value multiply(Lanes &l, Value x, int64_t n) {
+  Value product = x;
+  while (--n > 0)
+    product = l.mul(product, x);
+  return product;
+}
+
+// x^exponent as products and roots: x^2 is x*x, correctly rounded, and x^-0.5
+// is 1/sqrt(x). Null for exponents that take more of them than a call.
+static Value emitConstantPower(Lanes &l, Value x, double exponent) {
+  bool isWhole = exponent == std::floor(exponent);
+  double halves = 2 * exponent, largest = isWhole ? 3 : 1.5;
+  if (!(std::abs(exponent) <= largest) || halves != std::floor(halves))
+    return nullptr;
+  if (exponent == 0)
+    return l.broadcast(l.constant(1), x);
+  if (exponent < 0) {
+    Value inverse = l.div(l.constant(1), isWhole ? x : l.sqrt(x));
+    return multiply(l, inverse, -(isWhole ? exponent : halves));
+  }
+  if (isWhole)
+    return multiply(l, x, exponent);
+  Value root = l.sqrt(x);
+  return exponent < 1 ? root : l.mul(multiply(l, x, exponent), root);
+}
+
+static Value emitPow(Lanes &l, PowOp op, PowOp::Adaptor in) {
+  if (std::optional<double> exponent = getConstantExponent(op))
+    if (Value power = emitConstantPower(l, in.getLhs(), *exponent))
+      return l.broadcast(power, in.getRhs());
+  return l.pow(in.getLhs(), in.getRhs());
 }
 
 static Value emitSign(Lanes &l, SignOp, SignOp::Adaptor in) {
@@ -88,7 +125,7 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   addBinary<SubOp, &Lanes::sub>(table);
   addBinary<MulOp, &Lanes::mul>(table);
   addBinary<DivOp, &Lanes::div>(table);
-  addBinary<PowOp, &Lanes::pow>(table);
+  table.add<PowOp>(emitPow);
   addBinary<MaximumOp, &Lanes::maximum>(table);
   addBinary<MinimumOp, &Lanes::minimum>(table);
   table.add<BCEWithLogitsOp>(emitBCE);

@@ -1,4 +1,5 @@
-// Loop nests of kernels that move elements: transpose, slice and concat.
+// Loop nests of kernels that move elements: transpose, slice, concat
+// and pad.
 //
 // A row of the result is copied at a time; a transpose that turns columns into
 // rows goes through square blocks in registers, or in the memory of a thread
@@ -43,6 +44,7 @@ public:
   void emitTranspose(TransposeOp op);
   void emitSlice(SliceOp op);
   void emitConcat(ConcatOp op);
+  void emitPad(PadOp op);
 
 private:
   /// Of `multiple` see KernelContext.
@@ -58,6 +60,8 @@ private:
   /// input; `from` and `to` are multiples of `multiple`.
   void copyRun(Value input, Value from, Value to, int64_t size, int64_t stride,
                int64_t multiple);
+  /// `value` to output[to...], `size` elements.
+  void fillRun(Value value, Value to, int64_t size, int64_t multiple);
   void emitRows(Value input, int64_t base, ArrayRef<MovedAxis> rows,
                 MovedAxis columns);
   void emitBlocks(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
@@ -101,6 +105,24 @@ void MovementEmitter::copyRun(Value input, Value from, Value to, int64_t size,
         int64_t known = std::gcd(chunk.width, multiple);
         store(load(input, source, chunk.width, known),
               addIndex(b, to, chunk.index), known);
+        return Carried();
+      },
+      context.columns);
+}
+
+void MovementEmitter::fillRun(Value value, Value to, int64_t size,
+                              int64_t multiple) {
+  if (size == 0)
+    return;
+  emitChunks(
+      b, size, width, 1, {},
+      [&](Chunk chunk, ValueRange) {
+        Value lanes = value;
+        if (chunk.width > 1)
+          lanes = vector::BroadcastOp::create(
+              b, VectorType::get(chunk.width, value.getType()), value);
+        store(lanes, addIndex(b, to, chunk.index),
+              std::gcd(chunk.width, multiple));
         return Carried();
       },
       context.columns);
@@ -347,6 +369,83 @@ void MovementEmitter::emitConcat(ConcatOp op) {
            context.rows);
 }
 
+//===----------------------------------------------------------------------===//
+// Pad
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An axis of a pad: its size in the result, and where in it the input lies,
+/// with the distance between neighbours there.
+struct PaddedAxis {
+  int64_t extent, offset, size, stride;
+};
+} // namespace
+
+// All but the last axis of a pad. One without padding joins the axis before.
+static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
+  ArrayRef<int64_t> sizes = shapeOf(op.getInput()), shape = op.getShape();
+  SmallVector<int64_t> strides = rowMajorStrides(sizes);
+  SmallVector<PaddedAxis> rows;
+  for (size_t d = 0; d + 1 < shape.size(); ++d) {
+    PaddedAxis axis = {shape[d], op.getOffsets()[d], sizes[d], strides[d]};
+    if (!rows.empty() && axis.size == axis.extent)
+      axis = {rows.back().extent * axis.extent,
+              rows.back().offset * axis.extent, rows.back().size * axis.extent,
+              axis.stride};
+    if (!rows.empty() && shape[d] == sizes[d])
+      rows.pop_back();
+    rows.push_back(axis);
+  }
+  return rows;
+}
+
+// A row of the result has the input's between padding, or is all padding.
+void MovementEmitter::emitPad(PadOp op) {
+  Value input = context.buffers.front();
+  ArrayRef<int64_t> shape = op.getShape();
+  int64_t columns = shape.empty() ? 1 : shape.back();
+  int64_t size = shape.empty() ? 1 : shapeOf(op.getInput()).back();
+  int64_t before = shape.empty() ? 0 : op.getOffsets().back();
+  SmallVector<PaddedAxis> rows = getPaddedRows(op);
+  SmallVector<int64_t> extents;
+  for (const PaddedAxis &axis : rows)
+    extents.push_back(axis.extent);
+  auto element = cast<FloatType>(elementOf(op.getOutput()));
+  Value padding = arith::ConstantOp::create(
+      b, b.getFloatAttr(element, op.getValue().convertToDouble()));
+
+  auto copyRow = [&](Value row, ValueRange) {
+    Value to = mulIndex(b, row, columns), from = createIndex(b, 0), inside;
+    for (auto [part, axis] :
+         llvm::zip_equal(splitIndex(b, row, extents), rows)) {
+      // Before the input's first, the difference is a large unsigned number.
+      Value along = addIndex(b, part, -axis.offset);
+      from = addIndex(b, from, mulIndex(b, along, axis.stride));
+      if (axis.size == axis.extent)
+        continue;
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
+                                         createIndex(b, axis.size));
+      inside = inside ? Value(arith::AndIOp::create(b, inside, here)) : here;
+    }
+    emitWhere(b, inside, [&] {
+      fillRun(padding, to, before, columns);
+      copyRun(input, from, addIndex(b, to, before), size, 1,
+              std::gcd(std::gcd(size, before), columns));
+      int64_t end = before + size;
+      fillRun(padding, addIndex(b, to, end), columns - end,
+              std::gcd(end, columns));
+    });
+    if (inside) {
+      Value one = arith::ConstantOp::create(b, b.getBoolAttr(true));
+      emitWhere(b, arith::XOrIOp::create(b, inside, one),
+                [&] { fillRun(padding, to, columns, columns); });
+    }
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, copyRow,
+           context.rows);
+}
+
 LogicalResult codegen::emitMovement(KernelContext &context) {
   Operation &op = context.kernel.getBody().front().front();
   Operation *terminator = op.getNextNode();
@@ -360,6 +459,8 @@ LogicalResult codegen::emitMovement(KernelContext &context) {
     emitter.emitSlice(slice);
   else if (auto concat = dyn_cast<ConcatOp>(op))
     emitter.emitConcat(concat);
+  else if (auto pad = dyn_cast<PadOp>(op))
+    emitter.emitPad(pad);
   else
     return op.emitOpError("is no movement that code is generated for");
   return success();

@@ -61,6 +61,24 @@ void GradientBuilder::add(unsigned operand, StringRef suffix, Value gradient) {
   accumulate(value, at(suffix), gradient);
 }
 
+void GradientBuilder::addBox(unsigned operand, StringRef suffix, Value gradient,
+                             ArrayRef<int64_t> offsets) {
+  boxes[op->getOperand(operand)].push_back(
+      {gradient, SmallVector<int64_t>(offsets), at(suffix)});
+}
+
+Value GradientBuilder::gradientOf(Value value) {
+  auto found = boxes.find(value);
+  if (found == boxes.end())
+    return gradients.lookup(value);
+  SmallVector<GradientBox> parts = std::move(found->second);
+  boxes.erase(found);
+  auto shape = cast<RankedTensorType>(value.getType()).getShape();
+  for (Value whole : joinBoxes(builder, shape, parts))
+    accumulate(value, parts.front().location, whole);
+  return gradients.lookup(value);
+}
+
 void GradientBuilder::accumulate(Value value, Location location,
                                  Value gradient) {
   Value &sum = gradients[value];

@@ -26,6 +26,13 @@ bool isFloatTensor(mlir::Value value);
 /// where the value is.
 mlir::RankedTensorType getGradientType(mlir::Type type);
 
+/// The gradient of a box of a value: x[2:5], say.
+struct GradientBox {
+  mlir::Value gradient;
+  llvm::SmallVector<int64_t> offsets;
+  mlir::Location location;
+};
+
 /// The gradients known so far, and the means to build new ones. All ops it
 /// creates belong to the backward pass and carry the name of the node they
 /// differentiate.
@@ -43,12 +50,10 @@ public:
   /// Whether the gradient of an operand is wanted.
   bool needs(unsigned operand) const;
   /// The gradient of result `index`, null where nothing depends on it.
-  mlir::Value dy(unsigned index = 0) const {
+  mlir::Value dy(unsigned index = 0) {
     return gradientOf(op->getResult(index));
   }
-  mlir::Value gradientOf(mlir::Value value) const {
-    return gradients.lookup(value);
-  }
+  mlir::Value gradientOf(mlir::Value value);
 
   /// Where the gradient op for `suffix` ("dx") is located: `node#dx`.
   mlir::Location at(llvm::StringRef suffix) const;
@@ -56,6 +61,10 @@ public:
   /// Adds `gradient`, summed first over the axes the op broadcast, to that of
   /// an operand.
   void add(unsigned operand, llvm::StringRef suffix, mlir::Value gradient);
+  /// Adds `gradient` to that of a box of an operand, whose first element is at
+  /// `offsets`. Boxes that lie side by side become one concat.
+  void addBox(unsigned operand, llvm::StringRef suffix, mlir::Value gradient,
+              llvm::ArrayRef<int64_t> offsets);
   /// Adds to the gradient of `value`, which was made for the op at `location`.
   void accumulate(mlir::Value value, mlir::Location location,
                   mlir::Value gradient);
@@ -81,6 +90,8 @@ private:
   mlir::Operation *op = nullptr;
   const llvm::DenseSet<mlir::Value> &active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
+  /// Of values that were sliced: what is not in `gradients` yet.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<GradientBox>> boxes;
 };
 
 /// How to differentiate one kind of op.
@@ -118,6 +129,12 @@ public:
 private:
   llvm::DenseMap<llvm::StringRef, GradientRule> rules;
 };
+
+/// Joins boxes that lie side by side along one axis of a value of `shape`, and
+/// puts zeros around what is left: gradients of the whole value, to be added.
+llvm::SmallVector<mlir::Value> joinBoxes(mlir::OpBuilder &builder,
+                                         llvm::ArrayRef<int64_t> shape,
+                                         llvm::ArrayRef<GradientBox> boxes);
 
 /// The parts of the table, one per file.
 void addElementwiseRules(GradientRules &rules);

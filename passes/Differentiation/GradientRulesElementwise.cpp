@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
+#include "compiler/Dialect/MPC/ConstantExponent.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -139,10 +141,33 @@ static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
   return SelectOp::create(g.ops(), loc, value.getType(), flag, value, zero);
 }
 
+// d(a^e)/da = e a^(e-1), in terms of a or of y where that is one product less.
+static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
+  Location loc = g.at("da");
+  Value a = op.getLhs(), dy = g.dy();
+  if (exponent == 0)
+    return;
+  if (exponent == -1) {
+    Value product = g.mul(loc, g.mul(loc, dy, op.getOutput()), op.getOutput());
+    return g.add(0, "da", g.neg(loc, product));
+  }
+  Value scaled = g.scale(loc, dy, exponent);
+  if (exponent == 1)
+    return g.add(0, "da", scaled);
+  Value power = a;
+  if (exponent != 2)
+    power = PowOp::create(g.ops(), loc, getGradientType(a.getType()), a,
+                          g.constant(loc, exponent - 1, a));
+  g.add(0, "da", g.mul(loc, scaled, power));
+}
+
 // d(a^b)/da = b a^(b-1), d(a^b)/db = y log(a)
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
-  if (g.needs(0)) {
+  std::optional<double> exponent = getConstantExponent(op);
+  if (g.needs(0) && exponent) {
+    gradConstantPow(op, *exponent, g);
+  } else if (g.needs(0)) {
     Location loc = g.at("da");
     Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
     Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);

@@ -58,29 +58,15 @@ static void gradConcat(ConcatOp op, GradientBuilder &g) {
   }
 }
 
-// dy between zeros, one axis at a time.
 static void gradSlice(SliceOp op, GradientBuilder &g) {
-  Location loc = g.at("dx");
-  Value padded = g.dy();
-  ArrayRef<int64_t> full = op.getInput().getType().getShape();
-  for (auto [axis, extent] : llvm::enumerate(full)) {
-    SmallVector<int64_t> shape(shapeOf(padded));
-    int64_t before = op.getOffsets()[axis], size = op.getSizes()[axis];
-    SmallVector<Value> parts;
-    auto addZeros = [&](int64_t count) {
-      shape[axis] = count;
-      if (count > 0)
-        parts.push_back(g.zeros(loc, typeOf(padded).clone(shape)));
-    };
-    addZeros(before);
-    parts.push_back(padded);
-    addZeros(extent - before - size);
-    shape[axis] = extent;
-    if (parts.size() > 1)
-      padded = ConcatOp::create(g.ops(), loc, typeOf(padded).clone(shape),
-                                parts, axis);
-  }
-  g.add(0, "dx", padded);
+  g.addBox(0, "dx", g.dy(), op.getOffsets());
+}
+
+static void gradPad(PadOp op, GradientBuilder &g) {
+  ArrayRef<int64_t> sizes = op.getInput().getType().getShape();
+  g.add(0, "dx",
+        SliceOp::create(g.ops(), g.at("dx"), typeOf(g.dy()).clone(sizes),
+                        g.dy(), op.getOffsets(), sizes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,6 +169,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradSumToSize);
   rules.add(gradConcat);
   rules.add(gradSlice);
+  rules.add(gradPad);
   rules.add(gradReduceSum);
   rules.add(gradReduceMean);
   rules.add(gradReduceMax);

@@ -204,6 +204,12 @@ struct SinkThroughSlice : OpRewritePattern<SliceOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
+struct SinkThroughPad : OpRewritePattern<PadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(PadOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
 struct ConvertLayoutPass
     : public mpc::impl::ConvertLayoutPassBase<ConvertLayoutPass> {
   using ConvertLayoutPassBase::ConvertLayoutPassBase;
@@ -364,6 +370,22 @@ SinkThroughSlice::matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const {
   return success();
 }
 
+LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
+                                              PatternRewriter &rewriter) const {
+  TransposeOp restoring = restoringTranspose(op.getInput());
+  if (!restoring)
+    return rewriter.notifyMatchFailure(op, "the input is not transposed");
+  int64_t rank = op.getType().getRank();
+  auto sunk =
+      inPhase(PadOp::create(
+                  rewriter, op.getLoc(), permute(op.getType(), toLast(rank)),
+                  restoring.getInput(), permute(op.getOffsets(), toLast(rank)),
+                  permute(op.getShape(), toLast(rank)), op.getValue()),
+              op);
+  rewriter.replaceOp(op, transpose(rewriter, op, sunk, toFirst(rank)));
+  return success();
+}
+
 void ConvertLayoutPass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
   if (failed(info))
@@ -381,7 +403,8 @@ void ConvertLayoutPass::runOnOperation() {
   });
   RewritePatternSet patterns(&getContext());
   patterns.add<TransposeToReshape, SinkThroughElementwise, SinkThroughReduction,
-               SinkThroughConcat, SinkThroughSlice>(&getContext());
+               SinkThroughConcat, SinkThroughSlice, SinkThroughPad>(
+      &getContext());
   TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
   ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
   if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))

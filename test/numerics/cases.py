@@ -315,6 +315,23 @@ add(
     lambda x, pads: np.pad(x, list(zip(pads[:3], pads[3:]))),
     constant=("pads",),
 )
+add(
+    "pad_and_cut",
+    "Pad",
+    {"x": normal(2, 3, 4), "pads": int64(1, -1, 0, 0, 2, -2)},
+    lambda x, pads: np.pad(x[:, 1:, :2], [(1, 0), (0, 2), (0, 0)]),
+    constant=("pads",),
+)
+
+# Powers that are products and roots, and one that is neither.
+for exponent in (2.0, 3.0, -1.0, 0.5, -0.5, 1.5, 1.0, 0.0, 2.7, 2, 3):
+    add(
+        f"pow_{exponent}",
+        "Pow",
+        {"x": positive(3, 17), "exponent": np.array(exponent)},
+        lambda x, exponent: x ** float(exponent),
+        constant=("exponent",),
+    )
 
 # Reductions.
 for op, function in (("ReduceSum", np.sum), ("ReduceMean", np.mean)):

@@ -114,6 +114,41 @@ def test_ignored_labels_alone_have_no_gradient(op, tmp_path):
     np.testing.assert_array_equal(gradient, np.zeros((4, 5)))
 
 
+@pytest.mark.parametrize("lengths", ((2, 4, 1), (1,) * 70))
+def test_parts_of_a_split_find_their_places(lengths, tmp_path):
+    """Used in another order, one of them twice: the sum of its two slices."""
+    x = normal(3, sum(lengths))
+    parts = [f"part{i}" for i in range(len(lengths))]
+    order = [*reversed(parts), "part0"]
+    width = sum(lengths) + lengths[0]
+    nodes = [
+        helper.make_node("Split", ["x", "lengths"], parts, "split", axis=1),
+        helper.make_node("Concat", order, ["y"], "join", axis=1),
+        helper.make_node("Mul", ["y", "direction"], ["terms"], "weigh"),
+        helper.make_node("ReduceSum", ["terms"], ["loss"], "sum", keepdims=0),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"direction": (np.float64, ["N", 3, width])},
+        {"loss": (np.float64, [])},
+        {"x": x, "lengths": np.array(lengths)},
+    )
+    direction = normal(3, width)
+    _, weights = mpctest.train(
+        model,
+        {"direction": direction[None]},
+        tmp_path,
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1"),
+        *("--precision", "64-true", "--train", "^x$"),
+    )
+    ends = np.cumsum([lengths[i] for i in reversed(range(len(lengths)))])
+    pieces = np.split(direction, ends, axis=1)
+    expected = np.concatenate(pieces[-2::-1], axis=1)
+    expected[:, : lengths[0]] += pieces[-1]
+    np.testing.assert_allclose(x - weights["x"], expected, atol=1e-14)
+
+
 def test_batch_norm_in_training(tmp_path):
     """Through the batch's own statistics."""
     case = Case(

@@ -116,6 +116,51 @@ TEST_P(Math, ComputesPowersOfF32) {
     EXPECT_FLOAT_EQ(z[i], std::pow(x[i], y[i])) << x[i] << " " << y[i];
 }
 
+/// y = x^`exponent`, of f32 or f64.
+std::string constantPower(const std::string &type, const char *exponent) {
+  std::string tensor = "tensor<256x" + type + ">";
+  return "func.func private @kernel(%x: " + tensor + ") -> " + tensor +
+         " attributes {mpc.kernel = \"pointwise\"} {\n%e = mpc.constant "
+         "dense<" +
+         exponent + "> : tensor<" + type + ">\n%0 = mpc.pow %x, %e : (" +
+         tensor + ", tensor<" + type + ">) -> " + tensor +
+         "\nreturn %0 : " + tensor + "\n}";
+}
+
+TEST_P(Math, ComputesConstantPowers) {
+  for (const char *exponent :
+       {"0.0", "1.0", "2.0", "3.0", "-1.0", "-2.0", "-3.0", "0.5", "-0.5",
+        "1.5", "2.5", "-1.5", "-2.5", "1.7", "4.0", "-7.0"}) {
+    CompiledKernel single(constantPower("f32", exponent), GetParam());
+    CompiledKernel wide(constantPower("f64", exponent), GetParam());
+    ASSERT_EQ(single.getError(), "");
+    ASSERT_EQ(wide.getError(), "");
+    double power = std::stod(exponent);
+    bool isWhole = power == std::floor(power);
+    auto x = randomFloats(kCount, isWhole ? -4 : 0.01f, 4);
+    std::vector<double> xs(x.begin(), x.end()), ys(kCount);
+    std::vector<float> y(kCount);
+    single.launch({x.data(), y.data()});
+    wide.launch({xs.data(), ys.data()});
+    for (size_t i = 0; i < kCount; ++i) {
+      EXPECT_FLOAT_EQ(y[i], std::pow(xs[i], power)) << x[i] << " " << power;
+      expectNear(ys[i], std::pow(xs[i], power), 8, xs[i]);
+    }
+  }
+}
+
+TEST_P(Math, SquaresWithOneRounding) {
+  CompiledKernel kernel(constantPower("f32", "2.0"), GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(kCount, -1000, 1000);
+  x[0] = NAN, x[1] = -INFINITY, x[2] = -0.0f, x[3] = 2e19f;
+  std::vector<float> y(kCount);
+  kernel.launch({x.data(), y.data()});
+  EXPECT_TRUE(std::isnan(y[0]));
+  for (size_t i = 1; i < kCount; ++i)
+    EXPECT_EQ(y[i], x[i] * x[i]);
+}
+
 TEST_P(Math, ComputesSoftplusOfF64) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>, %t: tensor<f64>) -> tensor<256xf64>

@@ -125,5 +125,52 @@ TEST_P(Movement, JoinsAlongTheLastAndAMiddleAxis) {
       EXPECT_EQ(y[n * 50 + i], i < 10 ? a[n * 10 + i] : b[n * 40 + i - 10]);
 }
 
+TEST_P(Movement, PadsEveryAxis) {
+  struct Case {
+    std::vector<int64_t> size, offsets, shape;
+  };
+  for (const Case &c :
+       {Case{{5}, {3}, {40}}, Case{{4, 3}, {0, 2}, {4, 8}},
+        Case{{4, 32}, {1, 0}, {9, 32}}, Case{{2, 3, 17}, {1, 2, 5}, {4, 6, 33}},
+        Case{{2, 3, 4, 8}, {0, 1, 1, 0}, {2, 5, 6, 8}},
+        Case{{3, 2, 2, 5}, {2, 0, 0, 1}, {5, 2, 2, 7}}}) {
+    auto list = [](const std::vector<int64_t> &values) {
+      std::string text;
+      for (int64_t value : values)
+        text += (text.empty() ? "" : ", ") + std::to_string(value);
+      return text;
+    };
+    std::string from = tensor(c.size, "f32"), to = tensor(c.shape, "f32");
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: " + from + ") -> " + to +
+            " attributes {mpc.kernel = \"movement\"} {\n%0 = mpc.pad %x "
+            "{offsets = array<i64: " +
+            list(c.offsets) + ">, shape = array<i64: " + list(c.shape) +
+            ">, value = -1.5 : f64} : (" + from + ") -> " + to +
+            "\nreturn %0 : " + to + "\n}",
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    int64_t inputs = 1, outputs = 1;
+    for (int64_t size : c.size)
+      inputs *= size;
+    for (int64_t size : c.shape)
+      outputs *= size;
+    auto x = randomFloats(inputs);
+    std::vector<float> y(outputs);
+    kernel.launch({x.data(), y.data()});
+    for (int64_t i = 0; i < outputs; ++i) {
+      int64_t rest = i, at = 0, stride = 1;
+      bool inside = true;
+      for (size_t axis = c.shape.size(); axis-- > 0; rest /= c.shape[axis]) {
+        int64_t along = rest % c.shape[axis] - c.offsets[axis];
+        inside &= along >= 0 && along < c.size[axis];
+        at += along * stride;
+        stride *= c.size[axis];
+      }
+      EXPECT_EQ(y[i], inside ? x[at] : -1.5f) << to << " " << i;
+    }
+  }
+}
+
 } // namespace
 } // namespace mpc::test

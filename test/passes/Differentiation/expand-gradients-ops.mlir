@@ -36,6 +36,74 @@ func.func @movement(%x: tensor<6xf32>, %z: tensor<3x2xf32>) -> tensor<6xf32> {
   return %g : tensor<6xf32>
 }
 
+// Slices that lie side by side are joined, in whatever order they are used; the
+// gradient of one alone lies between zeros. None is a constant.
+// CHECK-LABEL: func @split
+// CHECK-NOT: mpc.constant
+// CHECK: %[[A:.*]] = mpc.mul {{.*}}backward
+// CHECK: %[[B:.*]] = mpc.mul {{.*}}backward
+// CHECK: %[[C:.*]] = mpc.mul {{.*}}backward
+// CHECK: %[[JOINED:.*]] = mpc.concat %[[C]], %[[B]], %[[A]] {axis = 1 : i64, mpc.phase = "backward"} : {{.*}} -> tensor<4x8xf32>
+// CHECK-NOT: mpc.constant
+// CHECK: return %[[JOINED]]
+func.func @split(%x: tensor<4x8xf32>, %a: tensor<4x3xf32>, %b: tensor<4x2xf32>) -> tensor<4x8xf32> {
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 3>} : (tensor<4x8xf32>) -> tensor<4x3xf32>
+  %1 = mpc.slice %x {offsets = array<i64: 0, 3>, sizes = array<i64: 4, 3>} : (tensor<4x8xf32>) -> tensor<4x3xf32>
+  %2 = mpc.slice %x {offsets = array<i64: 0, 6>, sizes = array<i64: 4, 2>} : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  %3 = mpc.mul %0, %a : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %4 = mpc.mul %1, %a : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %5 = mpc.mul %2, %b : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %6 = mpc.concat %3, %4, %5 {axis = 1 : i64} : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  %7 = mpc.reduce_sum %6 {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  %g = mpc.gradient %7 wrt %x : tensor<f32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
+  return %g : tensor<4x8xf32>
+}
+
+// What overlaps is added: the box of two slices that meet, and that of a third.
+// CHECK-LABEL: func @slices
+// CHECK: %[[PAIR:.*]] = mpc.concat %{{.*}}, %{{.*}} {axis = 0 : i64, mpc.phase = "backward"} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
+// CHECK: %[[P:.*]] = mpc.pad %[[PAIR]] {mpc.phase = "backward", offsets = array<i64: 1>, shape = array<i64: 8>} : (tensor<5xf32>) -> tensor<8xf32>
+// CHECK: %[[Q:.*]] = mpc.pad %{{.*}} {mpc.phase = "backward", offsets = array<i64: 2>, shape = array<i64: 8>} : (tensor<4xf32>) -> tensor<8xf32>
+// CHECK: mpc.add %[[P]], %[[Q]]
+func.func @slices(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = mpc.slice %x {offsets = array<i64: 1>, sizes = array<i64: 2>} : (tensor<8xf32>) -> tensor<2xf32>
+  %1 = mpc.slice %x {offsets = array<i64: 2>, sizes = array<i64: 4>} : (tensor<8xf32>) -> tensor<4xf32>
+  %2 = mpc.slice %x {offsets = array<i64: 3>, sizes = array<i64: 3>} : (tensor<8xf32>) -> tensor<3xf32>
+  %3 = mpc.concat %0, %1, %2 {axis = 0 : i64} : (tensor<2xf32>, tensor<4xf32>, tensor<3xf32>) -> tensor<9xf32>
+  %g = mpc.gradient %3 wrt %x : tensor<9xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
+  return %g : tensor<8xf32>
+}
+
+// CHECK-LABEL: func @pad
+// CHECK: mpc.pad
+// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 1, 0>, sizes = array<i64: 2, 3>}
+func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = mpc.pad %x {offsets = array<i64: 1, 0>, shape = array<i64: 4, 5>} : (tensor<2x3xf32>) -> tensor<4x5xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<4x5xf32>, (tensor<2x3xf32>) -> (tensor<2x3xf32>)
+  return %g : tensor<2x3xf32>
+}
+
+// A constant exponent takes no comparison with zero, and no power that is a
+// product: x^2, x^3, x^-1, x^0.
+// CHECK-LABEL: func @constant_powers
+// CHECK-NOT: mpc.select
+// CHECK-COUNT-1: mpc.pow {{.*}}backward
+// CHECK-NOT: mpc.pow {{.*}}backward
+// CHECK: return
+func.func @constant_powers(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %two = mpc.constant dense<2.0> : tensor<f32>
+  %three = mpc.constant dense<3.0> : tensor<f32>
+  %minus = mpc.constant dense<-1.0> : tensor<f32>
+  %zero = mpc.constant dense<0.0> : tensor<f32>
+  %0 = mpc.pow %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = mpc.pow %0, %three : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = mpc.pow %1, %minus : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = mpc.pow %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %4 = mpc.add %2, %3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = mpc.gradient %4 wrt %x : tensor<4xf32>, (tensor<4xf32>) -> (tensor<4xf32>)
+  return %g : tensor<4xf32>
+}
+
 // CHECK-LABEL: func @reductions
 // CHECK: mpc.reshape %{{.*}} -> tensor<4x1xf32>
 // CHECK: mpc.expand %{{.*}} -> tensor<4x8xf32>
