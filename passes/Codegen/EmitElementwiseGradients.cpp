@@ -1,5 +1,8 @@
 // Formulas of the elementwise gradient ops.
 //
+// Where a value is NaN, so is its gradient, whatever the function: what went
+// wrong in the forward pass has to be seen in the parameters too.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/ElementwiseTable.h"
@@ -8,10 +11,16 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
+// 0, or NaN where `x` is.
+static Value zeroUnlessNaN(Lanes &l, Value x) {
+  Value isNaN = l.compare(arith::CmpFPredicate::UNO, x, x);
+  return l.select(isNaN, x, l.constant(0));
+}
+
 static Value emitReluGrad(Lanes &l, ReluGradOp, ReluGradOp::Adaptor in) {
   Value zero = l.constant(0);
   Value active = l.compare(arith::CmpFPredicate::OGT, in.getSaved(), zero);
-  return l.select(active, in.getDOutput(), zero);
+  return l.select(active, in.getDOutput(), zeroUnlessNaN(l, in.getSaved()));
 }
 
 static Value emitSigmoidGrad(Lanes &l, SigmoidGradOp,
@@ -26,7 +35,7 @@ static Value emitTanhGrad(Lanes &l, TanhGradOp, TanhGradOp::Adaptor in) {
 }
 
 static Value emitClipGrad(Lanes &l, ClipGradOp op, ClipGradOp::Adaptor in) {
-  Value dx = in.getDOutput(), x = in.getInput(), zero = l.constant(0);
+  Value dx = in.getDOutput(), x = in.getInput(), zero = zeroUnlessNaN(l, x);
   if (op.getMin()) {
     Value min = l.constant(op.getMin()->convertToDouble());
     dx = l.select(l.compare(arith::CmpFPredicate::OGE, x, min), dx, zero);

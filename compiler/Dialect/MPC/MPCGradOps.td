@@ -69,7 +69,7 @@ class MPC_ElementwiseGradOp<string mnemonic, string formula, string saved>
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
-def MPC_ReluGradOp : MPC_ElementwiseGradOp<"relu_grad", "dy where saved > 0, else 0",
+def MPC_ReluGradOp : MPC_ElementwiseGradOp<"relu_grad", "dy where saved > 0, NaN where it is NaN, else 0",
     "saved is relu's input or output (both have the same sign)">;
 def MPC_SigmoidGradOp : MPC_ElementwiseGradOp<"sigmoid_grad", "dy * y * (1 - y)",
     "saved is sigmoid's output y">;
@@ -77,7 +77,7 @@ def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
     "saved is tanh's output y">;
 
 def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise"> {
-  let summary = "elementwise dy where min <= x <= max, else 0";
+  let summary = "elementwise dy where min <= x <= max, NaN where x is NaN, else 0";
   let description = [{
     ```mlir
     %dx = mpc.clip_grad %dy, %x {min = 0.0 : f64, max = 6.0 : f64}

@@ -33,6 +33,40 @@ TEST(ElementwiseTable, HasEveryElementwiseOp) {
   EXPECT_GT(count, 30);
 }
 
+TEST_P(Pointwise, KeepsNaNInGradientsOfWhatCutsOff) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%dy: tensor<21xf32>, %x: tensor<21xf32>, %low: tensor<21xbf16>) -> (tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>)
+        attributes {mpc.kernel = "pointwise"} {
+      %0 = mpc.relu_grad %dy, %x : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
+      %1 = mpc.clip_grad %dy, %x {min = -1.0 : f64, max = 1.0 : f64} : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
+      %2 = mpc.clip_grad %dy, %x {max = 1.0 : f64} : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
+      %3 = mpc.relu_grad %dy, %low : (tensor<21xf32>, tensor<21xbf16>) -> tensor<21xf32>
+      return %0, %1, %2, %3 : tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto dy = randomFloats(21), x = randomFloats(21);
+  // In a vector and behind the last one.
+  x[2] = x[20] = NAN;
+  std::vector<uint16_t> low;
+  for (float value : x)
+    low.push_back(std::isnan(value) ? 0x7fc0 : toBF16(value));
+  std::vector<float> relu(21), clip(21), below(21), lowRelu(21);
+  kernel.launch({dy.data(), x.data(), low.data(), relu.data(), clip.data(),
+                 below.data(), lowRelu.data()});
+  for (int i = 0; i < 21; ++i) {
+    if (std::isnan(x[i])) {
+      for (float gradient : {relu[i], clip[i], below[i], lowRelu[i]})
+        EXPECT_TRUE(std::isnan(gradient)) << i;
+      continue;
+    }
+    EXPECT_EQ(relu[i], x[i] > 0 ? dy[i] : 0) << i;
+    EXPECT_EQ(clip[i], x[i] >= -1 && x[i] <= 1 ? dy[i] : 0) << i;
+    EXPECT_EQ(below[i], x[i] <= 1 ? dy[i] : 0) << i;
+    EXPECT_EQ(lowRelu[i], x[i] > 0 ? dy[i] : 0) << i;
+  }
+}
+
 TEST_P(Pointwise, FindsWhatIsNotFinite) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<20xf32>, %y: tensor<20xf16>) -> (tensor<20xf32>, tensor<20xf32>)
