@@ -42,7 +42,8 @@
 //               "init": {"offset", "bytes"} | {"fill": number} }
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
 //               "buffer"}], "outputs": [{"name", "role": "loss|sample_loss|
-//               prediction|grad_norm|finite|loss_scale|output", "buffer"}],
+//               prediction|correct|grad_norm|finite|loss_scale|output",
+//               "buffer"}],
 //               "buffers": [BUFFER...], "steps": [STEP...] }
 //   BUFFER    { "space": "arena|state|input|constant", "type", "shape",
 //               "offset": byte offset into the arena or .mpc.data; for state

@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 8> kStateRoles = {
     "loss_scale", "counter", "accumulator",     "derived"};
 constexpr std::array<std::string_view, 3> kInputRoles = {"data", "label",
                                                          "scalar"};
-constexpr std::array<std::string_view, 7> kOutputRoles = {
-    "loss",   "sample_loss", "prediction", "grad_norm",
-    "finite", "loss_scale",  "output"};
+constexpr std::array<std::string_view, 8> kOutputRoles = {
+    "loss",      "sample_loss", "prediction", "correct",
+    "grad_norm", "finite",      "loss_scale", "output"};
 
 /// Extents of contractions stay below this, so that products of two of them
 /// and an element size fit 64 bits, and the library's 32-bit fields hold them.

@@ -46,6 +46,9 @@ void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
       loss && batch ? buildSampleLoss(builder, loss, *batch) : Value();
   if (samples)
     function.addOutput("sample_loss", samples, "sample_loss");
+  Operation *labelLoss = findLabelLoss(*builder.getInsertionBlock());
+  if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
+    function.addOutput("correct", correct, "correct");
 }
 
 Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,

@@ -129,6 +129,9 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   addBinary<MaximumOp, &Lanes::maximum>(table);
   addBinary<MinimumOp, &Lanes::minimum>(table);
   table.add<BCEWithLogitsOp>(emitBCE);
+  table.add<EqualOp>([](Lanes &l, EqualOp, EqualOp::Adaptor in) {
+    return l.compare(arith::CmpFPredicate::OEQ, in.getLhs(), in.getRhs());
+  });
 
   table.add<SelectOp>([](Lanes &l, SelectOp, SelectOp::Adaptor in) {
     return l.select(in.getCondition(), in.getOnTrue(), in.getOnFalse());

@@ -348,6 +348,10 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, const LossSpec &spec,
     function.addOutput("sample_loss", "sample_loss", loss->perSample);
   if (forEvaluation && prediction)
     function.addOutput("prediction", "prediction", prediction);
+  Operation *labelLoss =
+      forEvaluation ? findLabelLoss(func.getBody().front()) : nullptr;
+  if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
+    function.addOutput("correct", "correct", correct);
   function.finish();
   return success();
 }

@@ -14,13 +14,14 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     otherwise the output's shape and type); updates of running statistics stay.
     `@eval` is the same in inference mode: dropout is gone, batch_norm uses the
     running statistics; it returns the loss, the loss of every sample where the
-    model's leading axis is the batch, and the prediction.
+    model's leading axis is the batch, the prediction and, for losses over class
+    labels, whether each label was predicted.
 
     The module must have a `@forward`. Example: `add-loss.mlir`.
 
     ```mlir
     func.func @forward(%x, %w) -> (%y)
-    // becomes, with loss=mse
+    // becomes, with loss=mse (softmax_cross_entropy also returns %correct)
     func.func @step(%x, %w, %target) -> (%loss)
     func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
     ```

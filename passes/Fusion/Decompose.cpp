@@ -81,9 +81,12 @@ Value Emitter::oneHot(Value labels, int64_t axis, int64_t depth) {
 }
 
 Value Emitter::isNonZero(Value value) {
+  return convert(value, builder.getI1Type());
+}
+
+Value Emitter::convert(Value value, Type element) {
   return finish(CastOp::create(
-      builder, RankedTensorType::get(shapeOf(value), builder.getI1Type()),
-      value));
+      builder, RankedTensorType::get(shapeOf(value), element), value));
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,9 +105,9 @@ static SmallVector<Value> decomposeAny(Operation *op) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(op)
       .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp,
             SoftmaxCrossEntropyLossOp, SoftmaxCrossEntropyLossGradOp, NLLLossOp,
-            NLLLossGradOp, BatchNormOp, BatchNormInferenceOp, BatchNormGradOp,
-            GlobalAveragePoolOp, GlobalAveragePoolGradOp, ClipGradNormOp,
-            amp::AllFiniteOp>(
+            NLLLossGradOp, AccuracyOp, BatchNormOp, BatchNormInferenceOp,
+            BatchNormGradOp, GlobalAveragePoolOp, GlobalAveragePoolGradOp,
+            ClipGradNormOp, amp::AllFiniteOp>(
           [&](auto composite) { return decompose(composite, emitter); })
       .Default([](Operation *) { return SmallVector<Value>(); });
 }

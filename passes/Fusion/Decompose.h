@@ -59,6 +59,8 @@ public:
   mlir::Value oneHot(mlir::Value labels, int64_t axis, int64_t depth);
   /// Whether `value` is not zero, as i1.
   mlir::Value isNonZero(mlir::Value value);
+  /// The elements as another element type, by the rules of `mpc.cast`.
+  mlir::Value convert(mlir::Value value, mlir::Type element);
 
   mlir::ImplicitLocOpBuilder builder;
   mlir::Type compute;
@@ -81,6 +83,7 @@ llvm::SmallVector<mlir::Value> decompose(SoftmaxCrossEntropyLossGradOp op,
                                          Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(NLLLossOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(NLLLossGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(AccuracyOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormInferenceOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormGradOp op, Emitter &e);

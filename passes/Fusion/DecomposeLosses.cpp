@@ -1,4 +1,4 @@
-// Decomposes the losses against class labels and their gradients.
+// Decomposes the losses against class labels, their gradients and accuracy.
 //
 // Classes are moved to the last axis, where a row kernel reduces them. Labels
 // become a one-hot row; class weights, and a zero for an ignored class,
@@ -8,8 +8,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mpc;
+
+// (N, C, d...) to (N, d..., C): classes as rows.
+static Value classesLast(Value value, Emitter &e) {
+  const auto rank = static_cast<int64_t>(shapeOf(value).size());
+  if (rank == 2)
+    return value;
+  SmallVector<int64_t> perm = {0};
+  llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
+  perm.push_back(1);
+  return e.transpose(value, perm);
+}
 
 namespace {
 /// Labels against scores of shape (N, C, d...), seen as rows (N, d..., C).
@@ -30,14 +43,7 @@ public:
   }
 
   /// (N, C, d...) to rows and back.
-  Value rows(Value value) {
-    if (rank == 2)
-      return value;
-    SmallVector<int64_t> perm = {0};
-    llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
-    perm.push_back(1);
-    return e.transpose(value, perm);
-  }
+  Value rows(Value value) { return classesLast(value, e); }
   Value restored(Value value) {
     if (rank == 2)
       return value;
@@ -165,4 +171,38 @@ SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
   Value dRow = e.emit<NegOp>(classes.rowGradient(op.getDLoss()));
   Type element = op.getType().getElementType();
   return {classes.restored(classes.weigh(classes.hotWeights, dRow, element))};
+}
+
+// count, count - 1, .. 1.
+static DenseElementsAttr countDown(int64_t count, Emitter &e) {
+  auto type = RankedTensorType::get({count}, e.compute);
+  auto numbers = llvm::reverse(llvm::seq_inclusive<int64_t>(1, count));
+  if (e.compute.isF64())
+    return DenseElementsAttr::get(
+        type, ArrayRef(SmallVector<double>(numbers.begin(), numbers.end())));
+  return DenseElementsAttr::get(
+      type, ArrayRef(SmallVector<float>(numbers.begin(), numbers.end())));
+}
+
+// The first of the greatest scores is found as the largest of C - position, so
+// that a maximum is all there is to reduce; what a label says is C - label. In
+// a row with a NaN nothing equals the maximum, and minus infinity is left.
+SmallVector<Value> mpc::decompose(AccuracyOp op, Emitter &e) {
+  Value rows = classesLast(op.getScores(), e);
+  const int64_t axis = static_cast<int64_t>(shapeOf(rows).size()) - 1;
+  const int64_t classes = shapeOf(rows)[axis];
+  Value fromEnd = e.constant(countDown(classes, e));
+
+  Value max = e.reduce<ReduceMaxOp>(rows, {axis});
+  Value isMax = e.emitAs<EqualOp>(e.builder.getI1Type(), rows, max);
+  Value none = e.scalar(-std::numeric_limits<double>::infinity());
+  Value first =
+      e.reduce<ReduceMaxOp>(e.emit<SelectOp>(isMax, fromEnd, none), {axis});
+
+  SmallVector<int64_t> rowShape(shapeOf(first));
+  Value label = e.convert(e.reshape(op.getLabels(), rowShape), e.compute);
+  Value wanted = e.emit<SubOp>(e.scalar(double(classes)), label);
+  Value isRight = e.emitAs<EqualOp>(e.builder.getI1Type(), first, wanted);
+  Value correct = e.convert(isRight, op.getType().getElementType());
+  return {e.reshape(correct, op.getType().getShape())};
 }

@@ -10,13 +10,6 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// The prediction as a matrix of class scores: [outer, classes, inner], one
-/// label for each (outer, inner).
-struct ClassView {
-  int64_t classes = 0;
-  int64_t inner = 1;
-};
-
 /// Sums of one evaluation.
 struct Totals {
   double loss = 0;
@@ -27,49 +20,15 @@ struct Totals {
 
 } // namespace
 
-/// Where the classes lie: the axis whose removal leaves the labels' shape, the
-/// second one (ONNX's) rather than the last.
-static std::optional<ClassView> classViewOf(const Shape &prediction,
-                                            const Shape &labels) {
-  if (prediction.size() != labels.size() + 1 || prediction.size() < 2)
-    return std::nullopt;
-  for (size_t axis : {size_t(1), prediction.size() - 1}) {
-    Shape rest = prediction;
-    rest.erase(rest.begin() + std::ptrdiff_t(axis));
-    if (rest == labels && prediction[axis] > 0)
-      return ClassView{
-          prediction[axis],
-          numElements(Shape(prediction.begin() + std::ptrdiff_t(axis) + 1,
-                            prediction.end()))};
-  }
-  return std::nullopt;
-}
-
-/// The class of the greatest score, the first of equal ones; -1 where a score
-/// is NaN, which is no prediction.
-static int64_t argmax(const double *scores, const ClassView &view) {
-  int64_t best = 0;
-  for (int64_t c = 0; c < view.classes; ++c) {
-    const double score = scores[c * view.inner];
-    if (score != score)
-      return -1;
-    if (score > scores[best * view.inner])
-      best = c;
-  }
-  return best;
-}
-
-static void countCorrect(const Tensor &prediction, const ClassView &view,
+/// Adds what the first samples' labels got right. `correct` has a 1 or a 0 for
+/// each label of the batch, of which there are `labels` that belong to samples.
+static void countCorrect(const Tensor &correct,
                          const std::vector<int64_t> &labels,
                          const DatasetOptions &options, Totals &totals) {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (options.ignoreIndex && labels[i] == *options.ignoreIndex)
       continue;
-    const int64_t outer = int64_t(i) / view.inner;
-    const int64_t inner = int64_t(i) % view.inner;
-    const double *scores =
-        prediction.as<double>() + outer * view.classes * view.inner + inner;
-    totals.correct += argmax(scores, view) == labels[i];
+    totals.correct += correct.as<double>()[i] != 0;
     ++totals.labels;
   }
 }
@@ -105,7 +64,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
                   "the artifact has no function 'eval'");
   const Port *perSample = ports->output("sample_loss");
   const Port *mean = ports->output("loss");
-  const Port *prediction = ports->output("prediction");
+  const Port *correct = ports->output("correct");
   if (!perSample && !mean)
     return Status(StatusCode::Unsupported,
                   "the artifact's function 'eval' reports no loss");
@@ -119,9 +78,9 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
                       " samples");
   const DatasetOptions options = datasetOptionsFor(model.info());
   const Port *label = ports->input("label");
-  std::optional<ClassView> view;
-  if (prediction && label && !isFloat(label->type))
-    view = classViewOf(prediction->shape, label->shape);
+  const bool countsLabels =
+      correct && label &&
+      numElements(correct->shape) == numElements(label->shape);
 
   Totals totals;
   EvalResult result;
@@ -151,12 +110,12 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
       totals.loss += *losses->as<double>() * double(count);
       totals.lossTerms += count;
     }
-    if (!view || labels.empty())
+    if (!countsLabels)
       continue;
-    StatusOr<Tensor> scores = readOutput(model, *prediction);
-    if (!scores.ok())
-      return scores.status();
-    countCorrect(*scores, *view, labels, options, totals);
+    StatusOr<Tensor> isCorrect = readOutput(model, *correct);
+    if (!isCorrect.ok())
+      return isCorrect.status();
+    countCorrect(*isCorrect, labels, options, totals);
   }
   if (totals.lossTerms == 0)
     return Status(StatusCode::InvalidInput,

@@ -15,8 +15,8 @@ namespace mpc::runtime::train {
 
 struct EvalResult {
   double loss = 0;
-  /// Fraction of labels that are the argmax of the prediction over its class
-  /// axis; only for losses over classes.
+  /// Fraction of labels for which the output of role "correct" is 1; only for
+  /// losses over classes.
   std::optional<double> accuracy;
   int64_t samples = 0; ///< counted
   int64_t leftOut = 0; ///< not counted, where the model has no loss per sample

@@ -53,6 +53,9 @@ inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
 inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
 
+/// The most classes mpc.accuracy tells apart: positions that are exact in f32.
+inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
+
 /// The name of the ONNX node an op comes from ("conv1", "conv1#dx"), from its
 /// location; empty where it has none.
 llvm::StringRef getNodeName(mlir::Operation *op);

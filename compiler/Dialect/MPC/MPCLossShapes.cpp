@@ -8,10 +8,9 @@
 using namespace mlir;
 using namespace mpc;
 
-// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
-template <typename AdaptorT>
-static LogicalResult verifyLabels(std::optional<Location> loc,
-                                  ArrayRef<int64_t> scores, AdaptorT adaptor) {
+// Scores (N, C, d...) and labels (N, d...) fit together.
+static LogicalResult verifyLabelShape(std::optional<Location> loc,
+                                      ArrayRef<int64_t> scores, Value labels) {
   if (scores.size() < 2)
     return emitOptionalError(loc,
                              "expected scores of shape (N, C, ...), "
@@ -19,10 +18,19 @@ static LogicalResult verifyLabels(std::optional<Location> loc,
                              scores, "]");
   Shape expected(scores);
   expected.erase(expected.begin() + 1);
-  if (shapeOf(adaptor.getLabels()) != ArrayRef<int64_t>(expected))
+  if (shapeOf(labels) != ArrayRef<int64_t>(expected))
     return emitOptionalError(loc, "expected labels of shape [",
                              ArrayRef<int64_t>(expected), "], found [",
-                             shapeOf(adaptor.getLabels()), "]");
+                             shapeOf(labels), "]");
+  return success();
+}
+
+// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
+template <typename AdaptorT>
+static LogicalResult verifyLabels(std::optional<Location> loc,
+                                  ArrayRef<int64_t> scores, AdaptorT adaptor) {
+  if (failed(verifyLabelShape(loc, scores, adaptor.getLabels())))
+    return failure();
   if (Value weights = adaptor.getWeights())
     if (shapeOf(weights) != ArrayRef<int64_t>(scores[1]))
       return emitOptionalError(loc, "expected ", scores[1],
@@ -78,4 +86,15 @@ LogicalResult NLLLossGradOp::verify() {
            << ArrayRef<int64_t>(expected) << "], found [" << shapeOf(getDLoss())
            << "]";
   return success();
+}
+
+INFER(AccuracyOp) {
+  ArrayRef<int64_t> scores = shapeOf(adaptor.getScores());
+  if (failed(verifyLabelShape(loc, scores, adaptor.getLabels())))
+    return failure();
+  if (scores[1] > kMaxAccuracyClasses)
+    return emitOptionalError(loc, "expected at most ", kMaxAccuracyClasses,
+                             " classes, found ", scores[1]);
+  return infer(results, Shape(shapeOf(adaptor.getLabels())),
+               Float32Type::get(context));
 }

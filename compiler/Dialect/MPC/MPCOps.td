@@ -134,6 +134,19 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   }];
 }
 
+def MPC_EqualOp : MPC_TensorOp<"equal", "Elementwise", [Commutative]> {
+  let summary = "elementwise a == b, false where either is NaN";
+  let description = [{
+    Broadcasts by NumPy's rules.
+
+    ```mlir
+    %c = mpc.equal %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
+  let results = (outs MPC_BoolTensor:$output);
+}
+
 def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let summary = "ONNX Cast: a conversion the model asks for";
   let description = [{
@@ -566,6 +579,24 @@ def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss"> {
   }];
   let arguments = !con((ins MPC_FloatTensor:$log_prob), labelArguments);
   let results = (outs MPC_FloatTensor:$loss);
+}
+
+def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite"> {
+  let summary = "1 where the greatest score over axis 1 is the label's, else 0";
+  let description = [{
+    Scores (N, C, ...), labels (N, ...): a 1 or a 0 for every label, whose mean
+    over the labels that count is the accuracy. Of equal scores the first is the
+    greatest. A NaN among the scores of a label, or a label that is no class,
+    gives 0. The position of the greatest score is a float within the kernel,
+    so there are at most 2^24 classes.
+
+    ```mlir
+    %correct = mpc.accuracy %scores, %labels
+        : (tensor<32x10xf32>, tensor<32xi64>) -> tensor<32xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$scores, MPC_IntTensor:$labels);
+  let results = (outs MPC_FloatTensor:$correct);
 }
 
 //===----------------------------------------------------------------------===//

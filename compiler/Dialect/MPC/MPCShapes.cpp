@@ -125,6 +125,11 @@ INFER_BINARY(MaximumOp)
 INFER_BINARY(MinimumOp)
 INFER_BINARY(BCEWithLogitsOp)
 
+INFER(EqualOp) {
+  return inferBroadcast(loc, adaptor.getOperands(),
+                        IntegerType::get(context, 1), results);
+}
+
 INFER(SelectOp) {
   return inferBroadcast(loc, adaptor.getOperands(),
                         elementOf(adaptor.getOnTrue()), results);

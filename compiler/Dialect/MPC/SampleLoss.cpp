@@ -131,3 +131,43 @@ Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
     samples = applyToSamples(builder, *operand, samples);
   return samples;
 }
+
+// Whether the labels come from outside, in the order they come in.
+static bool areInputs(Value labels) {
+  while (Operation *op = labels.getDefiningOp()) {
+    if (!isa<ReshapeOp, mpc::CastOp>(op))
+      return false;
+    labels = op->getOperand(0);
+  }
+  return true;
+}
+
+Operation *mpc::findLabelLoss(Block &block) {
+  Operation *found = nullptr;
+  for (Operation &op : block) {
+    if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
+      continue;
+    if (!areInputs(op.getOperand(1)))
+      return nullptr;
+    // The loss of all samples and that of each are of the same values.
+    auto same = [&](unsigned operand) {
+      return op.getOperand(operand) == found->getOperand(operand);
+    };
+    if (found && !(same(0) && same(1)))
+      return nullptr;
+    found = &op;
+  }
+  return found;
+}
+
+Value mpc::buildAccuracy(OpBuilder &builder, Operation *loss) {
+  Value scores = loss->getOperand(0), labels = loss->getOperand(1);
+  if (tensorType(scores).getDimSize(1) > kMaxAccuracyClasses)
+    return {};
+  auto type = tensorType(labels).clone(builder.getF32Type());
+  auto accuracy =
+      AccuracyOp::create(builder, loss->getLoc(), type, scores, labels);
+  if (Attribute phase = loss->getAttr(kPhaseAttr))
+    accuracy->setAttr(kPhaseAttr, phase);
+  return accuracy.getCorrect();
+}

@@ -1,4 +1,5 @@
-// The loss of every sample, found in how a model computes the mean of all.
+// What evaluation reports of every sample: its loss, found in how a model
+// computes the mean of all, and whether its label was predicted.
 //
 // Evaluation pads the last batch, so it needs what each sample adds to the
 // mean: forward models with a loss of their own and ONNX Runtime's artifacts
@@ -18,6 +19,17 @@ namespace mpc {
 /// mean is of the samples with another one.
 mlir::Value buildSampleLoss(mlir::OpBuilder &builder, mlir::Value loss,
                             int64_t batch);
+
+/// The loss over class labels that `block` has exactly one of: a
+/// softmax_cross_entropy_loss or nll_loss whose labels are an argument of the
+/// block, reshaped or converted at most. Null where there is none, or several,
+/// of which no one is what the model predicts.
+mlir::Operation *findLabelLoss(mlir::Block &block);
+
+/// For every label of `loss`, a result of findLabelLoss: 1 where the greatest
+/// score is the label's, else 0. Null where there are more classes than
+/// mpc.accuracy can tell apart.
+mlir::Value buildAccuracy(mlir::OpBuilder &builder, mlir::Operation *loss);
 
 } // namespace mpc
 

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s -mpc-add-loss=loss=output:loss | FileCheck %s
+// RUN: mpc-opt %s -split-input-file -mpc-add-loss=loss=output:loss | FileCheck %s
 
 // Labels that the model's own loss reads are labels; what they are compared
 // with is the prediction.
@@ -7,11 +7,41 @@
 // CHECK-LABEL: func @eval
 // CHECK-SAME: tensor<4xi64> {mpc.input = "t", mpc.role = "label"}
 // CHECK-SAME: tensor<4x8xf32> {mpc.output = "prediction", mpc.role = "prediction"}
+// CHECK-SAME: tensor<4xf32> {mpc.output = "correct", mpc.role = "correct"}
 // CHECK: %[[S:.*]] = mpc.relu
-// CHECK: return %{{.*}}, %[[S]]
+// CHECK: %[[CORRECT:.*]] = mpc.accuracy %[[S]]
+// CHECK: return %{{.*}}, %[[S]], %[[CORRECT]]
 func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4xi64> {mpc.input = "t", mpc.role = "data"})
     -> (tensor<f32> {mpc.output = "loss", mpc.role = "output"}) {
   %s = mpc.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %loss, %p = mpc.softmax_cross_entropy_loss %s, %t : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// Labels of B x T may be flattened on the way to the loss, as language models
+// do: they still come in that order. With several losses there is no one
+// prediction.
+// CHECK-LABEL: func @eval
+// CHECK: mpc.accuracy %{{.*}}, %{{.*}} : (tensor<6x8xf32>, tensor<6xi64>) -> tensor<6xf32>
+func.func @forward(%x: tensor<2x3x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<2x3xi64> {mpc.input = "t", mpc.role = "data"})
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = "output"}) {
+  %s = mpc.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
+  %l = mpc.reshape %t : (tensor<2x3xi64>) -> tensor<6xi64>
+  %loss, %p = mpc.softmax_cross_entropy_loss %s, %l : (tensor<6x8xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<6x8xf32>)
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// CHECK-LABEL: func @eval
+// CHECK-NOT: mpc.accuracy
+// CHECK: return
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4xi64> {mpc.input = "t", mpc.role = "data"}, %u: tensor<4xi64> {mpc.input = "u", mpc.role = "data"})
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = "output"}) {
+  %a, %p = mpc.softmax_cross_entropy_loss %x, %t : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+  %b, %q = mpc.softmax_cross_entropy_loss %x, %u : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+  %loss = mpc.add %a, %b : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %loss : tensor<f32>
 }

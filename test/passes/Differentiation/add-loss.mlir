@@ -19,16 +19,20 @@ mpc.variable @w : tensor<8x3xf32> role "parameter"
 // MSE: %[[LOSS:.*]] = mpc.reduce_mean %[[S]] {axes = array<i64: 0, 1>
 // CHECK: return %[[LOSS]] : tensor<f32>
 
-// Evaluation also reports every sample's loss, and the prediction.
+// Evaluation also reports every sample's loss, the prediction, and of classes
+// whether it is right.
 // CHECK-LABEL: func @eval
 // CHECK-SAME: tensor<f32> {mpc.output = "loss", mpc.role = "loss"}
 // CHECK-SAME: tensor<4xf32> {mpc.output = "sample_loss", mpc.role = "sample_loss"}
 // CHECK-SAME: tensor<4x3xf32> {mpc.output = "prediction", mpc.role = "prediction"}
+// CLASS-SAME: tensor<4xf32> {mpc.output = "correct", mpc.role = "correct"}
 // CHECK: %[[Y:.*]] = mpc.matmul
 // CLASS: %[[SAMPLES:loss]], %{{.*}} = mpc.softmax_cross_entropy_loss %[[Y]], %{{.*}} {{{.*}}reduction = "none"}
 // MSE: %[[SAMPLES:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 1>
 // CHECK: %[[MEAN:.*]] = mpc.reduce_mean %[[SAMPLES]] {axes = array<i64: 0>
-// CHECK: return %[[MEAN]], %[[SAMPLES]], %[[Y]]
+// CLASS: %[[CORRECT:.*]] = mpc.accuracy %[[Y]], %{{.*}} {mpc.phase = "loss"}
+// CLASS: return %[[MEAN]], %[[SAMPLES]], %[[Y]], %[[CORRECT]]
+// MSE: return %[[MEAN]], %[[SAMPLES]], %[[Y]] :
 
 // L1-LABEL: func @step
 // L1: mpc.sub

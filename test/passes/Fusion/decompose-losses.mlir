@@ -90,3 +90,21 @@ func.func @ignored_gradient(%d: tensor<f32>, %logp: tensor<4x3xf32>, %l: tensor<
       : (tensor<f32>, tensor<4x3xf32>, tensor<4xi64>) -> tensor<4x3xbf16>
   return %dx : tensor<4x3xbf16>
 }
+
+// The first of the greatest scores is the largest C - position among them; a
+// NaN equals nothing, so that no position is left.
+// CHECK-LABEL: func.func @accuracy
+func.func @accuracy(%x: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4xf32> {
+  // CHECK: %[[FROM_END:.*]] = mpc.constant dense<[3.000000e+00, 2.000000e+00, 1.000000e+00]>
+  // CHECK: %[[MAX:.*]] = mpc.reduce_max %{{.*}} {axes = array<i64: 1>, keepdims = true}
+  // CHECK: %[[IS:.*]] = mpc.equal %{{.*}}, %[[MAX]] : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x3xi1>
+  // CHECK: %[[NONE:.*]] = mpc.constant dense<0xFF800000> : tensor<f32>
+  // CHECK: %[[PLACES:.*]] = mpc.select %[[IS]], %[[FROM_END]], %[[NONE]]
+  // CHECK: %[[FIRST:.*]] = mpc.reduce_max %[[PLACES]]
+  // CHECK: %[[LABEL:.*]] = mpc.cast %{{.*}} : (tensor<4x1xi64>) -> tensor<4x1xf32>
+  // CHECK: %[[WANTED:.*]] = mpc.sub %{{.*}}, %[[LABEL]]
+  // CHECK: %[[RIGHT:.*]] = mpc.equal %[[FIRST]], %[[WANTED]]
+  // CHECK: mpc.cast %[[RIGHT]] : (tensor<4x1xi1>) -> tensor<4x1xf32>
+  %c = mpc.accuracy %x, %l : (tensor<4x3xf32>, tensor<4xi64>) -> tensor<4xf32>
+  return %c : tensor<4xf32>
+}

@@ -5,6 +5,7 @@
 
 #include "runtime/train/Trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -71,7 +72,8 @@ ToyModel::ToyModel(int64_t accumulate) {
                                      {loss, finite, norm, scale}};
   description.functions["accumulate"] = {{x, y, seed}, {loss}};
   description.functions["update"] = {{rate}, {finite, norm, scale}};
-  description.functions["eval"] = {{x, y}, {losses, scores}};
+  const Port correct{"correct", "correct", DType::F32, {kBatch}};
+  description.functions["eval"] = {{x, y}, {losses, scores, correct}};
   description.state = {
       {"w", "parameter", DType::F32, weights},
       {"momentum", "optimizer_state", DType::F32, weights},
@@ -160,12 +162,17 @@ void ToyModel::update() {
 void ToyModel::evaluate() {
   outputs["losses"] = Tensor::zeros(DType::F32, {kBatch});
   outputs["scores"] = Tensor::zeros(DType::F32, {kBatch, kClasses});
+  outputs["correct"] = Tensor::zeros(DType::F32, {kBatch});
   double probabilities[kClasses];
-  for (int64_t n = 0; n < kBatch; ++n)
+  for (int64_t n = 0; n < kBatch; ++n) {
+    const int64_t label = inputs["y"].as<int64_t>()[n];
+    float *scores = outputs["scores"].as<float>() + n * kClasses;
     outputs["losses"].as<float>()[n] = float(
         softmax(inputs["x"].as<float>() + n * kFeatures,
-                variables["w"].as<float>(), inputs["y"].as<int64_t>()[n],
-                probabilities, outputs["scores"].as<float>() + n * kClasses));
+                variables["w"].as<float>(), label, probabilities, scores));
+    outputs["correct"].as<float>()[n] =
+        std::max_element(scores, scores + kClasses) - scores == label;
+  }
 }
 
 Status ToyModel::run(std::string_view function) {
@@ -180,6 +187,7 @@ Status ToyModel::run(std::string_view function) {
 
 StatusOr<Tensor> ToyModel::output(std::string_view function,
                                   std::string_view name) {
+  outputsRead.emplace(name);
   return outputs.find(name)->second;
 }
 

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <gtest/gtest.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,8 +81,9 @@ public:
   bool readsInPlace = false;
   int64_t copies = 0;
   TraineeInfo description;
-  std::vector<float> learningRates; ///< of every attempt, as received
-  std::vector<float> firstFeatures; ///< feature 0 of every sample trained on
+  std::set<std::string> outputsRead; ///< since the model was made
+  std::vector<float> learningRates;  ///< of every attempt, as received
+  std::vector<float> firstFeatures;  ///< feature 0 of every sample trained on
 
 private:
   void accumulate();
