@@ -134,10 +134,16 @@ def split(arrays):
 
 
 def run_on_cpu(pack, model, scratch, flags, data):
+    """What the steps give, and the optimizer's state after the first."""
     artifact = scratch / "cpu.mpc"
     compile_model(model, artifact, *flags)
     with pack.runtime.open(artifact, "cpu") as session:
-        return steps.run_steps(session, split(data))
+        batch, *others = split(data)
+        results = steps.run_steps(session, [batch])
+        moments = steps.moments(session)
+        for role, values in steps.run_steps(session, others).items():
+            results[role] += values
+    return results, moments
 
 
 def image_shape(model):
@@ -146,10 +152,11 @@ def image_shape(model):
 
 
 def add_curves(pack, scratch):
-    """Losses of three models in every precision on the CPU.
+    """Losses of three models in every precision on the CPU, and what the
+    optimizer has of the first step's gradients.
 
     How far the GPU's may be off is read off the CPU: the same model in float64
-    says how much the precision itself moves the loss.
+    says how much the precision itself moves them.
     """
     for name in ("mlp", "lenet", "resnet"):
         model = ROOT / "test" / "data" / "models" / f"{name}.onnx"
@@ -158,7 +165,8 @@ def add_curves(pack, scratch):
         for precision in PRECISIONS:
             flags = [*RECIPE, "--batch-size", str(CURVE_BATCH)]
             flags += ["--precision", precision]
-            reference = run_on_cpu(pack, model, scratch, flags, data)
+            reference, moments = run_on_cpu(pack, model, scratch, flags, data)
+            moments = pack.save(f"moments-{name}-{precision}", moments)
             for contractions in ("table", "library", "bare", "generated"):
                 # Ours multiply 16 bits only: the rest is the library's again.
                 if contractions == "generated" and precision not in LOW:
@@ -176,6 +184,7 @@ def add_curves(pack, scratch):
                             *("--contractions", contractions),
                         ),
                         "arrays": arrays,
+                        "moments": moments,
                         "cpu": reference,
                     },
                 )
@@ -203,7 +212,7 @@ def add_storm(pack, scratch):
                 "precision": precision,
                 "artifact": pack.compile(model, name, *flags),
                 "arrays": pack.save(name, data),
-                "cpu": run_on_cpu(pack, model, scratch, flags, data),
+                "cpu": run_on_cpu(pack, model, scratch, flags, data)[0],
             },
         )
 

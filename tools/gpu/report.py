@@ -37,7 +37,7 @@ def markdown(header, results):
     yield from table(
         ["stage", "result", "seconds"],
         [
-            [name, "ok" if r["ok"] else "failed", r["seconds"]]
+            [name, outcome(r), r["seconds"]]
             for name, r in results.items()
         ],
     )
@@ -54,6 +54,7 @@ def markdown(header, results):
                 "precision",
                 "contractions",
                 "error / bound",
+                "gradients",
                 "last loss",
                 "same bits",
             ],
@@ -63,6 +64,7 @@ def markdown(header, results):
                     r["precision"],
                     r["contractions"],
                     number(r.get("times_bound", r.get("error"))),
+                    number(r.get("gradients_times_bound")),
                     number(r.get("last_loss")),
                     r.get("same_bits"),
                 ]
@@ -93,6 +95,12 @@ def markdown(header, results):
                 for r in results["bench"]["runs"]
             ],
         )
+
+
+def outcome(result):
+    if "skipped" in result:
+        return "skipped"
+    return "ok" if result["ok"] else "failed"
 
 
 def number(value):

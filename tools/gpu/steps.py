@@ -44,6 +44,16 @@ def run_steps(session, batches):
     return results
 
 
+def moments(session):
+    """What the optimizer remembers: after one step, multiples of the gradients
+    and of their squares."""
+    return {
+        info.name: session.state(info).astype(np.float64)
+        for info in session.states()
+        if info.role == "optimizer_state" and info.dtype.kind == "f"
+    }
+
+
 def digest(session):
     """A hash of every bit of the session's state."""
     hashed = hashlib.sha256()

@@ -6,12 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 
 import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 import types
 
+import numpy as np
 import pytest
 
 from mpctest import BUILD, ROOT
@@ -88,7 +90,7 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
     manifest = json.loads(original)
     for entry in manifest["curves"]:
         if entry["model"] == "lenet":
-            entry["cpu"]["loss"][-1] *= 1.02
+            entry["cpu"]["loss"][4] *= 1.02
     overflow, nan = manifest["storms"]
     overflow["cpu"]["finite"][2] = 1.0
     nan["cpu"]["loss"][5] = 1.0
@@ -101,6 +103,53 @@ def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
     for run in results["curves"]["runs"]:
         assert run["ok"] == (run["model"] != "lenet")
     assert [run["ok"] for run in results["storm"]["runs"]] == [False, False]
+
+
+def test_a_wrong_gradient_is_found(pack, tmp_path):
+    """The optimizer's state of one tensor is off by a hundredth."""
+    paths = list((pack / "arrays").glob("moments-mlp-*.npz"))
+    assert len(paths) == 4
+    originals = [path.read_bytes() for path in paths]
+    for path in paths:
+        with np.load(path) as arrays:
+            changed = dict(arrays)
+        name = next(name for name in changed if np.any(changed[name]))
+        changed[name] *= 1.01
+        np.savez(path, **changed)
+    try:
+        code, results = run_stages(pack, tmp_path, "curves")
+    finally:
+        for path, original in zip(paths, originals):
+            path.write_bytes(original)
+    assert code == 1
+    for run in results["curves"]["runs"]:
+        assert run["ok"] == (run["model"] != "mlp")
+
+
+def test_a_sanitizer_that_cannot_attach_is_skipped(tmp_path, monkeypatch):
+    """Some virtual machines do not let it watch their GPU: no failure of ours,
+    and no time lost on it."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    stages = importlib.import_module("stages")
+    report = importlib.import_module("report")
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text("#!/bin/sh\necho 'Device not supported'; exit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(stages, "TRIVIAL", "pass")
+
+    def output_of(*command, share=1):
+        process = subprocess.run(
+            command, capture_output=True, text=True, check=False
+        )
+        return process.returncode, process.stdout + process.stderr
+
+    result = stages.sanitize(types.SimpleNamespace(output_of=output_of))
+    assert result["ok"] and "Device not supported" in result["skipped"]
+    assert report.outcome(result) == "skipped"
+    monkeypatch.setattr(stages, "TRIVIAL", "raise SystemExit('no driver')")
+    result = stages.sanitize(types.SimpleNamespace(output_of=output_of))
+    assert "no GPU: no driver" in result["skipped"]
 
 
 def test_no_gpu_is_a_device_error(pack, tmp_path):
