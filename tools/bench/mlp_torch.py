@@ -1,6 +1,6 @@
 """One PyTorch contender of mlp_bench.py: prints the milliseconds of each step.
 
-    mlp_torch.py {eager|compiled} {fp32|bf16} STEPS THREADS
+    mlp_torch.py {eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,7 +13,6 @@ import time
 import torch
 
 LAYERS, WIDTH, CLASSES, BATCH = 4, 2048, 10, 256
-WARM_UP = 5
 
 
 def make_model():
@@ -25,7 +24,7 @@ def make_model():
 
 def main():
     how, precision = sys.argv[1:3]
-    steps, threads = int(sys.argv[3]), int(sys.argv[4])
+    warm_up, steps, threads = map(int, sys.argv[3:6])
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = make_model()
@@ -45,7 +44,7 @@ def main():
     if how == "compiled":
         loss_of = torch.compile(loss_of)
     times = []
-    for _ in range(WARM_UP + steps):
+    for _ in range(warm_up + steps):
         begin = time.perf_counter()
         loss = loss_of(x, target)
         loss.backward()
@@ -53,7 +52,7 @@ def main():
         optimizer.zero_grad()
         loss.item()
         times.append((time.perf_counter() - begin) * 1000)
-    print(json.dumps(times[WARM_UP:]))
+    print(json.dumps(times[warm_up:]))
 
 
 if __name__ == "__main__":

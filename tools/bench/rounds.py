@@ -1,0 +1,93 @@
+"""Runs contenders in turn and prints a table: what the benchmarks share.
+
+Every round runs each contender once, in turn, in a process of its own on the
+same CPUs with one thread a CPU. A round's number is the median of its steps;
+the table has the median of the rounds and their range.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
+MPC = BUILD / "bin" / "mpc"
+FOLDER = BUILD / "bench"
+
+
+def parse_options(description, warm_up):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warm-up", type=int, default=warm_up)
+    parser.add_argument("--cpus", default="0,1")
+    parser.add_argument("--only", help="contenders whose names have this")
+    options = parser.parse_args()
+    options.cpus = {int(cpu) for cpu in options.cpus.split(",")}
+    return options
+
+
+def execute(command, cpus):
+    process = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
+    if process.returncode != 0:
+        sys.exit(f"{command[0]} failed:\n{process.stderr}")
+    return process.stdout
+
+
+def train(options, model, data, batch, precision, *flags):
+    """Milliseconds of mpc's steps on one batch."""
+    metrics = FOLDER / "metrics.jsonl"
+    metrics.unlink(missing_ok=True)
+    command = [
+        *(MPC, "train", model, "--data", data),
+        *("--loss", "softmax_cross_entropy", "--batch-size", batch),
+        *("--epochs", options.warm_up + options.steps),
+        *("--precision", precision, "--threads", len(options.cpus)),
+        *("--metrics", metrics, "--output", FOLDER / "trained.onnx"),
+        *flags,
+    ]
+    execute(command, options.cpus)
+    events = [json.loads(line) for line in metrics.read_text().splitlines()]
+    times = [e["step_ms"] for e in events if e["event"] == "train"]
+    return times[options.warm_up :]
+
+
+def run_torch(options, script, how, precision):
+    """Milliseconds of PyTorch's steps, as a script beside this one prints."""
+    command = [sys.executable, HERE / script, how, precision]
+    command += [options.warm_up, options.steps, len(options.cpus)]
+    return json.loads(execute(command, options.cpus))
+
+
+def compare(title, options, contenders, ours):
+    """Times all `contenders` and prints a table, relative to `ours`."""
+    names = [n for n in contenders if not options.only or options.only in n]
+    medians = {name: [] for name in names}
+    for i in range(options.rounds):
+        for name in names:
+            medians[name].append(statistics.median(contenders[name]()))
+            print(
+                f"round {i + 1}/{options.rounds}: {name}"
+                f" {medians[name][-1]:.1f} ms",
+                file=sys.stderr,
+            )
+    print(f"\n{title}, {len(options.cpus)} threads\n")
+    base = statistics.median(medians.get(ours) or medians[names[0]])
+    print(f"{'':24}{'ms/step':>9}{'range':>16}{'vs ' + ours:>20}")
+    for name, values in medians.items():
+        middle = statistics.median(values)
+        span = f"{min(values):.1f}-{max(values):.1f}"
+        print(f"{name:24}{middle:9.1f}{span:>16}{middle / base:19.2f}x")
