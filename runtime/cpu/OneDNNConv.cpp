@@ -2,17 +2,19 @@
 // batch.
 //
 // forward, input_grad: the weights are put into the library's order once per
-// run (phase 0), then every slice takes a few images (phase 1). With an
-// epilogue, or where the result's type is not one the library writes, a slice
-// goes through fp32 scratch.
+// run, a few filters per slice (phase 0), then every slice takes a few images
+// (phase 1). With an epilogue, or where the result's type is not one the
+// library writes, a slice goes through fp32 scratch.
 //
 // weight_grad: every slice makes its own partial sum (phase 0), these are added
-// in the order of the images (phase 1) and written out as OIHW (phase 2).
+// in the order of the images (phase 1) and written out as OIHW, a few filters
+// per slice (phase 2).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
 #include "runtime/cpu/OneDNN.h"
 #include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/SlicedReorder.h"
 
 namespace mpc::runtime {
 namespace {
@@ -100,11 +102,14 @@ private:
   dnnl::memory::desc yDesc(int64_t count) const;
   dnnl::memory::desc plainWeights() const;
 
-  Status reorderWeights(const SliceContext &context);
+  int64_t rowElements() const {
+    return geometry.wElements / geometry.weights[0];
+  }
+  Status reorderWeights(int64_t slice, const SliceContext &context);
   Status runImages(int64_t slice, const SliceContext &context);
   Status runPartial(int64_t slice, const SliceContext &context);
   void sumPartials(int64_t block, std::byte *partials) const;
-  Status writeWeights(const SliceContext &context);
+  Status writeWeights(int64_t slice, const SliceContext &context);
 
   const ConvStep step;
   const Operand x, w, y;
@@ -117,7 +122,7 @@ private:
   int64_t imagesPerSlice = 1, slices = 1;
   WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
   dnnl::memory::desc weights;    ///< in the library's order, once known
-  WorkerPrimitive reorder;       ///< between OIHW and the library's order
+  SlicedReorder reorder;         ///< between OIHW and the library's order
   size_t weightsBytes = 0;       ///< in the library's order, aligned
   // A worker's scratch: widened images, fp32 result, the primitive's own.
   size_t secondOffset = 0, resultOffset = 0, padOffset = 0;
@@ -279,15 +284,10 @@ void OneDNNConv::makeWeightGrad(int64_t count) {
 }
 
 void OneDNNConv::makeReorder() {
-  dnnl::engine &engine = dnnlEngine();
   dnnl::memory::desc from = plainWeights(), to = weights;
   if (isWeightGrad())
     std::swap(from, to);
-  dnnl::reorder::primitive_desc desc(engine, from, engine, to,
-                                     dnnlAttributes());
-  reorder = WorkerPrimitive(dnnl::reorder(desc),
-                            {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
-                            desc.scratchpad_desc(), config.workers);
+  reorder = SlicedReorder(from, to, config.workers);
 }
 
 void OneDNNConv::layOutMemory() {
@@ -339,9 +339,9 @@ Status OneDNNConv::prepare() {
   });
   int64_t blocks = (weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
   if (isWeightGrad())
-    phaseSlices = {slices, slices > 1 ? blocks : 0, 1};
+    phaseSlices = {slices, slices > 1 ? blocks : 0, reorder.slices()};
   else
-    phaseSlices = {1, slices};
+    phaseSlices = {reorder.slices(), slices};
   return status;
 }
 
@@ -352,11 +352,12 @@ Status OneDNNConv::prepare() {
 Status OneDNNConv::runSlice(size_t phase, int64_t slice,
                             const SliceContext &context) {
   if (!isWeightGrad())
-    return phase == 0 ? reorderWeights(context) : runImages(slice, context);
+    return phase == 0 ? reorderWeights(slice, context)
+                      : runImages(slice, context);
   if (phase == 0)
     return runPartial(slice, context);
   if (phase == 2)
-    return writeWeights(context);
+    return writeWeights(slice, context);
   sumPartials(slice, context.shared);
   return Status();
 }
@@ -372,10 +373,17 @@ static const void *load(const Operand &operand, DType type, int64_t first,
   return room;
 }
 
-Status OneDNNConv::reorderWeights(const SliceContext &context) {
-  const void *plain =
-      load(w, types.w, 0, geometry.wElements, context.shared + weightsBytes);
-  return reorder.run(context.worker, {plain, context.shared},
+Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
+  const std::byte *plain = w.data;
+  if (w.type != types.w) {
+    const SlicedReorder::Rows rows = reorder.rowsOf(slice);
+    const int64_t first = rows.first * rowElements();
+    std::byte *wide = context.shared + weightsBytes;
+    widen(w.type, w.at(first), reinterpret_cast<float *>(wide) + first,
+          rows.count * rowElements());
+    plain = wide;
+  }
+  return reorder.run(slice, context.worker, plain, context.shared,
                      context.scratch + padOffset);
 }
 
@@ -427,14 +435,17 @@ void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
   }
 }
 
-Status OneDNNConv::writeWeights(const SliceContext &context) {
+Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
   std::byte *plain =
       w.type == types.w ? w.data : context.shared + slices * weightsBytes;
-  Status status = reorder.run(context.worker, {context.shared, plain},
+  Status status = reorder.run(slice, context.worker, context.shared, plain,
                               context.scratch + padOffset);
-  if (status.ok() && w.type != types.w)
-    narrow(w.type, reinterpret_cast<float *>(plain), w.data,
-           geometry.wElements);
+  if (status.ok() && w.type != types.w) {
+    const SlicedReorder::Rows rows = reorder.rowsOf(slice);
+    const int64_t first = rows.first * rowElements();
+    narrow(w.type, reinterpret_cast<float *>(plain) + first, w.at(first),
+           rows.count * rowElements());
+  }
   return status;
 }
 

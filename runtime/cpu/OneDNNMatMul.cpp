@@ -1,15 +1,24 @@
 // Matrix products by oneDNN, one tile of the result per slice.
 //
-// Phase 0, only where an operand's type is not one the library multiplies on
-// this target: the operand widened to f32, once per run, in blocks of rows.
-// Phase 1: the tiles. A tile is computed over all of k at once, either into the
-// result or into fp32 scratch that stays in the worker's cache, where the
-// epilogue, or the final scaling and rounding, takes it from.
+// Up to three phases, each shared among the workers:
+//
+//   widen  only where an operand's type is not one the library multiplies on
+//          this target: the operand in f32, in blocks of rows
+//   pack   only where the library has an order of its own for b: b's panels in
+//          that order, and a's turned into rows where they are columns and the
+//          library would else not take b's order. A panel is packed once,
+//          however many tiles read it.
+//   tiles  each over all of k at once, either into the result or into fp32
+//          scratch that stays in the worker's cache, where the epilogue, or the
+//          final scaling and rounding, takes it from
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
 #include "runtime/cpu/OneDNN.h"
 #include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/SlicedReorder.h"
+
+#include <string_view>
 
 namespace mpc::runtime {
 namespace {
@@ -88,6 +97,75 @@ struct MatrixOperand {
   }
 };
 
+/// The panels of an operand, one for each tile along m or n, in an order made
+/// for the primitive: an absent one has no panels.
+class PackedPanels {
+public:
+  PackedPanels() = default;
+
+  /// `from` and `to` lay out a full panel and, where it is smaller, the last.
+  PackedPanels(int64_t matrices, int64_t panels,
+               const dnnl::memory::desc (&from)[2],
+               const dnnl::memory::desc (&to)[2], int workers)
+      : matrices(matrices), panels(panels), hasSmaller(!to[1].is_zero()) {
+    for (int i = 0; i <= int(hasSmaller); ++i) {
+      layouts[i] = to[i];
+      reorders[i] = SlicedReorder(from[i], to[i], workers);
+      panelBytes = std::max(panelBytes, alignScratch(to[i].get_size()));
+    }
+  }
+
+  explicit operator bool() const { return panels > 0; }
+  const dnnl::memory::desc &layout(bool isSmaller) const {
+    return layouts[isSmaller];
+  }
+  size_t scratchBytes() const {
+    return std::max(reorders[0].scratchBytes(), reorders[1].scratchBytes());
+  }
+
+  /// Takes room in shared memory for all panels.
+  void reserve(size_t &sharedBytes) {
+    sharedOffset = sharedBytes;
+    sharedBytes += panelBytes * size_t(matrices * panels);
+  }
+  std::byte *at(int64_t index, int64_t panel, std::byte *shared) const {
+    const int64_t matrix = matrices == 1 ? 0 : index;
+    return shared + sharedOffset + panelBytes * size_t(matrix * panels + panel);
+  }
+
+  // Packing goes by slices of panels.
+  int64_t slices() const { return matrices * slicesPerMatrix(); }
+  struct Part {
+    int64_t matrix, panel, slice;
+  };
+  Part partOf(int64_t slice) const {
+    const int64_t matrix = slice / slicesPerMatrix();
+    const int64_t inMatrix = slice % slicesPerMatrix();
+    const int64_t panel =
+        std::min(inMatrix / reorders[0].slices(), panels - hasSmaller);
+    return {matrix, panel, inMatrix - panel * reorders[0].slices()};
+  }
+  Status run(const Part &part, const std::byte *from,
+             const SliceContext &context) {
+    const bool isSmaller = hasSmaller && part.panel + 1 == panels;
+    return reorders[isSmaller].run(part.slice, context.worker, from,
+                                   at(part.matrix, part.panel, context.shared),
+                                   context.scratch);
+  }
+
+private:
+  int64_t slicesPerMatrix() const {
+    return (panels - hasSmaller) * reorders[0].slices() +
+           (hasSmaller ? reorders[1].slices() : 0);
+  }
+
+  int64_t matrices = 0, panels = 0;
+  bool hasSmaller = false; ///< the last panel
+  dnnl::memory::desc layouts[2];
+  SlicedReorder reorders[2];
+  size_t panelBytes = 0, sharedOffset = 0;
+};
+
 class OneDNNMatMul : public Contraction {
 public:
   OneDNNMatMul(const MatMulStep &step, MatMulOperands operands)
@@ -102,7 +180,20 @@ public:
                   const SliceContext &context) override;
 
 private:
-  void makePrimitive(int64_t rows, int64_t columns, const OneDNNConfig &config);
+  enum class Phase { Widen, Pack, Tiles };
+
+  dnnl::matmul::primitive_desc describe(const dnnl::memory::desc &left,
+                                        const dnnl::memory::desc &right) const;
+  dnnl::memory::desc chooseLayoutOfB(bool turnsA, int64_t columns,
+                                     const OneDNNConfig &config) const;
+  void choosePacking(const OneDNNConfig &config);
+  bool makePrimitive(int64_t rows, int64_t columns, const OneDNNConfig &config);
+  bool makePrimitives(const OneDNNConfig &config);
+  void addPhase(Phase phase, int64_t slices) {
+    phases.push_back(phase);
+    phaseSlices.push_back(slices);
+  }
+  Status runPack(int64_t slice, const SliceContext &context);
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
@@ -121,32 +212,121 @@ private:
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< both operands in one slice
+  PackedPanels packedA, packedB;
+  std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
   WorkerPrimitive primitives[2][2]; ///< [last rows are fewer][last columns]
 };
 
 } // namespace
 
-void OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
-                                 const OneDNNConfig &config) {
-  WorkerPrimitive &primitive = primitiveFor(rows, columns);
-  if (rows <= 0 || columns <= 0 || primitive)
-    return;
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+/// The product of two panels, into the result or into scratch.
+dnnl::matmul::primitive_desc
+OneDNNMatMul::describe(const dnnl::memory::desc &left,
+                       const dnnl::memory::desc &right) const {
+  const int64_t rows = left.dims()[0], columns = right.dims()[1];
   dnnl::memory::desc result({rows, columns},
                             dnnlType(direct ? c.type : DType::F32),
                             dnnl::memory::dims{direct ? step.ldc : columns, 1});
-  dnnl::matmul::primitive_desc desc(
-      dnnl::matmul::desc(a.desc(rows, step.k), b.desc(step.k, columns), result),
-      dnnlAttributes(), dnnlEngine());
+  return {dnnl::matmul::desc(left, right, result), dnnlAttributes(),
+          dnnlEngine()};
+}
+
+/// Rows of a as they lie side by side.
+static dnnl::memory::desc denseRows(int64_t rows, int64_t k, DType type) {
+  return {{rows, k}, dnnlType(type), dnnl::memory::dims{k, 1}};
+}
+
+static bool isBlocked(const dnnl::memory::desc &desc) {
+  return desc.data.format_desc.blocking.inner_nblks > 0;
+}
+
+/// The order in which the library would have a panel of b, where it may choose.
+dnnl::memory::desc
+OneDNNMatMul::chooseLayoutOfB(bool turnsA, int64_t columns,
+                              const OneDNNConfig &config) const {
+  using Tag = dnnl::memory::format_tag;
+  const Tag tag = config.packsAlways ? Tag::BA16a16b : Tag::any;
+  dnnl::memory::desc right({step.k, columns}, dnnlType(b.type()), tag);
+  if (config.packsAlways)
+    return right;
+  return describe(turnsA ? denseRows(tileRows(), step.k, a.type())
+                         : a.desc(tileRows(), step.k),
+                  right)
+      .weights_desc();
+}
+
+/// Packs where panels of b are read by several tiles and the library has an
+/// order of its own for them. Such an implementation may want a in rows.
+void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
+  if (tilesM < 2 && !config.packsAlways)
+    return;
+  bool turnsA = config.packsAlways && a.transposed;
+  if (a.transposed && !turnsA)
+    turnsA = !isBlocked(chooseLayoutOfB(false, tileColumns(), config));
+  const int64_t lastRows = step.m % step.tileM;
+  const int64_t lastColumns = step.n % step.tileN;
+  const bool hasLastColumns = tilesN > 1 && lastColumns > 0;
+  dnnl::memory::desc to[2] = {chooseLayoutOfB(turnsA, tileColumns(), config)};
+  if (!isBlocked(to[0]))
+    return;
+  if (hasLastColumns)
+    to[1] = chooseLayoutOfB(turnsA, lastColumns, config);
+  packedB = PackedPanels(
+      b.matrices, tilesN,
+      {b.desc(step.k, tileColumns()),
+       hasLastColumns ? b.desc(step.k, lastColumns) : dnnl::memory::desc()},
+      to, config.workers);
+  if (!turnsA)
+    return;
+  const bool hasLastRows = tilesM > 1 && lastRows > 0;
+  packedA = PackedPanels(
+      a.matrices, tilesM,
+      {a.desc(tileRows(), step.k),
+       hasLastRows ? a.desc(lastRows, step.k) : dnnl::memory::desc()},
+      {denseRows(tileRows(), step.k, a.type()),
+       hasLastRows ? denseRows(lastRows, step.k, a.type())
+                   : dnnl::memory::desc()},
+      config.workers);
+}
+
+/// False where only the library's reference takes what was packed.
+bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
+                                 const OneDNNConfig &config) {
+  WorkerPrimitive &primitive = primitiveFor(rows, columns);
+  if (rows <= 0 || columns <= 0 || primitive)
+    return true;
+  dnnl::matmul::primitive_desc desc = describe(
+      packedA ? packedA.layout(rows != tileRows()) : a.desc(rows, step.k),
+      packedB ? packedB.layout(columns != tileColumns())
+              : b.desc(step.k, columns));
+  const bool isReference =
+      std::string_view(desc.impl_info_str()).rfind("ref", 0) == 0;
+  if (packedB && isReference && !config.packsAlways)
+    return false;
   primitive = WorkerPrimitive(dnnl::matmul(desc),
                               {{DNNL_ARG_SRC, desc.src_desc()},
                                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
                                {DNNL_ARG_DST, desc.dst_desc()}},
                               desc.scratchpad_desc(), config.workers);
   scratchSize = std::max(scratchSize, primitive.scratchBytes());
+  return true;
+}
+
+bool OneDNNMatMul::makePrimitives(const OneDNNConfig &config) {
+  for (int64_t rows : {tileRows(), step.m % step.tileM})
+    for (int64_t columns : {tileColumns(), step.n % step.tileN})
+      if (!makePrimitive(rows, columns, config))
+        return false;
+  return true;
 }
 
 Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
+  // Types that the library multiplies.
   bool narrow = config.nativeBF16 && a.source.type == DType::BF16 &&
                 b.source.type == DType::BF16;
   for (MatrixOperand *operand : {&a, &b})
@@ -155,7 +335,7 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   // Small operands are not worth meeting another thread for.
   widensAtOnce = a.widenedElements() + b.widenedElements() <= kWidenBlock;
   if (int64_t slices = widenSlices())
-    phaseSlices.push_back(widensAtOnce ? 1 : slices);
+    addPhase(Phase::Widen, widensAtOnce ? 1 : slices);
 
   // A tile of a wide result is written through scratch: the library stores it
   // many times over, and rows far apart would share few lines of the cache.
@@ -163,27 +343,58 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
            (c.type == DType::F32 || (narrow && c.type == DType::BF16));
   tilesM = (step.m + step.tileM - 1) / step.tileM;
   tilesN = (step.n + step.tileN - 1) / step.tileN;
-  phaseSlices.push_back(step.batch * tilesM * tilesN);
 
   Status status = catchDNNL("prepare a matrix product", [&] {
-    for (int64_t rows : {tileRows(), step.m % step.tileM})
-      for (int64_t columns : {tileColumns(), step.n % step.tileN})
-        makePrimitive(rows, columns, config);
+    choosePacking(config);
+    if (makePrimitives(config))
+      return;
+    packedA = packedB = PackedPanels();
+    for (auto &row : primitives)
+      row[0] = row[1] = WorkerPrimitive();
+    makePrimitives(config);
   });
+  if (packedB) {
+    packedA.reserve(sharedSize);
+    packedB.reserve(sharedSize);
+    addPhase(Phase::Pack, packedA.slices() + packedB.slices());
+    scratchSize =
+        std::max({scratchSize, packedA.scratchBytes(), packedB.scratchBytes()});
+  }
+  addPhase(Phase::Tiles, step.batch * tilesM * tilesN);
   if (!direct)
     scratchSize =
         alignScratch(scratchSize) + tileRows() * tileColumns() * sizeof(float);
   return status;
 }
 
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
 Status OneDNNMatMul::runSlice(size_t phase, int64_t slice,
                               const SliceContext &context) {
-  if (phase + 1 == phaseSlices.size())
+  if (phases[phase] == Phase::Tiles)
     return runTile(slice, context);
+  if (phases[phase] == Phase::Pack)
+    return runPack(slice, context);
   int64_t end = widensAtOnce ? widenSlices() : slice + 1;
   for (; slice < end; ++slice)
     runWiden(slice, context.shared);
   return Status();
+}
+
+Status OneDNNMatMul::runPack(int64_t slice, const SliceContext &context) {
+  const int64_t slicesOfA = packedA.slices();
+  if (slice < slicesOfA) {
+    const PackedPanels::Part part = packedA.partOf(slice);
+    return packedA.run(
+        part, a.at(part.matrix, part.panel * step.tileM, 0, context.shared),
+        context);
+  }
+  const PackedPanels::Part part = packedB.partOf(slice - slicesOfA);
+  return packedB.run(
+      part, b.at(part.matrix, 0, part.panel * step.tileN, context.shared),
+      context);
 }
 
 void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
@@ -196,8 +407,8 @@ void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
 
 /// Tiles of one column of tiles follow each other: they share b's panel.
 Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
-  int64_t row = tile % tilesM * step.tileM;
-  int64_t column = tile / tilesM % tilesN * step.tileN;
+  const int64_t tileRow = tile % tilesM, tileColumn = tile / tilesM % tilesN;
+  int64_t row = tileRow * step.tileM, column = tileColumn * step.tileN;
   int64_t index = tile / (tilesM * tilesN);
   int64_t rows = std::min(step.tileM, step.m - row);
   int64_t columns = std::min(step.tileN, step.n - column);
@@ -210,11 +421,13 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
   else
     scratchpad += alignScratch(tileRows() * tileColumns() * sizeof(float));
 
+  const std::byte *left = packedA ? packedA.at(index, tileRow, context.shared)
+                                  : a.at(index, row, 0, context.shared);
+  const std::byte *right = packedB
+                               ? packedB.at(index, tileColumn, context.shared)
+                               : b.at(index, 0, column, context.shared);
   Status status = primitiveFor(rows, columns)
-                      .run(context.worker,
-                           {a.at(index, row, 0, context.shared),
-                            b.at(index, 0, column, context.shared), result},
-                           scratchpad);
+                      .run(context.worker, {left, right, result}, scratchpad);
   if (status.ok() && !direct)
     finishTile(accumulators, index, row, rows, column, columns);
   return status;

@@ -12,6 +12,9 @@ namespace mpc::runtime {
 struct OneDNNConfig {
   int workers = 1;
   bool nativeBF16 = false; ///< the target multiplies bf16 operands itself
+  /// Packs operands in an order of the reference's, for tests on CPUs for which
+  /// the library has none of its own.
+  bool packsAlways = false;
 };
 
 class OneDNNProvider : public ContractionProvider {

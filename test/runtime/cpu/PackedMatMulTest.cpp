@@ -1,0 +1,124 @@
+// Matrix products whose operands are packed first, on any CPU: the library's
+// reference takes an order that no fast implementation of a small CPU has.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OneDNNProvider.h"
+#include "test/runtime/MatMulCase.h"
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// The step of a case, for a provider called by hand.
+MatMulStep stepOf(const MatMul &matmul) {
+  const MatMulCase &c = matmul.c;
+  MatMulStep step;
+  step.c = 2;
+  step.batch = c.batch;
+  step.m = c.m;
+  step.n = c.n;
+  step.k = c.k;
+  step.transA = c.transA;
+  step.transB = c.transB;
+  step.lda = matmul.lda;
+  step.ldb = matmul.ldb;
+  step.ldc = c.n;
+  step.strideA = matmul.rowsA * matmul.lda;
+  step.strideB = c.repeatB ? 0 : matmul.rowsB * matmul.ldb;
+  step.strideC = c.m * c.n;
+  step.tileM = c.tileM;
+  step.tileN = c.tileN;
+  return step;
+}
+
+/// Runs every slice of every phase, the last first and by two workers in turn:
+/// the result must not depend on either.
+Tensor run(const MatMul &matmul, size_t &phases) {
+  const MatMulCase &c = matmul.c;
+  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
+  auto operand = [](const Tensor &tensor) {
+    return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
+  };
+  OneDNNConfig config;
+  config.workers = 2;
+  config.packsAlways = true;
+  auto made = prepareOneDNNMatMul(
+      stepOf(matmul),
+      {operand(matmul.a), operand(matmul.b), operand(result), {}}, config);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  if (!made.ok())
+    return result;
+  Contraction &contraction = **made;
+  phases = contraction.phases().size();
+  constexpr size_t kAlignment = 64;
+  auto room = [](size_t bytes) {
+    bytes = (bytes + kAlignment) & ~(kAlignment - 1);
+    return std::unique_ptr<void, decltype(&std::free)>(
+        std::aligned_alloc(kAlignment, bytes), &std::free);
+  };
+  auto shared = room(contraction.sharedBytes());
+  decltype(shared) scratch[] = {room(contraction.scratchBytes()),
+                                room(contraction.scratchBytes())};
+  for (size_t phase = 0; phase < phases; ++phase)
+    for (int64_t slice = contraction.phases()[phase]; slice-- > 0;) {
+      const int worker = static_cast<int>(slice % 2);
+      Status status = contraction.runSlice(
+          phase, slice,
+          {worker, static_cast<std::byte *>(shared.get()),
+           static_cast<std::byte *>(scratch[worker].get())});
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+  return result;
+}
+
+void expectCorrect(MatMulCase c, size_t expectedPhases) {
+  SCOPED_TRACE(std::string(nameOf(c.a)) + (c.transA ? " A'" : " A") +
+               (c.transB ? " B'" : " B"));
+  MatMul matmul(c);
+  size_t phases = 0;
+  Tensor result = run(matmul, phases);
+  EXPECT_EQ(phases, expectedPhases);
+  expectClose(result, matmul.reference());
+}
+
+TEST(PackedMatMul, EveryTranspositionWithPaddedRows) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (int64_t padding : {0, 5}) {
+        MatMulCase c{70,         50,         90,     DType::F32,
+                     DType::F32, DType::F32, transA, transB};
+        c.padding = padding;
+        c.tileM = c.tileN = 32;
+        expectCorrect(c, 2);
+      }
+}
+
+TEST(PackedMatMul, PacksWhatWasWidened) {
+  MatMulCase c{40, 36, 70, DType::F16, DType::BF16};
+  c.transA = true;
+  c.tileM = c.tileN = 16;
+  expectCorrect(c, 3);
+}
+
+/// One panel takes several slices, and the last of them fewer rows.
+TEST(PackedMatMul, CutsLongPanels) {
+  MatMulCase c{5, 70, 3000};
+  c.transA = true;
+  c.tileM = 3;
+  c.tileN = 64;
+  expectCorrect(c, 2);
+}
+
+TEST(PackedMatMul, Batches) {
+  for (bool repeatB : {false, true}) {
+    MatMulCase c{20, 24, 33};
+    c.batch = 3;
+    c.repeatB = repeatB;
+    c.transA = true;
+    c.tileM = c.tileN = 16;
+    expectCorrect(c, 2);
+  }
+}
+
+} // namespace
