@@ -88,6 +88,7 @@ static void addFusion(OpPassManager &pm, llvm::StringRef target) {
   nested.addPass(createConvertLayoutPass({target.str()}));
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
+  nested.addPass(createConvertConvToMatMulPass());
   nested.addPass(createNormalizeReductionsPass());
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());

@@ -2,6 +2,7 @@
 #include "compiler/Analysis/ContractionTable.h"
 
 #include "compiler/Analysis/TensorCoreTiling.h"
+#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -30,16 +31,13 @@ std::optional<ContractionProvider> mpc::symbolizeProvider(StringRef name) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-enum class Machine { Any, CPU, GPU };
-enum class Types { Any, F64, Low };
-enum class Product { Any, MatMul };
+enum class Machine { Any, CPU };
+enum class Types { Any, F64 };
 
 /// What a row applies to, and whom it chooses.
 struct Row {
   Machine machine;
-  Product product;
   Types types;
-  std::optional<ContractionTail> tail;
   ContractionProvider provider;
 };
 } // namespace
@@ -47,14 +45,12 @@ struct Row {
 static constexpr auto kLibrary = ContractionProvider::Library;
 static constexpr auto kGenerated = ContractionProvider::Generated;
 
-/// The first row that fits decides. Without measurements on a GPU the library
-/// does what it does in one go. Otherwise a kernel that holds the tail saves a
-/// pass over memory; an optimizer's update stays a kernel of its own.
+/// The first row that fits decides. On a GPU the library multiplies faster than
+/// a generated kernel, by more than the pass over memory costs that its tail
+/// then takes; generated products are for who asks for them.
 static constexpr Row kTable[] = {
-    {Machine::CPU, Product::Any, Types::F64, std::nullopt, kGenerated},
-    {Machine::GPU, Product::MatMul, Types::Low, ContractionTail::Other,
-     kGenerated},
-    {Machine::Any, Product::Any, Types::Any, std::nullopt, kLibrary},
+    {Machine::CPU, Types::F64, kGenerated},
+    {Machine::Any, Types::Any, kLibrary},
 };
 
 static bool hasType(Operation *contraction, llvm::function_ref<bool(Type)> is) {
@@ -69,25 +65,11 @@ static bool isF64(Operation *contraction) {
   return hasType(contraction, [](Type type) { return type.isF64(); });
 }
 
-// Whether every operand is f16 or bf16.
-static bool isLow(Operation *contraction) {
-  return llvm::all_of(contraction->getOperandTypes(), [](Type type) {
-    return cast<RankedTensorType>(type).getElementTypeBitWidth() == 16;
-  });
-}
-
-static bool fits(const Row &row, Operation *contraction, ContractionTail tail,
+static bool fits(const Row &row, Operation *contraction,
                  const TargetInfo &target) {
-  if (row.machine != Machine::Any &&
-      (row.machine == Machine::GPU) != target.isGPU())
+  if (row.machine == Machine::CPU && target.isGPU())
     return false;
-  if (row.product == Product::MatMul && !isa<MatMulOp>(contraction))
-    return false;
-  if (row.types == Types::F64 && !isF64(contraction))
-    return false;
-  if (row.types == Types::Low && !isLow(contraction))
-    return false;
-  return !row.tail || *row.tail == tail;
+  return row.types == Types::Any || isF64(contraction);
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,16 +84,38 @@ static bool canDo(ContractionProvider provider, Operation *contraction,
 }
 
 ContractionProvider
-mpc::getContractionProvider(Operation *contraction, ContractionTail tail,
-                            const TargetInfo &target,
+mpc::getContractionProvider(Operation *contraction, const TargetInfo &target,
                             std::optional<ContractionProvider> override) {
   const Row *row = llvm::find_if(kTable, [&](const Row &candidate) {
-    return fits(candidate, contraction, tail, target);
+    return fits(candidate, contraction, target);
   });
   ContractionProvider chosen = override.value_or(row->provider);
   if (canDo(chosen, contraction, target))
     return chosen;
   return chosen == kLibrary ? kGenerated : kLibrary;
+}
+
+bool mpc::isMatrixProduct(Operation *convolution) {
+  auto attributes = convolution->getAttrDictionary();
+  auto allAre = [&](StringRef name, int64_t value) {
+    return llvm::all_of(attributes.getAs<DenseI64ArrayAttr>(name).asArrayRef(),
+                        [&](int64_t element) { return element == value; });
+  };
+  auto group = attributes.getAs<IntegerAttr>("group");
+  if ((group && group.getInt() != 1) || !allAre("strides", 1) ||
+      !allAre("pads", 0))
+    return false;
+  // The filter has one element for each pair of channels.
+  Value filter = isa<ConvWeightGradOp>(convolution)
+                     ? convolution->getResult(0)
+                     : convolution->getOperand(1);
+  ArrayRef<int64_t> shape = shapeOf(filter);
+  int64_t inputs = hasInputChannelsLast(convolution) ? shape.back() : shape[1];
+  return ShapedType::getNumElements(shape) == shape[0] * inputs;
+}
+
+bool mpc::hasWideWeightGradient(Operation *gradient, const TargetInfo &target) {
+  return !target.isGPU() || isMatrixProduct(gradient);
 }
 
 bool mpc::takesInputChannelsLast(const TargetInfo &target) {

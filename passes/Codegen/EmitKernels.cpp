@@ -200,6 +200,28 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   }
 }
 
+/// The shared memory that a kernel declares, its static arrays together, is at
+/// most what every GPU gives without being asked.
+static LogicalResult verifySharedMemory(func::FuncOp emitted) {
+  constexpr int64_t kMaxStaticBytes = 48 << 10;
+  llvm::SmallDenseMap<StringRef, int64_t, 4> arrays;
+  emitted.walk([&](memref::GetGlobalOp array) {
+    auto type = cast<MemRefType>(array.getType());
+    if (type.getMemorySpaceAsInt() == kSharedMemory)
+      arrays[array.getName()] =
+          type.getNumElements() *
+          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  });
+  int64_t total = 0;
+  for (const auto &[name, bytes] : arrays)
+    total += bytes;
+  if (total <= kMaxStaticBytes)
+    return success();
+  return emitted.emitOpError("declares ")
+         << total << " bytes of shared memory, a block has " << kMaxStaticBytes
+         << " without asking for more";
+}
+
 LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
                                           const TargetInfo &target) {
   std::optional<KernelKind> kind = getKernelKind(kernel);
@@ -242,7 +264,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   b.setInsertionPointToEnd(entry);
   func::ReturnOp::create(b);
   kernel.erase();
-  return success();
+  return target.isGPU() ? verifySharedMemory(emitted) : success();
 }
 
 void EmitKernelsPass::runOnOperation() {

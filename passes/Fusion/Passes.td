@@ -101,6 +101,35 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   }];
 }
 
+def ConvertConvToMatMulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
+  let summary = "convolutions of one tap as matrix products";
+  let description = [{
+    A convolution with a filter of one tap, one group, no strides and no padding
+    is a product of pixels and channels, which libraries do better; so are its
+    gradients. Expects activations in NHWC and no bias
+    (`mpc-split-contractions`); what is not in NHWC stays.
+
+    Before (test/passes/Fusion/convert-conv-to-matmul.mlir):
+
+    ```mlir
+    %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+        dilations = array<i64: 1, 1>, layout = "NHWC"}
+        : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.reshape %w : (tensor<6x4x1x1xf32>) -> tensor<6x4xf32>
+    %y = mpc.matmul %x, %0 {transB = true}
+        : (tensor<2x8x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x8x6xf32>
+    ```
+
+    Afterwards no convolution in NHWC has one tap, one group, no strides and no
+    padding.
+  }];
+}
+
 def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
   let summary = "reductions over adjacent axes, which stay with size 1";
   let description = [{

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/LibraryTails.h"
 
-#include "compiler/Dialect/AMP/AMP.h"
-
 using namespace mlir;
 using namespace mpc;
 
@@ -81,10 +79,6 @@ LibraryTail mpc::getLibraryTail(RegionOp region) {
   SmallVector<Operation *> tail = tailOf(region, hero);
   if (tail.empty())
     return {LibraryTail::Kind::None, Value()};
-  if (llvm::any_of(tail, [](Operation *op) {
-        return isa<OptimizerOpInterface, amp::UnscaleOp>(op);
-      }))
-    return {LibraryTail::Kind::Optimizer, Value()};
   Operation *yield = region.getBody().front().getTerminator();
   if (!isa<MatMulOp>(hero) || yield->getNumOperands() != 1 ||
       yield->getOperand(0) != tail.back()->getResult(0))

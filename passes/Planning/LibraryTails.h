@@ -23,7 +23,6 @@ struct LibraryTail {
     Bias,      ///< add of one value a column
     ReluBias,  ///< and relu of the sum
     ReluGrad,  ///< relu_grad by a saved tensor
-    Optimizer, ///< holds an optimizer's update or prepares a gradient for one
     Other,
   };
   Kind kind = Kind::Other;

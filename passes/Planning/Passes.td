@@ -19,7 +19,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     mask of a relu where the backward pass wants them; any other tail becomes a
     pointwise region that reads the product, in the type the region has it.
     A relu becomes part of one only where the library was asked for: its relu
-    of NaN is 0.
+    of NaN is 0. Otherwise the library adds the bias, and a kernel does the relu.
 
     Before (test/passes/Planning/place-contractions.mlir):
 

@@ -32,6 +32,9 @@ struct Placement {
   RegionOp region;
   LibraryTail tail;
   bool generated = false;
+  /// The last op of the region that the library does, where it does not do all:
+  /// the add of a bias in front of a relu.
+  Operation *lastAbsorbed = nullptr;
   /// The forward product whose relu's mask this one reads.
   Placement *maskedBy = nullptr;
   /// Whether such a product reads this one's mask, and the mask.
@@ -167,7 +170,7 @@ bool Placer::isAbsorbed(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
     return false;
-  // The result of the whole is what the library writes.
+  // The result of the whole is what the library writes; a relu keeps the type.
   Type written = elementOf(placement.region.getResult(0));
   if (written != operandType(matmul) && !written.isF32())
     return false;
@@ -175,8 +178,13 @@ bool Placer::isAbsorbed(Placement &placement) {
   case LibraryTail::Kind::Bias:
     return true;
   case LibraryTail::Kind::ReluBias:
-    // The library's relu makes NaN zero, which hides that training diverged.
-    return override == ContractionProvider::Library;
+    // The library's relu makes NaN zero, which hides that training diverged:
+    // who does not ask for it gets the bias alone, and a kernel for the relu.
+    if (override == ContractionProvider::Library)
+      return true;
+    placement.tail.kind = LibraryTail::Kind::Bias;
+    placement.lastAbsorbed = *matmul.getOutput().user_begin();
+    return true;
   case LibraryTail::Kind::ReluGrad:
     placement.maskedBy = findMask(placement);
     return placement.maskedBy;
@@ -189,17 +197,12 @@ void Placer::decide(Placement &placement) {
   if (!target.callsEpilogues())
     foldCast(placement.region);
   placement.tail = getLibraryTail(placement.region);
-  auto tail = ContractionTail::Other;
-  if (placement.tail.kind == LibraryTail::Kind::None)
-    tail = ContractionTail::None;
-  else if (placement.tail.kind == LibraryTail::Kind::Optimizer)
-    tail = ContractionTail::Optimizer;
-  else if (!target.callsEpilogues() && !isBare && isAbsorbed(placement))
-    tail = ContractionTail::Absorbed;
-  else
+  const bool isEmpty = placement.tail.kind == LibraryTail::Kind::None;
+  const bool isAbsorbable = !target.callsEpilogues() && !isBare && !isEmpty;
+  if (!isEmpty && !(isAbsorbable && isAbsorbed(placement)))
     placement.tail.kind = LibraryTail::Kind::Other;
   ContractionProvider provider = getContractionProvider(
-      placement.region.getContraction(), tail, target, override);
+      placement.region.getContraction(), target, override);
   placement.generated = provider == ContractionProvider::Generated;
   placement.region->setAttr("provider",
                             builder.getStringAttr(stringifyProvider(provider)));
@@ -238,7 +241,9 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
 // The product with the tail that the library does, in place of the region.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
-  auto type = typeOf(region.getResult(0));
+  auto type =
+      typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
+                                    : region.getResult(0));
   ProductExtents extents = getProductExtents(matmul);
   Type maskType =
       RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
@@ -333,14 +338,16 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
   return result;
 }
 
-// Puts what follows the contraction into a kernel that reads `product`.
+// Puts what follows `hero`, the contraction or the last op that the library
+// does with it, into a kernel that reads `product`.
 void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   Block &body = region.getBody().front();
+  Operation *contraction = region.getContraction();
+  auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
   SmallVector<Value> inputs = {product}, arguments;
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))
-    if (llvm::any_of(argument.getUsers(),
-                     [&](Operation *user) { return user != hero; })) {
+    if (!llvm::all_of(argument.getUsers(), isDone)) {
       inputs.push_back(input);
       arguments.push_back(argument);
     }
@@ -366,7 +373,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
                   : amp::CastOp::create(builder, hero->getLoc(), type, exact)
                         .getOutput());
   for (Operation &op : body)
-    if (&op != hero)
+    if (!isDone(&op))
       builder.clone(op, mapping);
   region.replaceAllUsesWith(tail.getResults());
 }
@@ -380,11 +387,15 @@ void Placer::emitForLibrary(Placement &placement) {
                   placement.tail.kind == LibraryTail::Kind::ReluGrad;
   Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
                            : emitHero(placement, hero);
-  if (absorbed || (placement.tail.kind == LibraryTail::Kind::None &&
-                   product.getType() == hero->getResult(0).getType()))
+  const bool isAll =
+      absorbed ? !placement.lastAbsorbed
+               : placement.tail.kind == LibraryTail::Kind::None &&
+                     product.getType() == hero->getResult(0).getType();
+  if (isAll)
     region.getResult(0).replaceAllUsesWith(product);
   else
-    emitSplit(region, hero, product);
+    emitSplit(region, placement.lastAbsorbed ? placement.lastAbsorbed : hero,
+              product);
   region.erase();
 }
 

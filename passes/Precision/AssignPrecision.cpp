@@ -5,6 +5,7 @@
 // and everything that explains precision prints it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Analysis/PrecisionGraph.h"
 #include "compiler/Analysis/RegionAnalysis.h"
@@ -154,6 +155,12 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   }
 }
 
+/// What a record adds where hasWideWeightGradient says no.
+static constexpr char kRoundedWeightGradient[] =
+    "; rounded once it is summed, as in PyTorch: the GPU's library has no "
+    "float32 weight gradient of low operands, and wide operands would take "
+    "twice the traffic at half the rate";
+
 DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
                                          unsigned index,
                                          ArrayRef<Placement> placements,
@@ -175,7 +182,10 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
     compute = low;
   bool isStoredLow = storesLow(op, problem, placement, placements) &&
                      mayRoundMaximum(graph, index, placements);
-  FloatType storage = isStoredLow ? low : wide;
+  // The sums are fp32 all the same, and so is what the gradient becomes.
+  const bool isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
+                         !hasWideWeightGradient(op, target);
+  FloatType storage = isStoredLow || isRounded ? low : wide;
   FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
 
   SmallVector<Attribute> path;
@@ -186,8 +196,10 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   return DecisionAttr::get(
       context, compute, accumulate, storage, node.entry.precisionClass,
       StringAttr::get(context, node.entry.rule),
-      StringAttr::get(context, node.entry.why), placement.reason,
-      ArrayAttr::get(context, path), node.evidence,
+      StringAttr::get(context, isRounded
+                                   ? node.entry.why + kRoundedWeightGradient
+                                   : node.entry.why),
+      placement.reason, ArrayAttr::get(context, path), node.evidence,
       !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));

@@ -1,13 +1,15 @@
 // RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=LIBRARY
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=RELU
+// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=generated" | FileCheck %s --check-prefix=GENERATED
 // RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
 // RUN: mpc-opt %s --plan-place-contractions=target=x86-64 | FileCheck %s --check-prefix=CPU
 
 // A layer of a multi-layer perceptron, forward and backward, all in f32: the
 // library adds the bias, keeps what relu cut off, cuts the same off the
 // gradient and sums up the gradients of both biases. What an optimizer does
-// with a product is a kernel. Its relu loses NaN, so that it must be asked for.
+// with a product is a kernel. Its relu loses NaN, so that it must be asked for;
+// the library adds the bias all the same.
 //
 // RELU-LABEL: func.func @training
 // RELU: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
@@ -24,9 +26,10 @@
 // RELU: return {{.*}}%[[DB1]], %[[DB2]]
 //
 // CHECK-LABEL: func.func @training
-// CHECK: mpc.matmul
-// CHECK-NEXT: mpc.region "pointwise"{{.*}} {kernel = "fc1"}
-// CHECK: mpc.relu
+// CHECK: %[[SUM:.*]] = plan.product "bias" %{{.*}} bias(
+// CHECK-NEXT: mpc.region "pointwise"(%[[SUM]]) {kernel = "fc1"}
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: mpc.relu
 // CHECK: plan.product "bias"
 // CHECK-NOT: drelu
 // CHECK: mpc.relu_grad
@@ -84,10 +87,14 @@ func.func @training(%x: tensor<32x64xf32>, %w1: tensor<128x64xf32>, %b1: tensor<
 }
 
 // The library adds biases of the result's type only. A tail it cannot do is a
-// reason to generate a product of 16-bit operands; it is a kernel otherwise.
+// kernel, unless products of 16-bit operands are asked to be generated.
 //
 // CHECK-LABEL: func.func @bias_of_another_type
-// CHECK: mpc.region "contraction"{{.*}} provider = "generated"}
+// CHECK: mpc.matmul %{{.*}} -> tensor<32x128xf32>
+// CHECK-NEXT: mpc.region "pointwise"
+//
+// GENERATED-LABEL: func.func @bias_of_another_type
+// GENERATED: mpc.region "contraction"{{.*}} provider = "generated"}
 //
 // LIBRARY-LABEL: func.func @bias_of_another_type
 // LIBRARY: %[[P:.*]] = mpc.matmul %{{.*}} -> tensor<32x128xf32>

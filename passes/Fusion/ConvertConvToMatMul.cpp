@@ -1,0 +1,109 @@
+// Turns convolutions of one tap into matrix products over pixels.
+//
+// In NHWC such a convolution multiplies a matrix of pixels by channels with one
+// of channels by channels, and so do its gradients. Libraries multiply matrices
+// better than they convolve with a filter of 1 x 1, its gradient above all.
+// Leading axes stay: a product's batches that share the right operand are rows,
+// and what follows in the region sees the shape of the convolution's result.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Analysis/ContractionTable.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Fusion/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_CONVERTCONVTOMATMULPASS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// Replaces one convolution.
+class ConvReplacer {
+public:
+  explicit ConvReplacer(Operation *conv)
+      : conv(conv), builder(conv->getLoc(), conv),
+        phase(conv->getAttr(kPhaseAttr)) {}
+
+  void replace(ConvOp op) {
+    finish(multiply(op.getInput(), asMatrix(op.getWeight(), 1), op.getType(),
+                    /*transA=*/false, /*transB=*/true));
+  }
+  void replace(ConvInputGradOp op) {
+    finish(multiply(op.getDOutput(), asMatrix(op.getWeight(), 1), op.getType(),
+                    /*transA=*/false, /*transB=*/false));
+  }
+  // Pixels are what is summed over, so both operands are matrices of them.
+  void replace(ConvWeightGradOp op) {
+    Value outputs = asMatrix(op.getDOutput(), rankOf(op.getDOutput()) - 1);
+    Value inputs = asMatrix(op.getInput(), rankOf(op.getInput()) - 1);
+    auto type =
+        op.getType().clone({shapeOf(outputs).back(), shapeOf(inputs).back()});
+    finish(reshape(multiply(outputs, inputs, type, /*transA=*/true,
+                            /*transB=*/false),
+                   op.getType().getShape()));
+  }
+
+private:
+  static int64_t rankOf(Value value) { return shapeOf(value).size(); }
+
+  // The first `rows` axes as rows, all others as columns.
+  Value asMatrix(Value value, int64_t rows) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    return reshape(value, {ShapedType::getNumElements(shape.take_front(rows)),
+                           ShapedType::getNumElements(shape.drop_front(rows))});
+  }
+  Value reshape(Value value, ArrayRef<int64_t> shape) {
+    auto type = cast<RankedTensorType>(value.getType()).clone(shape);
+    return mark(ReshapeOp::create(builder, type, value));
+  }
+  Value multiply(Value lhs, Value rhs, Type type, bool transA, bool transB) {
+    return mark(MatMulOp::create(builder, type, lhs, rhs, transA, transB,
+                                 llvm::APFloat(1.0)));
+  }
+  Value mark(Operation *op) {
+    if (phase)
+      op->setAttr(kPhaseAttr, phase);
+    return op->getResult(0);
+  }
+  void finish(Value result) {
+    conv->getResult(0).replaceAllUsesWith(result);
+    conv->erase();
+  }
+
+  Operation *conv;
+  ImplicitLocOpBuilder builder;
+  Attribute phase;
+};
+
+struct ConvertConvToMatMulPass
+    : public mpc::impl::ConvertConvToMatMulPassBase<ConvertConvToMatMulPass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> convolutions;
+    getOperation().walk([&](Operation *op) {
+      if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
+          isMatrixProduct(op) && hasChannelsLast(op))
+        convolutions.push_back(op);
+    });
+    for (Operation *op : convolutions) {
+      ConvReplacer replacer(op);
+      if (auto conv = dyn_cast<ConvOp>(op))
+        replacer.replace(conv);
+      else if (auto input = dyn_cast<ConvInputGradOp>(op))
+        replacer.replace(input);
+      else
+        replacer.replace(cast<ConvWeightGradOp>(op));
+    }
+  }
+
+private:
+  static bool hasChannelsLast(Operation *op) {
+    auto layout = op->getAttrOfType<StringAttr>("layout");
+    return layout && layout.getValue() == "NHWC";
+  }
+};
+} // namespace

@@ -1,0 +1,23 @@
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=sm_90" | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=x86-64-v3" | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=sm_90" -amp-insert-casts | FileCheck %s --check-prefix=CASTS
+
+// A GPU's library has no float32 weight gradient of low operands: it is rounded
+// once, and said to be. What is a matrix product has one, and so has a CPU.
+// CHECK: mpc.conv_weight_grad {{.*}}storage = bf16{{.*}}rounded once it is summed, as in PyTorch
+// CHECK: mpc.conv_weight_grad
+// CHECK-NOT: rounded once
+// CPU: mpc.conv_weight_grad
+// CPU-NOT: rounded once
+//
+// What is done with it happens in float32.
+// CASTS: %[[DW:.*]] = mpc.conv_weight_grad {{.*}} -> tensor<4x4x3x3xbf16>
+// CASTS: %[[WIDE:.*]] = amp.cast %[[DW]] {{.*}} -> tensor<4x4x3x3xf32>
+// CASTS: return %[[WIDE]]
+func.func @step(%x: tensor<2x4x8x8xf32>, %dy: tensor<2x4x8x8xf32>) -> (tensor<4x4x3x3xf32>, tensor<4x4x1x1xf32>) {
+  %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+      : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<4x4x3x3xf32>
+  %dp = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+      : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<4x4x1x1xf32>
+  return %dw, %dp : tensor<4x4x3x3xf32>, tensor<4x4x1x1xf32>
+}
