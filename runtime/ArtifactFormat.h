@@ -76,8 +76,10 @@
 //       relu_aux_bias  as relu_bias; writes aux, a bit p + bias > 0 an element
 //       drelu          c = aux bit ? p : 0   reads aux
 //       drelu_bgrad    as drelu; bias_grad: [n] = sum of c's rows
-//       bgrad_a        c = p; bias_grad: [m] = op(a) summed along k
-//       bgrad_b        c = p; bias_grad: [n] = op(b) summed along k
+//       bgrad_a        c = p; bias_grad: [m] = op(a) summed along k; a is
+//                      transposed
+//       bgrad_b        c = p; bias_grad: [n] = op(b) summed along k; b is not
+//                      transposed
 //             bias_grad has c's type. aux is u8, m rows of n bits padded to 128
 //             (16 bytes); the order of bits within is the library's affair.
 //     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":

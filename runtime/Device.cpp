@@ -7,6 +7,8 @@
 #include "runtime/cpu/CPUDevice.h"
 #endif
 
+#include <charconv>
+
 namespace mpc::runtime {
 
 static StatusOr<std::unique_ptr<Device>> createCPU(const DeviceOptions &options,
@@ -20,15 +22,42 @@ static StatusOr<std::unique_ptr<Device>> createCPU(const DeviceOptions &options,
 #endif
 }
 
+StatusOr<DeviceId> DeviceId::parse(std::string_view text) {
+  if (text == "auto")
+    return DeviceId{Kind::Auto, 0};
+  if (text == "cpu")
+    return DeviceId{Kind::CPU, 0};
+  if (text == "cuda")
+    return DeviceId{Kind::CUDA, 0};
+  constexpr std::string_view prefix = "cuda:";
+  if (text.substr(0, prefix.size()) == prefix) {
+    const std::string_view digits = text.substr(prefix.size());
+    int index = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error == std::errc() && end == digits.data() + digits.size() &&
+        index >= 0)
+      return DeviceId{Kind::CUDA, index};
+  }
+  return Status(StatusCode::Usage, "unknown device '" + std::string(text) +
+                                       "'; expected cpu, cuda, cuda:N (a GPU "
+                                       "by its number) or auto");
+}
+
+StatusOr<std::string> findArchitecture(const DeviceId &device) {
+  return CUDADevice::architecture(device.index);
+}
+
 StatusOr<std::unique_ptr<Device>> Device::create(const DeviceOptions &options,
                                                  const Artifact &artifact) {
-  bool gpu = artifact.plan().target.isGPU();
-  if (options.device == "cuda" || (options.device == "auto" && gpu))
-    return CUDADevice::create(artifact);
-  if (options.device == "cpu" || options.device == "auto")
-    return createCPU(options, artifact);
-  return Status(StatusCode::Usage, "unknown device '" + options.device +
-                                       "'; expected cpu, cuda or auto");
+  StatusOr<DeviceId> id = DeviceId::parse(options.device);
+  if (!id.ok())
+    return id.status();
+  const bool isForGPU = artifact.plan().target.isGPU();
+  if (id->kind == DeviceId::Kind::CUDA ||
+      (id->kind == DeviceId::Kind::Auto && isForGPU))
+    return CUDADevice::create(artifact, id->index);
+  return createCPU(options, artifact);
 }
 
 } // namespace mpc::runtime

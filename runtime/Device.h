@@ -17,12 +17,28 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mpc::runtime {
 
+/// A device as users name it: "cpu", "cuda" (the first GPU), "cuda:1", or
+/// "auto": the one an artifact is for.
+struct DeviceId {
+  enum class Kind { Auto, CPU, CUDA };
+  Kind kind = Kind::CPU;
+  int index = 0; ///< of a GPU, as the driver numbers them
+
+  /// Usage for any other word.
+  static StatusOr<DeviceId> parse(std::string_view text);
+};
+
+/// What the GPU of `device` is compiled for, "sm_90", as the driver says.
+/// Device where there is none, or the runtime cannot use it.
+StatusOr<std::string> findArchitecture(const DeviceId &device);
+
 struct DeviceOptions {
-  std::string device = "cpu"; ///< "cpu", "cuda", or "auto": the artifact's
+  std::string device = "cpu"; ///< a DeviceId
   int threads = 0;            ///< CPU worker threads; 0 means one per core
 };
 

@@ -388,6 +388,11 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
   expect(step.batch == 1, "a fused product has no batches");
+  // The library sums an operand while it reads it, in one order alone.
+  expect(kind != Kind::BGradA || step.transA,
+         "'bgrad_a' sums an a that is transposed");
+  expect(kind != Kind::BGradB || !step.transB,
+         "'bgrad_b' sums a b that is not transposed");
   verifyFusedOperand(fused.bias,
                      kind == Kind::Bias || kind == Kind::ReluBias ||
                          kind == Kind::ReluAuxBias,

@@ -25,6 +25,9 @@ struct FunctionInstance {
 
 struct Session::Impl {
   ~Impl() {
+    // Nothing may be freed that a step still works on.
+    if (device)
+      (void)device->synchronize();
     functions.clear();
     for (void *block : allocations)
       device->release(block);

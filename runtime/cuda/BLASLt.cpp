@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLt.h"
+#include "runtime/cuda/Driver.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <algorithm>
@@ -319,6 +320,10 @@ Status BLASMatMulStep::chooseAlgorithm() {
       continue;
     algorithm = found[i].algorithm;
     workspaceBytes = found[i].workspaceBytes;
+    logChoice("cuBLASLt proposal " + std::to_string(i) + " of " +
+              std::to_string(count) + ", workspace " +
+              std::to_string(workspaceBytes) +
+              " bytes: " + describeStep(step, operands));
     return Status();
   }
   return Status(

@@ -11,7 +11,7 @@ namespace mpc::runtime {
 using namespace cuda;
 
 /// Members are destroyed from the last to the first, all of them before the
-/// stream that they use.
+/// stream that they use, while the context is the calling thread's.
 struct CUDADevice::Impl {
   Impl(std::shared_ptr<const Driver> opened, GPU found, const Plan &plan)
       : driver(std::move(opened)), gpu(std::move(found)),
@@ -29,11 +29,6 @@ struct CUDADevice::Impl {
         (void)driver.call.streamDestroy(stream);
     }
     Status open();
-    /// Makes the context the calling thread's.
-    Status enter() const {
-      return driver.check(driver.call.ctxSetCurrent(context),
-                          "make its context current");
-    }
 
     const Driver &driver;
     DeviceOrdinal ordinal;
@@ -57,16 +52,18 @@ struct CUDADevice::Impl {
 Status CUDADevice::Impl::ContextHolder::open() {
   Status status = driver.check(driver.call.primaryCtxRetain(&context, ordinal),
                                "open a context");
-  if (status.ok())
-    status = enter();
+  if (!status.ok())
+    return status;
+  ContextScope scope(driver, context);
+  if (!scope.status().ok())
+    return scope.status();
   // Not ordered against the stream that others in this process may use.
-  if (status.ok())
-    status = driver.check(driver.call.streamCreate(&stream, kStreamNonBlocking),
-                          "create a stream");
-  return status;
+  return driver.check(driver.call.streamCreate(&stream, kStreamNonBlocking),
+                      "create a stream");
 }
 
-StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact) {
+StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
+                                                     int index) {
   const Target &target = artifact.plan().target;
   if (!target.isGPU())
     return Status(StatusCode::Device,
@@ -76,29 +73,54 @@ StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact) {
   StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
   if (!driver.ok())
     return driver.status();
-  StatusOr<GPU> gpu = GPU::find(**driver);
+  StatusOr<GPU> gpu = GPU::find(**driver, index);
   if (!gpu.ok())
     return gpu.status();
   auto impl = std::make_unique<Impl>(*driver, *gpu, artifact.plan());
   if (Status status = impl->context.open(); !status.ok())
     return status;
-  impl->staging = std::make_unique<Staging>(**driver, impl->context.stream);
-  if (Status status = impl->kernels.load(artifact, *gpu); !status.ok())
+  // From here on the device's destructor leaves things in order.
+  std::unique_ptr<CUDADevice> device(new CUDADevice(std::move(impl)));
+  if (Status status = device->load(artifact); !status.ok())
     return status;
-  return std::unique_ptr<Device>(new CUDADevice(std::move(impl)));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CUDADevice::load(const Artifact &artifact) {
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
+  impl->staging =
+      std::make_unique<Staging>(*impl->driver, impl->context.stream);
+  return impl->kernels.load(artifact, impl->gpu);
+}
+
+StatusOr<std::string> CUDADevice::architecture(int index) {
+  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
+  if (!driver.ok())
+    return driver.status();
+  StatusOr<GPU> gpu = GPU::find(**driver, index);
+  if (!gpu.ok())
+    return gpu.status();
+  return gpu->architecture();
 }
 
 CUDADevice::CUDADevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 CUDADevice::~CUDADevice() {
+  // What is left of it needs the context, and the context the driver.
+  const std::shared_ptr<const Driver> driver = impl->driver;
+  ContextScope scope(*driver, impl->context.context);
   // Nothing may be freed that the stream still works on.
   (void)synchronize();
   impl->memory.release(impl->constants);
+  impl.reset();
 }
 
 StatusOr<void *> CUDADevice::allocate(size_t bytes) {
-  if (Status status = impl->context.enter(); !status.ok())
-    return status;
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
   StatusOr<DevicePointer> memory = impl->memory.allocate(bytes);
   if (!memory.ok())
     return memory.status();
@@ -116,15 +138,17 @@ StatusOr<void *> CUDADevice::allocate(size_t bytes) {
 }
 
 void CUDADevice::release(void *memory) {
+  ContextScope scope(*impl->driver, impl->context.context);
   // Where the context cannot be entered, its memory is gone with it.
-  if (impl->context.enter().ok())
+  if (scope.status().ok())
     impl->memory.release(toDevicePointer(memory));
 }
 
 StatusOr<const void *> CUDADevice::mapConstants(const void *host,
                                                 size_t bytes) {
-  if (Status status = impl->context.enter(); !status.ok())
-    return status;
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
   StatusOr<DevicePointer> memory = impl->memory.allocate(bytes);
   if (!memory.ok())
     return memory.status();
@@ -138,24 +162,25 @@ StatusOr<const void *> CUDADevice::mapConstants(const void *host,
 }
 
 Status CUDADevice::upload(void *device, const void *host, size_t bytes) {
-  Status status = impl->context.enter();
-  return status.ok()
+  ContextScope scope(*impl->driver, impl->context.context);
+  return scope.status().ok()
              ? impl->staging->upload(toDevicePointer(device), host, bytes)
-             : status;
+             : scope.status();
 }
 
 Status CUDADevice::download(void *host, const void *device, size_t bytes) {
-  Status status = impl->context.enter();
-  return status.ok()
+  ContextScope scope(*impl->driver, impl->context.context);
+  return scope.status().ok()
              ? impl->staging->download(host, toDevicePointer(device), bytes)
-             : status;
+             : scope.status();
 }
 
 StatusOr<std::unique_ptr<Executable>>
 CUDADevice::prepare(const Artifact &, const Function &function,
                     std::vector<void *> buffers) {
-  if (Status status = impl->context.enter(); !status.ok())
-    return status;
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
   StepResources resources{
       *impl->driver,   impl->gpu,  impl->kernels, impl->context.stream,
       impl->workspace, impl->blas, impl->dnn};
@@ -173,8 +198,9 @@ size_t CUDADevice::scratchBytes() const {
 }
 
 Status CUDADevice::synchronize() {
-  if (Status status = impl->context.enter(); !status.ok())
-    return status;
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
   return impl->driver->check(
       impl->driver->call.streamSynchronize(impl->context.stream),
       "finish its work");

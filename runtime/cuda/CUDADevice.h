@@ -11,8 +11,14 @@ namespace mpc::runtime {
 
 class CUDADevice : public Device {
 public:
-  /// `artifact` outlives the device.
-  static StatusOr<std::unique_ptr<Device>> create(const Artifact &artifact);
+  /// The GPU that the driver shows as number `index`; `artifact` outlives the
+  /// device.
+  static StatusOr<std::unique_ptr<Device>> create(const Artifact &artifact,
+                                                  int index);
+
+  /// The architecture of that GPU, as `--target` calls it: "sm_90".
+  static StatusOr<std::string> architecture(int index);
+
   ~CUDADevice() override;
 
   StatusOr<void *> allocate(size_t bytes) override;
@@ -29,6 +35,7 @@ public:
 private:
   struct Impl;
   explicit CUDADevice(std::unique_ptr<Impl> impl);
+  Status load(const Artifact &artifact);
   std::unique_ptr<Impl> impl;
 };
 

@@ -13,23 +13,22 @@ CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
       useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")) {}
 
 CUDAExecutable::~CUDAExecutable() {
-  (void)driver.call.ctxSetCurrent(context);
+  ContextScope scope(driver, context);
   if (graph)
     (void)driver.call.graphExecDestroy(graph);
 }
 
 Status CUDAExecutable::run() {
-  Status status = driver.check(driver.call.ctxSetCurrent(context),
-                               "make its context current");
-  if (!status.ok())
-    return status;
+  ContextScope scope(driver, context);
+  if (!scope.status().ok())
+    return scope.status();
   if (!useGraph || !warm) {
-    status = enqueueAll();
+    Status status = enqueueAll();
     warm = status.ok();
     return status;
   }
   if (!graph)
-    if (status = capture(); !status.ok())
+    if (Status status = capture(); !status.ok())
       return status;
   return driver.check(driver.call.graphLaunch(graph, stream),
                       "launch the graph of '" + name + "'");

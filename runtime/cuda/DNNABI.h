@@ -108,6 +108,7 @@ enum class DNNAttribute : int {
   VariantPackUniqueIds = 1000,
   VariantPackDataPointers = 1001,
   VariantPackWorkspace = 1003,
+  EngineGlobalIndex = 1301,
   EngineNumericalNote = 1303,
 };
 

@@ -40,7 +40,13 @@ private:
   StatusOr<DNNObject *> graph();
   StatusOr<std::vector<DNNObject>> candidates(const DNNObject &graph,
                                               DNNHeuristicMode mode);
-  StatusOr<bool> keepsPromises(const DNNObject &config);
+  /// Its number among all of the library's, and its numerical notes.
+  struct EngineFacts {
+    int64_t index = 0;
+    std::vector<DNNNumericalNote> notes;
+  };
+  StatusOr<EngineFacts> factsOf(const DNNObject &config);
+  bool keepsPromises(const EngineFacts &engine) const;
   StatusOr<bool> tryConfig(DNNObject config);
   Status chooseEngine(const DNNObject &graph);
   Status bindAddresses();
@@ -274,9 +280,9 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   return configs;
 }
 
-/// Whether an engine gives the same bits each time and computes in the type
-/// that the step names.
-StatusOr<bool> DNNConvStep::keepsPromises(const DNNObject &config) {
+/// What the library says of the engine of a configuration.
+StatusOr<DNNConvStep::EngineFacts>
+DNNConvStep::factsOf(const DNNObject &config) {
   DNNObject engine(library, DNNDescriptorType::Engine, "describe an engine");
   DNNDescriptor handle = engine.get();
   int64_t count = 0;
@@ -285,42 +291,62 @@ StatusOr<bool> DNNConvStep::keepsPromises(const DNNObject &config) {
       DNNAttributeType::BackendDescriptor, 1, &count, &handle);
   if (Status status = library.check(asked, "name an engine"); !status.ok())
     return status;
-  std::array<DNNNumericalNote, kMaxNotes> notes = {};
+  EngineFacts facts;
+  asked = library.call.getAttribute(
+      engine.get(), DNNAttribute::EngineGlobalIndex, DNNAttributeType::Int64, 1,
+      &count, &facts.index);
+  if (Status status = library.check(asked, "number an engine"); !status.ok())
+    return status;
+  facts.notes.resize(kMaxNotes);
   asked = library.call.getAttribute(
       engine.get(), DNNAttribute::EngineNumericalNote,
-      DNNAttributeType::NumericalNote, kMaxNotes, &count, notes.data());
+      DNNAttributeType::NumericalNote, kMaxNotes, &count, facts.notes.data());
   if (Status status = library.check(asked, "describe an engine"); !status.ok())
     return status;
-  count = std::clamp<int64_t>(count, 0, kMaxNotes);
-  return std::all_of(
-      notes.begin(), notes.begin() + count, [&](DNNNumericalNote note) {
-        switch (note) {
-        case DNNNumericalNote::TensorCore:
-          // With f32 operands this is tf32.
-          return operands.x.type != DType::F32 ||
-                 operands.w.type != DType::F32 ||
-                 operands.y.type != DType::F32 || step.compute == Compute::TF32;
-        case DNNNumericalNote::StrictNaNPropagation:
-          return true;
-        case DNNNumericalNote::DownConvertInputs:
-        case DNNNumericalNote::ReducedPrecisionReduction:
-        case DNNNumericalNote::FFT:
-        case DNNNumericalNote::Nondeterministic:
-        case DNNNumericalNote::Winograd:
-        case DNNNumericalNote::Winograd4x4:
-        case DNNNumericalNote::Winograd6x6:
-        case DNNNumericalNote::Winograd13x13:
-          return false;
-        }
-        return false; // a note of a later version
-      });
+  facts.notes.resize(
+      static_cast<size_t>(std::clamp<int64_t>(count, 0, kMaxNotes)));
+  return facts;
+}
+
+/// Whether an engine gives the same bits each time and computes in the type
+/// that the step names, by the notes that are known. One of a later version of
+/// the library says nothing that was promised: it is logged, no more.
+bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
+  for (DNNNumericalNote note : engine.notes)
+    switch (note) {
+    case DNNNumericalNote::TensorCore:
+      // With f32 operands this is tf32.
+      if (operands.x.type == DType::F32 && operands.w.type == DType::F32 &&
+          operands.y.type == DType::F32 && step.compute != Compute::TF32)
+        return false;
+      break;
+    case DNNNumericalNote::DownConvertInputs:
+    case DNNNumericalNote::ReducedPrecisionReduction:
+    case DNNNumericalNote::FFT:
+    case DNNNumericalNote::Nondeterministic:
+    case DNNNumericalNote::Winograd:
+    case DNNNumericalNote::Winograd4x4:
+    case DNNNumericalNote::Winograd6x6:
+    case DNNNumericalNote::Winograd13x13:
+      return false;
+    case DNNNumericalNote::StrictNaNPropagation:
+      break;
+    default:
+      logChoice("cuDNN engine " + std::to_string(engine.index) +
+                " has a numerical note this runtime does not know, " +
+                std::to_string(static_cast<int>(note)) +
+                "; taken all the same");
+    }
+  return true;
 }
 
 /// Makes the plan of a configuration; false where the engine cannot run it.
 StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
-  StatusOr<bool> allowed = keepsPromises(config);
-  if (!allowed.ok() || !*allowed)
-    return allowed;
+  StatusOr<EngineFacts> engine = factsOf(config);
+  if (!engine.ok())
+    return engine.status();
+  if (!keepsPromises(*engine))
+    return false;
   auto candidate = std::make_unique<DNNObject>(
       library, DNNDescriptorType::ExecutionPlan, "plan a convolution");
   candidate->set(DNNAttribute::ExecutionPlanHandle, DNNAttributeType::Handle,
@@ -340,6 +366,12 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
   kept.push_back(std::make_unique<DNNObject>(std::move(config)));
   plan = std::move(candidate);
   workspaceBytes = bytes;
+  std::string notes;
+  for (DNNNumericalNote note : engine->notes)
+    notes += " " + std::to_string(static_cast<int>(note));
+  logChoice("cuDNN engine " + std::to_string(engine->index) + ", notes" +
+            (notes.empty() ? " none" : notes) + ", workspace " +
+            std::to_string(bytes) + " bytes: " + describe());
   return true;
 }
 

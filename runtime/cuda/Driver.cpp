@@ -4,6 +4,7 @@
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/SharedLibrary.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace mpc::runtime::cuda {
@@ -11,6 +12,21 @@ namespace mpc::runtime::cuda {
 bool environmentHas(const char *variable, std::string_view value) {
   const char *found = std::getenv(variable);
   return found && value == found;
+}
+
+void logChoice(const std::string &line) {
+  const char *path = std::getenv("MPC_CUDA_LOG");
+  if (!path || !*path)
+    return;
+  if (std::string_view(path) == "stderr") {
+    std::fprintf(stderr, "mpc cuda: %s\n", line.c_str());
+    return;
+  }
+  // A log that cannot be written is no reason to end a run.
+  if (std::FILE *file = std::fopen(path, "a")) {
+    std::fprintf(file, "%s\n", line.c_str());
+    std::fclose(file);
+  }
 }
 
 /// Whether an error says that a kernel went wrong, which may be any that was
@@ -72,7 +88,7 @@ Status Driver::check(DriverResult result, const std::string &what) const {
                                         describe(result) + hint);
 }
 
-StatusOr<GPU> GPU::find(const Driver &driver) {
+StatusOr<GPU> GPU::find(const Driver &driver, int index) {
   int count = 0;
   DriverResult result = driver.call.deviceGetCount(&count);
   if (result == DriverResult::NoDevice ||
@@ -84,9 +100,14 @@ StatusOr<GPU> GPU::find(const Driver &driver) {
   if (Status status = driver.check(result, "count GPUs"); !status.ok())
     return status;
 
+  if (index >= count)
+    return Status(StatusCode::Device,
+                  "there is no GPU " + std::to_string(index) +
+                      "; the driver shows " + std::to_string(count) +
+                      ", numbered from 0 (CUDA_VISIBLE_DEVICES chooses them)");
   GPU gpu;
-  Status status =
-      driver.check(driver.call.deviceGet(&gpu.ordinal, 0), "open GPU 0");
+  Status status = driver.check(driver.call.deviceGet(&gpu.ordinal, index),
+                               "open GPU " + std::to_string(index));
   if (!status.ok())
     return status;
   char name[256] = {};
@@ -113,9 +134,11 @@ StatusOr<GPU> GPU::find(const Driver &driver) {
   return gpu;
 }
 
-std::string GPU::describe() const {
-  return name + " (sm_" + std::to_string(major) + std::to_string(minor) + ")";
+std::string GPU::architecture() const {
+  return "sm_" + std::to_string(major) + std::to_string(minor);
 }
+
+std::string GPU::describe() const { return name + " (" + architecture() + ")"; }
 
 std::string toCUDAVersion(int version) {
   return std::to_string(version / 1000) + "." +

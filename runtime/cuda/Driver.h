@@ -40,6 +40,33 @@ private:
   bool waitsForSteps = false;
 };
 
+/// Makes a context the calling thread's while it lives, and then that again
+/// which was: other users of CUDA in this process may have one.
+class ContextScope {
+public:
+  ContextScope(const Driver &driver, Context context)
+      : driver(driver),
+        entered(driver.check(driver.call.ctxPushCurrent(context),
+                             "make its context current")) {}
+  ~ContextScope() {
+    Context own = nullptr;
+    if (entered.ok())
+      (void)driver.call.ctxPopCurrent(&own);
+  }
+  ContextScope(const ContextScope &) = delete;
+  ContextScope &operator=(const ContextScope &) = delete;
+
+  const Status &status() const { return entered; }
+
+private:
+  const Driver &driver;
+  Status entered;
+};
+
+/// Adds a line to the file that MPC_CUDA_LOG names ("stderr" for the standard
+/// error): what the libraries chose. Does nothing where it names none.
+void logChoice(const std::string &line);
+
 /// Whether an environment variable has exactly this value.
 bool environmentHas(const char *variable, std::string_view value);
 
@@ -50,10 +77,12 @@ struct GPU {
   int major = 0, minor = 0; ///< compute capability
   int maxSharedBytes = 0;   ///< that a block can ask for
 
-  /// Properties of the first GPU that the driver shows (CUDA_VISIBLE_DEVICES
-  /// says which that is).
-  static StatusOr<GPU> find(const Driver &driver);
+  /// Properties of the GPU that the driver shows as number `index`
+  /// (CUDA_VISIBLE_DEVICES says which that is).
+  static StatusOr<GPU> find(const Driver &driver, int index);
 
+  /// "sm_90".
+  std::string architecture() const;
   /// "NVIDIA H200 (sm_90)".
   std::string describe() const;
 };

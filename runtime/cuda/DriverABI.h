@@ -72,7 +72,8 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
     DeviceAttribute attribute, DeviceOrdinal device)                           \
   X(primaryCtxRetain, cuDevicePrimaryCtxRetain, Context *context,              \
     DeviceOrdinal device)                                                      \
-  X(ctxSetCurrent, cuCtxSetCurrent, Context context)                           \
+  X(ctxPushCurrent, cuCtxPushCurrent_v2, Context context)                      \
+  X(ctxPopCurrent, cuCtxPopCurrent_v2, Context *context)                       \
   X(memAlloc, cuMemAlloc_v2, DevicePointer *memory, size_t bytes)              \
   X(memFree, cuMemFree_v2, DevicePointer memory)                               \
   X(memGetInfo, cuMemGetInfo_v2, size_t *free, size_t *total)                  \

@@ -1,8 +1,9 @@
 // Copies between host and GPU, through pinned memory.
 //
 // A copy from ordinary host memory makes the driver wait. Here the caller's
-// bytes go to one of a few pinned slots and travel from there while the caller
-// goes on: the input of the next step is on its way while this one runs.
+// bytes go to one of a few pinned slots, from where the stream takes them when
+// their turn has come: the caller goes on while earlier steps still run. Copies
+// and steps take turns on the one stream, they do not run at the same time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_STAGING_H

@@ -46,7 +46,7 @@ protected:
     findFunction(library, "cuDevicePrimaryCtxRelease_v2", releaseContext);
     EXPECT_EQ(code(driver.init(0)), 0);
     EXPECT_EQ(code(driver.primaryCtxRetain(&context, 0)), 0);
-    EXPECT_EQ(code(driver.ctxSetCurrent(context)), 0);
+    EXPECT_EQ(code(driver.ctxPushCurrent(context)), 0);
     EXPECT_EQ(code(driver.streamCreate(&stream, cuda::kStreamNonBlocking)), 0);
   }
 
@@ -54,6 +54,7 @@ protected:
     for (cuda::DevicePointer memory : allocated)
       (void)driver.memFree(memory);
     (void)driver.streamDestroy(stream);
+    (void)driver.ctxPopCurrent(&context);
     (void)releaseContext(0);
   }
 

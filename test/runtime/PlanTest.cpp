@@ -236,6 +236,25 @@ TEST(Plan, ChecksWhatIsFused) {
                      "'aux' has another type or size");
 }
 
+/// cuBLASLt sums an operand in the order in which it reads it.
+TEST(Plan, SumsOperandsInTheLibrarysOrderAlone) {
+  ArtifactBuilder builder = gpuPlan();
+  Json &step = builder.plan["functions"]["fused"]["steps"][0];
+  step["fused"] = {{"kind", "bgrad_b"}, {"bias_grad", 3}};
+  EXPECT_TRUE(check(builder).ok()) << check(builder).message();
+  step["trans_b"] = true;
+  step["ldb"] = 6;
+  EXPECT_NE(check(builder).message().find(
+                "'bgrad_b' sums a b that is not transposed"),
+            std::string::npos)
+      << check(builder).message();
+  step["fused"]["kind"] = "bgrad_a";
+  EXPECT_NE(
+      check(builder).message().find("'bgrad_a' sums an a that is transposed"),
+      std::string::npos)
+      << check(builder).message();
+}
+
 TEST(Plan, ChecksThatFusedResultsAreApart) {
   for (const char *other : {"0", "2", "3"}) {
     ArtifactBuilder builder = gpuPlan();

@@ -4,6 +4,7 @@
 #include "test/emulator/cublaslt/Product.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -328,6 +329,26 @@ MPC_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
                       attribute, value, bytes);
 }
 
+/// Whether MPC_EMULATOR_NO_ALGORITHM lists the product's epilogue, by the word
+/// of the library's constant: "RELU_BIAS,BGRADA".
+static bool lacksAlgorithm(const Product &product) {
+  static const std::map<uint32_t, std::string> names = {
+      {CUBLASLT_EPILOGUE_DEFAULT, "DEFAULT"},
+      {CUBLASLT_EPILOGUE_BIAS, "BIAS"},
+      {CUBLASLT_EPILOGUE_RELU_BIAS, "RELU_BIAS"},
+      {CUBLASLT_EPILOGUE_RELU_AUX_BIAS, "RELU_AUX_BIAS"},
+      {CUBLASLT_EPILOGUE_DRELU, "DRELU"},
+      {CUBLASLT_EPILOGUE_DRELU_BGRAD, "DRELU_BGRAD"},
+      {CUBLASLT_EPILOGUE_BGRADA, "BGRADA"},
+      {CUBLASLT_EPILOGUE_BGRADB, "BGRADB"}};
+  const char *listed = std::getenv("MPC_EMULATOR_NO_ALGORITHM");
+  auto name = names.find(product.epilogue);
+  if (!listed || name == names.end())
+    return false;
+  return ("," + std::string(listed) + ",").find("," + name->second + ",") !=
+         std::string::npos;
+}
+
 MPC_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     Handle *handle, Product *product, MatrixLayout *a, MatrixLayout *b,
     MatrixLayout *c, MatrixLayout *d, Preference *preference, int requested,
@@ -342,6 +363,10 @@ MPC_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         if (Refusal refusal = check(*product, layouts); refusal.status) {
           libraryLog(std::string("  refused: ") + refusal.reason);
           return refusal.status;
+        }
+        if (lacksAlgorithm(*product)) {
+          libraryLog("  refused: there is no algorithm, as asked");
+          return CUBLAS_STATUS_NOT_SUPPORTED;
         }
         constexpr uint64_t kUsefulWorkspace = 1 << 20;
         Algorithm algorithm{};

@@ -116,6 +116,14 @@ static Refusal checkEpilogue(const Product &product, const Layouts &layouts) {
   default:
     return {CUBLAS_STATUS_NOT_SUPPORTED, "an unknown epilogue"};
   }
+  // An operand can be summed along k while it is read, in one order alone.
+  if (product.epilogue == CUBLASLT_EPILOGUE_BGRADA &&
+      product.transA != CUBLAS_OP_N)
+    return {CUBLAS_STATUS_NOT_SUPPORTED, "BGRADA of a transposed A"};
+  if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB &&
+      product.transB != CUBLAS_OP_T)
+    return {CUBLAS_STATUS_NOT_SUPPORTED,
+            "BGRADB of a B that is not transposed"};
   if (product.hasAux() &&
       (product.auxLd % 128 ||
        product.auxLd < static_cast<int64_t>(layouts.d.rows)))

@@ -237,11 +237,29 @@ TEST_F(BLASLt, SumsAnOperandForTheBiasGradient) {
   for (uint64_t i = 0; i < 5; ++i)
     EXPECT_EQ(rows[i], x[i] + x[7 + i] + x[14 + i] + x[21 + i]);
   problem.epilogue = BLASEpilogue::BGradB;
+  problem.transB = true;
+  auto turned = matrix(3, 4, 2);
+  b = upload(turned);
   ASSERT_EQ(multiply(problem), 0);
   auto columns = download<float>(bias, 3);
   for (uint64_t j = 0; j < 3; ++j)
     EXPECT_EQ(columns[j],
-              y[6 * j] + y[6 * j + 1] + y[6 * j + 2] + y[6 * j + 3]);
+              turned[j] + turned[5 + j] + turned[10 + j] + turned[15 + j]);
+}
+
+TEST_F(BLASLt, SumsAnOperandInOneOrderAlone) {
+  constexpr int notSupported = 15;
+  Problem problem;
+  a = upload(matrix(4, 5, 1)), b = upload(matrix(4, 3, 2));
+  d = allocate(7 * 3 * 4);
+  bias = allocate(5 * 4);
+  problem.epilogue = BLASEpilogue::BGradA;
+  problem.transA = true;
+  EXPECT_EQ(multiply(problem), notSupported);
+  problem.epilogue = BLASEpilogue::BGradB;
+  problem.transA = false;
+  a = upload(matrix(5, 4, 1));
+  EXPECT_EQ(multiply(problem), notSupported);
 }
 
 TEST_F(BLASLt, MultipliesBatches) {

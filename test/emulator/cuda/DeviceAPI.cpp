@@ -141,7 +141,17 @@ static std::optional<int> attribute(const DeviceProperties &device, int which) {
 }
 
 static CUresult checkDevice(CUdevice device) {
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  const int count = Driver::get().environment.device.count;
+  return device >= 0 && device < count ? CUDA_SUCCESS
+                                       : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/// Whether a thread may work in a context.
+static bool isAlive(Driver &driver, CUcontext context) {
+  for (const Context &known : driver.contexts)
+    if (&known == context)
+      return known.users > 0;
+  return false;
 }
 
 extern "C" {
@@ -165,6 +175,9 @@ MPC_EXPORT CUresult cuInit(unsigned flags) {
     if (!d.environment.device.exists)
       return CUDA_ERROR_NO_DEVICE;
     d.isInitialized = true;
+    d.contexts.resize(static_cast<size_t>(d.environment.device.count));
+    for (size_t i = 0; i < d.contexts.size(); ++i)
+      d.contexts[i].device = static_cast<CUdevice>(i);
     return CUDA_SUCCESS;
   });
 }
@@ -177,8 +190,8 @@ MPC_EXPORT CUresult cuDriverGetVersion(int *version) {
 }
 
 MPC_EXPORT CUresult cuDeviceGetCount(int *count) {
-  return call("cuDeviceGetCount", {}, Needs::Init, [&](Driver &) {
-    *count = 1;
+  return call("cuDeviceGetCount", {}, Needs::Init, [&](Driver &d) {
+    *count = d.environment.device.count;
     return CUDA_SUCCESS;
   });
 }
@@ -218,8 +231,8 @@ MPC_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which,
                                          CUdevice device) {
   return call("cuDeviceGetAttribute", {{"attribute", which}}, Needs::Init,
               [&](Driver &d) {
-                if (device)
-                  return CUDA_ERROR_INVALID_DEVICE;
+                if (CUresult result = checkDevice(device))
+                  return result;
                 std::optional<int> known =
                     attribute(d.environment.device, which);
                 if (!known)
@@ -233,10 +246,11 @@ MPC_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context,
                                              CUdevice device) {
   return call("cuDevicePrimaryCtxRetain", {{"device", device}}, Needs::Init,
               [&](Driver &d) {
-                if (device)
-                  return CUDA_ERROR_INVALID_DEVICE;
-                ++d.contextUsers;
-                *context = &d.context;
+                if (CUresult result = checkDevice(device))
+                  return result;
+                Context &primary = d.contexts[static_cast<size_t>(device)];
+                ++primary.users;
+                *context = &primary;
                 return CUDA_SUCCESS;
               });
 }
@@ -244,25 +258,53 @@ MPC_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context,
 MPC_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   return call("cuDevicePrimaryCtxRelease_v2", {{"device", device}}, Needs::Init,
               [&](Driver &d) {
-                if (!d.contextUsers)
+                if (CUresult result = checkDevice(device))
+                  return result;
+                Context &primary = d.contexts[static_cast<size_t>(device)];
+                if (!primary.users)
                   return CUDA_ERROR_INVALID_CONTEXT;
                 // A context that is made anew works again.
-                if (--d.contextUsers == 0) {
+                if (--primary.users == 0) {
                   d.finish();
                   d.lost = CUDA_SUCCESS;
                 }
-                return checkDevice(device);
+                return CUDA_SUCCESS;
               });
 }
 
 MPC_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return call("cuCtxSetCurrent", {{"context", context}}, Needs::Init,
               [&](Driver &d) {
-                if (context && (context != &d.context || !d.contextUsers))
+                if (context && !isAlive(d, context))
                   return CUDA_ERROR_INVALID_CONTEXT;
-                currentContext() = context;
+                std::vector<Context *> &stack = contextStack();
+                if (!stack.empty())
+                  stack.pop_back();
+                if (context)
+                  stack.push_back(context);
                 return CUDA_SUCCESS;
               });
+}
+
+MPC_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  return call("cuCtxPushCurrent_v2", {{"context", context}}, Needs::Init,
+              [&](Driver &d) {
+                if (!isAlive(d, context))
+                  return CUDA_ERROR_INVALID_CONTEXT;
+                contextStack().push_back(context);
+                return CUDA_SUCCESS;
+              });
+}
+
+MPC_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+  return call("cuCtxPopCurrent_v2", {}, Needs::Init, [&](Driver &) {
+    std::vector<Context *> &stack = contextStack();
+    if (stack.empty())
+      return CUDA_ERROR_INVALID_CONTEXT;
+    *context = stack.back();
+    stack.pop_back();
+    return CUDA_SUCCESS;
+  });
 }
 
 MPC_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
@@ -274,7 +316,7 @@ MPC_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
 
 MPC_EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
   return call("cuCtxGetDevice", {}, Needs::Context, [&](Driver &) {
-    *device = 0;
+    *device = currentContext()->device;
     return CUDA_SUCCESS;
   });
 }

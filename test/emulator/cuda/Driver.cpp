@@ -9,9 +9,13 @@ Driver &Driver::get() {
   return *driver;
 }
 
-Context *&mpc::emulator::currentContext() {
-  thread_local Context *current = nullptr;
-  return current;
+std::vector<Context *> &mpc::emulator::contextStack() {
+  thread_local std::vector<Context *> stack;
+  return stack;
+}
+
+Context *mpc::emulator::currentContext() {
+  return contextStack().empty() ? nullptr : contextStack().back();
 }
 
 Stream *Driver::find(CUstream handle) {
@@ -24,7 +28,7 @@ Stream *Driver::find(CUstream handle) {
 
 CUresult Driver::enqueue(CUstream handle, Work work) {
   Stream *stream = find(handle);
-  if (!stream)
+  if (!stream || (stream->context && stream->context != currentContext()))
     return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &defaultStream) {
     // The legacy stream waits for all blocking streams: captured ones cannot.

@@ -30,7 +30,11 @@ struct Work {
   std::function<CUresult()> run;
 };
 
-struct Context {};
+/// The primary context of a device.
+struct Context {
+  CUdevice device = 0;
+  unsigned users = 0;
+};
 
 struct Graph {
   std::vector<Work> nodes;
@@ -41,7 +45,8 @@ struct GraphExec {
 };
 
 struct Stream {
-  bool blocking = true; ///< waits for the legacy default stream
+  Context *context = nullptr; ///< it was made in; null: any, of the default one
+  bool blocking = true;       ///< waits for the legacy default stream
   CUstreamCaptureStatus capture = CUstreamCaptureStatus::None;
   CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
   std::thread::id thread; ///< that began the capture
@@ -78,8 +83,7 @@ public:
   bool isInitialized = false;
   CUresult lost = CUDA_SUCCESS; ///< the error that ended the context
 
-  Context context;
-  unsigned contextUsers = 0;
+  std::vector<Context> contexts; ///< one for each device
 
   Stream defaultStream;
   std::map<CUstream, std::unique_ptr<Stream>> streams;
@@ -109,8 +113,10 @@ private:
   std::deque<Work> queue;
 };
 
-/// The context a thread has made current.
-Context *&currentContext();
+/// The contexts a thread has made current, the last of them being so now.
+std::vector<Context *> &contextStack();
+/// Null where there is none.
+Context *currentContext();
 
 /// An argument of a call, for the log.
 struct Argument {

@@ -81,6 +81,9 @@ void Environment::parseDevice(const std::string &text) {
     } else if (std::sscanf(part.c_str(), "multiprocessors=%llu%c", &number,
                            &rest) == 1) {
       device.multiprocessors = static_cast<int>(number);
+    } else if (std::sscanf(part.c_str(), "count=%llu%c", &number, &rest) == 1 &&
+               number > 0 && number < 17) {
+      device.count = static_cast<int>(number);
     } else {
       refuse("MPC_EMULATOR_DEVICE", part);
     }

@@ -1,7 +1,7 @@
 // What the environment asks of the emulated device:
 //
-//   MPC_EMULATOR_DEVICE  "sm_90,memory=80G,driver=12040,multiprocessors=132",
-//                        each part optional; or "none": no device
+//   MPC_EMULATOR_DEVICE  "sm_90,memory=80G,driver=12040,multiprocessors=132,
+//                        count=2", each part optional; or "none": no device
 //   MPC_EMULATOR_LOG     a file that gets a line for every call
 //   MPC_EMULATOR_FAULT   "cuMemAlloc_v2:3=2,cuInit=999": the third call of
 //                        cuMemAlloc_v2 returns 2, each call of cuInit 999;
@@ -22,6 +22,7 @@ namespace mpc::emulator {
 
 struct DeviceProperties {
   bool exists = true;
+  int count = 1; ///< devices, all alike, with one memory
   int major = 8, minor = 0;
   uint64_t memory = 40ull << 30;
   int driverVersion = 13000;

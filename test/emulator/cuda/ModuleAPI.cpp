@@ -77,6 +77,14 @@ static CUresult load(Driver &driver, CUmodule *result, const char *image,
           "' does not run on this device";
     return CUDA_ERROR_INVALID_PTX;
   }
+  for (const ptx::Kernel &kernel : loaded->module.kernels)
+    if (kernel.sharedBytes > kSharedByDefault) {
+      log = "ptxas error: entry function '" + kernel.name +
+            "' uses too much shared data (" +
+            std::to_string(kernel.sharedBytes) + " bytes, " +
+            std::to_string(kSharedByDefault) + " max)";
+      return CUDA_ERROR_INVALID_PTX;
+    }
   for (const ptx::GlobalMemory &global : loaded->module.globals) {
     auto begin = reinterpret_cast<uint64_t>(global.address);
     driver.memory.add({begin, begin + global.bytes, global.isConstant});
@@ -84,10 +92,7 @@ static CUresult load(Driver &driver, CUmodule *result, const char *image,
   for (const ptx::Kernel &kernel : loaded->module.kernels) {
     Function &function = loaded->functions[kernel.name];
     function.kernel = &kernel;
-    if (kernel.sharedBytes < kSharedByDefault)
-      function.dynamicShared = kSharedByDefault - kernel.sharedBytes;
-    else
-      function.dynamicShared = 0;
+    function.dynamicShared = kSharedByDefault - kernel.sharedBytes;
   }
   *result = loaded.get();
   driver.modules[*result] = std::move(loaded);

@@ -40,6 +40,7 @@ MPC_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
                 if (flags > CU_STREAM_NON_BLOCKING)
                   return CUDA_ERROR_INVALID_VALUE;
                 auto created = std::make_unique<Stream>();
+                created->context = currentContext();
                 created->blocking = flags != CU_STREAM_NON_BLOCKING;
                 *stream = created.get();
                 d.streams[*stream] = std::move(created);

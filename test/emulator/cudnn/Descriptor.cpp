@@ -2,6 +2,7 @@
 #include "test/emulator/cudnn/Descriptor.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 using namespace mpc::emulator;
 
@@ -328,6 +329,9 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
     std::vector<int> notes;
     if (conv.x.elementBytes() == 2)
       notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    // A note of a version that is not known yet.
+    if (const char *text = std::getenv("MPC_EMULATOR_NOTE"))
+      notes.push_back(std::atoi(text));
     engines.push_back({notes, kUsefulWorkspace});
   } else {
     engines.push_back({{}, 0});
@@ -346,6 +350,7 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
     Descriptor &config = *handle->descriptor;
     config.conv = conv;
     config.notes = engines[static_cast<size_t>(i)].first;
+    config.engineIndex = i;
     config.workspaceBytes = engines[static_cast<size_t>(i)].second;
     config.isFinalized = true;
   }
@@ -372,6 +377,7 @@ DNNResult Descriptor::get(cudnnBackendAttributeName_t name,
       return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine"};
     handle->descriptor->conv = conv;
     handle->descriptor->notes = notes;
+    handle->descriptor->engineIndex = engineIndex;
     handle->descriptor->isFinalized = true;
     *count = 1;
     return {};
@@ -382,6 +388,13 @@ DNNResult Descriptor::get(cudnnBackendAttributeName_t name,
     *count = static_cast<int64_t>(notes.size());
     for (int64_t i = 0; values && i < std::min(requested, *count); ++i)
       static_cast<int *>(values)[i] = notes[static_cast<size_t>(i)];
+    return {};
+  }
+  if (type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
+      name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && given == CUDNN_TYPE_INT64 &&
+      requested == 1 && values) {
+    *count = 1;
+    *static_cast<int64_t *>(values) = engineIndex;
     return {};
   }
   if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&

@@ -36,6 +36,7 @@ struct Descriptor {
   Convolution conv;  ///< of operations, graphs, engines, configurations, plans
   ConvTensor tensor; ///< of a tensor
   std::vector<int> notes;     ///< of an engine, a configuration
+  int64_t engineIndex = 0;    ///< of an engine, a configuration
   int64_t workspaceBytes = 0; ///< of a configuration, a plan
 
   explicit Descriptor(cudnnBackendDescriptorType_t type) : type(type) {}

@@ -7,6 +7,9 @@
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cuda/Emulated.h"
 
+#include <fstream>
+#include <iterator>
+
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 using mpc::runtime::cuda::DNNStatus;
@@ -139,6 +142,45 @@ TEST(CUDAConv, SurvivesTheFailureOfAnyCall) {
           });
   MPC_CUDA_DNN_FUNCTIONS(MPC_FAULT)
 #undef MPC_FAULT
+}
+
+//===----------------------------------------------------------------------===//
+// Engines
+//===----------------------------------------------------------------------===//
+
+std::string textOf(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(CUDAConv, LogsTheEngineOfEachStep) {
+  std::string log = newLogFile();
+  emulated({{"MPC_CUDA_LOG", log}}, [] { expectCorrect(small(DType::BF16)); });
+  std::string text = textOf(log);
+  for (const char *kind :
+       {"the forward convolution", "input gradient", "weight gradient"})
+    EXPECT_NE(text.find(kind), std::string::npos) << text;
+  EXPECT_NE(text.find("cuDNN engine 1, notes 0, workspace 1048576 bytes"),
+            std::string::npos)
+      << text;
+}
+
+/// A later version of the library says more of its engines.
+TEST(CUDAConv, TakesEnginesWithNotesItDoesNotKnow) {
+  std::string log = newLogFile();
+  emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "99"}},
+           [] { expectCorrect(small(DType::BF16)); });
+  EXPECT_NE(textOf(log).find("does not know, 99"), std::string::npos);
+}
+
+/// The negative control: a known note that breaks a promise is not passed over.
+TEST(CUDAConv, PassesOverEnginesThatBreakAPromise) {
+  std::string log = newLogFile();
+  emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_NOTE", "4"}},
+           [] { expectCorrect(small(DType::BF16)); });
+  std::string text = textOf(log);
+  EXPECT_EQ(text.find("engine 1,"), std::string::npos) << text;
+  EXPECT_NE(text.find("engine 0, notes none"), std::string::npos) << text;
 }
 
 } // namespace

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -194,7 +197,7 @@ TEST(CUDADevice, ReleasesWhatItTookWhateverCallFails) {
   std::map<std::string, int> counts;
   for (const std::string &call : readLog(log))
     // Where the context is gone, so is what it held.
-    if (call.rfind("cu", 0) == 0 && call != "cuCtxSetCurrent")
+    if (call.rfind("cu", 0) == 0 && call != "cuCtxPushCurrent_v2")
       ++counts[call];
   for (const auto &[function, count] : counts)
     for (int i = 1; i <= count; ++i) {
@@ -212,6 +215,103 @@ TEST(CUDADevice, ReleasesWhatItTookWhateverCallFails) {
             << fault << ", " << give;
       }
     }
+}
+
+/// Another user of CUDA in the process, PyTorch say, has a context of its own.
+TEST(CUDADevice, LeavesTheCallersContextCurrent) {
+  emulated({{"MPC_EMULATOR_DEVICE", "count=2"}}, [] {
+    void *library = dlopen(
+        (std::string(MPC_TEST_EMULATOR_FOLDER) + "/libcuda.so.1").c_str(),
+        RTLD_NOW);
+    ASSERT_TRUE(library) << dlerror();
+    using cuda::Context;
+    auto find = [&](const char *name) { return dlsym(library, name); };
+    auto init = reinterpret_cast<int (*)(unsigned)>(find("cuInit"));
+    auto retain = reinterpret_cast<int (*)(Context *, int)>(
+        find("cuDevicePrimaryCtxRetain"));
+    auto set = reinterpret_cast<int (*)(Context)>(find("cuCtxSetCurrent"));
+    auto get = reinterpret_cast<int (*)(Context *)>(find("cuCtxGetCurrent"));
+    Context own = nullptr, found = nullptr;
+    ASSERT_EQ(init(0) + retain(&own, 1) + set(own), 0);
+    {
+      auto session = openOnGPU(countingTrainee());
+      ASSERT_TRUE(session && setX(*session, 1).ok());
+      for (int i = 0; i < 3; ++i) { // eager, recorded, replayed
+        ASSERT_TRUE(session->run("step").ok());
+        EXPECT_EQ(get(&found), 0);
+        EXPECT_EQ(found, own);
+      }
+      ASSERT_TRUE(session->state("w").ok());
+    }
+    EXPECT_EQ(get(&found), 0);
+    EXPECT_EQ(found, own);
+  });
+}
+
+TEST(CUDADevice, OpensTheGPUOfThatNumber) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_DEVICE", "count=2"}, {"MPC_EMULATOR_LOG", log}}, [] {
+    SessionOptions options;
+    options.device = "cuda:1";
+    auto session = Session::create(countingTrainee().open(), options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(setX(**session, 1).ok());
+    ASSERT_TRUE((*session)->run("step").ok());
+    EXPECT_EQ(values((*session)->state("w")), (Floats{2, 3, 4, 5, 6}));
+    options.device = "cuda:2";
+    expectMessage(Session::create(countingTrainee().open(), options).status(),
+                  StatusCode::Device, {"no GPU 2", "the driver shows 2"});
+  });
+  std::ifstream file(log);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("cuDevicePrimaryCtxRetain(device=1)"), std::string::npos);
+  EXPECT_EQ(text.find("cuDevicePrimaryCtxRetain(device=0)"), std::string::npos);
+}
+
+TEST(DeviceId, IsAWordAndANumber) {
+  EXPECT_EQ(DeviceId::parse("cuda:3")->index, 3);
+  EXPECT_EQ(DeviceId::parse("cuda")->kind, DeviceId::Kind::CUDA);
+  EXPECT_EQ(DeviceId::parse("auto")->kind, DeviceId::Kind::Auto);
+  for (const char *text : {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda: 1",
+                           "cuda:99999999999", "cpu:0"})
+    expectMessage(DeviceId::parse(text).status(), StatusCode::Usage,
+                  {"unknown device", "cuda:N"});
+}
+
+TEST(CUDADevice, SaysWhatToCompileFor) {
+  emulated({{"MPC_EMULATOR_DEVICE", "sm_90"}}, [] {
+    auto found = findArchitecture(*DeviceId::parse("cuda"));
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(*found, "sm_90");
+  });
+  emulated({{"MPC_EMULATOR_DEVICE", "none"}}, [] {
+    expectMessage(findArchitecture(*DeviceId::parse("cuda")).status(),
+                  StatusCode::Device, {"GPU"});
+  });
+}
+
+/// What the stream still works on is freed after it is done.
+TEST(CUDADevice, FreesMemoryAfterItsWorkIsDone) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session && setX(*session, 1).ok());
+    ASSERT_TRUE(session->run("step").ok());
+  });
+  std::vector<std::string> calls = readLog(log);
+  auto after = std::find(calls.rbegin(), calls.rend(), "cuLaunchKernel").base();
+  EXPECT_LT(std::find(after, calls.end(), "cuStreamSynchronize"),
+            std::find(after, calls.end(), "cuMemFree_v2"));
+}
+
+TEST(CUDADevice, RefusesKernelsWithTooMuchStaticSharedMemory) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    size_t at = builder.ptx.find("  .reg .pred");
+    builder.ptx.insert(at, "  .shared .align 4 .b8 tile[50000];\n");
+    expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                  {"CUDA_ERROR_INVALID_PTX", "too much shared data"});
+  });
 }
 
 //===----------------------------------------------------------------------===//
