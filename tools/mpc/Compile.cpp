@@ -120,12 +120,15 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->type_name("STAGE")
       ->capture_default_str();
   app->add_option("--device", command->device,
-                  "device to compile for, where --target names none")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+                  "device to compile for, where --target names none: cpu, "
+                  "cuda or cuda:N (the GPU that is there, else any from sm_80 "
+                  "on), or auto")
       ->capture_default_str();
   app->callback([app, command, &exitCode] {
-    matchTargetAndDevice(*app, command->options.pipeline.target,
-                         command->device);
-    exitCode = static_cast<int>(runCompile(*command));
+    exitCode = static_cast<int>(
+        matchTargetAndDevice(*app, command->options.pipeline.target,
+                             command->device, WithoutGPU::CompileForAny));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runCompile(*command));
   });
 }

@@ -2,6 +2,7 @@
 #include "tools/mpc/Options.h"
 
 #include "compiler/Target/TargetInfo.h"
+#include "tools/mpc/Driver.h"
 #include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -181,10 +182,15 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   options.given = [&command] { return findGiven(command); };
 }
 
+/// The oldest GPU there is code for; newer ones run it.
+static constexpr llvm::StringLiteral kOldestGPU = "sm_80";
+
 void mpc::tools::addSessionOptions(CLI::App &command,
                                    runtime::SessionOptions &options) {
-  command.add_option("--device", options.device, "where to run")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+  command
+      .add_option("--device", options.device,
+                  "where to run: cpu, cuda (the first GPU), cuda:N, or auto, "
+                  "which is a GPU where there is one that can run it")
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
@@ -192,26 +198,53 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->transform(wholeNumber(0));
 }
 
-void mpc::tools::matchTargetAndDevice(const CLI::App &command,
-                                      std::string &target,
-                                      std::string &device) {
-  bool hasTarget = command.count("--target") > 0;
-  // The oldest GPU there is code for; newer ones run it.
-  if (!hasTarget && device == "cuda")
-    target = "sm_80";
+// The newest target that a GPU of `architecture` runs.
+static std::string targetFor(llvm::StringRef architecture) {
+  auto number = [](llvm::StringRef name) {
+    unsigned value = 0;
+    return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
+                                                                      : 0u;
+  };
+  std::string best = kOldestGPU.str();
+  for (llvm::StringRef name : TargetInfo::getNames())
+    if (number(name) > number(best) && number(name) <= number(architecture))
+      best = name.str();
+  return best;
+}
+
+ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
+                                          std::string &target,
+                                          std::string &device,
+                                          WithoutGPU withoutGPU) {
+  using Kind = runtime::DeviceId::Kind;
+  auto id = runtime::DeviceId::parse(device);
+  if (!id.ok())
+    throw CLI::ValidationError("--device", id.status().message());
+  const bool hasDevice = command.count("--device") > 0;
+  if (command.count("--target") == 0) {
+    if (id->kind == Kind::CPU || !hasDevice)
+      return ExitCode::Done;
+    auto architecture = runtime::findArchitecture(*id);
+    if (architecture.ok())
+      target = targetFor(*architecture);
+    else if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail)
+      return reportError(architecture.status());
+    else if (id->kind == Kind::CUDA)
+      target = kOldestGPU.str();
+    return ExitCode::Done;
+  }
   auto info = TargetInfo::get(target);
   if (!info) {
     llvm::consumeError(info.takeError());
-    return; // compiling says so
+    return ExitCode::Done; // compiling says so
   }
-  if (!hasTarget)
-    return;
-  bool hasDevice = command.count("--device") > 0 && device != "auto";
-  if (hasDevice && info->isGPU() != (device == "cuda"))
+  const bool isFixed = hasDevice && id->kind != Kind::Auto;
+  if (isFixed && info->isGPU() != (id->kind == Kind::CUDA))
     throw CLI::ValidationError("--device " + device +
                                " cannot run code for --target " + target);
-  if (info->isGPU())
+  if (info->isGPU() && !isFixed)
     device = "cuda";
+  return ExitCode::Done;
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 #ifndef MPC_TOOLS_MPC_OPTIONS_H
 #define MPC_TOOLS_MPC_OPTIONS_H
 
+#include "compiler/Support/ExitCode.h"
 #include "passes/Pipeline.h"
 #include "runtime/Session.h"
 
@@ -42,11 +43,18 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// Adds --device and --threads.
 void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
+/// What becomes of --device cuda where the driver shows no GPU.
+enum class WithoutGPU {
+  Fail,         ///< the command runs on it
+  CompileForAny ///< the oldest GPU there is code for; newer ones run it
+};
+
 /// Makes --target and --device agree: a GPU to compile for is one to run on,
-/// and the other way round, unless both are given. Throws CLI::ValidationError
-/// where they contradict each other.
-void matchTargetAndDevice(const CLI::App &command, std::string &target,
-                          std::string &device);
+/// and the other way round, unless both are given. Without --target, the code
+/// is for the GPU that is there, under `auto` too. Done, or a reported error.
+/// Throws CLI::ValidationError where the two contradict each other.
+ExitCode matchTargetAndDevice(const CLI::App &command, std::string &target,
+                              std::string &device, WithoutGPU withoutGPU);
 
 /// Makes flags win over the environment (`MPC_*`), and that over `--config F`.
 /// Call after all subcommands have been added.

@@ -221,8 +221,10 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
       ->type_name("FILE");
   addSessionOptions(*app, command->session);
   app->callback([app, command, &exitCode] {
-    matchTargetAndDevice(*app, command->compile.pipeline.target,
-                         command->session.device);
-    exitCode = static_cast<int>(runRun(*command));
+    exitCode = static_cast<int>(
+        matchTargetAndDevice(*app, command->compile.pipeline.target,
+                             command->session.device, WithoutGPU::Fail));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runRun(*command));
   });
 }

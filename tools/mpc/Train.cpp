@@ -288,8 +288,10 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addOutputOptions(*app, *command);
   addSessionOptions(*app, command->session);
   app->callback([app, command, &exitCode] {
-    matchTargetAndDevice(*app, command->compile.pipeline.target,
-                         command->session.device);
-    exitCode = runTrain(*command);
+    exitCode = static_cast<int>(
+        matchTargetAndDevice(*app, command->compile.pipeline.target,
+                             command->session.device, WithoutGPU::Fail));
+    if (exitCode == 0)
+      exitCode = runTrain(*command);
   });
 }
