@@ -63,18 +63,11 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
-  // Not mapped: a full disk is then an error, and not a signal.
-  llvm::SmallVector<const char *> args = {"ld.lld",
-                                          "-shared",
-                                          "-Bsymbolic",
-                                          "--hash-style=gnu",
-                                          "--build-id=none",
-                                          "--threads=1",
-                                          "--no-mmap-output-file",
-                                          "-znoexecstack",
-                                          "-znow",
-                                          "-o",
-                                          output.c_str()};
+  llvm::SmallVector<const char *> args = {
+      "ld.lld",           "-shared",         "-Bsymbolic",
+      "--hash-style=gnu", "--build-id=none", "--threads=1",
+      "-znoexecstack",    "-znow",           "-o",
+      output.c_str()};
   args.append(inputs.begin(), inputs.end());
   std::string messages;
   llvm::raw_string_ostream out(messages);
@@ -97,12 +90,28 @@ static llvm::Expected<std::string> createEmptyObject() {
   return emitObject(module, *host);
 }
 
+/// Fails where there is no room for the linker's output in the folder of
+/// `file`: a full disk would end the process.
+static llvm::Error checkSpace(llvm::StringRef file, uint64_t bytes) {
+  auto space = llvm::sys::fs::disk_space(llvm::sys::path::parent_path(file));
+  if (!space || space->available >= bytes)
+    return llvm::Error::success();
+  std::error_code full = std::make_error_code(std::errc::no_space_on_device);
+  return llvm::createStringError(full, "cannot write '%s': %s",
+                                 file.str().c_str(), full.message().c_str());
+}
+
 /// The shared object of the kernels alone.
 static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
   TemporaryFile kernels, output;
   if (llvm::Error error = kernels.create("o", object))
     return error;
   if (llvm::Error error = output.create("mpc", ""))
+    return error;
+  // What is linked is little more than what it is linked from.
+  constexpr uint64_t kHeaderBytes = 64 << 10;
+  if (llvm::Error error =
+          checkSpace(output.getPath(), 2 * object.size() + kHeaderBytes))
     return error;
   if (llvm::Error error = runLinker({kernels.c_str()}, output))
     return error;
