@@ -20,9 +20,9 @@ namespace mpc {
 struct LibraryTail {
   enum class Kind {
     None,
-    Bias,      ///< add of one value a column
-    ReluBias,  ///< and relu of the sum
-    ReluGrad,  ///< relu_grad by a saved tensor
+    Bias,     ///< add of one value a column
+    ReluBias, ///< and relu of the sum
+    ReluGrad, ///< relu_grad by a saved tensor
     Other,
   };
   Kind kind = Kind::Other;
