@@ -80,7 +80,7 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
   scaling.lossScale = precision.lossScale;
   pm.addPass(createInsertLossScalingPass(std::move(scaling)));
   pm.addPass(createInsertMasterWeightsPass());
-  pm.addPass(createVerifyPrecisionPass());
+  pm.addPass(createVerifyPrecisionPass({precision.policyFile}));
 }
 
 static void addFusion(OpPassManager &pm, llvm::StringRef target) {

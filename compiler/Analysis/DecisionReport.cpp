@@ -4,6 +4,7 @@
 #include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Analysis/PrecisionGraph.h"
 
+#include "compiler/Analysis/Lowered.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -52,11 +53,11 @@ static StringRef getSentence(Reason reason) {
   case Reason::ModelCast:
     return "a conversion the model asks for";
   case Reason::ModelType:
-    return "the model stores it in another type than fp32";
+    return "the model has it in another type than fp32";
   case Reason::Constant:
     return "a constant, cast where it is read";
   case Reason::ConstantRange:
-    return "a constant operand overflows the low type";
+    return "a constant puts its values beyond the low type's range";
   case Reason::KeepFP32:
     return "named by --keep-fp32";
   case Reason::ForceLow:
@@ -127,9 +128,9 @@ std::string DecisionReport::getSummary() const {
     DecisionAttr decision = DecisionAttr::of(op);
     bool contraction =
         cast<PrecisionOpInterface>(op).getNumContractedOperands() > 0;
-    low += decision.isLow();
+    low += isLowered(decision);
     contractions += contraction;
-    lowContractions += contraction && decision.isLow();
+    lowContractions += contraction && isLowered(decision);
     missing += !decision.getNative();
   }
   auto textOf = [&](StringRef name) {

@@ -10,6 +10,7 @@
 #include "compiler/Analysis/Placement.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -21,6 +22,8 @@ constexpr unsigned kNone = ~0u;
 
 class GreedyPlacement final : public PlacementAlgorithm {
 public:
+  explicit GreedyPlacement(bool findsPaths) : findsPaths(findsPaths) {}
+
   std::vector<Placement> place(const PlacementProblem &problem) override;
 
 private:
@@ -36,6 +39,7 @@ private:
   void bridgeLow();
   void spreadLowUpstream();
 
+  bool findsPaths;
   ArrayRef<PlacementNode> nodes;
   std::vector<Color> colors;
   std::vector<Placement> placements;
@@ -85,12 +89,15 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
     if (infers || denies)
       worklist.push_back(i);
   }
-  while (!worklist.empty())
-    for (unsigned producer : nodes[worklist.pop_back_val()].producers)
+  while (!worklist.empty()) {
+    const PlacementNode &reader = nodes[worklist.pop_back_val()];
+    for (unsigned producer :
+         llvm::concat<const unsigned>(reader.producers, reader.wideProducers))
       if (isOpen(producer) && !carriers.test(producer)) {
         carriers.set(producer);
         worklist.push_back(producer);
       }
+  }
   return carriers;
 }
 
@@ -103,10 +110,13 @@ void GreedyPlacement::spreadDeny() {
   // First in, first out, so that paths are shortest ones.
   for (unsigned next = 0; next < worklist.size(); ++next) {
     unsigned source = worklist[next];
-    for (unsigned consumer : nodes[source].consumers) {
+    for (unsigned consumer : llvm::concat<const unsigned>(
+             nodes[source].consumers, nodes[source].wideConsumers)) {
       if (!isOpen(consumer) || !carriers.test(consumer))
         continue;
-      SmallVector<unsigned, 4> path = placements[source].path;
+      SmallVector<unsigned, 4> path;
+      if (findsPaths)
+        path = placements[source].path;
       path.push_back(consumer);
       paint(consumer, Color::High, Reason::AfterDenied, path);
       worklist.push_back(consumer);
@@ -148,11 +158,13 @@ void GreedyPlacement::bridgeLow() {
     if (after[i] == kNone)
       continue;
     SmallVector<unsigned> path;
-    for (unsigned node = before[i]; node != kNone; node = before[node])
+    for (unsigned node = before[i]; findsPaths && node != kNone;
+         node = before[node])
       path.push_back(node);
     std::reverse(path.begin(), path.end());
     path.push_back(i);
-    for (unsigned node = after[i]; node != kNone; node = after[node])
+    for (unsigned node = after[i]; findsPaths && node != kNone;
+         node = after[node])
       path.push_back(node);
     paint(i, Color::Low, Reason::BetweenLow, path);
   }
@@ -200,6 +212,7 @@ std::vector<Placement> GreedyPlacement::place(const PlacementProblem &problem) {
   return std::move(placements);
 }
 
-std::unique_ptr<PlacementAlgorithm> mpc::createGreedyPlacement() {
-  return std::make_unique<GreedyPlacement>();
+std::unique_ptr<PlacementAlgorithm>
+mpc::createGreedyPlacement(bool findsPaths) {
+  return std::make_unique<GreedyPlacement>(findsPaths);
 }

@@ -37,6 +37,9 @@ struct PlacementNode {
 
   /// Neighbours through values whose type is open, each once.
   llvm::SmallVector<unsigned, 4> producers, consumers;
+  /// Neighbours through values that stay fp32 whatever is decided, such as
+  /// sums: a denial crosses them, a low type does not.
+  llvm::SmallVector<unsigned, 2> wideProducers, wideConsumers;
 
   /// Nanoseconds in either type, and of casting the result.
   int64_t costLow = 0, costHigh = 0, costCast = 0;
@@ -62,8 +65,10 @@ public:
 };
 
 /// Allow/infer/deny/clear painting, as graph rewriters of frameworks do it,
-/// over forward, backward and update at once.
-std::unique_ptr<PlacementAlgorithm> createGreedyPlacement();
+/// over forward, backward and update at once. Without `findsPaths`, placements
+/// say nothing of the way to the nodes that settled them.
+std::unique_ptr<PlacementAlgorithm>
+createGreedyPlacement(bool findsPaths = true);
 
 } // namespace mpc
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/PrecisionGraph.h"
 
+#include "compiler/Analysis/ConstantRanges.h"
 #include "compiler/Analysis/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
 
@@ -70,7 +71,7 @@ void PrecisionGraph::collect(ModuleOp module) {
 // The row of an op. A sum in a backward pass is the gradient of a broadcast,
 // whatever op differentiation or the model's author wrote it with: it carries
 // no risk that would deny or poison the gradients around it.
-static StringRef getRow(PrecisionOpInterface op) {
+StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
   if (getPhase(op) == "backward" &&
       region.getRegionRole() == RegionRole::Reduction)
@@ -81,7 +82,7 @@ static StringRef getRow(PrecisionOpInterface op) {
 void PrecisionGraph::consult(PrecisionPolicy &policy) {
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
-    StringRef key = getRow(op);
+    StringRef key = getPolicyRow(op);
     if (auto entry = policy.lookup(key, getNodeName(op))) {
       node.entry = std::move(*entry);
     } else {
@@ -110,23 +111,6 @@ static Reason getFixedReason(Operation *op) {
   return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
 }
 
-// Whether a finite value of `elements` is infinite in `low`.
-static bool overflows(ElementsAttr elements, FloatType low) {
-  auto values = elements.try_value_begin<APFloat>();
-  if (!values)
-    return false;
-  auto overflowsAt = [&](APFloat value) {
-    if (!value.isFinite())
-      return false;
-    bool losesInfo;
-    value.convert(low.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                  &losesInfo);
-    return value.isInfinity();
-  };
-  int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
-  return std::any_of(*values, *values + count, overflowsAt);
-}
-
 static bool overflows(std::optional<APFloat> bound, FloatType low) {
   if (!bound)
     return false;
@@ -136,20 +120,103 @@ static bool overflows(std::optional<APFloat> bound, FloatType low) {
   return bound->isInfinity();
 }
 
-// Whether a constant the op reads, or a bound it clips to, overflows `low`.
-static bool readsOverflowingConstant(PrecisionOpInterface op, FloatType low) {
+// Whether a constant puts values of the op beyond `low`: one it reads, a bound
+// it clips to, or one that its result or what it must read in `low` comes from.
+static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
+                        FloatType low) {
   StringRef key = op.getPolicyKey();
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (overflows(clip.getMin(), low) || overflows(clip.getMax(), low))
       return true;
   for (OpOperand &operand : op->getOpOperands()) {
-    auto constant = operand.get().getDefiningOp<ConstantOp>();
-    if (constant && isF32(operand.get()) &&
-        !policyKeepsOperandFP32(key, operand.getOperandNumber()) &&
-        overflows(constant.getValue(), low))
+    unsigned index = operand.getOperandNumber();
+    bool rounded = index < op.getNumContractedOperands() ||
+                   operand.get().getDefiningOp<ConstantOp>();
+    if (rounded && isF32(operand.get()) &&
+        !policyKeepsOperandFP32(key, index) &&
+        ranges.overflows(operand.get(), low))
       return true;
   }
-  return false;
+  return llvm::any_of(op->getResults(), [&](OpResult result) {
+    return isF32(result) &&
+           !policyKeepsResultFP32(key, result.getResultNumber()) &&
+           ranges.overflows(result, low);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The loss region
+//===----------------------------------------------------------------------===//
+
+// Where a walk from the loss ends: contractions and normalisations are the
+// model's, and what they hand the loss is wide.
+static bool endsLossRegion(Operation *op) {
+  if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp>(op))
+    return true;
+  auto region = dyn_cast<RegionOpInterface>(op);
+  return !region || region.getRegionRole() == RegionRole::Contraction;
+}
+
+// Adds the forward ops that a loss of `function` is computed with, back to the
+// first contraction or normalisation on each way.
+static void collectLoss(FunctionOpInterface function,
+                        llvm::DenseSet<Operation *> &region) {
+  SmallVector<Operation *> worklist;
+  auto visit = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && isFloat(value) && !endsLossRegion(op) &&
+        !op->hasTrait<OpTrait::ConstantLike>() &&
+        (getPhase(op) == "forward" || getPhase(op) == "loss") &&
+        region.insert(op).second)
+      worklist.push_back(op);
+  };
+  Operation *terminator = function.getFunctionBody().front().getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    auto role = function.getResultAttrOfType<StringAttr>(
+        result.getOperandNumber(), kRoleAttr);
+    if (role && (role.getValue() == "loss" || role.getValue() == "sample_loss"))
+      visit(result.get());
+  }
+  while (!worklist.empty())
+    for (Value operand : worklist.pop_back_val()->getOperands())
+      visit(operand);
+}
+
+// Adds the gradients that the model itself computes of its loss: from the seeds
+// on to the first contraction or normalisation. Those that differentiation made
+// are found by their names.
+static void collectLossGradient(FunctionOpInterface function,
+                                llvm::DenseSet<Operation *> &region) {
+  SmallVector<Operation *> worklist;
+  function->walk([&](GradientSeedOp seed) { worklist.push_back(seed); });
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val()->getUsers())
+      if (getPhase(user) == "backward" && !endsLossRegion(user) &&
+          !getNodeName(user).contains('#') && region.insert(user).second)
+        worklist.push_back(user);
+}
+
+// All ops of the losses and of their gradients.
+static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
+  llvm::DenseSet<Operation *> region;
+  module.walk([&](PrecisionOpInterface op) {
+    if (getPhase(op) == "loss")
+      region.insert(op);
+  });
+  for (auto function : module.getOps<FunctionOpInterface>())
+    collectLoss(function, region);
+  llvm::StringSet<> names;
+  for (Operation *op : region)
+    if (!getNodeName(op).empty())
+      names.insert(getNodeName(op));
+  module.walk([&](PrecisionOpInterface op) {
+    if (getPhase(op) == "backward" &&
+        names.contains(getNodeName(op).split('#').first))
+      region.insert(op);
+  });
+  for (auto function : module.getOps<FunctionOpInterface>())
+    collectLossGradient(function, region);
+  return region;
 }
 
 // What is computed from the seed of a backward pass and constants alone: the
@@ -171,14 +238,28 @@ static llvm::DenseSet<Operation *> findMultiplesOfSeed(ModuleOp module) {
   return multiples;
 }
 
+static bool hasOpenType(PrecisionOpInterface op) {
+  return op.getNumContractedOperands() > 0 ||
+         llvm::any_of(op->getResults(), [&](OpResult result) {
+           return isF32(result) &&
+                  !policyKeepsResultFP32(op.getPolicyKey(),
+                                         result.getResultNumber());
+         });
+}
+
+// Whether the op has a float that is not fp32 in the model, or no float result.
+static bool hasOtherType(Operation *op) {
+  auto isOther = [](Value value) { return isFloat(value) && !isF32(value); };
+  return llvm::any_of(op->getResults(), isOther) ||
+         llvm::any_of(op->getOperands(), isOther) ||
+         llvm::none_of(op->getResults(), isFloat);
+}
+
 // Settles what the graph alone settles. Later pins win over earlier ones.
 void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
-  llvm::StringSet<> lossNodes;
-  for (const PrecisionGraphNode &node : nodes)
-    for (Operation *op : node.ops)
-      if (getPhase(op) == "loss" && !getNodeName(op).empty())
-        lossNodes.insert(getNodeName(op).split('#').first);
+  llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
+  ConstantRanges ranges(module);
 
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
@@ -187,18 +268,19 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
       node->evidence = amp::Evidence::Proved;
     };
     PrecisionOpInterface op = node.ops.front();
-    bool ofLoss = llvm::any_of(node.ops, [&](Operation *member) {
-      return getPhase(member) == "loss" ||
-             (getPhase(member) == "backward" &&
-              lossNodes.contains(getNodeName(member).split('#').first));
-    });
-    if (readsOverflowingConstant(op, policy.getLowType()))
+    bool isFixed = node.entry.precisionClass == PrecisionClass::Fixed;
+    if (llvm::any_of(node.ops, [&](PrecisionOpInterface member) {
+          return leavesRange(member, ranges, policy.getLowType());
+        }))
       pinHigh(Reason::ConstantRange);
+    node.isOpen = !isFixed && hasOpenType(op);
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return multiplesOfSeed.contains(member);
         }))
       pinHigh(Reason::LossRegion);
-    if (ofLoss && node.entry.precisionClass != PrecisionClass::Deny) {
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return lossRegion.contains(member);
+        })) {
       pinHigh(Reason::LossRegion);
       placed.deniesReaders = true;
     }
@@ -206,17 +288,18 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
           return getPhase(member) == "optimizer";
         }))
       pinHigh(Reason::Update);
-    if (node.entry.precisionClass == PrecisionClass::Fixed)
+    if (isFixed)
       pinHigh(getFixedReason(op));
-    bool otherTypes =
-        llvm::any_of(op->getResults(),
-                     [](Value v) { return isFloat(v) && !isF32(v); }) ||
-        llvm::any_of(op->getOperands(),
-                     [](Value v) { return isFloat(v) && !isF32(v); }) ||
-        llvm::none_of(op->getResults(), isFloat);
-    if (otherTypes && node.entry.precisionClass != PrecisionClass::Fixed)
+    else if (hasOtherType(op))
       pinHigh(Reason::ModelType);
   }
+}
+
+// Whether no flag lifts a pin: types the model gives, the update and the loss.
+static bool isHard(const PlacementNode &placed) {
+  return placed.pin == Pin::High && (placed.pinReason == Reason::ModelType ||
+                                     placed.pinReason == Reason::Update ||
+                                     placed.pinReason == Reason::LossRegion);
 }
 
 // Pins what the user's expressions name. What is fixed stays: an expression
@@ -236,10 +319,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       if (!regex.match(getNodeName(node.ops.front())))
         continue;
       found = true;
-      bool fixed = node.entry.precisionClass == PrecisionClass::Fixed ||
-                   placed.pinReason == Reason::ModelType ||
-                   placed.pinReason == Reason::Update;
-      if (fixed)
+      if (!node.isOpen || isHard(placed))
         continue;
       changed = true;
       placed.pin = pin;
@@ -266,27 +346,33 @@ void PrecisionGraph::connect() {
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
-    llvm::SmallDenseSet<unsigned> known = {self};
-    for (Operation *op : node.ops)
-      for (OpResult result : op->getResults()) {
-        if (!isF32(result) ||
-            policyKeepsResultFP32(key, result.getResultNumber()))
-          continue;
-        for (OpOperand &use : result.getUses()) {
-          auto reader = indexOf.find(use.getOwner());
-          if (reader == indexOf.end() ||
-              policyKeepsOperandFP32(
-                  nodes[reader->second].ops.front().getPolicyKey(),
-                  use.getOperandNumber())) {
-            placed.readInFP32 = true;
-            continue;
-          }
-          if (!known.insert(reader->second).second)
-            continue;
-          placed.consumers.push_back(reader->second);
-          problem.nodes[reader->second].producers.push_back(self);
-        }
+    llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
+    auto connectTo = [&](OpOperand &use, bool isWide) {
+      auto reader = indexOf.find(use.getOwner());
+      if (reader == indexOf.end() ||
+          policyKeepsOperandFP32(
+              nodes[reader->second].ops.front().getPolicyKey(),
+              use.getOperandNumber())) {
+        placed.readInFP32 |= !isWide;
+        return;
       }
+      PlacementNode &read = problem.nodes[reader->second];
+      if (!(isWide ? wide : open).insert(reader->second).second)
+        return;
+      if (isWide) {
+        placed.wideConsumers.push_back(reader->second);
+        read.wideProducers.push_back(self);
+      } else {
+        placed.consumers.push_back(reader->second);
+        read.producers.push_back(self);
+      }
+    };
+    for (Operation *op : node.ops)
+      for (OpResult result : op->getResults())
+        if (isF32(result))
+          for (OpOperand &use : result.getUses())
+            connectTo(use,
+                      policyKeepsResultFP32(key, result.getResultNumber()));
   }
 }
 

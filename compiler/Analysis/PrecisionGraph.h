@@ -27,7 +27,13 @@ struct PrecisionGraphNode {
   /// Policy's word; for an op in no table, that of a denied op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
+  /// Whether a decision can change a type of the op: what it multiplies, or the
+  /// type of a result that policy does not keep in fp32.
+  bool isOpen = false;
 };
+
+/// The row of the policy that an op is decided by.
+llvm::StringRef getPolicyRow(PrecisionOpInterface op);
 
 class PrecisionGraph {
 public:
@@ -44,6 +50,11 @@ public:
                                                const TargetInfo &target);
 
   llvm::ArrayRef<PrecisionGraphNode> getNodes() const { return nodes; }
+  /// The node an op of the module is part of, if it is of any.
+  std::optional<unsigned> lookup(mlir::Operation *op) const {
+    auto found = indexOf.find(op);
+    return found == indexOf.end() ? std::nullopt : std::optional(found->second);
+  }
   const PlacementProblem &getProblem() const { return problem; }
 
 private:

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Analysis/DecisionReport.h"
+#include "compiler/Analysis/Lowered.h"
 #include "compiler/Analysis/PrecisionGraph.h"
 #include "compiler/Analysis/RegionAnalysis.h"
 #include "compiler/Support/ExitCode.h"
@@ -37,7 +38,8 @@ private:
   FailureOr<FloatType> getLowType();
   LogicalResult checkExpanded();
   DecisionAttr decide(const PrecisionGraph &graph, unsigned index,
-                      ArrayRef<Placement> placements, const TargetInfo &target);
+                      ArrayRef<Placement> placements, StringRef flip,
+                      const TargetInfo &target);
   void record(const PrecisionGraph &graph, const TargetInfo &target);
   void countCasts(FunctionOpInterface function);
   void emitRemarks();
@@ -92,8 +94,10 @@ static bool hasLowConsumer(const PlacementNode &node,
 static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
                       const Placement &placement,
                       ArrayRef<Placement> placements) {
-  if (!placement.low || llvm::none_of(op->getResultTypes(), [](Type type) {
-        return isa<FloatType>(getElementTypeOrSelf(type));
+  if (!placement.low || llvm::none_of(op->getResults(), [&](OpResult result) {
+        return isa<FloatType>(getElementTypeOrSelf(result.getType())) &&
+               !policyKeepsResultFP32(op.getPolicyKey(),
+                                      result.getResultNumber());
       }))
     return false;
   auto region = cast<RegionOpInterface>(op.getOperation());
@@ -103,21 +107,24 @@ static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
          hasLowConsumer(node, placements);
 }
 
-// Whether node `index` is no maximum, or one of values that are stored low. Of
-// others the maximum is not stored low either, whatever a flag says: its
+// Whether `op` is no view of a maximum, or one of values that are stored low:
+// of others it stays fp32 as the maximum does, whatever a flag says, since the
 // gradient looks for the elements that equal it.
-static bool mayRoundMaximum(const PrecisionGraph &graph, unsigned index,
+static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             ArrayRef<Placement> placements) {
-  const std::vector<PlacementNode> &nodes = graph.getProblem().nodes;
-  while (isa<ReduceMaxOp>(graph.getNodes()[index].ops.front())) {
-    if (nodes[index].producers.empty())
-      return false;
-    index = nodes[index].producers.front();
-    if (!storesLow(graph.getNodes()[index].ops.front(), nodes[index],
-                   placements[index], placements))
-      return false;
+  while (auto view = dyn_cast_or_null<RegionOpInterface>(op)) {
+    if (view.getRegionRole() != RegionRole::View)
+      break;
+    op = op->getOperand(0).getDefiningOp();
   }
-  return true;
+  auto maximum = dyn_cast_or_null<ReduceMaxOp>(op);
+  if (!maximum)
+    return true;
+  Operation *source = maximum.getInput().getDefiningOp();
+  std::optional<unsigned> index = source ? graph.lookup(source) : std::nullopt;
+  return index && storesLow(graph.getNodes()[*index].ops.front(),
+                            graph.getProblem().nodes[*index],
+                            placements[*index], placements);
 }
 
 // The float type the op has in the model: that of its first float result, or
@@ -132,16 +139,19 @@ static FloatType getModelType(Operation *op) {
   llvm_unreachable("an op of the precision graph has a float");
 }
 
+/// What changes an op of a mode with one float type, if anything does.
+static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
+
 // The flag that changes the decision; none for a hard constraint.
 static std::string getFlip(Reason reason, bool low, StringRef rule,
                            StringRef name) {
   switch (reason) {
   case Reason::Mode:
-    return "--precision=bf16-mixed";
   case Reason::Update:
   case Reason::ModelCast:
   case Reason::ModelType:
   case Reason::Constant:
+  case Reason::LossRegion:
     return "";
   case Reason::KeepFP32:
   case Reason::ForceLow:
@@ -164,6 +174,7 @@ static constexpr char kRoundedWeightGradient[] =
 DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
                                          unsigned index,
                                          ArrayRef<Placement> placements,
+                                         StringRef flip,
                                          const TargetInfo &target) {
   MLIRContext *context = &getContext();
   const PrecisionGraphNode &node = graph.getNodes()[index];
@@ -181,7 +192,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   if (placement.low && contraction)
     compute = low;
   bool isStoredLow = storesLow(op, problem, placement, placements) &&
-                     mayRoundMaximum(graph, index, placements);
+                     mayRoundMaximum(graph, op, placements);
   // The sums are fp32 all the same, and so is what the gradient becomes.
   const bool isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
                          !hasWideWeightGradient(op, target);
@@ -191,8 +202,6 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   SmallVector<Attribute> path;
   for (unsigned step : placement.path)
     path.push_back(StringAttr::get(context, graph.getNodes()[step].name));
-  std::string flip = getFlip(placement.reason, placement.low, node.entry.rule,
-                             getNodeName(op));
   return DecisionAttr::get(
       context, compute, accumulate, storage, node.entry.precisionClass,
       StringAttr::get(context, node.entry.rule),
@@ -203,6 +212,17 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       !contraction || target.hasNativeContraction(compute), 0, 0, 0,
       problem.costLow, problem.costHigh,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));
+}
+
+// Whether the op would be low in a mode that offers what `offered` places.
+static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
+                       ArrayRef<Placement> offered) {
+  PrecisionOpInterface op = graph.getNodes()[index].ops.front();
+  const PlacementNode &problem = graph.getProblem().nodes[index];
+  return offered[index].low &&
+         (op.getNumContractedOperands() > 0 ||
+          (storesLow(op, problem, offered[index], offered) &&
+           mayRoundMaximum(graph, op, offered)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,7 +238,9 @@ static SmallVector<unsigned, 4> findPoison(const PlacementProblem &problem,
   SmallVector<unsigned> worklist = {index};
   while (!worklist.empty()) {
     unsigned reader = worklist.pop_back_val();
-    for (unsigned producer : problem.nodes[reader].producers) {
+    const PlacementNode &read = problem.nodes[reader];
+    for (unsigned producer :
+         llvm::concat<const unsigned>(read.producers, read.wideProducers)) {
       const PlacementNode &node = problem.nodes[producer];
       if (!next.try_emplace(producer, reader).second)
         continue;
@@ -252,19 +274,29 @@ static void markUnbounded(const PlacementProblem &problem,
 
 void AssignPrecisionPass::record(const PrecisionGraph &graph,
                                  const TargetInfo &target) {
-  std::vector<Placement> placements;
+  // Modes with one type place too, to say which ops another mode would lower.
+  std::vector<Placement> placements =
+      createGreedyPlacement(/*findsPaths=*/static_cast<bool>(low))
+          ->place(graph.getProblem());
+  std::vector<Placement> offered;
   if (low) {
-    placements = createGreedyPlacement()->place(graph.getProblem());
     markUnbounded(graph.getProblem(), placements);
   } else {
-    placements.resize(graph.getNodes().size());
+    offered = std::move(placements);
+    placements.assign(offered.size(), Placement());
     for (auto [index, placement] : llvm::enumerate(placements)) {
       placement.reason = Reason::Mode;
       placement.path.push_back(index);
     }
   }
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-    DecisionAttr decision = decide(graph, index, placements, target);
+    std::string flip;
+    if (!low)
+      flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
+    else if (node.isOpen)
+      flip = getFlip(placements[index].reason, placements[index].low,
+                     node.entry.rule, getNodeName(node.ops.front()));
+    DecisionAttr decision = decide(graph, index, placements, flip, target);
     for (Operation *op : node.ops)
       op->setAttr(DecisionAttr::attrName, decision);
   }
@@ -324,7 +356,7 @@ void AssignPrecisionPass::emitRemarks() {
       StringRef name = op->getName().getStringRef();
       auto options = remark::RemarkOpts::name(name).category("amp").function(
           function.getName());
-      auto emit = decision.isLow()     ? remark::passed
+      auto emit = isLowered(decision)  ? remark::passed
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);

@@ -241,7 +241,7 @@ static DecisionAttr getGuardDecision(RankedTensorType type) {
   MLIRContext *context = type.getContext();
   auto element = cast<FloatType>(type.getElementType());
   return DecisionAttr::get(
-      context, element, element, element, PrecisionClass::Fixed,
+      context, element, element, element, PrecisionClass::Clear,
       StringAttr::get(context, "loss-scale"),
       StringAttr::get(context, "a skipped step changes no state"),
       Reason::Update, ArrayAttr::get(context, {}), Evidence::Proved,

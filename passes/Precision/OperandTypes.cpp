@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
 
+#include "compiler/Analysis/Lowered.h"
 #include "compiler/Analysis/PrecisionPolicy.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -38,7 +39,7 @@ FloatType amp::getStoredType(OpResult result) {
 }
 
 bool amp::readsFP32Only(DecisionAttr decision) {
-  if (decision.isLow())
+  if (isLowered(decision))
     return false;
   switch (decision.getReason()) {
   case Reason::DenyList:

@@ -192,22 +192,37 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   let description = [{
     Reports every violation of, relative to the module's mode:
 
-    1. every op with floats has a record, and has the types it says;
-    2. a denied or fixed op reads nothing below fp32;
-    3. contractions multiply the type decided and sum in fp32 at least, and so
-       does all state that sums (accumulators, statistics, moments, masters);
-    4. no value is narrowed and widened again by a pair of casts;
-    5. every gradient is unscaled exactly once, before clipping and the
-       optimizer; nothing scaled leaves but accumulators, and no sum mixes
-       scaled and unscaled values;
-    6. every update is guarded where the loss is scaled;
-    7. optimizers read and write fp32;
-    8. a low copy is written wherever its master is;
+    1. every op with floats has a record, and has the types it says; the types
+       are those of the mode, and the class is what the policy says, asked again;
+    2. a denied op is not low, and reads nothing that the stage has rounded, nor
+       does an operand that policy keeps in fp32 (scales of a normalisation): not
+       by a cast, by a low op before it, nor as a low copy;
+    3. contractions multiply the type decided; every sum is formed in fp32 at
+       least, and so is all state that sums (accumulators, statistics, moments,
+       masters), and results that policy keeps in fp32;
+    4. no cast reads what another cast has rounded, directly or through views;
+    5. the loss is scaled once, and every gradient is unscaled once, by the same
+       scale, before clipping and the optimizer. Between the two only ops that
+       are linear read it, every sum, choice or concatenation is of multiples of
+       one scale, and what is the scale itself stays fp32. Only accumulators
+       leave a function scaled, and they all do;
+    6. where the loss is scaled, no state of the update changes unless every
+       unscaled gradient of it is finite;
+    7. optimizers read and write fp32, and what is rounded leaves a function only
+       as a low copy;
+    8. a low copy is made by @derive, and written wherever its master is;
     9. no gradient or seed is left unexpanded.
 
-    Changes nothing. Tested by verify-precision.mlir and
-    verify-precision-errors.mlir.
+    The loss scale is interpreted, not looked for: LossScaleAnalysis.h. Changes
+    nothing. The options are those that `amp-assign-precision` was given; without
+    `amp.mode` on the module classes are taken from the records. Tested by
+    verify-precision.mlir, verify-precision-errors.mlir and
+    verify-loss-scale-errors.mlir.
   }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"\"",
+           "the policy file or preset the module was decided by">,
+  ];
 }
 
 #endif // MPC_PASSES_PRECISION_PASSES_TD

@@ -2,14 +2,19 @@
 // Every rule reports all of its violations, so one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/PrecisionPolicy.h"
+#include "compiler/Analysis/Lowered.h"
+#include "compiler/Analysis/PrecisionGraph.h"
 #include "passes/Precision/FunctionState.h"
+#include "passes/Precision/GuardedState.h"
+#include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/RoundedValues.h"
 #include "passes/Precision/ScaledValues.h"
+#include "passes/Precision/UpdateGuards.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYPRECISIONPASS
@@ -29,15 +34,26 @@ struct VerifyPrecisionPass
 private:
   InFlightDiagnostic report(Operation *op);
 
+  void loadPolicy();
   void verifyState(VariableOp variable);
   void verifyExpanded(Operation *op);
+  void verifyRecord(PrecisionOpInterface op, DecisionAttr decision);
   void verifyTypes(PrecisionOpInterface op, DecisionAttr decision);
   void verifyOperands(PrecisionOpInterface op, DecisionAttr decision);
   void verifyCast(amp::CastOp op);
   void verifyOptimizer(Operation *op);
+  void verifyOp(Operation *op);
   void verifyScale(FunctionOpInterface function);
-  void verifyCopies(FunctionOpInterface function, const SymbolTable &symbols);
+  void verifyResults(FunctionOpInterface function);
+  void findCopies();
+  void verifyCopies(FunctionOpInterface function);
 
+  std::optional<VariableTable> variables;
+  /// What records are held against; null without a mode that lowers. Shared,
+  /// since passes are copied.
+  std::shared_ptr<PrecisionPolicy> asked;
+  /// The low copy of each master, as @derive makes it.
+  llvm::DenseMap<Operation *, VariableOp> copies;
   bool scales = false;
   bool violated = false;
 };
@@ -56,17 +72,56 @@ static bool isNarrow(Value value) {
   return type && type.getWidth() < 32;
 }
 
-// A value that a decision or a cast of the stage rounded, and not the model.
-static bool isRoundedByStage(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !isNarrow(value))
-    return false;
-  if (isa<amp::CastOp>(op))
-    return true;
-  DecisionAttr decision = DecisionAttr::of(op);
-  return decision && decision.isLow() &&
-         decision.getReason() != Reason::ModelCast &&
-         decision.getReason() != Reason::ModelType;
+//===----------------------------------------------------------------------===//
+// Records
+//===----------------------------------------------------------------------===//
+
+// The policy of the module's mode. What it says of an op is asked again rather
+// than taken from the op's record.
+void VerifyPrecisionPass::loadPolicy() {
+  asked.reset();
+  auto mode = getOperation()->getAttrOfType<StringAttr>(kModeAttr);
+  if (!mode || !mode.getValue().ends_with("-mixed"))
+    return;
+  MLIRContext *context = &getContext();
+  bool isHalf = mode.getValue() == "16-mixed";
+  asked = std::make_shared<PrecisionPolicy>(
+      isHalf ? FloatType(Float16Type::get(context))
+             : FloatType(BFloat16Type::get(context)));
+  if (!policy.empty())
+    if (llvm::Error error = asked->load(policy))
+      report(getOperation()) << llvm::toString(std::move(error));
+}
+
+// The class and the types that a record claims. An op that policy denies is low
+// only where a flag forces it.
+void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
+                                       DecisionAttr decision) {
+  PrecisionClass expected = decision.getPrecisionClass();
+  if (asked) {
+    auto entry = asked->lookup(getPolicyRow(op), getNodeName(op));
+    expected = entry ? entry->precisionClass : PrecisionClass::Deny;
+    // Guards of state came after the policy was asked.
+    if (decision.getReason() == Reason::Update)
+      expected = decision.getPrecisionClass();
+    if (decision.getPrecisionClass() != expected)
+      report(op) << "recorded as "
+                 << stringifyPrecisionClass(decision.getPrecisionClass())
+                 << ", but policy says " << stringifyPrecisionClass(expected);
+    for (FloatType type : {decision.getCompute(), decision.getStorage()})
+      if (isLowered(decision) && type.getWidth() < 32 &&
+          type != asked->getLowType())
+        report(op) << "decided as " << type << " in a mode that lowers to "
+                   << asked->getLowType();
+  }
+  bool denied =
+      expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
+  if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
+    report(op) << "is of class " << stringifyPrecisionClass(expected)
+               << ", but decided as low";
+  if (decision.getAccumulate().getWidth() < 32)
+    report(op) << "expected sums in fp32 at least, found "
+               << decision.getAccumulate();
 }
 
 //===----------------------------------------------------------------------===//
@@ -93,46 +148,51 @@ void VerifyPrecisionPass::verifyTypes(PrecisionOpInterface op,
                                       DecisionAttr decision) {
   for (OpResult result : op->getResults()) {
     FloatType type = getFloatType(result);
-    if (!type || type == decision.getStorage())
+    if (!type)
       continue;
-    if (type.getWidth() < 32 ||
-        !policyKeepsResultFP32(op.getPolicyKey(), result.getResultNumber()))
-      report(op) << "expected result " << result.getResultNumber() << " in "
+    unsigned index = result.getResultNumber();
+    bool keeps = policyKeepsResultFP32(op.getPolicyKey(), index);
+    if (keeps && isNarrow(result) && isLowered(decision))
+      report(op) << "expected result " << index << " in fp32, found " << type;
+    else if (type != decision.getStorage() && (isNarrow(result) || !keeps))
+      report(op) << "expected result " << index << " in "
                  << decision.getStorage() << " as decided, found " << type;
   }
-  if (op.getNumContractedOperands() > 0 &&
-      decision.getAccumulate().getWidth() < 32)
-    report(op) << "expected sums in fp32 at least, found "
-               << decision.getAccumulate();
 }
 
 void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                                          DecisionAttr decision) {
+  bool isDenied = decision.getPrecisionClass() == PrecisionClass::Deny &&
+                  decision.getReason() != Reason::ForceLow;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
+    FloatType type = getFloatType(operand.get());
     if (index < op.getNumContractedOperands()) {
-      if (getFloatType(operand.get()) != decision.getCompute())
+      if (type != decision.getCompute())
         report(op) << "expected to multiply " << decision.getCompute()
-                   << " as decided, found operand " << index << " in "
-                   << getFloatType(operand.get());
-    } else if (readsFP32Only(decision) && isRoundedByStage(operand.get())) {
-      report(op) << "kept in fp32 (" << stringifyReason(decision.getReason())
-                 << ") but reads operand " << index << " in "
-                 << getFloatType(operand.get());
+                   << " as decided, found operand " << index << " in " << type;
+      continue;
     }
+    if (!isRoundedByStage(operand.get(), *variables))
+      continue;
+    if (isDenied || readsFP32Only(decision))
+      report(op) << "kept in fp32 (" << stringifyReason(decision.getReason())
+                 << ") but reads operand " << index << " in " << type;
+    else if (policyKeepsOperandFP32(op.getPolicyKey(), index))
+      report(op) << "expected operand " << index << " in fp32, found " << type;
   }
 }
 
-// cast(cast(x) : narrow) : wide hands on rounded digits as exact ones.
+// cast(cast(x) : narrow) hands on rounded digits, as exact ones where it widens
+// and rounded again where it does not.
 void VerifyPrecisionPass::verifyCast(amp::CastOp op) {
-  auto inner = op.getInput().getDefiningOp<amp::CastOp>();
+  amp::CastOp inner = findRoundingCast(op.getInput());
   if (!inner)
     return;
-  unsigned from = getFloatType(inner.getInput()).getWidth();
-  unsigned through = getFloatType(inner).getWidth();
-  if (through < from && through < getFloatType(op).getWidth())
-    report(op) << "widens what a cast from " << getFloatType(inner.getInput())
-               << " to " << getFloatType(inner) << " has rounded";
+  bool widens = getFloatType(op).getWidth() > getFloatType(inner).getWidth();
+  report(op) << (widens ? "widens" : "rounds again") << " what a cast from "
+             << getFloatType(inner.getInput()) << " to " << getFloatType(inner)
+             << " has rounded";
 }
 
 void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
@@ -145,77 +205,101 @@ void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
         report(op) << "expected fp32 at least, found " << value.getType();
 }
 
+// All rules about one op and its neighbours.
+void VerifyPrecisionPass::verifyOp(Operation *op) {
+  verifyExpanded(op);
+  verifyOptimizer(op);
+  if (auto castOp = dyn_cast<amp::CastOp>(op))
+    verifyCast(castOp);
+  auto precise = dyn_cast<PrecisionOpInterface>(op);
+  if (!precise || op->hasTrait<OpTrait::ConstantLike>())
+    return;
+  DecisionAttr decision = DecisionAttr::of(op);
+  if (!decision) {
+    if (hasFloats(op) && !isa<GradientSeedOp>(op))
+      report(op) << "expected an amp.decision";
+    return;
+  }
+  verifyRecord(precise, decision);
+  verifyTypes(precise, decision);
+  verifyOperands(precise, decision);
+}
+
 //===----------------------------------------------------------------------===//
 // The loss scale
 //===----------------------------------------------------------------------===//
 
-// Whether a sum has one scaled operand and one that is not: it is a multiple of
-// nothing. Constants pass, since a gradient may be plain zero.
-static bool mixesScales(Operation *op, const llvm::DenseSet<Value> &scaled) {
-  if (!isa<AddOp, SubOp>(op))
-    return false;
-  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-  if (scaled.contains(lhs) == scaled.contains(rhs))
-    return false;
-  return !matchPattern(scaled.contains(lhs) ? rhs : lhs, m_Constant());
-}
-
 void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
-  llvm::DenseSet<Value> scaled = findScaledValues(function);
-  if (!scales)
-    scaled.clear();
-  bool updates = updatesParameters(function);
-  for (Operation &op : function.getFunctionBody().front()) {
-    if (!scales && isa<ScaleLossOp, UnscaleOp>(op))
-      report(&op) << "scales in a module whose loss scale is none";
-    if (mixesScales(&op, scaled))
-      report(&op) << "adds a value that carries the loss scale to one that "
-                     "does not";
-    auto unscale = dyn_cast<UnscaleOp>(op);
-    if (scales && unscale && !scaled.contains(unscale.getGrad()))
-      report(&op) << "unscales what carries no loss scale";
-    if (auto optimizer = dyn_cast<OptimizerOpInterface>(op))
-      if (scales && optimizer.getApplyOperand().empty())
-        report(&op) << "expected a condition, since gradients can overflow";
-    if (!updates || !belongsToUpdate(&op) || unscale)
-      continue;
-    for (Value operand : op.getOperands())
-      if (scaled.contains(operand))
-        report(&op) << "reads a gradient that is still scaled";
+  auto reportAt = [&](Operation *op) { return report(op); };
+  if (scales) {
+    LossScaleAnalysis analysis(function, *variables, reportAt);
+    if (updatesParameters(function))
+      verifyUpdateGuards(function, analysis.getUnscaled(), *variables,
+                         reportAt);
+    return;
   }
-  llvm::DenseSet<unsigned> mayBeScaled = findScaledResults(function);
-  for (OpOperand &operand : getReturn(function)->getOpOperands())
-    if (scaled.contains(operand.get()) &&
-        !mayBeScaled.contains(operand.getOperandNumber()))
-      report(operand.getOwner())
-          << "returns a scaled value as result " << operand.getOperandNumber();
+  function->walk([&](Operation *op) {
+    if (isa<ScaleLossOp, UnscaleOp>(op))
+      report(op) << "scales in a module whose loss scale is none";
+  });
 }
 
 //===----------------------------------------------------------------------===//
-// Low copies
+// Results and low copies
 //===----------------------------------------------------------------------===//
+
+// Callers see the model's types, and state its masters.
+void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
+  Operation *terminator = getReturn(function);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    unsigned index = result.getOperandNumber();
+    VariableOp variable = getUpdatedVariable(function, index, *variables);
+    bool isCopy = variable && variable.getRole() == "derived";
+    if (!isCopy && isRoundedByStage(result.get(), *variables))
+      report(terminator) << "returns what the stage has rounded to "
+                         << getFloatType(result.get()) << " as result " << index;
+  }
+}
+
+// A copy without a function that makes it has no value when state is loaded.
+void VerifyPrecisionPass::findCopies() {
+  copies.clear();
+  llvm::DenseSet<Operation *> made;
+  auto derive = getOperation().lookupSymbol<FunctionOpInterface>("derive");
+  for (unsigned i = 0; derive && i < derive.getNumResults(); ++i) {
+    VariableOp copy = getUpdatedVariable(derive, i, *variables);
+    auto cast = getReturn(derive)->getOperand(i).getDefiningOp<amp::CastOp>();
+    auto master =
+        cast ? dyn_cast<BlockArgument>(cast.getInput()) : BlockArgument();
+    VariableOp variable =
+        master ? getVariable(master, *variables) : VariableOp();
+    if (!copy || !variable)
+      continue;
+    made.insert(copy);
+    copies[variable] = copy;
+  }
+  for (auto variable : getOperation().getOps<VariableOp>())
+    if (variable.getRole() == "derived" && !made.contains(variable))
+      report(variable)
+          << "expected @derive to make the low copy of a parameter";
+}
 
 // A copy that lags behind its master is a wrong forward pass one step later.
-void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function,
-                                       const SymbolTable &symbols) {
-  llvm::StringMap<unsigned> updated;
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto name =
-            function.getResultAttrOfType<FlatSymbolRefAttr>(i, kUpdatesAttr))
-      updated[name.getValue()] = i;
-  for (auto &item : updated) {
-    auto copy = symbols.lookup<VariableOp>((item.first() + ".low").str());
+void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function) {
+  llvm::MapVector<Operation *, Value> updates;
+  for (OpOperand &result : getReturn(function)->getOpOperands())
+    if (VariableOp variable =
+            getUpdatedVariable(function, result.getOperandNumber(), *variables))
+      updates[variable] = result.get();
+  for (auto [variable, value] : updates) {
+    VariableOp copy = copies.lookup(variable);
     if (!copy)
       continue;
-    auto written = updated.find(copy.getSymName());
-    Value master = getReturn(function)->getOperand(item.second);
-    amp::CastOp cast;
-    if (written != updated.end())
-      cast = getReturn(function)
-                 ->getOperand(written->second)
-                 .getDefiningOp<amp::CastOp>();
-    if (!cast || cast.getInput() != master)
-      report(function) << "updates @" << item.first()
+    Value written = updates.lookup(copy);
+    auto copying =
+        written ? written.getDefiningOp<amp::CastOp>() : amp::CastOp();
+    if (!copying || copying.getInput() != value)
+      report(function) << "updates @" << cast<VariableOp>(variable).getSymName()
                        << " but does not write its copy @" << copy.getSymName();
   }
 }
@@ -229,30 +313,17 @@ void VerifyPrecisionPass::runOnOperation() {
   auto scale = module->getAttrOfType<StringAttr>(kLossScaleAttr);
   scales = scale && scale.getValue() != "none";
   violated = false;
+  variables.emplace(module);
+  loadPolicy();
 
-  SymbolTable symbols(module);
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
+  findCopies();
   for (auto function : module.getOps<FunctionOpInterface>()) {
-    function->walk([&](Operation *op) {
-      verifyExpanded(op);
-      verifyOptimizer(op);
-      if (auto castOp = dyn_cast<amp::CastOp>(op))
-        verifyCast(castOp);
-      auto precise = dyn_cast<PrecisionOpInterface>(op);
-      if (!precise || op->hasTrait<OpTrait::ConstantLike>())
-        return;
-      DecisionAttr decision = DecisionAttr::of(op);
-      if (!decision) {
-        if (hasFloats(op) && !isa<GradientSeedOp>(op))
-          report(op) << "expected an amp.decision";
-        return;
-      }
-      verifyTypes(precise, decision);
-      verifyOperands(precise, decision);
-    });
+    function->walk([&](Operation *op) { verifyOp(op); });
     verifyScale(function);
-    verifyCopies(function, symbols);
+    verifyResults(function);
+    verifyCopies(function);
   }
   if (violated)
     signalPassFailure();

@@ -112,6 +112,14 @@ def test_model_with_own_casts_trains(name, precision, tmp_path):
     assert losses[-1] < 0.5 * losses[0]
 
 
+def test_own_casts_are_not_counted_as_lowered(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(island("island").SerializeToString())
+    flags = ("--loss", "mse", "--batch-size", BATCH)
+    summary = mpctest.mpc_ok("explain", path, *flags).stdout
+    assert summary.startswith("32-true: 0 of "), summary
+
+
 def test_product_of_float16_arrays_runs(tmp_path):
     """Summed in float32 and rounded once."""
     random = np.random.RandomState(9)

@@ -25,6 +25,12 @@ struct Graph {
     return self;
   }
 
+  // An edge through a value that stays fp32.
+  void connectWide(unsigned producer, unsigned consumer) {
+    problem.nodes[producer].wideConsumers.push_back(consumer);
+    problem.nodes[consumer].wideProducers.push_back(producer);
+  }
+
   std::vector<Placement> place() const {
     return createGreedyPlacement()->place(problem);
   }
@@ -61,6 +67,40 @@ TEST(GreedyPlacement, InferOpsAtTheTailStayHigh) {
   auto placements = graph.place();
   EXPECT_FALSE(placements[infer].low);
   EXPECT_EQ(placements[infer].reason, Reason::NotBetweenLow);
+}
+
+TEST(GreedyPlacement, LowTypesDoNotCrossWideValues) {
+  Graph graph;
+  unsigned a = graph.add(PrecisionClass::Allow);
+  unsigned sum = graph.add(PrecisionClass::Infer, a);
+  unsigned infer = graph.add(PrecisionClass::Infer);
+  graph.connectWide(sum, infer);
+  graph.add(PrecisionClass::Allow, infer);
+  auto placements = graph.place();
+  EXPECT_EQ(placements[sum].reason, Reason::NotBetweenLow);
+  EXPECT_EQ(placements[infer].reason, Reason::NotBetweenLow);
+}
+
+TEST(GreedyPlacement, DenialCrossesWideValues) {
+  Graph graph;
+  unsigned sum = graph.add(PrecisionClass::Deny);
+  unsigned infer = graph.add(PrecisionClass::Infer);
+  graph.connectWide(sum, infer);
+  graph.add(PrecisionClass::Allow, infer);
+  auto placements = graph.place();
+  EXPECT_EQ(placements[infer].reason, Reason::AfterDenied);
+  EXPECT_EQ(placements[infer].path, (Path{sum, infer}));
+}
+
+TEST(GreedyPlacement, PathsAreFoundOnRequestOnly) {
+  Graph graph;
+  unsigned a = graph.add(PrecisionClass::Allow);
+  unsigned infer = graph.add(PrecisionClass::Infer, a);
+  graph.add(PrecisionClass::Allow, infer);
+  auto placements =
+      createGreedyPlacement(/*findsPaths=*/false)->place(graph.problem);
+  EXPECT_TRUE(placements[infer].low);
+  EXPECT_EQ(placements[infer].path, (Path{infer}));
 }
 
 TEST(GreedyPlacement, DenialReachesThroughInferAndClearOps) {

@@ -1,13 +1,19 @@
-// A maximum is stored as the values are that it is taken of: its gradient looks
-// for those that equal it, and would divide by their number, zero.
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^max" | FileCheck %s
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^max|^low" | FileCheck %s --check-prefix=LOW
+// A maximum is stored in fp32, and so is a view of it unless the values it is
+// taken of are stored low: its gradient looks for those that equal it, and would
+// divide by their number, zero.
+// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view" | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view|^low" | FileCheck %s --check-prefix=LOW
+// RUN: not mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^max" 2>&1 | FileCheck %s --check-prefix=FIXED
+// FIXED: --force-low: expression '^max' matches only nodes whose precision is fixed
 
-// CHECK: mpc.reduce_max {{.*}}storage = f32, {{.*}}reason = force_low
+// CHECK: mpc.reduce_max {{.*}}storage = f32
+// CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = force_low
 // LOW: mpc.tanh {{.*}}storage = f16
-// LOW: mpc.reduce_max {{.*}}storage = f16, {{.*}}reason = force_low
-func.func @maximum(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+// LOW: mpc.reduce_max {{.*}}storage = f32
+// LOW: mpc.reshape {{.*}}storage = f16, {{.*}}reason = force_low
+func.func @maximum(%x: tensor<4x8xf32>) -> tensor<4x1xf32> {
   %0 = mpc.tanh %x : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("low")
   %1 = mpc.reduce_max %0 {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32> loc("max")
-  return %1 : tensor<4xf32>
+  %2 = mpc.reshape %1 : (tensor<4xf32>) -> tensor<4x1xf32> loc("view")
+  return %2 : tensor<4x1xf32>
 }

@@ -57,7 +57,6 @@ mpc.variable @w.m : tensor<8xf16> role "optimizer_state"
 mpc.variable @w.grad : tensor<8xbf16> role "accumulator"
 // expected-error@+1 {{expected state of role statistic in fp32 at least, found 'bf16'}}
 mpc.variable @mean : tensor<8xbf16> role "statistic"
-mpc.variable @w.low : tensor<8xbf16> role "derived"
 
 // -----
 
@@ -66,116 +65,6 @@ func.func @lossy_pair(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error@+1 {{widens what a cast from 'f32' to 'bf16' has rounded}}
   %1 = amp.cast %0 : (tensor<8xbf16>) -> tensor<8xf32>
   return %1 : tensor<8xf32>
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Not unscaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{reads a gradient that is still scaled}}
-    %w1 = mpc.sgd %w, %g, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    return %w1 : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Unscaled twice.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{unscales what carries no loss scale}}
-    %uu = amp.unscale %u, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %w1 = mpc.sgd %w, %uu, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    return %w1 : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Clipped before it is unscaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{reads a gradient that is still scaled}}
-    %c, %norm = mpc.clip_grad_norm %g {max_norm = 1.0 : f64, amp.decision = #high} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>)
-    // expected-error@+1 {{unscales what carries no loss scale}}
-    %u = amp.unscale %c, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    return %w1 : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Returned as it is.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{returns a scaled value as result 0}}
-    return %g : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Scaled though the module says it is not.
-module attributes {amp.loss_scale = "none"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    // expected-error@+1 {{scales in a module whose loss scale is none}}
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    return %w : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Weight decay added to a gradient that is still scaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
-    %d = mpc.add %g, %w {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-    %u = amp.unscale %d, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    return %w1 : tensor<8xf32>
-  }
-}
-
-// -----
-
-#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-// Not guarded.
-module attributes {amp.loss_scale = "dynamic"} {
-  func.func @step(%w: tensor<8xf32>, %scale: tensor<f32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    // expected-error@+1 {{expected a condition, since gradients can overflow}}
-    %w1 = mpc.sgd %w, %u, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    return %w1 : tensor<8xf32>
-  }
 }
 
 // -----
@@ -195,6 +84,10 @@ mpc.variable @w.low : tensor<8xbf16> role "derived"
 func.func @copy_lags_behind(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xf32> {mpc.updates = @w}) {
   return %w : tensor<8xf32>
 }
+func.func @derive(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xbf16> {mpc.updates = @w.low}) {
+  %0 = amp.cast %w : (tensor<8xf32>) -> tensor<8xbf16>
+  return %0 : tensor<8xbf16>
+}
 
 // -----
 
@@ -202,4 +95,97 @@ func.func @unexpanded() -> tensor<f32> {
   // expected-error@+1 {{left unexpanded by the stages before}}
   %0 = mpc.gradient_seed : tensor<f32>
   return %0 : tensor<f32>
+}
+
+// -----
+
+#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m: tensor<8xf32>) -> tensor<8xf32> {
+  %x16 = amp.cast %x : (tensor<4x8x4x4xf32>) -> tensor<4x8x4x4xbf16>
+  %s16 = amp.cast %s : (tensor<8xf32>) -> tensor<8xbf16>
+  // expected-error@+2 {{expected result 3 in fp32, found 'bf16'}}
+  // expected-error@+1 {{expected operand 1 in fp32, found 'bf16'}}
+  %y, %mean, %inv, %nm, %nv = mpc.batch_norm %x16, %s16, %m, %m, %m {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, amp.decision = #low} : (tensor<4x8x4x4xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8x4x4xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>)
+  return %mean : tensor<8xf32>
+}
+
+// -----
+
+mpc.variable @w : tensor<4x4xf32> role "parameter"
+mpc.variable @w.low : tensor<4x4xbf16> role "derived"
+#deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+func.func @denied_op_reads_low_copy(%w: tensor<4x4xbf16> {mpc.state = @w.low}) -> tensor<4x4xf32> {
+  // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'bf16'}}
+  %0 = mpc.exp %w {amp.decision = #deny} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func @derive(%w: tensor<4x4xf32> {mpc.state = @w}) -> (tensor<4x4xbf16> {mpc.updates = @w.low}) {
+  %0 = amp.cast %w : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  return %0 : tensor<4x4xbf16>
+}
+
+// -----
+
+mpc.variable @w : tensor<8xf32> role "parameter"
+// expected-error@+1 {{expected @derive to make the low copy of a parameter}}
+mpc.variable @w.low : tensor<8xbf16> role "derived"
+
+// -----
+
+#low = #amp.decision<compute = f32, accumulate = bf16, storage = f16, class = deny, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
+  // expected-error@+3 {{is of class deny, but decided as low}}
+  // expected-error@+2 {{expected sums in fp32 at least, found 'bf16'}}
+  // expected-error@+1 {{expected result 0 in fp32, found 'f16'}}
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = false, amp.decision = #low} : (tensor<4x4xf16>) -> tensor<4xf16>
+  return
+}
+
+// -----
+
+#low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+module attributes {amp.mode = "bf16-mixed"} {
+  func.func @not_what_policy_and_mode_say(%x: tensor<4x4xf32>) {
+    // expected-error@+2 {{recorded as infer, but policy says clear}}
+    // expected-error@+1 {{decided as 'f16' in a mode that lowers to 'bf16'}}
+    %0 = mpc.relu %x {amp.decision = #low} : (tensor<4x4xf32>) -> tensor<4x4xf16>
+    return
+  }
+}
+
+// -----
+
+#low = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
+  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  %1 = mpc.reshape %0 {amp.decision = #low} : (tensor<8xbf16>) -> tensor<2x4xbf16>
+  // expected-error@+1 {{widens what a cast from 'f32' to 'bf16' has rounded}}
+  %2 = amp.cast %1 : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+  return %2 : tensor<2x4xf32>
+}
+
+// -----
+
+mpc.variable @w.low : tensor<8xf16> role "derived"
+mpc.variable @w : tensor<8xf32> role "parameter"
+func.func @derive(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xf16> {mpc.updates = @w.low}) {
+  %0 = amp.cast %w : (tensor<8xf32>) -> tensor<8xf16>
+  return %0 : tensor<8xf16>
+}
+func.func @double_rounding(%x: tensor<8xf32>) {
+  %0 = amp.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  // expected-error@+1 {{rounds again what a cast from 'f32' to 'bf16' has rounded}}
+  %1 = amp.cast %0 : (tensor<8xbf16>) -> tensor<8xf16>
+  return
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+mpc.variable @w : tensor<8xf32> role "parameter"
+func.func @parameter_leaves_rounded(%w: tensor<8xf32> {mpc.state = @w}, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xbf16> {
+  %w1 = mpc.sgd %w, %g, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %r = amp.cast %w1 : (tensor<8xf32>) -> tensor<8xbf16>
+  // expected-error@+1 {{returns what the stage has rounded to 'bf16' as result 0}}
+  return %r : tensor<8xbf16>
 }

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s -amp-verify-precision | FileCheck %s
+// RUN: mpc-opt %s -split-input-file -amp-verify-precision | FileCheck %s
 
 // A module that keeps the rules passes, unchanged: a contraction in bf16 that
 // sums in f32, its operands cast once, and a denied op in fp32.
@@ -15,4 +15,46 @@ func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %1 = mpc.matmul %0, %0 {amp.decision = #low} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
   %2 = mpc.exp %1 {amp.decision = #deny} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %2 : tensor<4x4xf32>
+}
+
+// -----
+
+// A backward pass of ops that are linear in the gradient, with zero beside it,
+// an update by an optimizer op and one by others: all of it is proved.
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+
+// CHECK-LABEL: func.func @step
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<4x4xf32> role "parameter"
+  mpc.variable @m : tensor<4x4xf32> role "optimizer_state"
+  mpc.variable @n : tensor<i64> role "counter"
+  mpc.variable @mpc.micro_step : tensor<i64> role "counter"
+  mpc.variable @mean : tensor<4x4xf32> role "statistic"
+  func.func @step(%w: tensor<4x4xf32> {mpc.state = @w}, %m: tensor<4x4xf32> {mpc.state = @m},
+                  %n: tensor<i64> {mpc.state = @n}, %micro: tensor<i64> {mpc.state = @mpc.micro_step},
+                  %mean: tensor<4x4xf32> {mpc.state = @mean},
+                  %c: tensor<4x4xi1>, %scale: tensor<f32>, %lr: tensor<f32>)
+      -> (tensor<4x4xf32> {mpc.updates = @w}, tensor<4x4xf32> {mpc.updates = @m},
+          tensor<i64> {mpc.updates = @n}, tensor<i64> {mpc.updates = @mpc.micro_step},
+          tensor<4x4xf32> {mpc.updates = @mean}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %zero = mpc.constant dense<0.0> : tensor<4x4xf32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.expand %seed {amp.decision = #high} : (tensor<f32>) -> tensor<4x4xf32>
+    %b = mpc.div %a, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d = mpc.select %c, %b, %zero {amp.decision = #high} : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %e = mpc.transpose %d {perm = array<i64: 1, 0>, amp.decision = #high} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %f = mpc.matmul %w, %e {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = mpc.relu_grad %f, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %i = mpc.add %h, %b {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %u = amp.unscale %i, %scale : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+    %ok = amp.all_finite %u : (tensor<4x4xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<i1>) -> tensor<4x4xf32>
+    %sum = mpc.mul %m, %u {mpc.phase = "optimizer", amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m1 = mpc.select %ok, %sum, %m {mpc.phase = "optimizer", amp.decision = #high} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %n1 = mpc.increment %n, %ok : (tensor<i64>, tensor<i1>) -> tensor<i64>
+    %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
+    %mean1 = mpc.add %mean, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %w1, %m1, %n1, %micro1, %mean1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<i64>, tensor<i64>, tensor<4x4xf32>
+  }
 }

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/LossScaleAnalysis.h"
+
+#include "compiler/Analysis/Lowered.h"
+#include "passes/Precision/FunctionState.h"
+#include "passes/Precision/GuardedState.h"
+#include "passes/Precision/ScaledValues.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+static bool isFloatValue(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::lookup(Value value) const {
+  return multiples.lookup(value);
+}
+
+// What tells one scale from another: the variable or the constant it is, or
+// else the value itself.
+const void *LossScaleAnalysis::identify(Value scale) const {
+  if (auto argument = dyn_cast<BlockArgument>(scale))
+    if (VariableOp variable = getVariable(argument, variables))
+      return variable.getOperation();
+  Attribute constant;
+  if (matchPattern(scale, m_Constant(&constant)))
+    return constant.getAsOpaquePointer();
+  return scale.getAsOpaquePointer();
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::scale(ScaleLossOp op) {
+  Multiple seed = lookup(op.getSeed());
+  if (seed.kind == Multiple::Scaled)
+    report(op) << "scales what carries a loss scale already";
+  return {Multiple::Scaled, identify(op.getScale()), /*ofSeed=*/true};
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::unscale(UnscaleOp op) {
+  unscaled.push_back(op.getOutput());
+  Multiple gradient = lookup(op.getGrad());
+  if (gradient.kind == Multiple::Free)
+    report(op) << "unscales what carries no loss scale";
+  else if (gradient.kind == Multiple::Scaled &&
+           gradient.scale != identify(op.getScale()))
+    report(op) << "unscales by another value than the loss was scaled by";
+  if (getElementTypeOrSelf(op.getType()).getIntOrFloatBitWidth() < 32)
+    report(op) << "expected the unscaled gradient in fp32 at least, found "
+               << op.getType();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+// A sum, a choice or a concatenation of multiples is one only where all are
+// multiples of the same.
+LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
+                                                    ValueRange values) {
+  Multiple result{Multiple::Zero};
+  bool mixes = false, unknown = false;
+  for (Value value : values) {
+    Multiple multiple = lookup(value);
+    unknown |= multiple.kind == Multiple::Unknown;
+    if (multiple.kind == Multiple::Zero)
+      continue;
+    mixes |= result.kind != Multiple::Zero &&
+             (multiple.kind != result.kind || multiple.scale != result.scale);
+    result = multiple;
+  }
+  if (unknown)
+    return {Multiple::Unknown};
+  if (!mixes)
+    return result;
+  report(op) << (isa<AddOp, SubOp>(op) ? "adds" : "joins")
+             << " a value that carries the loss scale to one that does not";
+  return {Multiple::Unknown};
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::product(Operation *op, Value lhs,
+                                                       Value rhs) {
+  Multiple a = lookup(lhs), b = lookup(rhs);
+  if (a.kind == Multiple::Zero || b.kind == Multiple::Zero)
+    return {Multiple::Zero};
+  if (a.kind == Multiple::Unknown || b.kind == Multiple::Unknown)
+    return {Multiple::Unknown};
+  if (a.kind == Multiple::Scaled && b.kind == Multiple::Scaled) {
+    report(op) << "multiplies two values that carry the loss scale";
+    return {Multiple::Unknown};
+  }
+  return a.kind == Multiple::Scaled ? a : b;
+}
+
+// Of an op that is linear in `value`, or positively homogeneous as the choice
+// of a maximum is, and whose other operands must carry no scale.
+LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
+                                                      Value value) {
+  for (Value operand : op->getOperands())
+    if (operand != value && lookup(operand).kind == Multiple::Scaled) {
+      report(op) << "is not linear in a value that carries the loss scale";
+      return {Multiple::Unknown};
+    }
+  return lookup(value);
+}
+
+// The multiple that the results of `op` are.
+LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
+  if (isa<AddOp, SubOp, MaximumOp, MinimumOp>(op))
+    return join(op, op->getOperands());
+  if (isa<SelectOp>(op))
+    return join(op, op->getOperands().drop_front());
+  if (isa<MulOp>(op))
+    return product(op, op->getOperand(0), op->getOperand(1));
+  if (isa<DivOp>(op) && lookup(op->getOperand(1)).kind != Multiple::Scaled)
+    return lookup(op->getOperand(0));
+  auto region = dyn_cast<RegionOpInterface>(op);
+  RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
+  if (role == RegionRole::View || role == RegionRole::Movement)
+    return join(op, op->getOperands());
+  if (role == RegionRole::Contraction) {
+    Multiple result = product(op, op->getOperand(0), op->getOperand(1));
+    if (op->getNumOperands() > 2 &&
+        lookup(op->getOperand(2)).kind != result.kind) {
+      report(op) << "joins a value that carries the loss scale to one that "
+                    "does not";
+      return {Multiple::Unknown};
+    }
+    return result;
+  }
+  bool isGradient = op->getName().stripDialect().ends_with("_grad");
+  bool isLinear = role == RegionRole::Reduction || isGradient ||
+                  isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
+                      amp::CastOp, AveragePoolOp, GlobalAveragePoolOp>(op);
+  if (isLinear && isFloatValue(op->getResult(0)))
+    return linear(op, op->getOperand(0));
+  report(op) << "is not linear, but reads a value that carries the loss scale";
+  return {Multiple::Unknown};
+}
+
+// What is the scale times constants is the largest of all gradients: 2^16
+// overflows fp16. Only a product may read it rounded, or what moves it there.
+void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
+  if (result.kind != Multiple::Scaled || !result.ofSeed || isa<mpc::CastOp>(op))
+    return;
+  DecisionAttr decision = DecisionAttr::of(op);
+  auto type =
+      dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
+  // A seed that the model has in 16 bits is the model's.
+  bool ofModel = decision && decision.isLow() && !isLowered(decision);
+  if (!type || type.getWidth() >= 32 || ofModel)
+    return;
+  bool onlyMultiplied =
+      isa<amp::CastOp>(op) && llvm::all_of(op->getUses(), [](OpOperand &use) {
+        auto reader = dyn_cast<PrecisionOpInterface>(use.getOwner());
+        return reader &&
+               (use.getOperandNumber() < reader.getNumContractedOperands() ||
+                reader.movesElements());
+      });
+  if (!onlyMultiplied)
+    report(op) << "rounds the loss scale itself to " << type;
+}
+
+void LossScaleAnalysis::visit(Operation *op) {
+  DenseElementsAttr constant;
+  Multiple result;
+  bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
+    return lookup(operand).kind != Multiple::Free;
+  });
+  bool readsScaled = llvm::any_of(op->getOperands(), [&](Value operand) {
+    return lookup(operand).kind == Multiple::Scaled;
+  });
+  if (matchPattern(op, m_Constant(&constant))) {
+    if (isa<FloatType>(constant.getElementType()) && constant.isSplat() &&
+        constant.getSplatValue<APFloat>().isZero())
+      result = {Multiple::Zero};
+  } else if (auto scaling = dyn_cast<ScaleLossOp>(op)) {
+    result = scale(scaling);
+  } else if (auto unscaling = dyn_cast<UnscaleOp>(op)) {
+    result = unscale(unscaling);
+  } else if (updates && belongsToUpdate(op)) {
+    if (readsScaled)
+      report(op) << "reads a gradient that is still scaled";
+  } else if (readsScaled && !isa<AllFiniteOp>(op)) {
+    result = compute(op);
+    result.ofSeed = llvm::all_of(op->getOperands(), [&](Value operand) {
+      return lookup(operand).ofSeed || operand.getDefiningOp<ConstantOp>();
+    });
+    checkRounding(op, result);
+  } else if (reads) {
+    // Zero where every float is; of order 1 otherwise.
+    bool isZero = llvm::all_of(op->getOperands(), [&](Value operand) {
+      return lookup(operand).kind == Multiple::Zero;
+    });
+    auto region = dyn_cast<RegionOpInterface>(op);
+    bool moves = region && (region.getRegionRole() == RegionRole::View ||
+                            region.getRegionRole() == RegionRole::Movement);
+    if (isZero && (moves || isa<ExpandOp, amp::CastOp, mpc::CastOp>(op)))
+      result = {Multiple::Zero};
+    else if (llvm::any_of(op->getOperands(), [&](Value operand) {
+               return lookup(operand).kind == Multiple::Unknown;
+             }))
+      result = {Multiple::Unknown};
+  }
+  if (result.kind == Multiple::Free)
+    return;
+  for (Value value : op->getResults())
+    if (isFloatValue(value))
+      multiples[value] = result;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+// Accumulators hold multiples of the scale that the module scales by.
+void LossScaleAnalysis::enter(FunctionOpInterface function) {
+  const void *moduleScale = nullptr;
+  (void)function->getParentOfType<ModuleOp>().walk([&](ScaleLossOp op) {
+    moduleScale = identify(op.getScale());
+    return WalkResult::interrupt();
+  });
+  for (BlockArgument argument : function.getArguments()) {
+    VariableOp variable = getVariable(argument, variables);
+    if (moduleScale && variable && variable.getRole() == "accumulator")
+      multiples[argument] = {Multiple::Scaled, moduleScale, false};
+  }
+}
+
+// Only accumulators may leave with the scale, and must.
+void LossScaleAnalysis::leave(FunctionOpInterface function) {
+  Operation *terminator = getReturn(function);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    unsigned index = result.getOperandNumber();
+    VariableOp variable = getUpdatedVariable(function, index, variables);
+    bool accumulates = variable && variable.getRole() == "accumulator";
+    Multiple::Kind kind = lookup(result.get()).kind;
+    if (kind == Multiple::Scaled && !accumulates)
+      report(terminator) << "returns a scaled value as result " << index;
+    if (kind == Multiple::Free && accumulates)
+      report(terminator) << "returns a sum without the loss scale as result "
+                         << index;
+  }
+}
+
+LossScaleAnalysis::LossScaleAnalysis(FunctionOpInterface function,
+                                     const VariableTable &variables,
+                                     Report report)
+    : variables(variables), report(report),
+      updates(updatesParameters(function)) {
+  enter(function);
+  // Operands come before their readers.
+  for (Operation &op : function.getFunctionBody().front().without_terminator())
+    visit(&op);
+  leave(function);
+  if (updates && unscaled.empty())
+    report(function) << "updates parameters with gradients that were never "
+                        "scaled and unscaled";
+}

@@ -1,0 +1,65 @@
+// Proof that every gradient carries the loss scale once until it is unscaled.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H
+#define MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H
+
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/VariableTable.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mpc::amp {
+
+/// Interprets a function in multiples of the loss scale. A value is a multiple
+/// of a scale, zero (a multiple of any), or free of scales; only ops that are
+/// linear in a multiple may read it, and all that an op adds, selects among or
+/// concatenates must be multiples of the same scale.
+///
+/// Two functions of a module mean the same scale where both read the same
+/// variable, or constants of one value.
+class LossScaleAnalysis {
+public:
+  using Report =
+      llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)>;
+
+  /// Reports every op that breaks a rule.
+  LossScaleAnalysis(mlir::FunctionOpInterface function,
+                    const mpc::VariableTable &variables, Report report);
+
+  /// What `amp.unscale` ops of the function result in.
+  llvm::ArrayRef<mlir::Value> getUnscaled() const { return unscaled; }
+
+private:
+  struct Multiple {
+    enum Kind { Free, Zero, Scaled, Unknown } kind = Free;
+    /// The identity of the scale, of a scaled value.
+    const void *scale = nullptr;
+    /// Whether the value is computed from the scale and constants alone.
+    bool ofSeed = false;
+  };
+
+  Multiple lookup(mlir::Value value) const;
+  const void *identify(mlir::Value scale) const;
+  void enter(mlir::FunctionOpInterface function);
+  void leave(mlir::FunctionOpInterface function);
+  void visit(mlir::Operation *op);
+  Multiple scale(ScaleLossOp op);
+  Multiple unscale(UnscaleOp op);
+  Multiple compute(mlir::Operation *op);
+  Multiple join(mlir::Operation *op, mlir::ValueRange values);
+  Multiple product(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
+  Multiple linear(mlir::Operation *op, mlir::Value value);
+  void checkRounding(mlir::Operation *op, Multiple result);
+
+  const mpc::VariableTable &variables;
+  Report report;
+  bool updates;
+  llvm::DenseMap<mlir::Value, Multiple> multiples;
+  llvm::SmallVector<mlir::Value> unscaled;
+};
+
+} // namespace mpc::amp
+
+#endif // MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/RoundedValues.h"
+
+#include "compiler/Analysis/Lowered.h"
+#include "passes/Precision/FunctionState.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
+  auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  if (!type || type.getWidth() >= 32)
+    return false;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    VariableOp variable = getVariable(argument, variables);
+    return variable && variable.getRole() == "derived";
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<amp::CastOp>(op))
+    return true;
+  DecisionAttr decision = DecisionAttr::of(op);
+  return decision && isLowered(decision);
+}
+
+// Whether the result has the elements of the only operand and no others.
+static bool isPlainMovement(Operation *op) {
+  auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
+  if (!precise || !precise.movesElements() || op->getNumOperands() != 1)
+    return false;
+  DecisionAttr decision = DecisionAttr::of(op);
+  return !decision || decision.getReason() != Reason::ForceLow;
+}
+
+amp::CastOp amp::findRoundingCast(Value value) {
+  while (isPlainMovement(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto cast = value.getDefiningOp<amp::CastOp>();
+  if (!cast)
+    return {};
+  auto from =
+      llvm::cast<FloatType>(getElementTypeOrSelf(cast.getInput().getType()));
+  auto to = llvm::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+  const llvm::fltSemantics &wide = from.getFloatSemantics();
+  const llvm::fltSemantics &narrow = to.getFloatSemantics();
+  bool keepsAll = APFloat::semanticsPrecision(wide) <=
+                      APFloat::semanticsPrecision(narrow) &&
+                  APFloat::semanticsMaxExponent(wide) <=
+                      APFloat::semanticsMaxExponent(narrow) &&
+                  APFloat::semanticsMinExponent(wide) >=
+                      APFloat::semanticsMinExponent(narrow);
+  return keepsAll ? amp::CastOp() : cast;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Precision/UpdateGuards.h"
+
+#include "compiler/Dialect/AMP/AMP.h"
+#include "passes/Precision/FunctionState.h"
+#include "passes/Precision/GuardedState.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+// Whether `flag` is false wherever one of the gradients is not finite.
+static bool testsAll(Value flag, ArrayRef<Value> gradients) {
+  auto test = flag.getDefiningOp<AllFiniteOp>();
+  if (!test)
+    return false;
+  llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
+                                     test.getInputs().end());
+  return llvm::all_of(
+      gradients, [&](Value gradient) { return tested.contains(gradient); });
+}
+
+// Whether `next` is `old` wherever one of the gradients is not finite. The
+// conditions of ops are verified where they stand.
+static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
+  if (!old || next == old)
+    return static_cast<bool>(old);
+  if (auto select = next.getDefiningOp<SelectOp>())
+    return select.getOnFalse() == old &&
+           testsAll(select.getCondition(), gradients);
+  auto result = dyn_cast<OpResult>(next);
+  if (!result || getReplacedOperand(result) != old)
+    return false;
+  MutableOperandRange condition = *getCondition(result.getOwner());
+  return condition.size() == 1 &&
+         (isa<OptimizerOpInterface>(result.getOwner()) ||
+          testsAll(condition[0].get(), gradients));
+}
+
+void amp::verifyUpdateGuards(
+    FunctionOpInterface function, ArrayRef<Value> gradients,
+    const VariableTable &variables,
+    llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  function->walk([&](OptimizerOpInterface op) {
+    MutableOperandRange condition = op.getApplyOperand();
+    if (condition.empty())
+      report(op) << "expected a condition, since gradients can overflow";
+    else if (!testsAll(condition[0].get(), gradients))
+      report(op) << "expected as condition amp.all_finite of every gradient "
+                    "of the update";
+  });
+  llvm::DenseMap<Operation *, Value> states;
+  for (BlockArgument argument : function.getArguments())
+    if (VariableOp variable = getVariable(argument, variables))
+      states[variable] = argument;
+  Operation *terminator = getReturn(function);
+  for (OpOperand &result : terminator->getOpOperands()) {
+    VariableOp variable =
+        getUpdatedVariable(function, result.getOperandNumber(), variables);
+    if (variable && isGuarded(variable) &&
+        !keepsState(result.get(), states.lookup(variable), gradients))
+      report(terminator) << "changes @" << variable.getSymName()
+                         << " where a gradient is not finite";
+  }
+}

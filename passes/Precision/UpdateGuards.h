@@ -1,0 +1,25 @@
+// Proof that a step with an overflow changes no state.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PRECISION_UPDATEGUARDS_H
+#define MPC_PASSES_PRECISION_UPDATEGUARDS_H
+
+#include "compiler/Dialect/MPC/VariableTable.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mpc::amp {
+
+/// Reports every update of `function` that would go through although one of
+/// `gradients`, all it has unscaled, is infinite or NaN: an optimizer op whose
+/// condition is not `amp.all_finite` of all of them, and a state result that
+/// neither such a condition nor a select keeps.
+void verifyUpdateGuards(
+    mlir::FunctionOpInterface function, llvm::ArrayRef<mlir::Value> gradients,
+    const mpc::VariableTable &variables,
+    llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)> report);
+
+} // namespace mpc::amp
+
+#endif // MPC_PASSES_PRECISION_UPDATEGUARDS_H

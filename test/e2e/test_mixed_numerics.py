@@ -1,0 +1,157 @@
+"""Where bfloat16 must not reach: masks, a model's own loss, and the sums of a
+normalisation that the model spells out.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+from onnx import helper
+
+import mpctest
+
+BATCH, WIDTH = 16, 32
+
+
+def weight(random, *shape):
+    return (random.standard_normal(shape) / np.sqrt(shape[-1])).astype(
+        np.float32
+    )
+
+
+def masked_softmax():
+    """softmax(x wq + (1 - mask) * the smallest float) wv, as exporters write
+    it, behind a ReLU so that all of it lies between products."""
+    random = np.random.RandomState(1)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["h"], "fc"),
+        helper.make_node("Relu", ["h"], ["r"], "relu"),
+        helper.make_node("MatMul", ["r", "wq"], ["s"], "scores"),
+        helper.make_node("Sub", ["one", "mask"], ["off"], "off"),
+        helper.make_node("Mul", ["off", "least"], ["am"], "addmask"),
+        helper.make_node("Add", ["s", "am"], ["sm"], "masked"),
+        helper.make_node("Softmax", ["sm"], ["p"], "softmax", axis=-1),
+        helper.make_node("MatMul", ["p", "wv"], ["y"], "values"),
+    ]
+    return mpctest.make_model(
+        nodes,
+        {
+            "x": (np.float32, [BATCH, WIDTH]),
+            "mask": (np.float32, [BATCH, WIDTH]),
+        },
+        {"y": (np.float32, [BATCH, WIDTH])},
+        {
+            **{n: weight(random, WIDTH, WIDTH) for n in ("w0", "wq", "wv")},
+            "one": np.float32(1),
+            "least": np.finfo(np.float32).min,
+        },
+    )
+
+
+def mask_inputs():
+    random = np.random.RandomState(2)
+    mask = (random.uniform(size=(BATCH, WIDTH)) < 0.7).astype(np.float32)
+    mask[3] = 0  # nothing but padding
+    x = random.standard_normal((BATCH, WIDTH)).astype(np.float32)
+    return {"x": x, "mask": mask}
+
+
+def test_fully_masked_row_is_finite_in_bf16_mixed(tmp_path):
+    inputs = mask_inputs()
+    exact = mpctest.run(masked_softmax(), inputs, tmp_path)["y"]
+    mixed = mpctest.run(
+        masked_softmax(), inputs, tmp_path, "--precision", "bf16-mixed"
+    )["y"]
+    # A few roundings of 2^-9 each, of scores up to 4.
+    np.testing.assert_allclose(mixed, exact, atol=0.05)
+
+
+def test_a_mask_forced_low_is_not_finite(tmp_path):
+    """The negative control: rounded, the smallest float is minus infinity."""
+    flags = ("--precision", "bf16-mixed", "--force-low=^masked$")
+    mixed = mpctest.run(masked_softmax(), mask_inputs(), tmp_path, *flags)["y"]
+    assert np.isnan(mixed[3]).all() and np.isfinite(mixed[:3]).all()
+
+
+def own_cross_entropy():
+    """-mean(sum(target * log(softmax(logits)))) in ops of the model's own."""
+    random = np.random.RandomState(3)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["h"], "fc1"),
+        helper.make_node("Relu", ["h"], ["r"], "relu"),
+        helper.make_node("MatMul", ["r", "w2"], ["logits"], "fc2"),
+        helper.make_node("Softmax", ["logits"], ["p"], "softmax", axis=1),
+        helper.make_node("Log", ["p"], ["l"], "log"),
+        helper.make_node("Mul", ["l", "t"], ["m"], "pick"),
+        helper.make_node("ReduceSum", ["m", "axis"], ["s"], "sum", keepdims=0),
+        helper.make_node("Neg", ["s"], ["n"], "neg"),
+        helper.make_node("ReduceMean", ["n"], ["loss"], "mean", keepdims=0),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", WIDTH]), "t": (np.float32, ["N", WIDTH])},
+        {"loss": (np.float32, [])},
+        {
+            "w1": weight(random, WIDTH, WIDTH),
+            "w2": weight(random, WIDTH, WIDTH),
+            "axis": np.array([1], np.int64),
+        },
+    )
+    x = random.standard_normal((BATCH, WIDTH)).astype(np.float32)
+    return model, {"x": x, "t": np.eye(WIDTH, dtype=np.float32)[:BATCH]}
+
+
+def test_own_loss_follows_float32_down_to_small_values(tmp_path):
+    """In bfloat16 log(softmax) of a confident sample is 0, and so is its
+    gradient."""
+    losses = {}
+    for precision in ("32-true", "bf16-mixed"):
+        metrics, _ = mpctest.train(
+            *own_cross_entropy(),
+            tmp_path,
+            *("--loss", "output:loss", "--lr", "1", "--batch-size", BATCH),
+            *("--epochs", "400", "--precision", precision),
+        )
+        losses[precision] = mpctest.losses(metrics)
+    assert losses["32-true"][-1] < 2e-2
+    np.testing.assert_allclose(
+        losses["bf16-mixed"][-1], losses["32-true"][-1], rtol=0.05
+    )
+
+
+def test_spelled_out_normalisation_keeps_its_sums_in_float32(tmp_path):
+    """Of values around 50 a mean in bfloat16 is off by a tenth of their
+    deviation."""
+    random = np.random.RandomState(4)
+    nodes = [
+        helper.make_node("MatMul", ["x", "eye"], ["h"], "fc"),
+        helper.make_node(
+            "ReduceMean", ["h"], ["mean"], "mean", axes=[-1], keepdims=1
+        ),
+        helper.make_node("Sub", ["h", "mean"], ["c"], "center"),
+        helper.make_node("Mul", ["c", "c"], ["sq"], "square"),
+        helper.make_node(
+            "ReduceMean", ["sq"], ["var"], "var", axes=[-1], keepdims=1
+        ),
+        helper.make_node("Sqrt", ["var"], ["std"], "sqrt"),
+        helper.make_node("Div", ["c", "std"], ["n"], "normalise"),
+        helper.make_node("MatMul", ["n", "eye"], ["y"], "after"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [BATCH, WIDTH])},
+        {"y": (np.float32, [BATCH, WIDTH])},
+        {"eye": np.eye(WIDTH, dtype=np.float32)},
+        opset=13,
+    )
+    # Halves are bfloat16 numbers, so the products by one are exact.
+    x = np.round(random.standard_normal((BATCH, WIDTH)) * 4) / 2 + 50
+    y = mpctest.run(
+        model,
+        {"x": x.astype(np.float32)},
+        tmp_path,
+        *("--precision", "bf16-mixed"),
+    )["y"]
+    exact = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    # The centred values, their squares, the quotient and the operand of the
+    # last product are rounded: 2^-9 each at most.
+    np.testing.assert_allclose(y, exact, atol=4 * 2.0**-9 * np.abs(exact).max())

@@ -1,0 +1,41 @@
+// A loss that the model computes is a loss region, back to the first contraction
+// on each way and with its gradient: fp32, and no flag changes it.
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=32-true target=zen5" | FileCheck %s --check-prefix=TRUE
+// RUN: not mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5 force-low=^softmax" 2>&1 | FileCheck %s --check-prefix=FIXED
+// FIXED: --force-low: expression '^softmax' matches only nodes whose precision is fixed
+
+// Modes with one type name a flag where another mode would lower the op, and
+// nowhere else.
+// TRUE: mpc.matmul {{.*}}flip = "--precision=bf16-mixed">
+// TRUE: mpc.relu {{.*}}flip = "--precision=bf16-mixed">
+// TRUE: mpc.softmax {{.*}}cost_high = {{[0-9]+}}>
+
+// CHECK-LABEL: func.func @step
+func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %t: tensor<4x4xf32>)
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}, tensor<4x4xf32>) {
+  // CHECK: mpc.matmul {{.*}}compute = bf16
+  %h = mpc.matmul %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc1")
+  // CHECK: mpc.relu {{.*}}storage = bf16
+  %r = mpc.relu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
+  // CHECK: mpc.matmul {{.*}}compute = bf16, accumulate = f32, storage = f32
+  %y = mpc.matmul %r, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2")
+  // CHECK: mpc.softmax {{.*}}storage = f32, {{.*}}reason = loss_region, {{.*}}cost_high = {{[0-9]+}}>
+  %p = mpc.softmax %y {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax")
+  // CHECK: mpc.log {{.*}}storage = f32, {{.*}}reason = loss_region
+  %l = mpc.log %p : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("log")
+  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region
+  %m = mpc.mul %l, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("pick")
+  // CHECK: mpc.reduce_mean {{.*}}storage = f32, {{.*}}reason = loss_region
+  %loss = mpc.reduce_mean %m {axes = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32> loc("mean")
+  %seed = mpc.gradient_seed : tensor<f32>
+  // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region
+  %dm = mpc.mul %t, %seed {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("pick#da")
+  // CHECK: mpc.div {{.*}}storage = f32, {{.*}}reason = loss_region
+  %dl = mpc.div %dm, %p {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("log#dx")
+  // CHECK: mpc.softmax_grad {{.*}}storage = f32, {{.*}}reason = loss_region
+  %dy = mpc.softmax_grad %dl, %p {axis = 1 : i64, mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax#dx")
+  // CHECK: mpc.matmul {{.*}}compute = bf16
+  %dr = mpc.matmul %dy, %w {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2#da")
+  return %loss, %dr : tensor<f32>, tensor<4x4xf32>
+}

@@ -1,0 +1,46 @@
+// Constants' ranges go through elementwise ops and views: what they take beyond
+// the low type stays fp32, and what is bounded again does not.
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" | FileCheck %s
+
+// The smallest float, where a mask is 0, on top of scores.
+// CHECK-LABEL: func.func @smallest_float
+// CHECK: mpc.matmul {{.*}}storage = f32
+// CHECK: mpc.sub {{.*}}storage = f32
+// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.softmax {{.*}}reason = not_between_low
+func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %least = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %low = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("before")
+  %rows = mpc.relu %low : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("relu")
+  %scores = mpc.matmul %rows, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("scores")
+  %off = mpc.sub %one, %m : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("off")
+  %mask = mpc.mul %off, %least : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("mask")
+  %masked = mpc.add %scores, %mask : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("masked")
+  %view = mpc.reshape %masked : (tensor<4x4xf32>) -> tensor<16xf32> loc("view")
+  %p = mpc.softmax %view {axis = 0 : i64} : (tensor<16xf32>) -> tensor<16xf32> loc("softmax")
+  %square = mpc.reshape %p : (tensor<16xf32>) -> tensor<4x4xf32> loc("square")
+  %sum = mpc.add %square, %rows : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("sum")
+  %y = mpc.matmul %sum, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after")
+  return %y : tensor<4x4xf32>
+}
+
+// A mask that bf16 holds, and the largest float where it cannot be reached.
+// CHECK-LABEL: func.func @moderate
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.minimum {{.*}}reason = constant_range
+// CHECK: mpc.tanh {{.*}}storage = bf16
+func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %tenthousand = mpc.constant dense<-10000.0> : tensor<f32>
+  %largest = mpc.constant dense<3.40282347E+38> : tensor<f32>
+  %scores = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  %mask = mpc.mul %m, %tenthousand : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("b")
+  %masked = mpc.add %scores, %mask : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("c")
+  %p = mpc.matmul %masked, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("d")
+  %bound = mpc.minimum %p, %largest : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("e")
+  %t = mpc.tanh %p : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("f")
+  %y = mpc.matmul %t, %bound : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("g")
+  return %y : tensor<4x4xf32>
+}

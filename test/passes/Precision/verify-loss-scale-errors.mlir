@@ -1,0 +1,367 @@
+// RUN: mpc-opt %s -split-input-file -amp-verify-precision -verify-diagnostics
+
+// The loss scale is interpreted: each graph here breaks one rule of it.
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Not unscaled.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %g : (tensor<8xf32>) -> tensor<i1>
+    // expected-error@+1 {{reads a gradient that is still scaled}}
+    %w1 = mpc.sgd %w, %g, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Not scaled at all.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %g = mpc.mul %w, %one {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %g : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %g, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Scaled twice.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %s0 = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    // expected-error@+1 {{scales what carries a loss scale already}}
+    %seed = amp.scale_loss %s0, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Unscaled twice.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %h = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{unscales what carries no loss scale}}
+    %u = amp.unscale %h, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u, %h : (tensor<8xf32>, tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Unscaled by another value.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{unscales by another value than the loss was scaled by}}
+    %u = amp.unscale %g, %one : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// The square of a multiple of the scale is one of its square.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %h = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{multiplies two values that carry the loss scale}}
+    %g = mpc.mul %h, %h {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Bounds on a gradient that is still scaled.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %h = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{is not linear, but reads a value that carries the loss scale}}
+    %g = mpc.clip %h {min = -1.0 : f64, max = 1.0 : f64, amp.decision = #high, mpc.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Clipped by its norm before it is unscaled.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{reads a gradient that is still scaled}}
+    %c, %norm = mpc.clip_grad_norm %g {max_norm = 1.0 : f64, amp.decision = #high} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>)
+    // expected-error@+1 {{unscales what carries no loss scale}}
+    %u = amp.unscale %c, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// A choice between a gradient and a parameter.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %c: tensor<8xi1>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %h = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{joins a value that carries the loss scale to one that does not}}
+    %g = mpc.select %c, %h, %w {amp.decision = #high} : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Weight decay added to a gradient that is still scaled.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %h = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
+    %g = mpc.add %h, %w {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// The scale itself in a type that 65536 overflows.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    // expected-error@+1 {{rounds the loss scale itself to 'f16'}}
+    %low = amp.cast %seed : (tensor<f32>) -> tensor<f16>
+    %g = mpc.mul %w, %low {amp.decision = #high} : (tensor<8xf32>, tensor<f16>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Unscaled into a type that loses small gradients.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{expected the unscaled gradient in fp32 at least, found 'tensor<8xf16>'}}
+    %h = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf16>
+    %u = amp.cast %h : (tensor<8xf16>) -> tensor<8xf32>
+    %ok = amp.all_finite %h : (tensor<8xf16>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Returned as it is.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32>) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    // expected-error@+1 {{returns a scaled value as result 1}}
+    return %w1, %g : tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Scaled though the module says it is not.
+module attributes {amp.loss_scale = "none"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    // expected-error@+1 {{scales in a module whose loss scale is none}}
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{scales in a module whose loss scale is none}}
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// No condition.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    // expected-error@+1 {{expected a condition, since gradients can overflow}}
+    %w1 = mpc.sgd %w, %u, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{changes @w where a gradient is not finite}}
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// A condition that always holds.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = mpc.constant dense<true> : tensor<i1>
+    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// A condition of one gradient of two, and a count without any.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  mpc.variable @v : tensor<8xf32> role "parameter"
+  mpc.variable @n : tensor<i64> role "counter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %v: tensor<8xf32> {mpc.state = @v}, %n: tensor<i64> {mpc.state = @n}) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @v}, tensor<i64> {mpc.updates = @n}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %h = mpc.mul %v, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %x = amp.unscale %h, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    // expected-error@+1 {{expected as condition amp.all_finite of every gradient of the update}}
+    %v1 = mpc.sgd %v, %x, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    %n1 = mpc.increment %n : (tensor<i64>) -> tensor<i64>
+    // expected-error@+1 {{changes @n where a gradient is not finite}}
+    return %w1, %v1, %n1 : tensor<8xf32>, tensor<8xf32>, tensor<i64>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// State that an op of the model's own changes, and a parameter that takes
+// another's new value.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  mpc.variable @v : tensor<8xf32> role "parameter"
+  mpc.variable @m : tensor<8xf32> role "optimizer_state"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %v: tensor<8xf32> {mpc.state = @v}, %m: tensor<8xf32> {mpc.state = @m}) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @v}, tensor<8xf32> {mpc.updates = @m}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    %m1 = mpc.add %m, %u {amp.decision = #high, mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    // expected-error@+2 {{changes @v where a gradient is not finite}}
+    // expected-error@+1 {{changes @m where a gradient is not finite}}
+    return %w1, %w1, %m1 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// An accumulator that takes a gradient without the scale.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  mpc.variable @sum : tensor<8xf32> role "accumulator"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @sum}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    // expected-error@+1 {{returns a sum without the loss scale as result 1}}
+    return %w1, %w : tensor<8xf32>, tensor<8xf32>
+  }
+}
