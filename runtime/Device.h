@@ -42,6 +42,16 @@ struct DeviceOptions {
   int threads = 0;            ///< CPU worker threads; 0 means one per core
 };
 
+/// Looks at memory between the steps of a run. Steps inside a conditional step
+/// are seen one by one, it itself is not.
+class StepObserver {
+public:
+  virtual ~StepObserver() = default;
+  /// A failure of either ends the run.
+  virtual Status before(const Step &step) = 0;
+  virtual Status after(const Step &step) = 0;
+};
+
 /// A function made ready to run over memory that was fixed when it was
 /// prepared.
 class Executable {
@@ -50,6 +60,13 @@ public:
 
   /// Runs, or enqueues, all steps. Where it fails, state may be half written.
   virtual Status run() = 0;
+
+  /// Runs step by step, to the same bits, and shows each to `observer`.
+  /// Unsupported where the device cannot stop between two steps.
+  virtual Status run(StepObserver &observer) {
+    return Status(StatusCode::Unsupported,
+                  "this device does not stop between the steps of a function");
+  }
 };
 
 class Device {

@@ -35,11 +35,13 @@ struct Session::Impl {
 
   Status initialize(const SessionOptions &options);
   StatusOr<void *> allocate(size_t bytes);
-  Status initializeState();
+  Status allocateState();
+  Status initializeState(bool isZero);
   Status prepare(const Function &function);
   StatusOr<const StateVariable *> findState(std::string_view name,
                                             void **memory) const;
   StatusOr<FunctionInstance *> find(std::string_view function);
+  StatusOr<FunctionInstance *> findBound(std::string_view function);
   StatusOr<Tensor> download(DType type, const Shape &shape, size_t bytes,
                             const void *memory);
 
@@ -50,6 +52,7 @@ struct Session::Impl {
   const void *constants = nullptr;
   std::vector<void *> state; ///< in the order of Plan::state
   void *arena = nullptr;
+  size_t arenaBytes = 0;
   std::map<std::string, FunctionInstance, std::less<>> functions;
   const FunctionInstance *lastRun = nullptr; ///< whose outputs the arena holds
 };
@@ -83,27 +86,36 @@ static StatusOr<Tensor> filled(const StateVariable &variable) {
   return value;
 }
 
-Status Session::Impl::initializeState() {
+Status Session::Impl::allocateState() {
   for (const StateVariable &variable : artifact->plan().state) {
     StatusOr<void *> memory = allocate(static_cast<size_t>(variable.bytes));
     if (!memory.ok())
       return memory.status();
     state.push_back(*memory);
+  }
+  return Status();
+}
+
+/// Gives every variable its initial value. `isZero`: memory that was just
+/// allocated is zero already.
+Status Session::Impl::initializeState(bool isZero) {
+  for (size_t i = 0; i < state.size(); ++i) {
+    const StateVariable &variable = artifact->plan().state[i];
     if (variable.data) {
       Status status =
-          device->upload(*memory, artifact->data() + variable.data->offset,
+          device->upload(state[i], artifact->data() + variable.data->offset,
                          static_cast<size_t>(variable.bytes));
       if (!status.ok())
         return status;
       continue;
     }
-    if (variable.fill == 0)
-      continue; // memory of a device starts as zero
+    if (variable.fill == 0 && isZero)
+      continue;
     StatusOr<Tensor> value = filled(variable);
     if (!value.ok())
       return value.status();
     Status status =
-        device->upload(*memory, value->bytes.data(), value->bytes.size());
+        device->upload(state[i], value->bytes.data(), value->bytes.size());
     if (!status.ok())
       return status;
   }
@@ -167,13 +179,13 @@ Status Session::Impl::initialize(const SessionOptions &options) {
   if (!mapped.ok())
     return mapped.status();
   constants = *mapped;
-  if (Status status = initializeState(); !status.ok())
+  if (Status status = allocateState(); !status.ok())
+    return status;
+  if (Status status = initializeState(/*isZero=*/true); !status.ok())
     return status;
 
-  int64_t arenaBytes = 0;
-  for (const auto &[name, function] : artifact->plan().functions)
-    arenaBytes = std::max(arenaBytes, function.arenaBytes);
-  StatusOr<void *> memory = allocate(static_cast<size_t>(arenaBytes));
+  arenaBytes = static_cast<size_t>(artifact->plan().activationBytes());
+  StatusOr<void *> memory = allocate(arenaBytes);
   if (!memory.ok())
     return memory.status();
   arena = *memory;
@@ -291,16 +303,26 @@ Status Session::setInput(std::string_view function, std::string_view name,
   return impl->device->upload(instance.inputs[index], bytes, size);
 }
 
-Status Session::run(std::string_view function) {
-  StatusOr<FunctionInstance *> found = impl->find(function);
+/// The instance, if all its inputs were set.
+StatusOr<FunctionInstance *>
+Session::Impl::findBound(std::string_view function) {
+  StatusOr<FunctionInstance *> found = find(function);
   if (!found.ok())
-    return found.status();
+    return found;
   FunctionInstance &instance = **found;
   for (size_t i = 0; i < instance.bound.size(); ++i)
     if (!instance.bound[i])
       return Status(StatusCode::Usage,
                     "input '" + instance.function->inputs[i].name + "' of '" +
                         instance.function->name + "' was not set");
+  return found;
+}
+
+Status Session::run(std::string_view function) {
+  StatusOr<FunctionInstance *> found = impl->findBound(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
   // A run that fails half way leaves no outputs to read.
   impl->lastRun = nullptr;
   if (Status status = instance.executable->run(); !status.ok())
@@ -308,6 +330,31 @@ Status Session::run(std::string_view function) {
   impl->lastRun = &instance;
   instance.hasRun = true;
   return Status();
+}
+
+StatusOr<std::optional<NonFiniteOrigin>>
+Session::trace(std::string_view function) {
+  StatusOr<FunctionInstance *> found = impl->findBound(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  impl->lastRun = nullptr;
+  // What earlier runs left would be taken for what this one reads.
+  const std::vector<std::byte> zeros(impl->arenaBytes);
+  if (Status status =
+          impl->device->upload(impl->arena, zeros.data(), zeros.size());
+      !status.ok())
+    return status;
+  StatusOr<NonFiniteTrace> trace =
+      NonFiniteTrace::start(impl->artifact->plan(), *instance.function,
+                            instance.buffers, impl->state, *impl->device);
+  if (!trace.ok())
+    return trace.status();
+  if (Status status = instance.executable->run(*trace); !status.ok())
+    return status;
+  impl->lastRun = &instance;
+  instance.hasRun = true;
+  return trace->origin();
 }
 
 StatusOr<Tensor> Session::Impl::download(DType type, const Shape &shape,
@@ -374,6 +421,12 @@ Status Session::setState(std::string_view name, const Tensor &value) {
     return typeMismatch("state variable '" + variable.name + "'", variable.type,
                         variable.shape, value);
   return impl->device->upload(memory, value.bytes.data(), value.bytes.size());
+}
+
+Status Session::reset() {
+  if (Status status = impl->initializeState(/*isZero=*/false); !status.ok())
+    return status;
+  return derive();
 }
 
 Status Session::derive() {

@@ -7,6 +7,7 @@
 
 #include "runtime/Artifact.h"
 #include "runtime/Device.h"
+#include "runtime/NonFinite.h"
 #include "runtime/Status.h"
 #include "runtime/Tensor.h"
 
@@ -40,6 +41,11 @@ public:
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);
 
+  /// The same, step by step, and tells where the first value comes from that is
+  /// not finite and led to one in a result; nothing where there is none. What
+  /// the arena held before is gone. Unsupported on some devices.
+  StatusOr<std::optional<NonFiniteOrigin>> trace(std::string_view function);
+
   /// An output of the last run of `function`. All functions work in the same
   /// memory: an output that is not state is gone once another function runs,
   /// and asking for it then is a Usage error.
@@ -52,6 +58,9 @@ public:
   /// where the host cannot read them there.
   StatusOr<const std::byte *> stateInPlace(std::string_view name);
   Status setState(std::string_view name, const Tensor &value);
+
+  /// Gives every state variable its initial value again.
+  Status reset();
 
   /// Recomputes state of role "derived" from the masters; nothing to do where
   /// the artifact has no such function.

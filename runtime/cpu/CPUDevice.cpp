@@ -47,13 +47,19 @@ struct PreparedStep {
 
 class CPUExecutable : public Executable {
 public:
-  CPUExecutable(CPUDevice &device, std::vector<PreparedStep> steps)
-      : device(device), steps(std::move(steps)) {}
+  CPUExecutable(CPUDevice &device, const Function &function,
+                std::vector<PreparedStep> steps)
+      : device(device), function(function), steps(std::move(steps)) {}
 
   Status run() override { return runSteps(steps); }
+  Status run(StepObserver &observer) override {
+    return runSteps(steps, function.steps, observer);
+  }
 
 private:
   Status runSteps(std::vector<PreparedStep> &list);
+  Status runSteps(std::vector<PreparedStep> &list,
+                  const std::vector<Step> &declared, StepObserver &observer);
   Status runStep(PreparedLaunch &launch);
   Status runStep(PreparedCopy &copy);
   Status runStep(PreparedIf &conditional);
@@ -62,6 +68,7 @@ private:
                   int worker);
 
   CPUDevice &device;
+  const Function &function;
   std::vector<PreparedStep> steps;
 };
 
@@ -211,6 +218,31 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list) {
     if (!status.ok())
       return Status(status.getCode(),
                     "'" + step.name + "': " + status.message());
+  }
+  return Status();
+}
+
+/// `declared[i]` is what `list[i]` was prepared from.
+Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
+                               const std::vector<Step> &declared,
+                               StepObserver &observer) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
+      const auto &then = std::get<IfStep>(declared[i].op).then;
+      if (*conditional->predicate)
+        if (Status status = runSteps(conditional->then, then, observer);
+            !status.ok())
+          return status;
+      continue;
+    }
+    Status status = observer.before(declared[i]);
+    if (status.ok())
+      status = std::visit([&](auto &op) { return runStep(op); }, list[i].op);
+    if (status.ok())
+      status = observer.after(declared[i]);
+    if (!status.ok())
+      return Status(status.getCode(),
+                    "'" + list[i].name + "': " + status.message());
   }
   return Status();
 }
@@ -404,7 +436,7 @@ CPUDevice::prepare(const Artifact &artifact, const Function &function,
   if (Status status = preparer.prepare(function.steps, steps); !status.ok())
     return status;
   return std::unique_ptr<Executable>(
-      new CPUExecutable(*this, std::move(steps)));
+      new CPUExecutable(*this, function, std::move(steps)));
 }
 
 } // namespace mpc::runtime

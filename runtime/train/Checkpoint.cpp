@@ -7,6 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Checkpoint.h"
 
+#include "runtime/BoundedJSON.h"
+#include "runtime/NonFinite.h"
 #include "runtime/train/CheckpointFiles.h"
 
 #include <algorithm>
@@ -54,11 +56,35 @@ static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
   return arrays;
 }
 
-Status CheckpointStore::save(Trainee &model, const Progress &progress,
-                             const RunIdentity &identity, int64_t keep) {
+/// Numeric where a parameter has a value that is not finite.
+static Status checkFinite(const std::vector<Array> &arrays,
+                          const TraineeInfo &info) {
+  for (const Port &port : info.state) {
+    if (port.role != "parameter")
+      continue;
+    const auto found =
+        std::find_if(arrays.begin(), arrays.end(), [&](const Array &array) {
+          return array.name == port.name;
+        });
+    if (found == arrays.end())
+      continue;
+    if (const auto bad = findNonFinite(port.type, found->data, found->size()))
+      return Status(
+          StatusCode::Numeric,
+          "parameter '" + port.name + "' is " +
+              describeElement(port.type, port.shape, found->data, *bad));
+  }
+  return Status();
+}
+
+/// Writes `step-N.tmp`, flushes it and renames it.
+Status CheckpointStore::write(Trainee &model, const Progress &progress,
+                              const RunIdentity &identity) const {
   StatusOr<std::vector<Array>> arrays = snapshot(model);
   if (!arrays.ok())
     return arrays.status();
+  if (Status status = checkFinite(*arrays, model.info()); !status.ok())
+    return status;
   const CheckpointContents contents{progress, identity, std::move(*arrays)};
   StatusOr<std::unique_ptr<CheckpointImage>> image =
       makeCheckpointImage(contents);
@@ -79,12 +105,46 @@ Status CheckpointStore::save(Trainee &model, const Progress &progress,
     status = removeDirectory(path);
   if (status.ok())
     status = renamePath(unfinished, path);
-  if (!status.ok()) {
-    fs::remove_all(unfinished, error);
+  if (status.ok())
+    return syncDirectory(directory);
+  // What remains of it is removed when the directory is opened again.
+  static_cast<void>(removeDirectory(unfinished));
+  return status;
+}
+
+Status CheckpointStore::save(Trainee &model, const Progress &progress,
+                             const RunIdentity &identity, int64_t keep,
+                             const Note &note) {
+  Status status = write(model, progress, identity);
+  while (isForWantOfSpace(status) && makeRoom(progress.step, keep))
+    status = write(model, progress, identity);
+  if (!status.ok())
     return status;
-  }
-  status = syncDirectory(directory);
-  return status.ok() ? prune(progress.step, keep) : status;
+  if (Status pruned = prune(progress.step, keep); !pruned.ok() && note)
+    note("an old checkpoint stays: " + pruned.message());
+  return Status();
+}
+
+/// Renamed first, so that half of one is never taken for a checkpoint.
+Status CheckpointStore::remove(int64_t step) const {
+  const std::string path = pathOf(step);
+  const std::string doomed = path + std::string(kUnfinished);
+  Status status = renamePath(path, doomed);
+  return status.ok() ? removeDirectory(doomed) : status;
+}
+
+/// Removes the oldest checkpoint that the next one would replace, if a newer
+/// one is whole. False where there is none to spare.
+bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return false;
+  steps->erase(std::lower_bound(steps->begin(), steps->end(), newest),
+               steps->end());
+  if (steps->size() < 2 || int64_t(steps->size()) < keep)
+    return false;
+  const bool spared = readCheckpointFiles(pathOf(steps->back())).ok();
+  return spared && remove(steps->front()).ok();
 }
 
 Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
@@ -95,16 +155,9 @@ Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
   steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
                steps->end());
   const int64_t count = int64_t(steps->size()) - std::max<int64_t>(1, keep);
-  for (int64_t i = 0; i < count; ++i) {
-    // Renamed first, so that half of one is never taken for a checkpoint.
-    const std::string path = pathOf((*steps)[size_t(i)]);
-    const std::string doomed = path + std::string(kUnfinished);
-    Status status = renamePath(path, doomed);
-    if (status.ok())
-      status = removeDirectory(doomed);
-    if (!status.ok())
+  for (int64_t i = 0; i < count; ++i)
+    if (Status status = remove((*steps)[size_t(i)]); !status.ok())
       return status;
-  }
   return Status();
 }
 
@@ -153,9 +206,9 @@ StatusOr<CheckpointStore> CheckpointStore::open(const std::string &directory) {
     return names.status();
   for (const std::string &name : *names) {
     const size_t end = name.size() - std::min(name.size(), kUnfinished.size());
+    // What cannot be removed is in nobody's way.
     if (name.substr(end) == kUnfinished && parseStep(name.substr(0, end)))
-      if (Status status = removeDirectory(directory + "/" + name); !status.ok())
-        return status;
+      static_cast<void>(removeDirectory(directory + "/" + name));
   }
   return CheckpointStore(directory, std::move(*lock));
 }
@@ -226,18 +279,22 @@ static std::string tensorDifferences(const CheckpointContents &contents,
 /// Of two recipes, JSON objects, the first entry that differs.
 static std::string recipeDifference(const std::string &then,
                                     const std::string &now) {
-  const auto parse = [](const std::string &text) {
-    return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json before = parseBoundedJSON(then);
+  const nlohmann::json after = parseBoundedJSON(now);
+  const auto textOf = [](const nlohmann::json &value) {
+    return abbreviated(
+        value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
-  const nlohmann::json before = parse(then), after = parse(now);
   if (before.is_object() && after.is_object())
-    for (const nlohmann::json &both : {after, before})
-      for (const auto &[key, unused] : both.items())
-        if (before.value(key, nlohmann::json()) !=
-            after.value(key, nlohmann::json()))
-          return key + " was " + before.value(key, nlohmann::json()).dump() +
-                 ", now it is " + after.value(key, nlohmann::json()).dump();
-  return "recipe was " + then + ", now it is " + now;
+    for (const nlohmann::json *both : {&after, &before})
+      for (const auto &[key, unused] : both->items()) {
+        const nlohmann::json was = before.value(key, nlohmann::json());
+        const nlohmann::json is = after.value(key, nlohmann::json());
+        if (was != is)
+          return abbreviated(key) + " was " + textOf(was) + ", now it is " +
+                 textOf(is);
+      }
+  return "recipe was " + abbreviated(then) + ", now it is " + abbreviated(now);
 }
 
 static Status checkFit(const CheckpointContents &contents,
@@ -250,7 +307,8 @@ static Status checkFit(const CheckpointContents &contents,
         found == contents.identity.end() ? "nothing" : found->second;
     if (then != value) {
       problem = key == "recipe" ? recipeDifference(then, value)
-                                : key + " was " + then + ", now it is " + value;
+                                : key + " was " + abbreviated(then) +
+                                      ", now it is " + value;
       break;
     }
   }
@@ -260,7 +318,9 @@ static Status checkFit(const CheckpointContents &contents,
   if (problem.empty())
     return Status();
   return Status(StatusCode::Checkpoint,
-                path + ": checkpoint of another run: " + problem);
+                path + ": checkpoint of another run: " + problem +
+                    "; a new run starts from its weights with --weights " +
+                    path + "/state.safetensors");
 }
 
 static Status apply(const CheckpointContents &contents, Trainee &model) {
@@ -272,6 +332,23 @@ static Status apply(const CheckpointContents &contents, Trainee &model) {
       return status;
   }
   return model.derive();
+}
+
+Status checkCheckpointPath(const std::string &path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored))
+    return Status(StatusCode::Checkpoint,
+                  path +
+                      ": missing or unreadable: expected the folder of a "
+                      "checkpoint, such as " +
+                      (fs::path(path) / "step-100").string());
+  for (const char *name : {"train.json", "state.safetensors"})
+    if (!fs::exists(fs::path(path) / name, ignored))
+      return Status(StatusCode::Checkpoint,
+                    path + ": no checkpoint: " + name +
+                        " is missing or unreadable; name one of its "
+                        "folders step-N");
+  return Status();
 }
 
 StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,
@@ -287,9 +364,9 @@ StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,
   return contents->progress;
 }
 
-StatusOr<std::optional<Progress>> CheckpointStore::restoreNewest(
-    Trainee &model, const RunIdentity &identity,
-    const std::function<void(const std::string &)> &note) const {
+StatusOr<std::optional<Progress>>
+CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
+                               const Note &note) const {
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
     return steps.status();

@@ -35,6 +35,11 @@ struct Progress {
   int64_t skipped = 0;     ///< attempts that updated nothing
   int64_t epoch = 0;       ///< epochs completed
   int64_t stepInEpoch = 0; ///< attempts made in the one after
+  int64_t batchInStep = 0; ///< batches accumulated for the attempt after
+  double lossInStep = 0;   ///< the sum of their losses
+  /// What the run was set to then and may be set to otherwise when it goes on
+  /// (learning rate, schedule, length), as text.
+  std::map<std::string, std::string> settings;
 };
 
 /// What a run is a run of, key by key: a checkpoint continues only a run with
@@ -48,18 +53,25 @@ public:
   /// unfinished writes left.
   static StatusOr<CheckpointStore> open(const std::string &directory);
 
-  /// Writes `step-N` for `progress.step` and removes all but the newest `keep`
-  /// checkpoints up to it. On failure the older ones are untouched.
+  using Note = std::function<void(const std::string &)>;
+
+  /// Writes `step-N` for `progress.step`, then removes all but the newest
+  /// `keep` checkpoints up to it; one that cannot be removed is noted. On
+  /// failure the older ones are untouched, with one exception: where there is
+  /// no room for the new one, the oldest goes first if `keep` would have
+  /// removed it anyway and a newer one, read whole, stays. Numeric where a
+  /// parameter is not finite: such a checkpoint would replace good ones.
   Status save(Trainee &model, const Progress &progress,
-              const RunIdentity &identity, int64_t keep);
+              const RunIdentity &identity, int64_t keep,
+              const Note &note = nullptr);
 
   /// Restores the newest complete checkpoint and says where it stood; nothing
   /// where there is none. A damaged one is noted and the one before taken.
   /// StatusCode::Checkpoint where all are damaged, or where the newest whole
   /// one is of another run.
-  StatusOr<std::optional<Progress>>
-  restoreNewest(Trainee &model, const RunIdentity &identity,
-                const std::function<void(const std::string &)> &note) const;
+  StatusOr<std::optional<Progress>> restoreNewest(Trainee &model,
+                                                  const RunIdentity &identity,
+                                                  const Note &note) const;
 
   /// The steps of the complete checkpoints, in order.
   StatusOr<std::vector<int64_t>> list() const;
@@ -68,11 +80,19 @@ public:
 private:
   CheckpointStore(std::string directory, DirectoryLock lock)
       : directory(std::move(directory)), lock(std::move(lock)) {}
+  Status write(Trainee &model, const Progress &progress,
+               const RunIdentity &identity) const;
+  Status remove(int64_t step) const;
+  bool makeRoom(int64_t newest, int64_t keep) const;
   Status prune(int64_t newest, int64_t keep) const;
 
   std::string directory;
   DirectoryLock lock;
 };
+
+/// Checkpoint unless `path` is a folder with the files of a checkpoint. Reads
+/// nothing of them: for finding a wrong path before anything else is done.
+Status checkCheckpointPath(const std::string &path);
 
 /// Restores one checkpoint directory. StatusCode::Checkpoint where it is
 /// damaged or of another run; the model's state is then as it was.

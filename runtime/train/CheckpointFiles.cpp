@@ -7,6 +7,7 @@
 #include "runtime/train/MappedFile.h"
 #include "runtime/train/SafeTensors.h"
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
@@ -16,6 +17,8 @@ namespace mpc::runtime::train {
 using nlohmann::json;
 
 static constexpr int64_t kFormat = 1;
+/// Room for millions of tensors.
+static constexpr size_t kLargestTrainFile = size_t(256) << 20;
 static constexpr char kStateFile[] = "/state.safetensors";
 static constexpr char kTrainFile[] = "/train.json";
 
@@ -49,10 +52,14 @@ static std::string digestOf(const std::vector<std::string_view> &chunks) {
 //===----------------------------------------------------------------------===//
 
 static json toJSON(const Progress &progress) {
-  return {
-      {"step", progress.step},       {"micro_step", progress.microStep},
-      {"samples", progress.samples}, {"skipped", progress.skipped},
-      {"epoch", progress.epoch},     {"step_in_epoch", progress.stepInEpoch}};
+  return {{"step", progress.step},
+          {"micro_step", progress.microStep},
+          {"samples", progress.samples},
+          {"skipped", progress.skipped},
+          {"epoch", progress.epoch},
+          {"step_in_epoch", progress.stepInEpoch},
+          {"batch_in_step", progress.batchInStep},
+          {"loss_in_step", progress.lossInStep}};
 }
 
 /// train.json: the document's own digest is over its compact form without the
@@ -84,6 +91,7 @@ makeCheckpointImage(const CheckpointContents &contents) {
   image->train = sealed({{"format", kFormat},
                          {"progress", toJSON(contents.progress)},
                          {"run", contents.identity},
+                         {"settings", contents.progress.settings},
                          {"state", digestOf(image->chunks)},
                          {"tensors", tensors}});
   return image;
@@ -107,6 +115,8 @@ static StatusOr<json> openTrainFile(const std::string &path) {
   StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file.ok())
     return damaged(path, "missing or unreadable: " + file.status().message());
+  if ((*file)->size() > kLargestTrainFile)
+    return damaged(path, "far larger than any that was written");
   json document = parseBoundedJSON((*file)->text());
   if (!document.is_object() || !document.contains("digest"))
     return damaged(path, "corrupt or truncated");
@@ -118,11 +128,12 @@ static StatusOr<json> openTrainFile(const std::string &path) {
     return damaged(path, "corrupt: its digest does not match");
   if (document.value("format", json()) != kFormat)
     return damaged(path, "written in format " +
-                             document.value("format", json()).dump() +
+                             abbreviated(document["format"].dump()) +
                              ", this version reads " + std::to_string(kFormat));
   const bool complete = document.value("progress", json()).is_object() &&
                         document.value("run", json()).is_object() &&
                         document.value("state", json()).is_string() &&
+                        document.value("settings", json()).is_object() &&
                         document.value("tensors", json()).is_object();
   return complete ? StatusOr<json>(std::move(document))
                   : damaged(path, "lacks a field");
@@ -132,9 +143,13 @@ static StatusOr<Progress> toProgress(const json &fields,
                                      const std::string &path) {
   Progress progress;
   const std::pair<const char *, int64_t *> members[] = {
-      {"step", &progress.step},       {"micro_step", &progress.microStep},
-      {"samples", &progress.samples}, {"skipped", &progress.skipped},
-      {"epoch", &progress.epoch},     {"step_in_epoch", &progress.stepInEpoch},
+      {"step", &progress.step},
+      {"micro_step", &progress.microStep},
+      {"samples", &progress.samples},
+      {"skipped", &progress.skipped},
+      {"epoch", &progress.epoch},
+      {"step_in_epoch", &progress.stepInEpoch},
+      {"batch_in_step", &progress.batchInStep},
   };
   for (const auto &[name, value] : members) {
     const auto field = fields.find(name);
@@ -145,6 +160,9 @@ static StatusOr<Progress> toProgress(const json &fields,
       return damaged(path, std::string("has no valid '") + name + "'");
     *value = field->get<int64_t>();
   }
+  // JSON has null where the sum was not finite.
+  const json loss = fields.value("loss_in_step", json());
+  progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
   return progress;
 }
 
@@ -175,9 +193,16 @@ StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
     return progress.status();
   CheckpointContents contents;
   contents.progress = *progress;
-  for (const auto &[key, value] : (*document)["run"].items())
-    if (value.is_string())
-      contents.identity[key] = value.get<std::string>();
+  const auto texts = [&](const char *name) {
+    std::map<std::string, std::string> values;
+    const json &fields = (*document)[name];
+    for (const auto &[key, value] : fields.items())
+      if (value.is_string())
+        values[key] = value.get<std::string>();
+    return values;
+  };
+  contents.identity = texts("run");
+  contents.progress.settings = texts("settings");
 
   StatusOr<std::shared_ptr<const MappedFile>> file =
       MappedFile::open(statePath);

@@ -8,12 +8,15 @@
 #include "runtime/train/Permutation.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <unistd.h>
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
@@ -264,20 +267,32 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   return dataset;
 }
 
+/// The name and the path of "NAME=FILE", unless that is itself a file.
+static std::pair<std::string, std::string>
+splitArgument(const std::string &argument) {
+  const size_t equals = argument.find('=');
+  std::error_code ignored;
+  if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
+    return {"", argument};
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+Status Dataset::checkFiles(const std::vector<std::string> &files) {
+  for (const std::string &argument : files) {
+    const std::string path = splitArgument(argument).second;
+    if (access(path.c_str(), R_OK) != 0)
+      return Status(StatusCode::IO,
+                    path + ": cannot open: " + std::strerror(errno));
+  }
+  return Status();
+}
+
 StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
                                 const FunctionPorts &ports,
                                 const DatasetOptions &options) {
   std::vector<Array> all;
   for (const std::string &argument : files) {
-    // "NAME=FILE", unless that is itself a file.
-    std::string name, path = argument;
-    const size_t equals = argument.find('=');
-    std::error_code ignored;
-    if (equals != std::string::npos &&
-        !std::filesystem::exists(argument, ignored)) {
-      name = argument.substr(0, equals);
-      path = argument.substr(equals + 1);
-    }
+    const auto [name, path] = splitArgument(argument);
     StatusOr<std::vector<Array>> arrays = readArrays(path);
     if (!arrays.ok())
       return arrays.status();

@@ -46,10 +46,15 @@ public:
                                 const FunctionPorts &ports,
                                 const DatasetOptions &options = {});
 
+  /// Whether such files are there and can be read; looks at nothing in them.
+  static Status checkFiles(const std::vector<std::string> &files);
+
   /// Samples.
   int64_t size() const { return int64_t(order.size()); }
   /// Samples of one batch, as the model was compiled.
   int64_t batchSize() const { return batch; }
+  /// Where in the file the sample at `position` lies.
+  int64_t rowOf(int64_t position) const { return order[size_t(position)]; }
   /// The file of the first input's array, for messages.
   std::string source() const;
   /// XXH3-64 over names, types, shapes and bytes of the arrays and the choice

@@ -57,7 +57,8 @@ static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   return convert(*value, DType::F64);
 }
 
-StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
+StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
+                              const std::atomic<int> *stop) {
   const FunctionPorts *ports = model.info().function("eval");
   if (!ports)
     return Status(StatusCode::Unsupported,
@@ -86,6 +87,10 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data) {
   EvalResult result;
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   for (int64_t begin = 0; begin < data.size(); begin += batch) {
+    if (stop && stop->load() != 0) {
+      result.stopped = true;
+      return result;
+    }
     const int64_t count = std::min(batch, data.size() - begin);
     if (count < batch && !perSample) {
       result.leftOut = count;

@@ -8,6 +8,7 @@
 #include "runtime/train/Dataset.h"
 #include "runtime/train/Trainee.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -18,14 +19,17 @@ struct EvalResult {
   /// Fraction of labels for which the output of role "correct" is 1; only for
   /// losses over classes.
   std::optional<double> accuracy;
-  int64_t samples = 0; ///< counted
-  int64_t leftOut = 0; ///< not counted, where the model has no loss per sample
+  int64_t samples = 0;  ///< counted
+  int64_t leftOut = 0;  ///< not counted, where the model has no loss per sample
+  bool stopped = false; ///< ended early: the other members say nothing
 };
 
 /// Runs `eval` over all samples of `data` in order. The last batch is filled up
 /// with repeated samples that are not counted. Where the function has no
 /// output of role "sample_loss" the rest that fills no batch is left out.
-StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data);
+/// `stop`, where given, ends it between two batches when it is not 0.
+StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
+                              const std::atomic<int> *stop = nullptr);
 
 } // namespace mpc::runtime::train
 

@@ -122,7 +122,8 @@ Status removeDirectory(const std::string &path) {
   std::error_code error;
   fs::directory_iterator it(path, error), end;
   for (; !error && it != end; it.increment(error))
-    names.push_back(it->path().string());
+    if (it->symlink_status().type() != fs::file_type::directory)
+      names.push_back(it->path().string());
   if (error)
     return Status(StatusCode::IO, path + ": cannot list: " + error.message());
   for (const std::string &name : names)
@@ -141,8 +142,22 @@ Status requireSpace(const std::string &directory, uint64_t bytes) {
   if (available < bytes)
     return Status(StatusCode::IO, directory + ": " + std::to_string(bytes) +
                                       " bytes are needed, " +
-                                      std::to_string(available) + " are free");
+                                      std::to_string(available) +
+                                      " are free: " + std::strerror(ENOSPC));
   return Status();
+}
+
+/// All messages here end with the system's words.
+bool isForWantOfSpace(const Status &status) {
+  const std::string &message = status.message();
+  for (int error : {ENOSPC, EDQUOT}) {
+    const std::string words = std::strerror(error);
+    if (message.size() >= words.size() &&
+        message.compare(message.size() - words.size(), words.size(), words) ==
+            0)
+      return true;
+  }
+  return false;
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,12 +182,12 @@ StatusOr<DirectoryLock> DirectoryLock::acquire(const std::string &directory) {
   lock.file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock.file < 0)
     return failure(directory, "cannot open");
-  if (flock(lock.file, LOCK_EX | LOCK_NB) != 0)
+  if (flock(lock.file, LOCK_EX | LOCK_NB) == 0)
+    return lock;
+  if (errno == EWOULDBLOCK)
     return Status(StatusCode::IO,
-                  directory + (errno == EWOULDBLOCK
-                                   ? ": in use by another training run"
-                                   : ": cannot lock"));
-  return lock;
+                  directory + ": in use by another training run");
+  return failure(directory, "cannot lock");
 }
 
 } // namespace mpc::runtime::train

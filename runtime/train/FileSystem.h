@@ -31,10 +31,15 @@ Status syncDirectory(const std::string &path);
 Status renamePath(const std::string &from, const std::string &to);
 /// Creates the directory and its parents where they do not exist.
 Status makeDirectories(const std::string &path);
-/// Removes a directory and the files in it; symbolic links are not followed.
+/// Removes the files in a directory, and it itself where it is empty then; what
+/// lies in directories below it is not ours and stays. Symbolic links are not
+/// followed.
 Status removeDirectory(const std::string &path);
 /// IO unless the file system of `directory` has `bytes` free.
 Status requireSpace(const std::string &directory, uint64_t bytes);
+/// Whether one of these functions failed for want of space: a full disk, or a
+/// quota.
+bool isForWantOfSpace(const Status &status);
 
 /// An exclusive advisory lock on a directory, held while it lives: two
 /// processes never write checkpoints into one directory.

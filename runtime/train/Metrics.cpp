@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,37 +93,70 @@ static off_t endOfLastLine(int file) {
   return 0;
 }
 
-/// Cuts off a line that a crash left unfinished. A pipe, a terminal or a device
-/// has none.
-static Status repair(const std::string &path) {
+/// What `stat` says of a regular file; nothing of a pipe, a terminal, a device
+/// or what does not exist: those have no lines of other runs.
+static std::optional<struct stat> statRegular(const std::string &path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return std::nullopt;
+  return info;
+}
+
+/// The lines are another run's work, which nobody asked to lose.
+static Status checkStart(const std::string &path, MetricsStart start) {
+  const std::optional<struct stat> info = statRegular(path);
+  if (start != MetricsStart::New || !info || info->st_size == 0)
     return Status();
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0)
-    return failure(path, "cannot open");
-  Status status;
-  if (ftruncate(file, endOfLastLine(file)) != 0)
-    status = failure(path, "cannot cut off an unfinished line");
-  close(file);
-  return status;
+  return Status(StatusCode::Usage,
+                path + ": has the metrics of an earlier run; continue that "
+                       "with --resume, choose another file, or replace it "
+                       "with --overwrite-metrics");
+}
+
+Status MetricsFile::check(const std::string &path, MetricsStart start) {
+  if (Status status = checkStart(path, start); !status.ok())
+    return status;
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  const bool exists = access(path.c_str(), F_OK) == 0;
+  if (access(exists ? path.c_str() : folder.c_str(), W_OK) != 0)
+    return failure(path, "cannot write");
+  return Status();
+}
+
+/// One run writes a file at a time. Cuts off a line that a crash left
+/// unfinished, or all of them.
+static Status prepareRegular(const std::string &path, int file,
+                             MetricsStart start) {
+  if (flock(file, LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK
+               ? Status(StatusCode::IO,
+                        path + ": in use by another training run")
+               : failure(path, "cannot lock");
+  const off_t end = start == MetricsStart::Append ? endOfLastLine(file) : 0;
+  return ftruncate(file, end) == 0
+             ? Status()
+             : failure(path, "cannot cut off an unfinished line");
 }
 
 StatusOr<std::unique_ptr<MetricsFile>>
-MetricsFile::open(const std::string &path, bool append) {
-  if (append)
-    if (Status status = repair(path); !status.ok())
-      return status;
+MetricsFile::open(const std::string &path, MetricsStart start) {
+  if (Status status = checkStart(path, start); !status.ok())
+    return status;
   // A pipe that nobody reads is refused without waiting for it. One that is
   // read slowly is waited for, which is why the flag goes.
-  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  const int file =
-      ::open(path.c_str(), flags | O_NONBLOCK | (append ? 0 : O_TRUNC), 0666);
+  const bool isRegular = statRegular(path) || access(path.c_str(), F_OK) != 0;
+  const int flags =
+      (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC;
+  const int file = ::open(path.c_str(), flags | O_NONBLOCK, 0666);
   if (file < 0)
     return failure(path, "cannot open");
   std::unique_ptr<MetricsFile> metrics(new MetricsFile(path, file));
   if (fcntl(file, F_SETFL, flags & O_APPEND) != 0)
     return failure(path, "cannot open");
+  if (statRegular(path))
+    if (Status status = prepareRegular(path, file, start); !status.ok())
+      return status;
   return metrics;
 }
 

@@ -48,12 +48,22 @@ private:
   Digits digits;
 };
 
+/// What happens to a metrics file that has lines already.
+enum class MetricsStart {
+  New,     ///< it is another run's: refused
+  Append,  ///< it is this run's, which goes on
+  Replace, ///< it starts empty again
+};
+
 class MetricsFile {
 public:
-  /// `append` continues a file, first cutting off a line that a crash left
-  /// unfinished; otherwise the file starts empty.
+  /// Appending first cuts off a line that a crash left unfinished. Usage where
+  /// a file that is to be new has lines; IO where another run writes it now.
   static StatusOr<std::unique_ptr<MetricsFile>> open(const std::string &path,
-                                                     bool append);
+                                                     MetricsStart start);
+  /// Whether `open` would succeed, as far as can be told without changing
+  /// anything.
+  static Status check(const std::string &path, MetricsStart start);
   ~MetricsFile();
   MetricsFile(const MetricsFile &) = delete;
   MetricsFile &operator=(const MetricsFile &) = delete;

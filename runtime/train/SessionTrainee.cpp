@@ -41,6 +41,11 @@ public:
     return session.setState(name, value);
   }
   Status derive() override { return session.derive(); }
+  StatusOr<std::optional<NonFiniteOrigin>>
+  trace(std::string_view function) override {
+    return session.trace(function);
+  }
+  Status reset() override { return session.reset(); }
   size_t memoryBytes() const override { return session.memoryBytes(); }
 
 private:
@@ -71,6 +76,8 @@ static Status readRecipe(TraineeInfo &info) {
     info.loss = recipe["loss"].get<std::string>();
   // "softmax_cross_entropy@logits" says of which output.
   info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
+  info.dynamicLossScale =
+      recipe.value("loss_scale", nlohmann::json()) == "dynamic";
   if (!recipe.contains("accumulate"))
     return Status();
   if (!recipe["accumulate"].is_number_integer())

@@ -94,28 +94,46 @@ StepRunner::readScalar(const std::string &function, const Port *port) {
   return std::optional<double>(*wide->as<double>());
 }
 
-StatusOr<StepOutcome> StepRunner::run(const Dataset &data,
-                                      const std::vector<int64_t> &positions,
+/// Runs a function, of a batch where `data` is not null.
+Status StepRunner::run(const std::string &function, const Dataset *data,
+                       const int64_t *positions) {
+  if (!trace)
+    return model->run(function);
+  StatusOr<std::optional<NonFiniteOrigin>> origin = model->trace(function);
+  if (!origin.ok())
+    return origin.status();
+  if (!*origin || !trace->empty())
+    return Status();
+  *trace = (*origin)->text;
+  if (data && (*origin)->row && (*origin)->rows == data->batchSize())
+    *trace += ", for sample " +
+              std::to_string(data->rowOf(positions[*(*origin)->row])) +
+              " of the data";
+  return Status();
+}
+
+StatusOr<double> StepRunner::runBatch(const Dataset &data,
+                                      const int64_t *positions,
                                       double learningRate, uint64_t seed) {
-  StepOutcome outcome;
-  for (int64_t i = 0; i < batchCount; ++i) {
-    Status status = data.bind(*model, batchFunction,
-                              positions.data() + i * data.batchSize());
-    if (status.ok())
-      status = bindScalars(batchFunction, learningRate, seed);
-    if (status.ok())
-      status = model->run(batchFunction);
-    if (!status.ok())
-      return status;
-    StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
-    if (!value.ok())
-      return value.status();
-    outcome.loss += **value / double(batchCount);
-  }
+  Status status = data.bind(*model, batchFunction, positions);
+  if (status.ok())
+    status = bindScalars(batchFunction, learningRate, seed);
+  if (status.ok())
+    status = run(batchFunction, &data, positions);
+  if (!status.ok())
+    return status;
+  StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
+  if (!value.ok())
+    return value.status();
+  return **value;
+}
+
+StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
+                                         uint64_t seed) {
   if (!updateFunction.empty()) {
     Status status = bindScalars(updateFunction, learningRate, seed);
     if (status.ok())
-      status = model->run(updateFunction);
+      status = run(updateFunction, nullptr, nullptr);
     if (!status.ok())
       return status;
   }
@@ -125,6 +143,8 @@ StatusOr<StepOutcome> StepRunner::run(const Dataset &data,
   for (const auto *value : {&norm, &allFinite, &scale})
     if (!value->ok())
       return value->status();
+  StepOutcome outcome;
+  outcome.loss = lossSum;
   outcome.gradNorm = *norm;
   outcome.lossScale = *scale;
   outcome.skipped = allFinite->value_or(1) == 0;

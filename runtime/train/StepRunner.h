@@ -32,16 +32,26 @@ public:
   /// Batches of one attempt.
   int64_t batches() const { return batchCount; }
 
-  /// Runs one attempt on the samples at `positions`, batches() batches of them.
-  StatusOr<StepOutcome> run(const Dataset &data,
-                            const std::vector<int64_t> &positions,
+  /// Runs one batch of an attempt, the samples at `positions`; its loss. The
+  /// last of batches() is followed by `finish`.
+  StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
                             double learningRate, uint64_t seed);
+
+  /// Updates, where that is a function of its own, and says how the attempt
+  /// went; `loss` is the sum of its batches' losses.
+  StatusOr<StepOutcome> finish(double loss, double learningRate, uint64_t seed);
+
+  /// Functions now run step by step, and the first value that is not finite is
+  /// described in `where`, once. Null: as usual.
+  void setTrace(std::string *where) { trace = where; }
 
 private:
   explicit StepRunner(Trainee &model) : model(&model) {}
   const std::string &updating() const {
     return updateFunction.empty() ? batchFunction : updateFunction;
   }
+  Status run(const std::string &function, const Dataset *data,
+             const int64_t *positions);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
   StatusOr<std::optional<double>> readScalar(const std::string &function,
@@ -55,6 +65,7 @@ private:
   const Port *gradNorm = nullptr;
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
+  std::string *trace = nullptr;
 };
 
 } // namespace mpc::runtime::train

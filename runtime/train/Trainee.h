@@ -47,6 +47,7 @@ struct TraineeInfo {
   std::string recipe; ///< the plan's "recipe" object, JSON text
   std::string loss;   ///< recipe's "loss"
   int64_t accumulate = 1;
+  bool dynamicLossScale = false; ///< recipe's "loss_scale"
   int64_t stateBytes = 0, activationBytes = 0;
   std::map<std::string, FunctionPorts, std::less<>> functions;
   std::vector<Port> state;
@@ -71,6 +72,10 @@ public:
   }
   virtual Status setState(std::string_view name, const Tensor &value) = 0;
   virtual Status derive() = 0;
+  /// Session::trace and Session::reset.
+  virtual StatusOr<std::optional<NonFiniteOrigin>>
+  trace(std::string_view function) = 0;
+  virtual Status reset() = 0;
   virtual size_t memoryBytes() const = 0;
 };
 

@@ -4,19 +4,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainer.h"
 
+#include "runtime/train/Attempts.h"
 #include "runtime/train/Checkpoint.h"
+#include "runtime/train/Divergence.h"
 #include "runtime/train/Metrics.h"
-#include "runtime/train/Permutation.h"
-#include "runtime/train/StepRunner.h"
+#include "runtime/train/NonFiniteSearch.h"
+#include "runtime/train/RunIdentity.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <new>
-#include <numeric>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 
@@ -30,28 +31,30 @@ public:
       : model(model), data(data), evalData(evalData), options(options),
         observer(observer), stop(stop),
         digits(model.info().precision == "64-true" ? Digits::Double
-                                                   : Digits::Single) {}
+                                                   : Digits::Single),
+        guard(options, model.info().dynamicLossScale) {}
 
   StatusOr<TrainResult> run();
 
 private:
   Status prepare();
   Status planSteps();
-  Status checkDirectory() const;
   Status noteLaterCheckpoints() const;
   Status resume();
+  Status accept(Progress restored);
   Status openMetrics();
   Status train();
-  std::vector<int64_t> epochOrder() const;
-  Status trainEpoch();
-  Status attempt(const std::vector<int64_t> &order);
-  StatusOr<StepReport> runStep(const std::vector<int64_t> &order);
-  Status guard(const StepReport &report);
+  Status attempt();
   Status evaluateNow();
   void save();
   void record(const MetricsLine &line);
   void finish(const Status &status);
-  RunIdentity identity() const;
+  Status explain(const Status &failure);
+  StatusOr<Progress> restoreGood();
+  std::string goodCheckpoint() const;
+  RunIdentity identity() const {
+    return identityOf(model.info(), data, options);
+  }
   bool stopped() const { return stop && stop->load() != 0; }
   bool done() const { return progress.step >= totalSteps || stopped(); }
 
@@ -63,15 +66,16 @@ private:
   const std::atomic<int> *stop;
   const Digits digits;
 
-  std::optional<StepRunner> runner;
+  DivergenceGuard guard;
+  std::optional<Attempts> attempts;
+  int64_t batchesPerStep = 1;
   int64_t stepsPerEpoch = 0;
   int64_t totalSteps = 0;
   Progress progress;
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
-  int64_t nonfiniteInARow = 0;
-  int64_t skippedInARow = 0;
   std::vector<double> stepTimes;
+  Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
   std::unique_ptr<MetricsFile> metrics;
   TrainResult result;
@@ -84,7 +88,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 Status TrainingRun::planSteps() {
-  const int64_t perStep = data.batchSize() * runner->batches();
+  const int64_t perStep = data.batchSize() * batchesPerStep;
   const int64_t rest = data.size() % perStep;
   stepsPerEpoch = data.size() / perStep;
   if (rest != 0 && options.lastBatch == LastBatch::Keep)
@@ -109,30 +113,17 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Two runs with the same identity and number of steps end in the same bits.
-RunIdentity TrainingRun::identity() const {
-  const TraineeInfo &info = model.info();
-  return {{"model", info.modelHash},
-          {"precision", info.precision},
-          {"recipe", info.recipe},
-          {"data", data.fingerprint()},
-          {"batch size", std::to_string(data.batchSize())},
-          {"seed", std::to_string(options.seed)},
-          {"order", options.shuffle ? "shuffled" : "that of the file"},
-          {"last batch",
-           options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
-}
-
 /// A run prunes its directory, so it takes none that has another's checkpoints.
-Status TrainingRun::checkDirectory() const {
-  if (!checkpoints || options.resume == "auto")
+static Status checkDirectory(const TrainOptions &options,
+                             const CheckpointStore &checkpoints) {
+  if (options.resume == "auto")
     return Status();
   const std::filesystem::path resumed(options.resume);
   std::error_code ignored;
   if (!resumed.empty() && std::filesystem::equivalent(
                               resumed / "..", options.checkpointDir, ignored))
     return Status();
-  StatusOr<std::vector<int64_t>> steps = checkpoints->list();
+  StatusOr<std::vector<int64_t>> steps = checkpoints.list();
   if (!steps.ok())
     return steps.status();
   if (steps->empty())
@@ -158,19 +149,36 @@ Status TrainingRun::noteLaterCheckpoints() const {
   return Status();
 }
 
+/// Goes on from there, if there is such a place in this run.
+Status TrainingRun::accept(Progress restored) {
+  progress = std::move(restored);
+  if (progress.step / stepsPerEpoch != progress.epoch ||
+      progress.step % stepsPerEpoch != progress.stepInEpoch ||
+      progress.batchInStep >= batchesPerStep)
+    return Status(StatusCode::Checkpoint,
+                  "the checkpoint's position, step " +
+                      std::to_string(progress.stepInEpoch) + " of epoch " +
+                      std::to_string(progress.epoch) +
+                      ", does not exist in this run");
+  const auto settings = settingsOf(options, totalSteps);
+  const std::string changes = changedSettings(progress.settings, settings);
+  if (!changes.empty())
+    observer.note("resumed with other settings: " + changes);
+  return Status();
+}
+
 Status TrainingRun::resume() {
   const bool automatic = options.resume == "auto";
-  if (automatic && !checkpoints)
-    return Status(StatusCode::Usage,
-                  "--resume auto needs --checkpoint-dir to look in");
-  if (Status status = checkDirectory(); !status.ok())
-    return status;
+  if (checkpoints)
+    if (Status status = checkDirectory(options, *checkpoints); !status.ok())
+      return status;
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
     if (!restored.ok())
       return restored.status();
-    progress = *restored;
+    if (Status status = accept(*restored); !status.ok())
+      return status;
     if (Status status = noteLaterCheckpoints(); !status.ok())
       return status;
   } else if (automatic) {
@@ -182,26 +190,50 @@ Status TrainingRun::resume() {
     if (!*restored)
       observer.note("no checkpoint to resume from in " + options.checkpointDir +
                     "; starting anew");
-    progress = restored->value_or(Progress());
+    if (Status status = *restored ? accept(**restored) : Status(); !status.ok())
+      return status;
   }
-  if (progress.step / stepsPerEpoch != progress.epoch ||
-      progress.step % stepsPerEpoch != progress.stepInEpoch)
-    return Status(StatusCode::Checkpoint,
-                  "the checkpoint's position, step " +
-                      std::to_string(progress.stepInEpoch) + " of epoch " +
-                      std::to_string(progress.epoch) +
-                      ", does not exist in this run");
   firstStep = progress.step;
   if (firstStep > 0)
     lastSaved = firstStep;
   return Status();
 }
 
+static MetricsStart metricsStartOf(const TrainOptions &options) {
+  if (!options.resume.empty())
+    return MetricsStart::Append;
+  return options.overwriteMetrics ? MetricsStart::Replace : MetricsStart::New;
+}
+
+Status checkPaths(const TrainOptions &options) {
+  if (options.resume == "auto" && options.checkpointDir.empty())
+    return Status(StatusCode::Usage,
+                  "--resume auto needs --checkpoint-dir to look in");
+  if (!options.resume.empty() && options.resume != "auto")
+    if (Status status = checkCheckpointPath(options.resume); !status.ok())
+      return status;
+  if (!options.metrics.empty())
+    if (Status status =
+            MetricsFile::check(options.metrics, metricsStartOf(options));
+        !status.ok())
+      return status;
+  std::error_code ignored;
+  if (options.checkpointDir.empty() ||
+      !std::filesystem::exists(options.checkpointDir, ignored))
+    return Status();
+  if (access(options.checkpointDir.c_str(), W_OK) != 0)
+    return Status(StatusCode::IO,
+                  options.checkpointDir + ": the folder is not writable");
+  StatusOr<CheckpointStore> store =
+      CheckpointStore::open(options.checkpointDir);
+  return store.ok() ? checkDirectory(options, *store) : store.status();
+}
+
 Status TrainingRun::openMetrics() {
   if (options.metrics.empty())
     return Status();
   StatusOr<std::unique_ptr<MetricsFile>> file =
-      MetricsFile::open(options.metrics, /*append=*/firstStep > 0);
+      MetricsFile::open(options.metrics, metricsStartOf(options));
   if (!file.ok())
     return file.status();
   metrics = std::move(*file);
@@ -218,7 +250,7 @@ Status TrainingRun::openMetrics() {
       .add("samples", data.size())
       .add("eval_samples", evalData ? evalData->size() : int64_t(0))
       .add("batch_size", data.batchSize())
-      .add("accumulate", runner->batches())
+      .add("accumulate", batchesPerStep)
       .add("steps", totalSteps)
       .add("state_bytes", info.stateBytes)
       .add("activation_bytes", info.activationBytes)
@@ -228,12 +260,16 @@ Status TrainingRun::openMetrics() {
 }
 
 Status TrainingRun::prepare() {
-  StatusOr<StepRunner> found = StepRunner::create(model);
-  if (!found.ok())
-    return found.status();
-  runner = *found;
+  if (options.resume == "auto" && options.checkpointDir.empty())
+    return Status(StatusCode::Usage,
+                  "--resume auto needs --checkpoint-dir to look in");
+  StatusOr<StepRunner> runner = StepRunner::create(model);
+  if (!runner.ok())
+    return runner.status();
+  batchesPerStep = runner->batches();
   if (Status status = planSteps(); !status.ok())
     return status;
+  attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);
@@ -259,75 +295,17 @@ Status TrainingRun::prepare() {
 }
 
 //===----------------------------------------------------------------------===//
-// One step
+// Steps, evaluation, checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Runs one attempt; `order` is the epoch's.
-StatusOr<StepReport> TrainingRun::runStep(const std::vector<int64_t> &order) {
-  const auto start = std::chrono::steady_clock::now();
-  StepReport report;
-  // A skipped attempt is no step of the schedule.
-  report.learningRate =
-      options.schedule.at(progress.step - progress.skipped, totalSteps);
-  const int64_t count = data.batchSize() * runner->batches();
-  std::vector<int64_t> positions(static_cast<size_t>(count));
-  int64_t next = progress.stepInEpoch * count;
-  for (int64_t &position : positions)
-    position = order[size_t(next++ % data.size())];
-  StatusOr<StepOutcome> outcome =
-      runner->run(data, positions, report.learningRate, options.seed);
-  if (!outcome.ok())
-    return outcome.status();
-  report.loss = outcome->loss;
-  report.gradNorm = outcome->gradNorm;
-  report.lossScale = outcome->lossScale;
-  report.skipped = outcome->skipped;
-  report.stepMs = std::chrono::duration<double, std::milli>(
-                      std::chrono::steady_clock::now() - start)
-                      .count();
-  return report;
-}
-
-/// Ends a run that no longer learns.
-Status TrainingRun::guard(const StepReport &report) {
-  skippedInARow = report.skipped ? skippedInARow + 1 : 0;
-  const bool broken = !report.skipped && !std::isfinite(report.loss);
-  nonfiniteInARow = broken ? nonfiniteInARow + 1 : 0;
-  const std::string at = "step " + std::to_string(report.step) + ": ";
-  if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
-    return Status(StatusCode::Numeric,
-                  at + "the loss has not been finite for " +
-                      std::to_string(nonfiniteInARow) +
-                      " steps; try a smaller --lr, --gradient-clip-val, or "
-                      "another --precision");
-  if (options.maxSkipped > 0 && skippedInARow >= options.maxSkipped)
-    return Status(StatusCode::Numeric,
-                  at + std::to_string(skippedInARow) +
-                      " steps in a row were skipped for gradients that are "
-                      "not finite" +
-                      (report.lossScale ? ", at a loss scale of " +
-                                              std::to_string(*report.lossScale)
-                                        : "") +
-                      "; try a smaller --lr, --loss-scale dynamic, or "
-                      "bf16-mixed");
-  return Status();
-}
-
-Status TrainingRun::attempt(const std::vector<int64_t> &order) {
-  StatusOr<StepReport> ran = runStep(order);
+/// Runs one attempt and reports it, unless it was stopped within.
+Status TrainingRun::attempt() {
+  StatusOr<std::optional<StepReport>> ran = attempts->run(progress, stop);
   if (!ran.ok())
     return ran.status();
-  StepReport &report = *ran;
-  ++progress.step;
-  ++progress.stepInEpoch;
-  progress.microStep += runner->batches();
-  progress.samples += runner->batches() * data.batchSize();
-  progress.skipped += report.skipped;
-  report.step = progress.step;
-  report.microStep = progress.microStep;
-  report.epoch = progress.epoch;
-  report.samples = progress.samples;
-  report.skippedTotal = progress.skipped;
+  if (!*ran)
+    return Status();
+  const StepReport &report = **ran;
   stepTimes.push_back(report.stepMs);
   result.finalLoss = report.loss;
   record(MetricsLine("train", digits)
@@ -343,56 +321,33 @@ Status TrainingRun::attempt(const std::vector<int64_t> &order) {
              .add("skipped_total", report.skippedTotal)
              .add("step_ms", report.stepMs));
   observer.stepped(report);
-  return guard(report);
+  return guard.check(report);
 }
 
-//===----------------------------------------------------------------------===//
-// Epochs, evaluation, checkpoints
-//===----------------------------------------------------------------------===//
-
-/// The samples of the present epoch, the same whenever it is asked for.
-std::vector<int64_t> TrainingRun::epochOrder() const {
-  if (options.shuffle)
-    return permutation(data.size(), options.seed, Stream::Epoch,
-                       uint64_t(progress.epoch));
-  std::vector<int64_t> order(static_cast<size_t>(data.size()));
-  std::iota(order.begin(), order.end(), int64_t(0));
-  return order;
-}
-
-Status TrainingRun::trainEpoch() {
-  const std::vector<int64_t> order = epochOrder();
-  while (progress.stepInEpoch < stepsPerEpoch && !done()) {
-    if (Status status = attempt(order); !status.ok())
-      return status;
-    if (options.checkpointEvery > 0 &&
-        progress.step % options.checkpointEvery == 0 &&
-        progress.stepInEpoch < stepsPerEpoch)
-      save();
-  }
-  return Status();
-}
-
+/// What is evaluated has been saved before, so that an evaluation that fails or
+/// is killed loses nothing.
 Status TrainingRun::train() {
   while (!done()) {
-    if (Status status = trainEpoch(); !status.ok())
+    if (Status status = attempt(); !status.ok())
       return status;
-    if (progress.stepInEpoch == stepsPerEpoch) {
-      ++progress.epoch;
-      progress.stepInEpoch = 0;
-      if (!stopped())
-        if (Status status = evaluateNow(); !status.ok())
-          return status;
-      if (options.checkpointEvery == 0 ||
-          progress.step % options.checkpointEvery == 0)
-        save();
-    }
+    const bool epochEnds =
+        progress.stepInEpoch == 0 && progress.batchInStep == 0;
+    const int64_t every = options.checkpointEvery;
+    const bool isDue = every == 0 ? epochEnds : progress.step % every == 0;
+    if (isDue && progress.batchInStep == 0)
+      save();
+    if (epochEnds && !done())
+      if (Status status = evaluateNow(); !status.ok())
+        return status;
   }
-  const bool midEpoch = progress.stepInEpoch > 0;
-  if (!stopped() && (midEpoch || !result.evaluation))
+  save();
+  if (!stopped()) {
+    if (Status status = guard.checkEnd(progress.step, progress.skipped);
+        !status.ok())
+      return status;
     if (Status status = evaluateNow(); !status.ok())
       return status;
-  save();
+  }
   if (stopped() && !checkpoints)
     observer.note("stopped without a checkpoint: there is no "
                   "--checkpoint-dir");
@@ -402,9 +357,11 @@ Status TrainingRun::train() {
 Status TrainingRun::evaluateNow() {
   if (!evalData)
     return Status();
-  StatusOr<EvalResult> evaluation = evaluate(model, *evalData);
+  StatusOr<EvalResult> evaluation = evaluate(model, *evalData, stop);
   if (!evaluation.ok())
     return evaluation.status();
+  if (evaluation->stopped)
+    return Status();
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
       progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
@@ -420,26 +377,36 @@ Status TrainingRun::evaluateNow() {
     observer.note("the evaluation leaves out " +
                   std::to_string(evaluation->leftOut) +
                   " samples: the model has no loss per sample");
+  if (!std::isfinite(evaluation->loss))
+    observer.note("the loss of the evaluation is not finite");
   return Status();
 }
 
-/// Saves unless that step has been saved. A run outlives a full disk.
+/// Saves unless that step has been saved; batches after it are run again, to
+/// the same bits. A run outlives a full disk.
 void TrainingRun::save() {
-  if (!checkpoints || lastSaved == progress.step || progress.step == 0)
+  const bool isBeginning = progress.step == 0 && progress.batchInStep == 0;
+  if (!checkpoints || lastSaved == progress.step || isBeginning)
     return;
   // Weights that a non-finite update may have reached replace no good ones.
-  if (nonfiniteInARow > 0) {
+  if (!guard.isLossFinite()) {
     observer.note("checkpoint not saved: the loss is not finite");
     return;
   }
+  progress.settings = settingsOf(options, totalSteps);
   Status status =
-      checkpoints->save(model, progress, identity(), options.keepCheckpoints);
+      checkpoints->save(model, progress, identity(), options.keepCheckpoints,
+                        [&](const std::string &text) { observer.note(text); });
   if (!status.ok()) {
-    observer.note("checkpoint not saved: " + status.message());
-    if (result.deferred.ok())
+    if (status.message() != lastSaveFailure.message())
+      observer.note("checkpoint not saved: " + status.message());
+    lastSaveFailure = status;
+    // Weights that are not finite are the run's end, not the disk's.
+    if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
       result.deferred = status;
     return;
   }
+  lastSaveFailure = Status();
   lastSaved = progress.step;
   const std::string path = checkpoints->pathOf(progress.step);
   record(MetricsLine("checkpoint", digits)
@@ -505,10 +472,55 @@ void TrainingRun::finish(const Status &status) {
   record(line);
 }
 
+//===----------------------------------------------------------------------===//
+// A run that learns no more
+//===----------------------------------------------------------------------===//
+
+/// The checkpoint that has the last good weights; empty where there is none.
+std::string TrainingRun::goodCheckpoint() const {
+  if (checkpoints && lastSaved > 0)
+    return lastSaved == firstStep && options.resume != "auto"
+               ? options.resume
+               : checkpoints->pathOf(lastSaved);
+  return options.resume == "auto" ? "" : options.resume;
+}
+
+/// Gives the model the state of that checkpoint, or of the run's beginning.
+StatusOr<Progress> TrainingRun::restoreGood() {
+  const std::string path = goodCheckpoint();
+  if (!path.empty())
+    return restoreCheckpoint(path, model, identity());
+  if (Status status = model.reset(); !status.ok())
+    return status;
+  return Progress();
+}
+
+/// The failure, with where it comes from and what there still is.
+Status TrainingRun::explain(const Status &failure) {
+  if (guard.firstOfRow() == 0)
+    return failure;
+  FailedRun failed;
+  failed.end = progress;
+  failed.firstBad = guard.firstOfRow();
+  failed.wasSkipped = guard.wasSkipped();
+  failed.medianStepMs = medianOf(stepTimes);
+  failed.stepsPerEpoch = stepsPerEpoch;
+  failed.restore = [this] { return restoreGood(); };
+  std::string message =
+      failure.message() + "; " + explainNonFinite(*attempts, failed);
+  if (const std::string path = goodCheckpoint(); !path.empty())
+    message += "; the last good checkpoint is " + path;
+  else if (checkpoints)
+    message += "; there is no checkpoint from before";
+  return Status(failure.getCode(), message);
+}
+
 StatusOr<TrainResult> TrainingRun::run() {
   if (Status status = prepare(); !status.ok())
     return status;
-  const Status status = train();
+  Status status = train();
+  if (status.getCode() == StatusCode::Numeric)
+    status = explain(status);
   finish(status);
   if (!status.ok())
     return status;

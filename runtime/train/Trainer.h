@@ -41,18 +41,19 @@ struct TrainOptions {
   bool shuffle = true;
   LastBatch lastBatch = LastBatch::Drop;
 
-  std::string metrics;         ///< JSONL file; empty: none
-  std::string checkpointDir;   ///< empty: no checkpoints
-  int64_t checkpointEvery = 0; ///< attempts between two; 0: each epoch's end
-  int64_t keepCheckpoints = 3; ///< how many complete ones stay
-  std::string resume;          ///< "": start anew; "auto": newest valid one in
+  std::string metrics;           ///< JSONL file; empty: none
+  bool overwriteMetrics = false; ///< another run's, where they are in the way
+  std::string checkpointDir;     ///< empty: no checkpoints
+  int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
+  int64_t keepCheckpoints = 3;   ///< how many complete ones stay
+  std::string resume; ///< "": start anew; "auto": newest valid one in
                       ///< checkpointDir, if any; else a checkpoint directory
 
-  /// Consecutive steps with a non-finite loss that were not skipped, after
-  /// which training ends with StatusCode::Numeric. 0: never.
+  /// Consecutive steps with a non-finite loss, skipped or not, after which
+  /// training ends with StatusCode::Numeric. 0: never before its end.
   int64_t maxNonfinite = 10;
-  /// Consecutive skipped steps with the same end: the loss scale has reached
-  /// its floor, or is fixed and too large. 0: never.
+  /// Consecutive skipped steps with the same end; a dynamic loss scale that has
+  /// been at its floor for ten of them has it too. 0: never before its end.
   int64_t maxSkipped = 100;
 
   std::string version; ///< of mpc, for the metrics' "start" event
@@ -118,14 +119,25 @@ struct TrainResult {
 /// has neither.
 StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info);
 
+/// Whether what `options` name can be had: a checkpoint to resume from, a
+/// directory for checkpoints that no other run has, a metrics file. For finding
+/// out before the model is compiled; `train` checks again.
+Status checkPaths(const TrainOptions &options);
+
 /// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
-/// epoch and at the end. `stop`, where given, is polled between steps: a value
-/// other than 0 (a signal number) ends the run after a checkpoint.
+/// epoch and at the end. `stop`, where given, is polled between batches, those
+/// of evaluations too: a value other than 0 (a signal number) ends the run
+/// after a checkpoint.
 ///
 /// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
 /// checkpoint directory), and what the artifact's functions return. They are
 /// in the metrics' "end" event too. A checkpoint that cannot be written does
 /// not stop the run; it is noted and in `TrainResult::deferred`.
+///
+/// Numeric is also the end of a run whose last loss is not finite, or whose
+/// every update was skipped. The message says where the first such value comes
+/// from, and which checkpoint is the last good one; the model's state then is
+/// not the run's any more.
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,

@@ -7,6 +7,7 @@
 #include "runtime/train/Checkpoint.h"
 
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -80,7 +81,13 @@ protected:
 TEST_F(Checkpoint, RestoresEveryBitOfStateAndDerivesTheRest) {
   ToyModel original;
   ASSERT_TRUE(original.run("step").ok());
-  Progress progress{7, 14, 56, 2, 1, 3};
+  Progress progress;
+  progress.step = 7;
+  progress.microStep = 14;
+  progress.samples = 56;
+  progress.skipped = 2;
+  progress.epoch = 1;
+  progress.stepInEpoch = 3;
   {
     StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
     ASSERT_TRUE(store->save(original, progress, kRun, 3).ok());
@@ -188,7 +195,7 @@ TEST_F(Checkpoint, FailuresToWriteLeaveTheOldOnes) {
     StatusOr<CheckpointStore> store = CheckpointStore::open(run.path);
     int changes = 0;
     setFaultHook([&](std::string_view, const std::string &) {
-      return changes++ == deadline ? ENOSPC : 0;
+      return changes++ == deadline ? EIO : 0;
     });
     Status status = store->save(model, at(3), kRun, 2);
     setFaultHook(nullptr);
@@ -197,11 +204,107 @@ TEST_F(Checkpoint, FailuresToWriteLeaveTheOldOnes) {
       EXPECT_GT(deadline, 10);
       return;
     }
-    expectFailure(status, StatusCode::IO, "No space left on device");
+    expectFailure(status, StatusCode::IO, "Input/output error");
     EXPECT_FALSE(entries(run.path).count("step-3.tmp")) << deadline;
     // The next attempt succeeds.
     ASSERT_TRUE(store->save(model, at(4), kRun, 2).ok()) << deadline;
   }
+}
+
+/// A disk that takes writes only while fewer than `fits` checkpoints are there.
+void limitDisk(const std::string &directory, size_t fits) {
+  setFaultHook([=](std::string_view change, const std::string &) {
+    size_t count = 0;
+    for (const std::string &name : entries(directory))
+      count += name.find(".tmp") == std::string::npos;
+    return change == "write" && count >= fits ? ENOSPC : 0;
+  });
+}
+
+TEST_F(Checkpoint, MakesRoomOnAFullDiskOfWhatTheLimitRemovesAnyway) {
+  saveSteps(directory.path, {1, 2, 3});
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  limitDisk(directory.path, 2);
+  Status status = store->save(model, at(4), kRun, /*keep=*/2);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"step-3", "step-4"}));
+}
+
+TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
+  // One is all there is.
+  saveSteps(directory.path, {1});
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    limitDisk(directory.path, 0);
+    expectFailure(store->save(model, at(2), kRun, 1), StatusCode::IO,
+                  "No space left");
+    setFaultHook(nullptr);
+  }
+  // The newer one is damaged.
+  saveSteps(directory.path, {2});
+  writeFile(directory / "step-2/train.json", "");
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  limitDisk(directory.path, 0);
+  expectFailure(store->save(model, at(3), kRun, 1), StatusCode::IO,
+                "No space left");
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"step-1", "step-2"}));
+}
+
+TEST_F(Checkpoint, ForeignFoldersAreInNobodysWayAndStay) {
+  saveSteps(directory.path, {1});
+  const std::string mine = directory / "step-2.tmp/mine";
+  fs::create_directories(mine);
+  writeFile(mine + "/notes.txt", "keep");
+  writeFile(directory / "step-2.tmp/state.safetensors", "half");
+  saveSteps(directory.path, {2, 3}, 1);
+  ASSERT_TRUE(restore(directory.path, model).ok());
+  EXPECT_EQ(markOf(model), 3);
+  EXPECT_EQ(readFile(mine + "/notes.txt"), "keep");
+}
+
+TEST_F(Checkpoint, OneThatCannotBePrunedIsNotedAndTheNewOneSaved) {
+  saveSteps(directory.path, {1});
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  setFaultHook([](std::string_view change, const std::string &) {
+    return change == "unlink" ? EACCES : 0;
+  });
+  std::vector<std::string> notes;
+  Status status =
+      store->save(model, at(2), kRun, 1,
+                  [&](const std::string &text) { notes.push_back(text); });
+  EXPECT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("an old checkpoint stays"), std::string::npos);
+}
+
+TEST_F(Checkpoint, WeightsThatAreNotFiniteReplaceNoGoodOnes) {
+  saveSteps(directory.path, {1, 2}, 2);
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  mark(model, 3);
+  Tensor w = *model.state("w");
+  w.as<float>()[5] = -INFINITY;
+  ASSERT_TRUE(model.setState("w", w).ok());
+  expectFailure(store->save(model, at(3), kRun, 2), StatusCode::Numeric,
+                "parameter 'w' is -inf at [1, 2]");
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"step-1", "step-2"}));
+}
+
+TEST_F(Checkpoint, KeepsWhereWithinAStepTheRunStopped) {
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  Progress progress = at(5);
+  progress.batchInStep = 3;
+  progress.lossInStep = 0.1;
+  progress.settings["learning rate"] = "0.5";
+  ASSERT_TRUE(store->save(model, progress, kRun, 3).ok());
+  StatusOr<Progress> restored =
+      restoreCheckpoint(directory / "step-5", model, kRun);
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+  EXPECT_EQ(restored->batchInStep, 3);
+  EXPECT_EQ(restored->lossInStep, 0.1);
+  EXPECT_EQ(restored->settings, progress.settings);
 }
 
 TEST_F(Checkpoint, EveryFlippedBitIsNoticed) {
@@ -296,6 +399,23 @@ TEST_F(Checkpoint, NamesWhatOfTheRecipeDiffers) {
   expectFailure(restore(directory.path, model, nullptr, other).status(),
                 StatusCode::Checkpoint,
                 "of another run: optimizer was \"sgd\", now it is \"adam\"");
+}
+
+/// The recipe is JSON inside JSON; whoever can write the file can seal it.
+TEST_F(Checkpoint, AHostileRecipeIsOfAnotherRunAndShownInPart) {
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  RunIdentity hostile = kRun;
+  hostile["recipe"] = R"({"beta1":)" + std::string(300000, '[') +
+                      std::string(300000, ']') + "}";
+  ASSERT_TRUE(store->save(model, at(1), hostile, 3).ok());
+  hostile["recipe"] = R"({"beta1":")" + std::string(300000, 'x') + "\"}";
+  ASSERT_TRUE(store->save(model, at(2), hostile, 3).ok());
+  for (const char *name : {"step-1", "step-2"}) {
+    const Status status =
+        restoreCheckpoint(directory / name, model, kRun).status();
+    expectFailure(status, StatusCode::Checkpoint, "of another run");
+    EXPECT_LT(status.message().size(), 1000u);
+  }
 }
 
 TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <fcntl.h>
+#include <filesystem>
 #include <limits>
 #include <sys/stat.h>
 #include <thread>
@@ -52,31 +53,66 @@ TEST(Metrics, AppendingCutsOffAnUnfinishedLine) {
   const std::string long_line = "{" + std::string(9000, ' ') + "}\n";
   writeFile(path, long_line + "{\"event\":\"tr");
   {
-    auto file = MetricsFile::open(path, /*append=*/true);
+    auto file = MetricsFile::open(path, MetricsStart::Append);
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_TRUE((*file)->write(MetricsLine("end", Digits::Single)).ok());
   }
   EXPECT_EQ(readFile(path), long_line + "{\"event\":\"end\"}\n");
 }
 
-TEST(Metrics, StartingAnewEmptiesTheFile) {
+TEST(Metrics, ReplacingEmptiesTheFile) {
   TemporaryDirectory directory;
   const std::string path = directory / "m.jsonl";
   writeFile(path, "old\n");
-  ASSERT_TRUE(MetricsFile::open(path, /*append=*/false).ok());
+  ASSERT_TRUE(MetricsFile::open(path, MetricsStart::Replace).ok());
   EXPECT_EQ(readFile(path), "");
+}
+
+TEST(Metrics, AnotherRunsLinesStay) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m.jsonl";
+  ASSERT_TRUE(MetricsFile::open(path, MetricsStart::New).ok());
+  ASSERT_TRUE(MetricsFile::open(path, MetricsStart::New).ok()) << "empty";
+  writeFile(path, "old\n");
+  for (const Status &status :
+       {MetricsFile::open(path, MetricsStart::New).status(),
+        MetricsFile::check(path, MetricsStart::New)})
+    expectFailure(status, StatusCode::Usage, "metrics of an earlier run");
+  EXPECT_EQ(readFile(path), "old\n");
+}
+
+TEST(Metrics, OneRunWritesAFileAtATime) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m.jsonl";
+  auto first = MetricsFile::open(path, MetricsStart::New);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE((*first)->write(MetricsLine("start", Digits::Single)).ok());
+  for (MetricsStart start : {MetricsStart::Append, MetricsStart::Replace})
+    expectFailure(MetricsFile::open(path, start).status(), StatusCode::IO,
+                  "in use by another training run");
+  EXPECT_EQ(readFile(path), "{\"event\":\"start\"}\n");
+}
+
+TEST(Metrics, ChecksTheFolderWithoutWriting) {
+  TemporaryDirectory directory;
+  EXPECT_TRUE(
+      MetricsFile::check(directory / "m.jsonl", MetricsStart::New).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory / "m.jsonl"));
+  expectFailure(
+      MetricsFile::check(directory / "none/m.jsonl", MetricsStart::New),
+      StatusCode::IO, "cannot write");
 }
 
 TEST(Metrics, WaitsForAReaderThatIsSlow) {
   TemporaryDirectory directory;
   const std::string path = directory / "m";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  expectFailure(MetricsFile::open(path, false).status(), StatusCode::IO,
-                "cannot open");
+  expectFailure(MetricsFile::open(path, MetricsStart::New).status(),
+                StatusCode::IO, "cannot open");
 
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
-  auto file = MetricsFile::open(path, false);
+  auto file = MetricsFile::open(path, MetricsStart::New);
   ASSERT_TRUE(file.ok()) << file.status().message();
   // More than a pipe holds.
   const std::string text(200'000, 'x');
@@ -101,12 +137,12 @@ TEST(Metrics, WaitsForAReaderThatIsSlow) {
 }
 
 TEST(Metrics, FailsWhereItCannotWrite) {
-  auto file = MetricsFile::open("/dev/full", /*append=*/true);
+  auto file = MetricsFile::open("/dev/full", MetricsStart::Append);
   ASSERT_TRUE(file.ok()) << file.status().message();
   expectFailure((*file)->write(MetricsLine("end", Digits::Single)),
                 StatusCode::IO, "/dev/full: cannot write");
-  expectFailure(MetricsFile::open("/nowhere/m", false).status(), StatusCode::IO,
-                "cannot open");
+  expectFailure(MetricsFile::open("/nowhere/m", MetricsStart::New).status(),
+                StatusCode::IO, "cannot open");
 }
 
 } // namespace

@@ -214,6 +214,25 @@ Status ToyModel::derive() {
   return Status();
 }
 
+/// A loss that is not finite comes from row 2 of the features.
+StatusOr<std::optional<NonFiniteOrigin>>
+ToyModel::trace(std::string_view function) {
+  if (Status status = run(function); !status.ok())
+    return status;
+  const bool bad =
+      function != "update" && !std::isfinite(*outputs["loss"].as<float>());
+  if (!bad)
+    return std::optional<NonFiniteOrigin>();
+  return std::optional<NonFiniteOrigin>(
+      {"node 'toy' gives nan", int64_t(2), kBatch});
+}
+
+Status ToyModel::reset() {
+  for (auto &[name, value] : variables)
+    value = Tensor::zeros(value.type, value.shape);
+  return derive();
+}
+
 std::vector<Array> toyArrays(int64_t count) {
   std::vector<float> x;
   std::vector<int32_t> y;

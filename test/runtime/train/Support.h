@@ -72,6 +72,9 @@ public:
   StatusOr<const std::byte *> stateInPlace(std::string_view name) override;
   Status setState(std::string_view name, const Tensor &value) override;
   Status derive() override;
+  StatusOr<std::optional<NonFiniteOrigin>>
+  trace(std::string_view function) override;
+  Status reset() override;
   size_t memoryBytes() const override { return 1234; }
 
   /// Lets a test change what attempt number n (from 1) reports: its loss, and

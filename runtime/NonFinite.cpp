@@ -1,0 +1,291 @@
+// Comparing memory before and after each step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/NonFinite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mpc::runtime {
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+/// Whether all bits of the exponent are set.
+template <typename Bits>
+static bool isNonFinite(const std::byte *elements, int64_t index,
+                        Bits exponent) {
+  Bits bits;
+  std::memcpy(&bits, elements + index * int64_t(sizeof(bits)), sizeof(bits));
+  return (bits & exponent) == exponent;
+}
+
+static bool isNonFinite(DType type, const std::byte *elements, int64_t index) {
+  switch (type) {
+  case DType::F16:
+    return isNonFinite<uint16_t>(elements, index, 0x7c00);
+  case DType::BF16:
+    return isNonFinite<uint16_t>(elements, index, 0x7f80);
+  case DType::F32:
+    return isNonFinite<uint32_t>(elements, index, 0x7f800000);
+  case DType::F64:
+    return isNonFinite<uint64_t>(elements, index, 0x7ff0000000000000);
+  default:
+    return false;
+  }
+}
+
+std::optional<int64_t> findNonFinite(DType type, const std::byte *elements,
+                                     int64_t count) {
+  if (!isFloat(type))
+    return std::nullopt;
+  for (int64_t i = 0; i < count; ++i)
+    if (isNonFinite(type, elements, i))
+      return i;
+  return std::nullopt;
+}
+
+std::string describeElement(DType type, const Shape &shape,
+                            const std::byte *elements, int64_t index) {
+  Tensor element = Tensor::zeros(type, {});
+  const int64_t size = sizeOf(type);
+  std::memcpy(element.bytes.data(), elements + index * size, size_t(size));
+  std::string text = "not finite";
+  if (StatusOr<Tensor> wide = convert(element, DType::F64); wide.ok()) {
+    const double value = *wide->as<double>();
+    text = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  }
+  std::string place;
+  for (size_t axis = shape.size(); axis-- > 0; index /= shape[axis])
+    place = std::to_string(index % shape[axis]) +
+            (place.empty() ? "" : ", " + place);
+  return place.empty() ? text : text + " at [" + place + "]";
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+/// The buffers that a step of each kind reads and writes.
+static std::vector<size_t> operandsOf(const LaunchStep &step) {
+  return step.args;
+}
+static std::vector<size_t> operandsOf(const CopyStep &step) {
+  return {step.src, step.dst};
+}
+static std::vector<size_t> operandsOf(const IfStep &) { return {}; }
+
+static void append(std::vector<size_t> &list,
+                   const std::optional<size_t> &index) {
+  if (index)
+    list.push_back(*index);
+}
+
+static std::vector<size_t> operandsOf(const MatMulStep &step) {
+  std::vector<size_t> list = {step.a, step.b};
+  append(list, step.c);
+  if (step.epilogue)
+    list.insert(list.end(), step.epilogue->args.begin(),
+                step.epilogue->args.end());
+  return list;
+}
+
+static std::vector<size_t> operandsOf(const ConvStep &step) {
+  std::vector<size_t> list;
+  for (const auto &index : {step.x, step.w, step.y})
+    append(list, index);
+  if (step.epilogue)
+    list.insert(list.end(), step.epilogue->args.begin(),
+                step.epilogue->args.end());
+  return list;
+}
+
+/// Those that hold floats and may be written or hold what was. A constant's
+/// infinities are the model's own.
+std::vector<size_t> NonFiniteTrace::floatsOf(const Step &step) const {
+  std::vector<size_t> list =
+      std::visit([](const auto &op) { return operandsOf(op); }, step.op);
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](size_t index) {
+                              const Buffer &buffer = function.buffers[index];
+                              return buffer.space == Space::Constant ||
+                                     !isFloat(buffer.type);
+                            }),
+             list.end());
+  return list;
+}
+
+//===----------------------------------------------------------------------===//
+// The trace
+//===----------------------------------------------------------------------===//
+
+StatusOr<std::vector<std::byte>>
+NonFiniteTrace::read(const Buffer &buffer, const void *address) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(buffer.bytes));
+  if (Status status = device.download(bytes.data(), address, bytes.size());
+      !status.ok())
+    return status;
+  return bytes;
+}
+
+/// The region that overlaps these bytes, or null.
+const NonFiniteTrace::Region *NonFiniteTrace::regionAt(const void *address,
+                                                       int64_t bytes) const {
+  const auto *begin = static_cast<const std::byte *>(address);
+  for (const Region &region : regions)
+    if (region.begin < begin + bytes && begin < region.end)
+      return &region;
+  return nullptr;
+}
+
+void NonFiniteTrace::forget(const void *address, int64_t bytes) {
+  const auto *begin = static_cast<const std::byte *>(address);
+  regions.erase(std::remove_if(regions.begin(), regions.end(),
+                               [&](const Region &region) {
+                                 return region.begin >= begin &&
+                                        region.end <= begin + bytes;
+                               }),
+                regions.end());
+}
+
+Status NonFiniteTrace::noteInitial(const std::string &what,
+                                   const Buffer &buffer, const void *address) {
+  StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
+  if (!bytes.ok())
+    return bytes.status();
+  const int64_t count = numElements(buffer.shape);
+  const auto found = findNonFinite(buffer.type, bytes->data(), count);
+  if (!found)
+    return Status();
+  NonFiniteOrigin origin;
+  origin.text =
+      what + " is " +
+      describeElement(buffer.type, buffer.shape, bytes->data(), *found);
+  const auto *begin = static_cast<const std::byte *>(address);
+  regions.push_back({begin, begin + buffer.bytes, origins.size()});
+  origins.push_back(std::move(origin));
+  return Status();
+}
+
+StatusOr<NonFiniteTrace>
+NonFiniteTrace::start(const Plan &plan, const Function &function,
+                      const std::vector<void *> &buffers,
+                      const std::vector<void *> &state, Device &device) {
+  NonFiniteTrace trace(plan, function, buffers, device);
+  for (const FunctionValue &input : function.inputs)
+    if (Status status = trace.noteInitial("input '" + input.name + "'",
+                                          function.buffers[input.buffer],
+                                          buffers[input.buffer]);
+        !status.ok())
+      return status;
+  for (size_t i = 0; i < plan.state.size(); ++i) {
+    const StateVariable &variable = plan.state[i];
+    Buffer whole;
+    whole.type = variable.type;
+    whole.shape = variable.shape;
+    whole.bytes = variable.bytes;
+    std::string role = variable.role;
+    std::replace(role.begin(), role.end(), '_', ' ');
+    if (Status status = trace.noteInitial(role + " '" + variable.name + "'",
+                                          whole, state[i]);
+        !status.ok())
+      return status;
+  }
+  return trace;
+}
+
+Status NonFiniteTrace::before(const Step &step) {
+  snapshots.clear();
+  readOrigin.reset();
+  for (size_t index : floatsOf(step)) {
+    const Buffer &buffer = function.buffers[index];
+    StatusOr<std::vector<std::byte>> bytes = read(buffer, buffers[index]);
+    if (!bytes.ok())
+      return bytes.status();
+    if (const Region *region = regionAt(buffers[index], buffer.bytes))
+      if (findNonFinite(buffer.type, bytes->data(), numElements(buffer.shape)))
+        readOrigin = region->origin;
+    snapshots.push_back(std::move(*bytes));
+  }
+  return Status();
+}
+
+Status NonFiniteTrace::after(const Step &step) {
+  const std::vector<size_t> operands = floatsOf(step);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Buffer &buffer = function.buffers[operands[i]];
+    const void *address = buffers[operands[i]];
+    StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
+    if (!bytes.ok())
+      return bytes.status();
+    const std::vector<std::byte> &then = snapshots[i];
+    if (*bytes == then)
+      continue; // read, or written as it was
+    // The first element that this step made so.
+    const int64_t count = numElements(buffer.shape), size = sizeOf(buffer.type);
+    int64_t first = 0;
+    while (first < count &&
+           (!isNonFinite(buffer.type, bytes->data(), first) ||
+            std::memcmp(bytes->data() + first * size,
+                        then.data() + first * size, size_t(size)) == 0))
+      ++first;
+    forget(address, buffer.bytes);
+    if (first == count)
+      continue;
+    if (!readOrigin) {
+      NonFiniteOrigin origin;
+      origin.text =
+          "node '" + step.name + "' gives " +
+          describeElement(buffer.type, buffer.shape, bytes->data(), first) +
+          " of " + std::string(nameOf(buffer.type)) + " " +
+          toString(buffer.shape);
+      if (!buffer.shape.empty()) {
+        origin.rows = buffer.shape[0];
+        origin.row = first / (count / origin.rows);
+      }
+      readOrigin = origins.size();
+      origins.push_back(std::move(origin));
+    }
+    const auto *begin = static_cast<const std::byte *>(address);
+    regions.push_back({begin, begin + buffer.bytes, *readOrigin});
+    lastWritten = readOrigin;
+  }
+  return Status();
+}
+
+StatusOr<std::optional<NonFiniteOrigin>> NonFiniteTrace::origin() {
+  bool foundInf = false;
+  const Region *other = nullptr;
+  for (const FunctionValue &output : function.outputs) {
+    const Buffer &buffer = function.buffers[output.buffer];
+    const void *address = buffers[output.buffer];
+    StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
+    if (!bytes.ok())
+      return bytes.status();
+    if (output.role == "finite" && !bytes->empty())
+      foundInf = foundInf || (*bytes)[0] == std::byte(0);
+    if (!findNonFinite(buffer.type, bytes->data(), numElements(buffer.shape)))
+      continue;
+    const Region *region = regionAt(address, buffer.bytes);
+    if (region && output.role == "loss")
+      return std::optional<NonFiniteOrigin>(origins[region->origin]);
+    other = other ? other : region;
+  }
+  // What was written last is in the state, or the guard kept it out of there.
+  if (other)
+    return std::optional<NonFiniteOrigin>(origins[other->origin]);
+  for (const Buffer &buffer : function.buffers)
+    if (buffer.space == Space::State && lastWritten)
+      if (const Region *region = regionAt(
+              buffers[size_t(&buffer - function.buffers.data())], buffer.bytes))
+        return std::optional<NonFiniteOrigin>(origins[region->origin]);
+  if (foundInf && lastWritten)
+    return std::optional<NonFiniteOrigin>(origins[*lastWritten]);
+  return std::optional<NonFiniteOrigin>();
+}
+
+} // namespace mpc::runtime

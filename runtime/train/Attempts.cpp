@@ -1,0 +1,103 @@
+// Choosing samples and learning rates, and counting.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Attempts.h"
+
+#include "runtime/train/Permutation.h"
+
+#include <chrono>
+#include <numeric>
+
+namespace mpc::runtime::train {
+
+/// The samples of an epoch in order, the same whenever it is asked for.
+const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
+  if (orderEpoch == epoch)
+    return order;
+  orderEpoch = epoch;
+  if (options.shuffle) {
+    order =
+        permutation(data.size(), options.seed, Stream::Epoch, uint64_t(epoch));
+  } else {
+    order.resize(static_cast<size_t>(data.size()));
+    std::iota(order.begin(), order.end(), int64_t(0));
+  }
+  return order;
+}
+
+/// Those of the next attempt.
+std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
+  const std::vector<int64_t> &samples = orderOf(progress.epoch);
+  const int64_t count = data.batchSize() * runner.batches();
+  std::vector<int64_t> positions(static_cast<size_t>(count));
+  int64_t next = progress.stepInEpoch * count;
+  for (int64_t &position : positions)
+    position = samples[size_t(next++ % data.size())];
+  return positions;
+}
+
+StatusOr<std::optional<StepReport>>
+Attempts::run(Progress &progress, const std::atomic<int> *stop) {
+  const auto start = std::chrono::steady_clock::now();
+  StepReport report;
+  // A skipped attempt is no step of the schedule.
+  report.learningRate =
+      options.schedule.at(progress.step - progress.skipped, totalSteps);
+  const std::vector<int64_t> positions = positionsOf(progress);
+  // The batches that it does not have yet.
+  for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {
+    // A run that is asked to stop goes on with this attempt when it is resumed.
+    if (batch > 0 && stop && stop->load() != 0)
+      return std::optional<StepReport>();
+    StatusOr<double> loss =
+        runner.runBatch(data, positions.data() + batch * data.batchSize(),
+                        report.learningRate, options.seed);
+    if (!loss.ok())
+      return loss.status();
+    progress.lossInStep += *loss / double(runner.batches());
+    ++batch;
+  }
+  StatusOr<StepOutcome> outcome =
+      runner.finish(progress.lossInStep, report.learningRate, options.seed);
+  if (!outcome.ok())
+    return outcome.status();
+
+  // The attempt counts now.
+  report.epoch = progress.epoch;
+  progress.batchInStep = 0;
+  progress.lossInStep = 0;
+  ++progress.step;
+  ++progress.stepInEpoch;
+  progress.microStep += runner.batches();
+  progress.samples += runner.batches() * data.batchSize();
+  progress.skipped += outcome->skipped;
+  if (progress.stepInEpoch == stepsPerEpoch) {
+    ++progress.epoch;
+    progress.stepInEpoch = 0;
+  }
+
+  report.step = progress.step;
+  report.microStep = progress.microStep;
+  report.samples = progress.samples;
+  report.skippedTotal = progress.skipped;
+  report.loss = outcome->loss;
+  report.gradNorm = outcome->gradNorm;
+  report.lossScale = outcome->lossScale;
+  report.skipped = outcome->skipped;
+  report.stepMs = std::chrono::duration<double, std::milli>(
+                      std::chrono::steady_clock::now() - start)
+                      .count();
+  return std::optional<StepReport>(report);
+}
+
+StatusOr<std::string> Attempts::trace(Progress &progress) {
+  std::string where;
+  runner.setTrace(&where);
+  StatusOr<std::optional<StepReport>> report = run(progress, nullptr);
+  runner.setTrace(nullptr);
+  if (!report.ok())
+    return report.status();
+  return where;
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,85 @@
+// Counting what goes wrong.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Divergence.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace mpc::runtime::train {
+
+/// A dynamic loss scale that skipping does not lower is at its floor. Some
+/// batches may fit it where others do not, so not the first one ends the run.
+static constexpr int64_t kMostAtFloor = 10;
+
+static std::string textOf(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", value);
+  return text;
+}
+
+Status DivergenceGuard::check(const StepReport &report) {
+  const bool sameScale = report.skipped && last.skipped && report.lossScale &&
+                         report.lossScale == last.lossScale;
+  skippedAtOneScale = sameScale ? skippedAtOneScale + 1 : 0;
+  skippedInARow = report.skipped ? skippedInARow + 1 : 0;
+  nonfiniteInARow = std::isfinite(report.loss) ? 0 : nonfiniteInARow + 1;
+  last = report;
+
+  const std::string at = "step " + std::to_string(report.step) + ": ";
+  // The loss is unscaled: no loss scale makes it finite.
+  if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
+    return Status(StatusCode::Numeric,
+                  at + "the loss has not been finite for " +
+                      std::to_string(nonfiniteInARow) +
+                      " steps; try a smaller --lr, --gradient-clip-val, "
+                      "another --precision, or smaller inputs");
+  const std::string scale =
+      report.lossScale ? " of " + textOf(*report.lossScale) : "";
+  if (options.maxSkipped > 0 && dynamicScale &&
+      skippedAtOneScale >= kMostAtFloor)
+    return Status(StatusCode::Numeric,
+                  at + "gradients are not finite even at the least loss scale" +
+                      scale + ", for " + std::to_string(skippedAtOneScale + 1) +
+                      " steps; try bf16-mixed, a smaller --lr, or smaller "
+                      "inputs");
+  if (options.maxSkipped > 0 && skippedInARow >= options.maxSkipped)
+    return Status(StatusCode::Numeric,
+                  at + std::to_string(skippedInARow) +
+                      " steps in a row were skipped for gradients that are "
+                      "not finite, at a loss scale" +
+                      scale + "; try a smaller --lr, " +
+                      (dynamicScale ? "" : "--loss-scale dynamic, ") +
+                      "or bf16-mixed");
+  return Status();
+}
+
+static std::string nameOf(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
+  if (nonfiniteInARow > 0)
+    return Status(StatusCode::Numeric,
+                  "the run ends with a loss of " + nameOf(last.loss) +
+                      "; try a smaller --lr, --gradient-clip-val, another "
+                      "--precision, or smaller inputs");
+  if (steps == 0 || skipped < steps || skippedInARow == 0)
+    return Status();
+  const std::string scale = last.lossScale ? ", the last at a loss scale of " +
+                                                 textOf(*last.lossScale)
+                                           : "";
+  return Status(StatusCode::Numeric,
+                "nothing was trained: all " + std::to_string(steps) +
+                    " steps were skipped for gradients that are not finite" +
+                    scale + "; try " +
+                    (dynamicScale ? "more steps, " : "--loss-scale dynamic, ") +
+                    "or bf16-mixed");
+}
+
+int64_t DivergenceGuard::firstOfRow() const {
+  const int64_t row = nonfiniteInARow > 0 ? nonfiniteInARow : skippedInARow;
+  return row > 0 ? last.step - row + 1 : 0;
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,87 @@
+// Naming a run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/RunIdentity.h"
+
+#include "runtime/BoundedJSON.h"
+
+#include <cstdio>
+#include <limits>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+/// "4 parameters, digest 0123456789abcdef": the names in the state's order.
+static std::string describeTrained(const TraineeInfo &info) {
+  int64_t count = 0;
+  uint64_t digest = 0;
+  for (const Port &port : info.state) {
+    if (port.role != "parameter")
+      continue;
+    ++count;
+    // The end of a name counts, so that "ab", "c" is not "a", "bc".
+    digest =
+        XXH3_64bits_withSeed(port.name.c_str(), port.name.size() + 1, digest);
+  }
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(digest));
+  return std::to_string(count) + (count == 1 ? " parameter" : " parameters") +
+         ", digest " + text;
+}
+
+RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
+                       const TrainOptions &options) {
+  return {{"model", info.modelHash},
+          {"precision", info.precision},
+          {"recipe", info.recipe},
+          {"trained", describeTrained(info)},
+          {"data", data.fingerprint()},
+          {"batch size", std::to_string(data.batchSize())},
+          {"seed", std::to_string(options.seed)},
+          {"order", options.shuffle ? "shuffled" : "that of the file"},
+          {"last batch",
+           options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
+}
+
+static std::string textOf(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
+
+static std::string nameOf(ScheduleKind kind) {
+  switch (kind) {
+  case ScheduleKind::Constant:
+    return "constant";
+  case ScheduleKind::Linear:
+    return "linear";
+  case ScheduleKind::Cosine:
+    return "cosine";
+  }
+  return "";
+}
+
+std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+                                              int64_t totalSteps) {
+  const bool unlimited = totalSteps == std::numeric_limits<int64_t>::max();
+  return {{"learning rate", textOf(options.schedule.learningRate)},
+          {"schedule", nameOf(options.schedule.kind)},
+          {"least learning rate", textOf(options.schedule.minLearningRate)},
+          {"warmup steps", std::to_string(options.schedule.warmupSteps)},
+          {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};
+}
+
+std::string changedSettings(const std::map<std::string, std::string> &then,
+                            const std::map<std::string, std::string> &now) {
+  std::string text;
+  for (const auto &[key, value] : now) {
+    const auto before = then.find(key);
+    if (before != then.end() && before->second != value)
+      text += (text.empty() ? "" : "; ") + key + " was " +
+              abbreviated(before->second) + ", now it is " + value;
+  }
+  return text;
+}
+
+} // namespace mpc::runtime::train

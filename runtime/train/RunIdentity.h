@@ -1,0 +1,29 @@
+// What a run is a run of, and what of it may change when it goes on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_RUNIDENTITY_H
+#define MPC_RUNTIME_TRAIN_RUNIDENTITY_H
+
+#include "runtime/train/Checkpoint.h"
+#include "runtime/train/Trainer.h"
+
+namespace mpc::runtime::train {
+
+/// What fixes the bits of a run, given its settings: the model, everything it
+/// was compiled with (the recipe has the flags and a digest of the decisions on
+/// precision), which parameters are trained, the data and their order.
+RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
+                       const TrainOptions &options);
+
+/// Learning rate, schedule and length, as text.
+std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+                                              int64_t totalSteps);
+
+/// "learning rate was 0.001, now it is 0.5; ...": those of `now` that `then`
+/// has otherwise; empty where none are, or `then` is of a version without.
+std::string changedSettings(const std::map<std::string, std::string> &then,
+                            const std::map<std::string, std::string> &now);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_RUNIDENTITY_H
