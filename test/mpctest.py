@@ -84,7 +84,7 @@ def train(model, data, folder, *flags):
     metrics, output = folder / "metrics.jsonl", folder / "trained.onnx"
     mpc_ok(
         *("train", model, "--data", data, "--no-shuffle"),
-        *("--metrics", metrics, "--output", output),
+        *("--metrics", metrics, "--output", output, "--overwrite-metrics"),
         *TARGET,
         *flags,
     )

@@ -46,7 +46,7 @@ def train(mpc, folder, precision):
         *("--batch-size", "32"),
         *("--epochs", "15"),
         *("--seed", "1"),
-        *("--metrics", metrics),
+        *("--metrics", metrics, "--overwrite-metrics"),
         *("--output", folder / f"{precision}.onnx"),
     ]
     print("==>", " ".join(str(word) for word in command), flush=True)

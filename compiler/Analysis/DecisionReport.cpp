@@ -10,8 +10,10 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -146,6 +148,19 @@ std::string DecisionReport::getSummary() const {
   if (missing != 0)
     os << "; the target has no fast kernel for " << missing << " ops";
   return text;
+}
+
+std::string DecisionReport::getDigest() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module->walk([&](Operation *op) {
+    if (DecisionAttr decision = DecisionAttr::of(op))
+      os << getNodeName(op) << " " << op->getName() << " "
+         << decision.getCompute() << " " << decision.getAccumulate() << " "
+         << decision.getStorage() << "\n";
+  });
+  return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
+                         /*Width=*/16);
 }
 
 void DecisionReport::printCounts(llvm::raw_ostream &os) const {

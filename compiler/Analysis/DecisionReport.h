@@ -26,6 +26,10 @@ public:
   /// contractions), 9 casts, loss scale none".
   std::string getSummary() const;
 
+  /// 16 hexadecimal digits over the types that every op of every function has:
+  /// the same decisions, the same digits, on any target.
+  std::string getDigest() const;
+
   /// Counts per op and storage type, and a total.
   void printCounts(llvm::raw_ostream &os) const;
 

@@ -36,7 +36,7 @@ def train(folder, precision, target, *flags):
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
         *("--lr", "0.01", "--epochs", "1", "--no-shuffle"),
         *("--precision", precision, "--target", target),
-        *("--metrics", metrics, *flags),
+        *("--metrics", metrics, "--overwrite-metrics", *flags),
         env=environment,
     )
     return mpctest.losses(mpctest.read_metrics(metrics))

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import shutil
 import signal
 import subprocess
 import time
@@ -80,3 +81,51 @@ def test_truncated_checkpoint_falls_back_to_the_one_before(tmp_path):
     process = mpctest.mpc_ok(*flags(parts, "32-true", 60))
     assert newest.parent.name in process.stderr
     assert final_state(parts) == final_state(whole)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run in bf16 of 10 steps."""
+    folder = tmp_path_factory.mktemp("stopped")
+    mpctest.mpc_ok(*flags(folder, "bf16-mixed", 10))
+    return folder
+
+
+def resume(stopped, folder, *more, steps=11):
+    shutil.copytree(stopped / "checkpoints", folder / "checkpoints")
+    return mpctest.mpc(*flags(folder, "bf16-mixed", steps), *more)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ["--keep-fp32", "conv1"],
+        ["--freeze", "conv1"],
+        ["--loss-scale", "1024"],
+        ["--tf32"],
+        ["--weight-decay", "0.5"],
+        ["--as-exported"],
+    ],
+    ids=lambda changed: changed[0],
+)
+def test_another_run_is_not_resumed(changed, stopped, tmp_path):
+    process = resume(stopped, tmp_path, *changed)
+    assert process.returncode == 8, process.stderr
+    assert "checkpoint of another run" in process.stderr
+
+
+def test_a_default_that_is_spelled_out_changes_nothing(stopped, tmp_path):
+    process = resume(
+        *(stopped, tmp_path, "--weight-decay", "0.01", "--eps", "1e-8"),
+        *("--loss-scale", "none", "--accumulate-reduction", "mean"),
+        steps=10,
+    )
+    assert process.returncode == 0, process.stderr
+    assert "other settings" not in process.stderr
+
+
+def test_another_learning_rate_is_noted_with_both_values(stopped, tmp_path):
+    process = resume(stopped, tmp_path, "--lr", "0.5")
+    assert process.returncode == 0, process.stderr
+    assert "learning rate was 0.001, now it is 0.5" in process.stderr
+    assert "steps was 10, now it is 11" in process.stderr

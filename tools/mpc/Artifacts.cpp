@@ -6,6 +6,7 @@
 #include "compiler/Target/PlanToJSON.h"
 #include "frontends/ONNX/File.h"
 #include "runtime/ArtifactFormat.h"
+#include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -176,13 +177,15 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
+  json::Object recipe =
+      describeRecipe(options.pipeline.recipe, labels, normalizations);
+  addCompileFlags(recipe, options, decisionDigest);
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},
                    {"model", describeModel(options.model.model, context)},
                    {"precision", options.pipeline.precision.mode},
-                   {"recipe", describeRecipe(options.pipeline.recipe, labels,
-                                             normalizations)},
+                   {"recipe", std::move(recipe)},
                    {"target", describeTarget(*target)},
                    {"constant_bytes", members->constantBytes},
                    {"state", std::move(members->state)},

@@ -358,7 +358,9 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   // Read where it is complete: later stages merge and decompose ops.
   bool passed = run(std::min(last, Stage::Precision), Stage::Import);
   if (passed && last >= Stage::Precision) {
-    precisionSummary = DecisionReport(*module).getSummary();
+    DecisionReport decisions(*module);
+    precisionSummary = decisions.getSummary();
+    decisionDigest = decisions.getDigest();
     labels = findLabels(*module);
     normalizations = findNormalizations(*module);
     passed = run(last, Stage::Precision);

@@ -74,7 +74,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap weights;
-  std::string precisionSummary;
+  std::string precisionSummary, decisionDigest;
   LabelFacts labels;
   NormalizationFacts normalizations;
 };

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Interruption.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
 
-#include <atomic>
 #include <csignal>
 #include <malloc.h>
 
@@ -30,21 +30,6 @@ struct TrainCommand {
   SessionOptions session;
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Interruption
-//===----------------------------------------------------------------------===//
-
-// The signal that asked the run to end, 0 before.
-static std::atomic<int> stopSignal = 0;
-
-// The first signal ends the run after the step; a second one, whichever it is,
-// kills.
-static void handleSignal(int signal) {
-  stopSignal = signal;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-}
 
 //===----------------------------------------------------------------------===//
 // Data
@@ -124,9 +109,17 @@ static ExitCode compileModel(const CompileOptions &options,
   return code;
 }
 
+// What can be wrong without the model having been compiled.
+static ExitCode checkFiles(const TrainCommand &command) {
+  for (const auto *files : {&command.data, &command.valData})
+    if (Status status = Dataset::checkFiles(*files); !status.ok())
+      return reportError(status);
+  return reportError(checkPaths(command.train));
+}
+
 static int finish(const TrainCommand &command, const TrainResult &result,
-                  Session &session) {
-  ExitCode written = writeTrainedModel(command.trained, session);
+                  TrainedModelWriter &writer, Session &session) {
+  ExitCode written = writer.write(session);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   printSummary(llvm::outs(), result);
@@ -141,6 +134,8 @@ static int runTrain(TrainCommand &command) {
   // Nobody reading what the run says is no reason to end it.
   std::signal(SIGPIPE, SIG_IGN);
   if (ExitCode code = finishOptions(command); code != ExitCode::Done)
+    return static_cast<int>(code);
+  if (ExitCode code = checkFiles(command); code != ExitCode::Done)
     return static_cast<int>(code);
   std::shared_ptr<const Artifact> artifact;
   std::string precision;
@@ -163,6 +158,9 @@ static int runTrain(TrainCommand &command) {
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
+  TrainedModelWriter writer(command.trained);
+  if (ExitCode code = writer.prepare(plan); code != ExitCode::Done)
+    return static_cast<int>(code);
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     llvm::errs() << "note: without --output or --checkpoint-dir the trained "
                     "weights are lost\n";
@@ -180,17 +178,16 @@ static int runTrain(TrainCommand &command) {
   if (Status status = openData(command, (*trainee)->info(), data); !status.ok())
     return fail(status);
 
-  std::signal(SIGINT, handleSignal);
-  std::signal(SIGTERM, handleSignal);
+  const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress;
     return train::train(**trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
-                        command.train, &progress, &stopSignal);
+                        command.train, &progress, &stop);
   }();
   if (!result.ok())
     return fail(result.status());
-  return finish(command, *result, **session);
+  return finish(command, *result, writer, **session);
 }
 
 static void addDataOptions(CLI::App &app, TrainCommand &command) {
@@ -227,11 +224,12 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,
                  "steps with a non-finite loss in a row that end the run; 0: "
-                 "never")
+                 "not before its end")
       ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
   app.add_option("--max-skipped", train.maxSkipped,
-                 "skipped steps in a row that end the run; 0: never")
+                 "skipped steps in a row that end the run; 0: not before its "
+                 "end")
       ->transform(wholeNumber(int64_t(0)))
       ->capture_default_str();
 }
@@ -263,6 +261,8 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FILE");
   app.add_option("--metrics", command.train.metrics, "one JSON object a line")
       ->type_name("FILE");
+  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
+               "replace the metrics of an earlier run");
   app.add_option("--checkpoint-dir", command.train.checkpointDir)
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,

@@ -51,8 +51,12 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
                            ": expected .onnx, .safetensors or .npz");
-  if (!options.exportModel.empty())
-    return ExitCode::Done;
+  if (!options.exportModel.empty()) {
+    if (llvm::sys::fs::exists(options.exportModel))
+      return ExitCode::Done;
+    return reportError(ExitCode::IO, "--export-model " + options.exportModel +
+                                         ": no such file");
+  }
   if (llvm::sys::fs::is_directory(model) || isArtifact(model))
     return reportError(ExitCode::Usage,
                        "--output " + options.output + ": '" + model +
@@ -63,13 +67,17 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   return ExitCode::Done;
 }
 
-// The state an exported model carries. What is frozen may have come from
-// --weights, so it is written too.
+// What an exported model carries. What is frozen may have come from --weights,
+// so it is written too.
+static bool isExported(const StateVariable &variable) {
+  return variable.role == "parameter" || variable.role == "frozen" ||
+         variable.role == "statistic";
+}
+
 static StatusOr<State> readTrainedState(Session &session) {
   State values;
   for (const StateVariable &variable : session.artifact().plan().state) {
-    if (variable.role != "parameter" && variable.role != "frozen" &&
-        variable.role != "statistic")
+    if (!isExported(variable))
       continue;
     StatusOr<Tensor> value = session.state(variable.name);
     if (!value.ok())
@@ -79,24 +87,8 @@ static StatusOr<State> readTrainedState(Session &session) {
   return values;
 }
 
-static ExitCode writeModel(const std::string &model, const std::string &file,
-                           const State &state, llvm::raw_ostream &findings) {
-  mlir::MLIRContext context;
-  onnx_frontend::TensorMap values;
-  for (const auto &[name, tensor] : state)
-    values[name] = toHostTensor(tensor, &context);
-  if (llvm::Error error =
-          onnx_frontend::exportModel(model, file, values, &context))
-    return reportError(std::move(error), findings);
-  return ExitCode::Done;
-}
-
-// Writes `state` to `file` in the format that its extension names.
-static ExitCode write(const TrainedModelOptions &options,
-                      const std::string &file, const State &state,
-                      llvm::raw_ostream &findings) {
-  if (extensionOf(file) == ".onnx")
-    return writeModel(options.exportModel, file, state, findings);
+static ExitCode writeArrays(const std::string &file, const State &state,
+                            llvm::raw_ostream &findings) {
   std::vector<train::Array> arrays;
   for (const auto &[name, tensor] : state)
     arrays.push_back(
@@ -111,32 +103,71 @@ static ExitCode write(const TrainedModelOptions &options,
 // gone.
 static void writeElsewhere(const TrainedModelOptions &options,
                            const State &state) {
-  llvm::SmallString<128> here, temporary;
+  llvm::SmallString<128> beside(options.output), here, temporary;
+  llvm::sys::path::remove_filename(beside);
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/false, temporary);
   if (llvm::sys::fs::current_path(here))
     here = temporary;
-  for (llvm::SmallString<128> &folder : {std::ref(here), std::ref(temporary)}) {
+  for (const llvm::SmallString<128> &folder : {beside, here, temporary}) {
     llvm::SmallString<128> file = folder;
     llvm::sys::path::append(
         file, "mpc-recovered-" +
                   llvm::Twine(llvm::sys::Process::getProcessId()) +
-                  extensionOf(options.output));
-    if (write(options, file.str().str(), state, llvm::nulls()) !=
-        ExitCode::Done)
+                  ".safetensors");
+    if (writeArrays(file.str().str(), state, llvm::nulls()) != ExitCode::Done)
       continue;
     llvm::errs() << "note: the trained weights are in " << file << " instead\n";
     return;
   }
 }
 
-ExitCode mpc::tools::writeTrainedModel(const TrainedModelOptions &options,
-                                       Session &session) {
+//===----------------------------------------------------------------------===//
+// TrainedModelWriter
+//===----------------------------------------------------------------------===//
+
+TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
+    : options(options) {}
+
+TrainedModelWriter::~TrainedModelWriter() = default;
+
+ExitCode TrainedModelWriter::prepare(const Plan &plan) {
+  if (extensionOf(options.output) != ".onnx")
+    return ExitCode::Done;
+  onnx_frontend::ShapeMap shapes;
+  for (const StateVariable &variable : plan.state)
+    if (isExported(variable))
+      shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
+                                                         variable.shape.end());
+  context = std::make_unique<mlir::MLIRContext>(
+      mlir::MLIRContext::Threading::DISABLED);
+  auto read = onnx_frontend::ExportModel::read(options.exportModel, shapes,
+                                               context.get());
+  if (!read) {
+    ExitCode code = reportError(read.takeError());
+    llvm::errs() << "note: name a model that can receive the weights with "
+                    "--export-model, or write .safetensors\n";
+    return code;
+  }
+  model = std::move(*read);
+  return ExitCode::Done;
+}
+
+ExitCode TrainedModelWriter::write(Session &session) {
   if (options.output.empty())
     return ExitCode::Done;
   auto state = readTrainedState(session);
   if (!state.ok())
     return reportError(state.status());
-  ExitCode code = write(options, options.output, *state, llvm::errs());
+  ExitCode code = ExitCode::Done;
+  if (model) {
+    onnx_frontend::TensorMap values;
+    for (const auto &[name, tensor] : *state)
+      values[name] = toHostTensor(tensor, context.get());
+    if (llvm::Error error = model->write(options.output, values))
+      code = reportError(std::move(error));
+  } else {
+    code = writeArrays(options.output, *state, llvm::errs());
+  }
   if (code != ExitCode::Done)
     writeElsewhere(options, *state);
   return code;

@@ -7,7 +7,15 @@
 #include "compiler/Support/ExitCode.h"
 #include "runtime/Session.h"
 
+#include <memory>
 #include <string>
+
+namespace mlir {
+class MLIRContext;
+} // namespace mlir
+namespace mpc::onnx_frontend {
+class ExportModel;
+} // namespace mpc::onnx_frontend
 
 namespace mpc::tools {
 
@@ -17,16 +25,32 @@ struct TrainedModelOptions {
   std::string exportModel; ///< the ONNX model that receives them
 };
 
-/// Checks, before hours of training, that the output can be written: its
+/// Checks, before the model is compiled, that the output can be written: its
 /// folder exists, and an ONNX output has a model to start from. `model` is what
 /// is trained; it receives the weights where it is an ONNX file itself.
 ExitCode resolve(TrainedModelOptions &options, const std::string &model);
 
-/// Writes all parameters and statistics. The file appears whole or not at all;
-/// where it cannot be written, the weights go to the current folder or the one
-/// for temporary files, which is said, and the failure stays one.
-ExitCode writeTrainedModel(const TrainedModelOptions &options,
-                           runtime::Session &session);
+/// Writes a run's weights at its end, from what is read before its beginning.
+class TrainedModelWriter {
+public:
+  explicit TrainedModelWriter(const TrainedModelOptions &options);
+  ~TrainedModelWriter();
+
+  /// Before hours of training: reads the model that receives the weights of
+  /// `plan`, and refuses one that cannot. It is not read again.
+  ExitCode prepare(const runtime::Plan &plan);
+
+  /// Writes all parameters and statistics. The file appears whole or not at
+  /// all; where it cannot be written, the weights go into a .safetensors file
+  /// beside it, in the current folder or the one for temporary files, which is
+  /// said, and the failure stays one.
+  ExitCode write(runtime::Session &session);
+
+private:
+  const TrainedModelOptions &options;
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::unique_ptr<onnx_frontend::ExportModel> model;
+};
 
 } // namespace mpc::tools
 

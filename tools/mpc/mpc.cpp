@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/Interruption.h"
 #include "tools/mpc/Options.h"
 
 #include "compiler/Support/ExitCode.h"
@@ -61,7 +62,9 @@ static int flush(int exitCode) {
 int main(int argc, char **argv) {
   llvm::setBugReportMsg("mpc crashed, which is a bug in mpc; please report it "
                         "with the model and the command\n");
+  tools::prepareSignals();
   llvm::InitLLVM initialize(argc, argv);
+  tools::ignoreFileSizeSignal();
   // LLVM's handler aborts; ours is at the end of the stack.
   std::set_new_handler(nullptr);
   llvm::sys::SetOneShotPipeSignalFunction(

@@ -1,7 +1,7 @@
 // Writing of trained models.
 //
-// The file that was read is read again and its tensors are replaced, so that
-// whatever this version does not know of the format survives as it is.
+// The file's tensors are replaced and all else of it is written as it was read,
+// so that whatever this version does not know of the format survives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
@@ -27,44 +27,49 @@ static constexpr size_t kSmallestExternal = 1024;
 // Pages, so that tensors can be mapped.
 static constexpr uint64_t kAlignment = 4096;
 
-namespace {
-/// One export.
-class Exporter {
+class ExportModel::Impl {
 public:
-  Exporter(Model &model, StringRef destination)
-      : model(model), destination(destination),
-        dataPath((destination + ".data").str()) {}
+  explicit Impl(std::shared_ptr<Model> model) : model(std::move(model)) {}
 
-  Error replaceValues(const TensorMap &values);
-  Error write();
+  Error bind(const ShapeMap &shapes);
+  Error setValues(const TensorMap &values);
+  Error write(StringRef destination);
+  proto::ModelProto &getProto() { return model->getProto(); }
 
 private:
-  void indexTensors(proto::GraphProto &graph);
-  void detach(StringRef name);
-  Error replace(StringRef name, proto::TensorProto &tensor,
-                const HostTensor &value);
-  Expected<std::vector<proto::TensorProto *>> findExternal();
-  Error writeData(ArrayRef<proto::TensorProto *> tensors);
+  /// Where a value goes: into a tensor, or into value_floats of a Constant.
+  struct Place {
+    proto::TensorProto *tensor = nullptr;
+    proto::AttributeProto *list = nullptr;
+  };
 
-  Model &model;
-  StringRef destination;
-  std::string dataPath;
+  void indexTensors(proto::GraphProto &graph);
+  Place find(StringRef name) const;
+  void detach(StringRef name);
+  std::string misfit(StringRef name, const Place &place,
+                     ArrayRef<int64_t> shape) const;
+  Error loadExternal();
+  Error setValue(StringRef name, proto::TensorProto &tensor,
+                 const HostTensor &value);
+  std::vector<proto::TensorProto *> findExternal();
+  Error writeData(ArrayRef<proto::TensorProto *> tensors, StringRef path);
+
+  std::shared_ptr<Model> model;
   /// Initializers and values of Constant nodes, by name.
   llvm::StringMap<proto::TensorProto *> tensors;
   /// value_floats of Constant nodes.
   llvm::StringMap<proto::AttributeProto *> lists;
   /// Identity nodes, by output.
   llvm::StringMap<proto::NodeProto *> identities;
-  /// Tensors that were external and whose new value is in raw_data.
-  llvm::SmallPtrSet<proto::TensorProto *, 8> replacedExternal;
+  /// Where the values that `write` is given go.
+  llvm::StringMap<Place> places;
 };
-} // namespace
 
 //===----------------------------------------------------------------------===//
-// New values
+// Where values go
 //===----------------------------------------------------------------------===//
 
-void Exporter::indexTensors(proto::GraphProto &graph) {
+void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
     tensors.try_emplace(tensor.name(), &tensor);
   for (proto::NodeProto &node : *graph.mutable_node()) {
@@ -81,41 +86,9 @@ void Exporter::indexTensors(proto::GraphProto &graph) {
   }
 }
 
-static void clearData(proto::TensorProto &tensor) {
-  tensor.clear_float_data();
-  tensor.clear_int32_data();
-  tensor.clear_int64_data();
-  tensor.clear_double_data();
-  tensor.clear_uint64_data();
-  tensor.clear_raw_data();
-}
-
-Error Exporter::replace(StringRef name, proto::TensorProto &tensor,
-                        const HostTensor &value) {
-  std::string what = "tensor '" + name.str() + "'";
-  Expected<Type> element = model.getElementType(tensor.data_type(), what);
-  if (!element)
-    return element.takeError();
-  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
-  std::optional<HostTensor> converted = convertFloats(value, *element);
-  if (!converted || value.getShape() != dims) {
-    std::string found;
-    llvm::raw_string_ostream(found)
-        << Type(value.type) << " does not fit "
-        << Type(RankedTensorType::get(dims, *element));
-    return model.error(ErrorKind::Invalid,
-                       what + ": a new value of type " + found);
-  }
-  if (tensor.data_location() == proto::TensorProto::EXTERNAL)
-    replacedExternal.insert(&tensor);
-  clearData(tensor);
-  tensor.set_raw_data(converted->data.data(), converted->data.size());
-  return Error::success();
-}
-
 // A statistic that the file has as an Identity of another: now that it has a
 // value of its own, the node is a Constant.
-void Exporter::detach(StringRef name) {
+void ExportModel::Impl::detach(StringRef name) {
   proto::NodeProto *node = identities.lookup(name);
   if (!node || node->input_size() != 1)
     return;
@@ -137,39 +110,142 @@ void Exporter::detach(StringRef name) {
   tensors.try_emplace(name, value->mutable_t());
 }
 
-Error Exporter::replaceValues(const TensorMap &values) {
-  proto::ModelProto &file = model.getProto();
+ExportModel::Impl::Place ExportModel::Impl::find(StringRef name) const {
+  return {tensors.lookup(name), lists.lookup(name)};
+}
+
+// Why a value of `shape` cannot go there; empty where it can.
+std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
+                                      ArrayRef<int64_t> shape) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!place.tensor && !place.list) {
+    bool isInput = llvm::any_of(model->getProto().graph().input(),
+                                [&](const proto::ValueInfoProto &input) {
+                                  return input.name() == name;
+                                });
+    os << "'" << name
+       << (isInput ? "' is an input without a value" : "' is missing");
+    return text;
+  }
+  SmallVector<int64_t> dims;
+  if (place.tensor)
+    dims.append(place.tensor->dims().begin(), place.tensor->dims().end());
+  else
+    dims.push_back(place.list->floats_size());
+  auto print = [&](ArrayRef<int64_t> shape) {
+    os << "[";
+    llvm::interleave(shape, os, ", ");
+    os << "]";
+  };
+  if (dims != shape) {
+    os << "'" << name << "' has the shape ";
+    print(dims);
+    os << ", its new value ";
+    print(shape);
+    return text;
+  }
+  if (!place.tensor)
+    return text;
+  Expected<Type> element =
+      model->getElementType(place.tensor->data_type(), "tensor");
+  if (element && isa<FloatType>(*element))
+    return text;
+  if (!element)
+    llvm::consumeError(element.takeError());
+  os << "'" << name << "' is no tensor of floats";
+  return text;
+}
+
+static void clearData(proto::TensorProto &tensor) {
+  tensor.clear_float_data();
+  tensor.clear_int32_data();
+  tensor.clear_int64_data();
+  tensor.clear_double_data();
+  tensor.clear_uint64_data();
+  tensor.clear_raw_data();
+}
+
+// Finds the place of each value, and drops the bytes that lie there.
+Error ExportModel::Impl::bind(const ShapeMap &shapes) {
+  proto::ModelProto &file = model->getProto();
   indexTensors(*file.mutable_graph());
   for (proto::TrainingInfoProto &info : *file.mutable_training_info())
     if (info.has_algorithm())
       indexTensors(*info.mutable_algorithm());
-  for (const auto &entry : values) {
-    StringRef name = entry.first();
+  // The first few that do not fit, and how many there are.
+  constexpr size_t shown = 5;
+  std::string misfits;
+  size_t count = 0;
+  for (const auto &[variable, shape] : shapes) {
+    StringRef name = variable;
     if (!tensors.contains(name) && !lists.contains(name))
       name = getONNXName(name);
     if (!tensors.contains(name) && !lists.contains(name))
       detach(name);
-    if (proto::TensorProto *tensor = tensors.lookup(name)) {
-      if (Error error = replace(name, *tensor, entry.second))
+    Place place = find(name);
+    std::string problem = misfit(name, place, shape);
+    if (!problem.empty()) {
+      if (++count <= shown)
+        misfits += (count > 1 ? "; " : "") + problem;
+      continue;
+    }
+    places[variable] = place;
+    if (place.tensor)
+      clearData(*place.tensor);
+  }
+  if (count > shown)
+    misfits += "; " + std::to_string(count - shown) + " more";
+  if (count > 0)
+    return model->error(ErrorKind::Invalid, "cannot receive " + Twine(count) +
+                                                " of " + Twine(shapes.size()) +
+                                                " trained tensors: " + misfits);
+  return loadExternal();
+}
+
+//===----------------------------------------------------------------------===//
+// New values
+//===----------------------------------------------------------------------===//
+
+Error ExportModel::Impl::setValue(StringRef name, proto::TensorProto &tensor,
+                                  const HostTensor &value) {
+  std::string what = "tensor '" + name.str() + "'";
+  Expected<Type> element = model->getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  std::optional<HostTensor> converted = convertFloats(value, *element);
+  if (!converted || value.getShape() != dims) {
+    std::string found;
+    llvm::raw_string_ostream(found)
+        << Type(value.type) << " does not fit "
+        << Type(RankedTensorType::get(dims, *element));
+    return model->error(ErrorKind::Invalid,
+                        what + ": a new value of type " + found);
+  }
+  tensor.set_raw_data(converted->data.data(), converted->data.size());
+  return Error::success();
+}
+
+Error ExportModel::Impl::setValues(const TensorMap &values) {
+  for (const auto &[variable, place] : places) {
+    auto value = values.find(variable);
+    if (value == values.end())
+      return model->error(ErrorKind::Internal,
+                          "there is no new value of '" + variable + "'");
+    if (place.tensor) {
+      if (Error error = setValue(variable, *place.tensor, value->second))
         return error;
       continue;
     }
-    proto::AttributeProto *list = lists.lookup(name);
-    bool fits =
-        list && entry.second.isFloat() &&
-        entry.second.getShape() == ArrayRef<int64_t>(list->floats_size());
-    if (!fits)
-      return model.error(ErrorKind::Invalid,
-                         "the model has no tensor '" + name +
-                             "' of the shape of its new value");
-    for (int i = 0; i < list->floats_size(); ++i)
-      list->set_floats(i, static_cast<float>(entry.second.getDouble(i)));
+    for (int i = 0; i < place.list->floats_size(); ++i)
+      place.list->set_floats(i, static_cast<float>(value->second.getDouble(i)));
   }
   return Error::success();
 }
 
 //===----------------------------------------------------------------------===//
-// Writing
+// Data of their own file
 //===----------------------------------------------------------------------===//
 
 // All tensors of the model, those of subgraphs included.
@@ -209,24 +285,33 @@ collectTensors(proto::ModelProto &model) {
   return result;
 }
 
-// The tensors that go to the data file, their bytes in raw_data: those that
-// were external, and large ones where one file cannot hold the model.
-Expected<std::vector<proto::TensorProto *>> Exporter::findExternal() {
-  std::vector<proto::TensorProto *> all = collectTensors(model.getProto());
-  std::vector<proto::TensorProto *> external;
-  bool isTooLarge = model.getProto().ByteSizeLong() > INT_MAX;
-  for (proto::TensorProto *tensor : all) {
-    bool wasExternal = tensor->data_location() == proto::TensorProto::EXTERNAL;
-    bool isLarge = isTooLarge && tensor->raw_data().size() >= kSmallestExternal;
-    if (!wasExternal && !isLarge)
+// Reads the external tensors that keep their values.
+Error ExportModel::Impl::loadExternal() {
+  llvm::SmallPtrSet<proto::TensorProto *, 32> replaced;
+  for (const auto &[variable, place] : places)
+    replaced.insert(place.tensor);
+  for (proto::TensorProto *tensor : collectTensors(model->getProto())) {
+    if (tensor->data_location() != proto::TensorProto::EXTERNAL ||
+        replaced.contains(tensor))
       continue;
-    external.push_back(tensor);
-    if (!wasExternal || replacedExternal.contains(tensor))
-      continue;
-    auto bytes = model.decode(*tensor, "tensor '" + tensor->name() + "'");
+    auto bytes = model->decode(*tensor, "tensor '" + tensor->name() + "'");
     if (!bytes)
       return bytes.takeError();
     tensor->set_raw_data(bytes->data.data(), bytes->data.size());
+  }
+  return Error::success();
+}
+
+// The tensors that go to the data file, their bytes in raw_data: those that
+// were external, and large ones where one file cannot hold the model.
+std::vector<proto::TensorProto *> ExportModel::Impl::findExternal() {
+  std::vector<proto::TensorProto *> external;
+  bool isTooLarge = model->getProto().ByteSizeLong() > INT_MAX;
+  for (proto::TensorProto *tensor : collectTensors(model->getProto())) {
+    bool wasExternal = tensor->data_location() == proto::TensorProto::EXTERNAL;
+    bool isLarge = isTooLarge && tensor->raw_data().size() >= kSmallestExternal;
+    if (wasExternal || isLarge)
+      external.push_back(tensor);
   }
   return external;
 }
@@ -246,8 +331,9 @@ static void setExternal(proto::TensorProto &tensor, StringRef file,
   }
 }
 
-Error Exporter::writeData(ArrayRef<proto::TensorProto *> tensors) {
-  Expected<AtomicFile> file = AtomicFile::create(dataPath);
+Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
+                                   StringRef path) {
+  Expected<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.takeError();
   uint64_t offset = 0;
@@ -259,40 +345,63 @@ Error Exporter::writeData(ArrayRef<proto::TensorProto *> tensors) {
     if (Error error = file->write(bytes))
       return error;
     offset = start + bytes.size();
-    setExternal(*tensor, llvm::sys::path::filename(dataPath), start,
-                bytes.size());
+    setExternal(*tensor, llvm::sys::path::filename(path), start, bytes.size());
   }
   return file->commit();
 }
 
-Error Exporter::write() {
-  auto external = findExternal();
-  if (!external)
-    return external.takeError();
-  if (!external->empty())
-    if (Error error = writeData(*external))
+Error ExportModel::Impl::write(StringRef destination) {
+  std::vector<proto::TensorProto *> external = findExternal();
+  if (!external.empty())
+    if (Error error = writeData(external, (destination + ".data").str()))
       return error;
   Expected<AtomicFile> file = AtomicFile::create(destination);
   if (!file)
     return file.takeError();
   google::protobuf::io::FileOutputStream stream(file->getDescriptor());
   bool written =
-      model.getProto().SerializeToZeroCopyStream(&stream) && stream.Flush();
+      model->getProto().SerializeToZeroCopyStream(&stream) && stream.Flush();
   if (!written)
     return makeError(ErrorKind::IO, destination + ": cannot write: " +
                                         std::strerror(stream.GetErrno()));
   return file->commit();
 }
 
-Error mpc::onnx_frontend::exportModel(StringRef source, StringRef destination,
-                                      const TensorMap &values,
-                                      MLIRContext *context) {
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
+
+ExportModel::ExportModel(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+ExportModel::~ExportModel() = default;
+
+Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,
+                                                         const ShapeMap &shapes,
+                                                         MLIRContext *context) {
   auto model = Model::read(source, context);
   if (!model)
     return model.takeError();
-  Exporter exporter(**model, destination);
-  if (Error error = exporter.replaceValues(values))
+  auto impl = std::make_unique<Impl>(*model);
+  if (Error error = impl->bind(shapes))
     return error;
-  setInferenceMode((*model)->getProto());
-  return exporter.write();
+  return std::unique_ptr<ExportModel>(new ExportModel(std::move(impl)));
+}
+
+Error ExportModel::write(StringRef destination, const TensorMap &values) {
+  if (Error error = impl->setValues(values))
+    return error;
+  setInferenceMode(impl->getProto());
+  return impl->write(destination);
+}
+
+Error mpc::onnx_frontend::exportModel(StringRef source, StringRef destination,
+                                      const TensorMap &values,
+                                      MLIRContext *context) {
+  ShapeMap shapes;
+  for (const auto &entry : values)
+    shapes[entry.first().str()] =
+        llvm::SmallVector<int64_t>(entry.second.getShape());
+  auto model = ExportModel::read(source, shapes, context);
+  if (!model)
+    return model.takeError();
+  return (*model)->write(destination, values);
 }

@@ -7,15 +7,44 @@
 #include "frontends/ONNX/Error.h"
 #include "frontends/ONNX/HostTensor.h"
 
+#include <map>
+#include <memory>
+#include <string>
+
 namespace mpc::onnx_frontend {
 
-/// Writes the model at `source` to `destination` with the values of the
-/// initializers (and Constant nodes) named in `values` replaced, in inference
-/// mode (InferenceMode.h); everything else, unknown fields included, stays as
-/// it was. Values are converted to the type the model stores. A name the model
-/// does not have, or a value of another shape, is an error (kind Invalid). Data
-/// that was external, and all of it in a model too large for one file, goes to
-/// `<destination>.data`. The files appear whole or not at all.
+/// Shapes of the values that a model is to receive, by name.
+using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
+
+/// A model that will receive trained values, read before they exist: all of
+/// its file but the values that will be replaced. Nothing is read later, so
+/// what happens to the file meanwhile does not matter.
+class ExportModel {
+public:
+  /// Reads the model at `source`. The values named in `shapes` are looked up
+  /// among its initializers and Constant nodes, by the variable's name or by
+  /// the ONNX name it holds. One that the model does not have, or has in
+  /// another shape, is an error (kind Invalid) that names the first few.
+  static llvm::Expected<std::unique_ptr<ExportModel>>
+  read(llvm::StringRef source, const ShapeMap &shapes,
+       mlir::MLIRContext *context);
+  ~ExportModel();
+
+  /// Writes the model to `destination` with `values`, one for each name that
+  /// was given to `read`, in inference mode (InferenceMode.h); everything else,
+  /// unknown fields included, is as it was. Values are converted to the type
+  /// the model stores. Data that was external, and all of it in a model too
+  /// large for one file, goes to
+  /// `<destination>.data`. The files appear whole or not at all.
+  llvm::Error write(llvm::StringRef destination, const TensorMap &values);
+
+private:
+  class Impl;
+  explicit ExportModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+/// Reads and writes at once.
 llvm::Error exportModel(llvm::StringRef source, llvm::StringRef destination,
                         const TensorMap &values, mlir::MLIRContext *context);
 

@@ -1,0 +1,105 @@
+"""A run that learned nothing is no success, and says where that began.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+from onnx import helper
+
+import mpctest
+
+NUMERIC = 7
+BATCH, WIDTH = 8, 4
+
+
+def regression(batches=4):
+    random = np.random.RandomState(2)
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w1"], ["h"], "layer1"),
+            helper.make_node("Relu", ["h"], ["a"], "relu"),
+            helper.make_node("MatMul", ["a", "w2"], ["y"], "layer2"),
+        ],
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", WIDTH])},
+        {
+            name: random.standard_normal((WIDTH, WIDTH)).astype(np.float32)
+            for name in ("w1", "w2")
+        },
+    )
+    x = random.standard_normal((batches * BATCH, WIDTH)).astype(np.float32)
+    return model, {"x": x.copy(), "target": x}
+
+
+def train(task, folder, *flags):
+    """The finished process, which may have failed."""
+    model, data = task
+    mpctest.onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "data.npz", **data)
+    return mpctest.mpc(
+        *("train", folder / "model.onnx", "--data", folder / "data.npz"),
+        *("--loss", "mse", "--batch-size", BATCH, "--no-shuffle"),
+        *("--output", folder / "trained.onnx"),
+        *("--checkpoint-dir", folder / "checkpoints"),
+        *mpctest.TARGET,
+        *flags,
+    )
+
+
+def failure(process, folder):
+    """The one error of a run that must end with code 7 and without a model."""
+    assert process.returncode == NUMERIC, process.stderr
+    assert not (folder / "trained.onnx").exists()
+    errors = [l for l in process.stderr.splitlines() if l.startswith("error")]
+    assert len(errors) == 1, process.stderr
+    return errors[0]
+
+
+def test_inputs_that_overflow_float16_are_named(tmp_path):
+    """Every step is skipped, but no loss scale would help: the loss itself is
+    not finite. The third sample alone is too large."""
+    task = regression(batches=1)
+    task[1]["x"][2] *= 1e6
+    process = train(
+        *(task, tmp_path, "--precision", "16-mixed", "--epochs", 100),
+        *("--max-nonfinite", 3),
+    )
+    error = failure(process, tmp_path)
+    assert "the loss has not been finite" in error or "loss of" in error
+    assert "first, in step" in error
+    assert "layer1" in error
+    assert "sample 2 of the data" in error
+
+
+def test_a_fixed_loss_scale_that_is_too_large_is_no_success(tmp_path):
+    process = train(
+        *(regression(), tmp_path, "--precision", "16-mixed"),
+        *("--loss-scale", "1e30", "--epochs", 2),
+    )
+    error = failure(process, tmp_path)
+    assert "all 8 steps were skipped" in error
+    assert "--loss-scale dynamic" in error
+
+
+def test_a_loss_scale_at_its_floor_ends_the_run(tmp_path):
+    """Gradients overflow float16 at any scale, while the loss is finite."""
+    model, data = regression()
+    data["target"] = data["target"] * np.float32(1e12)
+    process = train(
+        *((model, data), tmp_path, "--precision", "16-mixed"),
+        *("--epochs", 1000),
+    )
+    error = failure(process, tmp_path)
+    assert "least loss scale of 6.10352e-05" in error
+
+
+def test_divergence_names_the_step_and_the_last_good_checkpoint(tmp_path):
+    process = train(
+        *(regression(), tmp_path, "--lr", "30", "--epochs", 100),
+        *("--checkpoint-every", 1, "--optimizer", "sgd"),
+    )
+    error = failure(process, tmp_path)
+    assert "first, in step" in error
+    assert "the last good checkpoint is" in error
+    last = error.rsplit("checkpoint is ", 1)[1]
+    assert (mpctest.pathlib.Path(last) / "state.safetensors").exists()

@@ -1,0 +1,131 @@
+"""What is trained is never lost for want of a file to write it to.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import pytest
+
+import mpctest
+
+INVALID, IO = 3, 5
+
+
+def flags(folder, model, *more):
+    return [
+        *("train", model, "--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--output", folder / "trained.onnx"),
+        *("--metrics", folder / "metrics.jsonl"),
+        *more,
+    ]
+
+
+def another_model(folder, change):
+    model = onnx.load(mpctest.MODELS / "mlp.onnx")
+    change(model.graph)
+    onnx.save(model, folder / "other.onnx")
+    return folder / "other.onnx"
+
+
+def tensor(graph, name):
+    return next(t for t in graph.initializer if t.name == name)
+
+
+def without_a_tensor(graph):
+    graph.initializer.remove(tensor(graph, "fc1.weight"))
+
+
+def of_another_shape(graph):
+    weight = tensor(graph, "fc1.weight")
+    values = np.zeros([d + 1 for d in weight.dims], np.float32)
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+
+
+@pytest.mark.parametrize("change", [without_a_tensor, of_another_shape])
+def test_a_model_that_cannot_receive_the_weights_is_refused(change, tmp_path):
+    """Before the first step, by the names of its tensors."""
+    other = another_model(tmp_path, change)
+    process = mpctest.mpc(
+        *flags(tmp_path, mpctest.MODELS / "mlp.onnx", "--max-steps", 2),
+        *("--export-model", other),
+    )
+    assert process.returncode == INVALID, process.stderr
+    assert "cannot receive 1 of" in process.stderr
+    assert "'fc1.weight'" in process.stderr
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--export-model", "none.onnx"],
+        ["--data", "none.npz"],
+        ["--val-data", "none.npz"],
+        ["--metrics", "none/metrics.jsonl"],
+        ["--resume", "none/step-1"],
+        ["--checkpoint-dir", "file"],
+    ],
+    ids=lambda wrong: wrong[0],
+)
+def test_missing_files_are_found_before_compiling(wrong, tmp_path):
+    """The model is none: whoever compiled it would say so."""
+    model = tmp_path / "model.onnx"
+    model.write_bytes(b"not a model")
+    (tmp_path / "file").write_bytes(b"")
+    values = {
+        "--data": mpctest.DIGITS / "digits-train.npz",
+        "--output": tmp_path / "trained.onnx",
+        wrong[0]: tmp_path / wrong[1],
+    }
+    process = mpctest.mpc(
+        *("train", model, "--loss", "mse"),
+        *(word for pair in values.items() for word in pair),
+    )
+    assert process.returncode in (IO, 8), process.stderr
+    assert str(tmp_path / wrong[1]) in process.stderr
+    assert "model.onnx: not an ONNX file" not in process.stderr
+
+
+@pytest.mark.parametrize("then", ["deleted", "replaced"])
+def test_the_model_may_change_while_it_is_trained(then, tmp_path):
+    model = tmp_path / "model.onnx"
+    shutil.copy(mpctest.MODELS / "mlp.onnx", model)
+    metrics = tmp_path / "metrics.jsonl"
+    command = flags(tmp_path, model, "--max-steps", 100000)
+    with subprocess.Popen(
+        [mpctest.MPC, *map(str, command)], stderr=subprocess.DEVNULL
+    ) as process:
+        while process.poll() is None and not (
+            metrics.exists() and metrics.read_text().count("\n") > 5
+        ):
+            time.sleep(0.01)
+        if then == "deleted":
+            model.unlink()
+        else:
+            model.write_bytes(b"something else")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(mpctest.TIMEOUT) == 130
+    before = mpctest.read_weights(mpctest.MODELS / "mlp.onnx")
+    after = mpctest.read_weights(tmp_path / "trained.onnx")
+    assert before.keys() == after.keys()
+    assert any(np.any(after[name] != before[name]) for name in before)
+
+
+def test_a_second_run_leaves_the_metrics_of_the_first(tmp_path):
+    model = mpctest.MODELS / "mlp.onnx"
+    mpctest.mpc_ok(*flags(tmp_path, model, "--max-steps", 2))
+    first = (tmp_path / "metrics.jsonl").read_text()
+    process = mpctest.mpc(*flags(tmp_path, model, "--max-steps", 2))
+    assert process.returncode == 2
+    assert "--overwrite-metrics" in process.stderr
+    assert (tmp_path / "metrics.jsonl").read_text() == first
+    mpctest.mpc_ok(
+        *flags(tmp_path, model, "--max-steps", 2, "--overwrite-metrics")
+    )

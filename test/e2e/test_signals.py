@@ -1,0 +1,121 @@
+"""Whatever ends a run from outside, it saves, says so, and ends.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+import mpctest
+
+IO = 5
+STEPS = 100000
+
+
+def start(folder, *flags, **options):
+    """A run that would take minutes, and is in the middle of it."""
+    metrics = folder / "metrics.jsonl"
+    command = [
+        *("train", mpctest.MODELS / "mlp.onnx"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--max-steps", STEPS, "--metrics", metrics),
+        *("--checkpoint-dir", folder / "checkpoints"),
+        *("--checkpoint-every", STEPS),
+        *flags,
+    ]
+    process = subprocess.Popen(
+        [mpctest.MPC, *map(str, command)],
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    deadline = time.monotonic() + mpctest.TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
+        if metrics.exists() and metrics.read_text().count("\n") > 5:
+            return process
+        time.sleep(0.01)
+    raise AssertionError(process.communicate()[1])
+
+
+def finish(process):
+    _, errors = process.communicate(timeout=mpctest.TIMEOUT)
+    return process.returncode, errors
+
+
+def has_checkpoint(folder):
+    return any((folder / "checkpoints").glob("step-*/train.json"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_run_saves_when_it_is_told_to_end(number, tmp_path):
+    process = start(tmp_path)
+    process.send_signal(number)
+    code, errors = finish(process)
+    assert code == 128 + number
+    assert has_checkpoint(tmp_path)
+    assert "stopping after this batch; a second signal aborts" in errors
+
+
+def test_ctrl_c_pressed_twice_at_once_is_one(tmp_path):
+    process = start(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    code, errors = finish(process)
+    assert code == 130
+    assert has_checkpoint(tmp_path)
+    assert "press Ctrl-C again to abort" in errors
+
+
+def test_hangups_are_ignored_where_the_parent_ignores_them(tmp_path):
+    """As under nohup."""
+    process = start(
+        tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 143
+
+
+def test_a_limit_of_file_sizes_is_a_failed_write(tmp_path):
+    limit = 20000
+    command = [
+        *(mpctest.MPC, "train", mpctest.MODELS / "mlp.onnx"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--max-steps", "3", "--checkpoint-dir", tmp_path / "checkpoints"),
+    ]
+    # Its artifact is a file of its own, which is smaller from a compiled one.
+    process = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=mpctest.TIMEOUT,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)
+        ),
+    )
+    assert process.returncode == IO, process.stderr
+    assert "File too large" in process.stderr
+
+
+def test_a_crash_waits_for_no_symbolizer(tmp_path):
+    """This one would take a minute."""
+    hang = tmp_path / "llvm-symbolizer"
+    hang.write_text("#!/bin/sh\nexec sleep 60\n")
+    hang.chmod(0o755)
+    process = start(
+        tmp_path, env={**os.environ, "LLVM_SYMBOLIZER_PATH": str(hang)}
+    )
+    process.send_signal(signal.SIGSEGV)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGSEGV
