@@ -323,6 +323,9 @@ class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduc
     ```mlir
     %y = mpc.}] # mnemonic # [{ %x {axes = array<i64: 0>, keepdims = false}
         : (tensor<32x10xf32>) -> tensor<10xf32>
+    ```
+
+    ```mlir
     %z = mpc.}] # mnemonic # [{ %x {axes = array<i64: 0>, keepdims = true, parts = 2 : i64}
         : (tensor<32x10xf32>) -> tensor<2x10xf32>
     ```
