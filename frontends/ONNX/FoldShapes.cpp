@@ -1,31 +1,34 @@
 // Shape arithmetic at import: what exporters compute from Shape is folded here,
-// so that the IR has static shapes and no integer ops.
+// so that the IR has static shapes.
 //
-// Integers and booleans are folded, and the movement of scalars; floats that
-// may be trained never are.
+// Integers and booleans are folded, and floats that are constants of the model,
+// as far as arithmetic rounds them to the same bits everywhere. What may be
+// trained never is.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Importer.h"
+#include "frontends/ONNX/FoldElements.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-using Integers = SmallVector<int64_t>;
-
-// Shape arithmetic is small; larger integer tensors are data. A mask made from
-// two vectors is the product of their sizes, which is where it ends.
-static constexpr int64_t kMostElements = 1 << 16;
+// A mask made from two vectors is the product of their sizes, which is where
+// shape arithmetic ends.
 static constexpr int64_t kMostResults = 1 << 22;
 
-// A tensor of integers of this element type; values wrap as ONNX's do.
-static HostTensor makeIntegers(Type element, ArrayRef<int64_t> shape,
-                               ArrayRef<int64_t> values) {
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+HostTensor mpc::onnx_frontend::makeIntegers(Type element,
+                                            ArrayRef<int64_t> shape,
+                                            ArrayRef<int64_t> values) {
   auto [tensor, data] =
       HostTensor::allocate(RankedTensorType::get(shape, element));
   int64_t width = getElementBytes(element);
@@ -34,21 +37,31 @@ static HostTensor makeIntegers(Type element, ArrayRef<int64_t> shape,
   return tensor;
 }
 
-// The elements of `source` at these positions under a new shape.
-static HostTensor pick(const HostTensor &source, ArrayRef<int64_t> shape,
-                       ArrayRef<int64_t> positions) {
+HostTensor mpc::onnx_frontend::makeFloats(Type element, ArrayRef<int64_t> shape,
+                                          ArrayRef<double> values) {
+  auto [tensor, data] = HostTensor::allocate(
+      RankedTensorType::get(shape, Float64Type::get(element.getContext())));
+  std::memcpy(data, values.data(), values.size() * sizeof(double));
+  return *convertFloats(tensor, element);
+}
+
+HostTensor mpc::onnx_frontend::pick(
+    const HostTensor &source, ArrayRef<int64_t> shape,
+    llvm::function_ref<int64_t(ArrayRef<int64_t>)> positionOf) {
   Type element = source.type.getElementType();
   auto [tensor, data] =
       HostTensor::allocate(RankedTensorType::get(shape, element));
   int64_t width = getElementBytes(element);
-  for (auto [i, position] : llvm::enumerate(positions))
-    std::memcpy(data + i * width, source.data.data() + position * width, width);
+  char *to = data;
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    to = std::copy_n(source.data.data() + positionOf(index) * width, width, to);
+  });
   return tensor;
 }
 
-// Calls `visit` with every index of `shape`, in row-major order.
-static void forEachIndex(ArrayRef<int64_t> shape,
-                         llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
+void mpc::onnx_frontend::forEachIndex(
+    ArrayRef<int64_t> shape,
+    llvm::function_ref<void(ArrayRef<int64_t>)> visit) {
   Integers index(shape.size(), 0);
   for (int64_t i = 0, n = ShapedType::getNumElements(shape); i < n; ++i) {
     visit(index);
@@ -60,8 +73,8 @@ static void forEachIndex(ArrayRef<int64_t> shape,
   }
 }
 
-// The row-major position of `index`, broadcast, in a tensor of `shape`.
-static int64_t positionOf(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
+int64_t mpc::onnx_frontend::getPosition(ArrayRef<int64_t> index,
+                                        ArrayRef<int64_t> shape) {
   int64_t position = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t at = index[index.size() - shape.size() + d];
@@ -70,16 +83,14 @@ static int64_t positionOf(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return position;
 }
 
-// Results are as large as the product of small inputs allows.
-static LogicalResult checkSize(NodeImporter &node, ArrayRef<int64_t> shape) {
+LogicalResult mpc::onnx_frontend::checkFoldedSize(NodeImporter &node,
+                                                  ArrayRef<int64_t> shape) {
   auto bytes = getCheckedBytes(shape, node.attributes().getI64Type());
-  if (bytes && *bytes <= kMostResults * 8)
-    return success();
-  return node.unsupported("the result is too large to be known at import");
+  return success(bytes && *bytes <= kMostResults * 8);
 }
 
 //===----------------------------------------------------------------------===//
-// Ops
+// Shapes
 //===----------------------------------------------------------------------===//
 
 static LogicalResult foldShape(NodeImporter &node) {
@@ -102,52 +113,37 @@ static LogicalResult foldSize(NodeImporter &node) {
                                                      node.operandShape(0))}));
 }
 
-static LogicalResult foldGather(NodeImporter &node) {
-  HostTensor source = *node.constant(0), indices = *node.constant(1);
-  ArrayRef<int64_t> shape = source.getShape();
-  auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
-  if (failed(axis))
-    return failure();
-  int64_t extent = shape[*axis];
-  Integers rows = indices.getIntegers();
-  for (int64_t &row : rows) {
-    if (row < -extent || row >= extent)
-      return node.invalid("index " + Twine(row) + " is outside an axis of " +
-                          Twine(extent));
-    row = row < 0 ? row + extent : row;
+static LogicalResult foldRange(NodeImporter &node) {
+  int64_t bounds[3];
+  for (unsigned i : {0, 1, 2}) {
+    if (node.constant(i)->isFloat())
+      return node.unsupported("expected integers as range, found floats");
+    auto bound = node.integers(i, "the range");
+    if (failed(bound) || bound->size() != 1)
+      return failed(bound) ? failure()
+                           : node.invalid("expected scalars as range");
+    bounds[i] = bound->front();
   }
-  int64_t outer = ShapedType::getNumElements(shape.take_front(*axis));
-  int64_t inner = ShapedType::getNumElements(shape.drop_front(*axis + 1));
-  Integers result(shape.take_front(*axis)), positions;
-  llvm::append_range(result, indices.getShape());
-  llvm::append_range(result, shape.drop_front(*axis + 1));
-  if (failed(checkSize(node, result)))
-    return failure();
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t row : rows)
-      for (int64_t i = 0; i < inner; ++i)
-        positions.push_back((o * extent + row) * inner + i);
-  return node.define(0, pick(source, result, positions));
-}
-
-static LogicalResult foldConcat(NodeImporter &node) {
-  HostTensor first = *node.constant(0);
-  if (first.getShape().size() != 1)
-    return node.unsupported("expected vectors in shape arithmetic");
-  node.ignore("axis");
+  auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
+  if (delta == 0)
+    return node.invalid("expected a step other than 0");
   Integers values;
-  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
-    auto part = node.constant(i);
-    if (part->getShape().size() != 1)
-      return node.invalid("expected inputs of equal rank");
-    llvm::append_range(values, part->getIntegers());
+  for (int64_t value = start; delta > 0 ? value < limit : value > limit;) {
+    values.push_back(value);
+    if (static_cast<int64_t>(values.size()) > kMostFoldedElements ||
+        llvm::AddOverflow(value, delta, value))
+      return node.unsupported("the range is too long");
   }
-  return node.define(0, makeIntegers(first.type.getElementType(),
+  return node.define(0, makeIntegers(node.constant(0)->type.getElementType(),
                                      {static_cast<int64_t>(values.size())},
                                      values));
 }
 
-// Old exporters write integers as floats and cast them.
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+// Floats become integers by truncation; old exporters compute shapes in floats.
 static LogicalResult truncateFloats(NodeImporter &node, Type element) {
   HostTensor source = *node.constant(0);
   Integers values;
@@ -164,104 +160,67 @@ static LogicalResult truncateFloats(NodeImporter &node, Type element) {
   return node.define(0, makeIntegers(element, source.getShape(), values));
 }
 
-static LogicalResult foldCast(NodeImporter &node) {
+static LogicalResult castTo(NodeImporter &node, Type element) {
   HostTensor source = *node.constant(0);
+  if (source.isFloat() && isa<FloatType>(element))
+    return node.define(0, *convertFloats(source, element));
+  if (source.isFloat())
+    return truncateFloats(node, element);
+  Integers values = source.getIntegers();
+  if (auto type = dyn_cast<FloatType>(element)) {
+    // Beyond this an integer is rounded twice, which is the op's to do.
+    constexpr int64_t kExact = int64_t(1) << 53;
+    SmallVector<double> floats;
+    for (int64_t value : values) {
+      if (value > kExact || value < -kExact)
+        return failure();
+      floats.push_back(value);
+    }
+    return node.define(0, makeFloats(type, source.getShape(), floats));
+  }
+  if (element.isInteger(1))
+    for (int64_t &value : values)
+      value = value != 0;
+  return node.define(0, makeIntegers(element, source.getShape(), values));
+}
+
+static LogicalResult foldCast(NodeImporter &node) {
   node.ignore("saturate");
   auto element = node.getFunction().getModel().getElementType(
       node.integer("to", 0), node.describe() + ": attribute 'to'");
-  if (!element) {
-    node.getFunction().getModule().report(element.takeError());
-    return failure();
-  }
-  if (!element->isInteger())
-    return node.unsupported("expected integers in shape arithmetic");
-  if (source.isFloat())
-    return truncateFloats(node, *element);
-  Integers values = source.getIntegers();
-  if (element->isInteger(1))
-    for (int64_t &value : values)
-      value = value != 0;
-  return node.define(0, makeIntegers(*element, source.getShape(), values));
+  if (element)
+    return castTo(node, *element);
+  llvm::consumeError(element.takeError());
+  return failure();
 }
 
-static LogicalResult foldSlice(NodeImporter &node) {
-  HostTensor source = *node.constant(0);
-  if (source.getShape().size() != 1)
-    return node.unsupported("expected vectors in shape arithmetic");
-  int64_t extent = source.getShape()[0];
-  auto read = [&](unsigned index, StringRef name) -> std::optional<int64_t> {
-    Integers values;
-    if (auto list = node.integerList(name))
-      values = *list;
-    else if (auto tensor = node.constant(index))
-      values = tensor->getIntegers();
-    return values.size() == 1 ? std::optional(values[0]) : std::nullopt;
-  };
-  auto start = read(1, "starts"), end = read(2, "ends");
-  node.ignore("axes");
-  int64_t step = node.hasInput(4) ? read(4, "steps").value_or(0) : 1;
-  if (!start || !end || step != 1)
-    return node.unsupported("expected one range of step 1 in shape arithmetic");
-  auto clamp = [&](int64_t position) {
-    position = position < 0 ? std::max(position, -extent) + extent : position;
-    return std::min(position, extent);
-  };
-  Integers positions;
-  for (int64_t i = clamp(*start); i < clamp(*end); ++i)
-    positions.push_back(i);
-  return node.define(
-      0, pick(source, {static_cast<int64_t>(positions.size())}, positions));
+static LogicalResult foldCastLike(NodeImporter &node) {
+  node.ignore("saturate");
+  return castTo(node, node.operandType(1).getElementType());
 }
 
-static LogicalResult foldRange(NodeImporter &node) {
-  int64_t bounds[3];
-  for (unsigned i : {0, 1, 2}) {
-    auto bound = node.integers(i, "the range");
-    if (failed(bound) || bound->size() != 1)
-      return failed(bound) ? failure()
-                           : node.invalid("expected scalars as range");
-    bounds[i] = bound->front();
-  }
-  auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
-  if (delta == 0)
-    return node.invalid("expected a step other than 0");
-  Integers values;
-  for (int64_t value = start; delta > 0 ? value < limit : value > limit;) {
-    values.push_back(value);
-    if (static_cast<int64_t>(values.size()) > kMostElements ||
-        llvm::AddOverflow(value, delta, value))
-      return node.unsupported("the range is too long");
-  }
-  return node.define(0, makeIntegers(node.constant(0)->type.getElementType(),
-                                     {static_cast<int64_t>(values.size())},
-                                     values));
-}
-
-static LogicalResult foldReduceProd(NodeImporter &node) {
-  HostTensor source = *node.constant(0);
-  if (source.getShape().size() != 1)
-    return node.unsupported("expected vectors in shape arithmetic");
-  node.ignore("axes");
-  if (node.integer("noop_with_empty_axes", 0) && !node.hasAttribute("axes") &&
-      (!node.hasInput(1) || node.constant(1)->data.empty())) {
-    node.ignore("keepdims");
-    return node.define(0, source);
-  }
-  int64_t result = 1;
-  for (int64_t value : source.getIntegers())
-    if (llvm::MulOverflow(result, value, result))
-      return node.invalid("the product overflows");
-  Integers shape;
-  if (node.integer("keepdims", 1))
-    shape.push_back(1);
-  return node.define(
-      0, makeIntegers(source.type.getElementType(), shape, {result}));
-}
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
 
 // Integer division truncates; nothing for a division by zero or an overflow.
-static std::optional<int64_t> evaluate(StringRef op, int64_t a, int64_t b) {
+static std::optional<int64_t> divide(int64_t a, int64_t b) {
+  return b == 0 || (a == INT64_MIN && b == -1) ? std::nullopt
+                                               : std::optional(a / b);
+}
+
+// The sign of the divisor, as in Python, unless `fmod` is 1.
+static std::optional<int64_t> getRemainder(int64_t a, int64_t b, bool fmod) {
+  if (b == 0 || b == -1)
+    return b == 0 ? std::nullopt : std::optional<int64_t>(0);
+  int64_t rest = a % b;
+  return !fmod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+static std::optional<int64_t> evaluate(StringRef op, int64_t a, int64_t b,
+                                       bool fmod) {
   int64_t result = 0;
-  if (op == "Add")
+  if (op == "Add" || op == "Sum")
     return llvm::AddOverflow(a, b, result) ? std::nullopt
                                            : std::optional(result);
   if (op == "Sub")
@@ -270,48 +229,138 @@ static std::optional<int64_t> evaluate(StringRef op, int64_t a, int64_t b) {
   if (op == "Mul")
     return llvm::MulOverflow(a, b, result) ? std::nullopt
                                            : std::optional(result);
-  if (op == "Div")
-    return b == 0 || (a == INT64_MIN && b == -1) ? std::nullopt
-                                                 : std::optional(a / b);
-  if (op == "Max")
-    return std::max(a, b);
-  if (op == "Min")
-    return std::min(a, b);
-  return a == b; // Equal
+  if (op == "Mod")
+    return getRemainder(a, b, fmod);
+  return llvm::StringSwitch<std::optional<int64_t>>(op)
+      .Case("Div", divide(a, b))
+      .Case("Max", std::max(a, b))
+      .Case("Min", std::min(a, b))
+      .Case("Equal", a == b)
+      .Case("Less", a < b)
+      .Case("LessOrEqual", a <= b)
+      .Case("Greater", a > b)
+      .Case("GreaterOrEqual", a >= b)
+      .Case("And", a && b)
+      .Case("Or", a || b)
+      .Case("Xor", !a != !b)
+      .Default(std::nullopt);
 }
 
-static LogicalResult foldBinary(NodeImporter &node) {
-  HostTensor lhs = *node.constant(0), rhs = *node.constant(1);
-  auto shape = broadcastShapes(lhs.getShape(), rhs.getShape());
-  if (failed(shape))
-    return node.invalid("the inputs do not broadcast together");
-  if (failed(checkSize(node, *shape)))
-    return failure();
-  bool failedOnce = false;
-  Integers values;
+// Ops of floats whose result, rounded once more to the element type, is that of
+// IEEE arithmetic in the type; nothing for others.
+static std::optional<double> evaluate(StringRef op, double a, double b) {
+  if (op == "Max" || op == "Min")
+    return std::isnan(a) || std::isnan(b) ? NAN
+           : op == "Max"                  ? std::max(a, b)
+                                          : std::min(a, b);
+  return llvm::StringSwitch<std::optional<double>>(op)
+      .Cases({"Add", "Sum"}, a + b)
+      .Case("Sub", a - b)
+      .Case("Mul", a * b)
+      .Case("Div", a / b)
+      .Case("Equal", a == b)
+      .Case("Less", a < b)
+      .Case("LessOrEqual", a <= b)
+      .Case("Greater", a > b)
+      .Case("GreaterOrEqual", a >= b)
+      .Default(std::nullopt);
+}
+
+static bool isComparison(StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"},
+             true)
+      .Default(false);
+}
+
+// a op b, broadcast together. Nothing, perhaps with a finding, where it cannot
+// be had.
+static std::optional<HostTensor>
+combine(NodeImporter &node, const HostTensor &a, const HostTensor &b) {
+  StringRef op = node.getOpType();
+  auto shape = broadcastShapes(a.getShape(), b.getShape());
+  if (failed(shape) || a.isFloat() != b.isFloat()) {
+    (void)node.invalid("the inputs do not broadcast together");
+    return std::nullopt;
+  }
+  if (failed(checkFoldedSize(node, *shape)))
+    return std::nullopt;
+  bool isFloat = a.isFloat(), isDefined = true;
+  bool fmod = op == "Mod" && node.integer("fmod", 0) != 0;
+  Integers integers;
+  SmallVector<double> floats;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
-    auto value = evaluate(node.getOpType(),
-                          lhs.getInteger(positionOf(index, lhs.getShape())),
-                          rhs.getInteger(positionOf(index, rhs.getShape())));
-    failedOnce |= !value;
-    values.push_back(value.value_or(0));
+    int64_t i = getPosition(index, a.getShape());
+    int64_t j = getPosition(index, b.getShape());
+    if (isFloat) {
+      auto value = evaluate(op, a.getDouble(i), b.getDouble(j));
+      isDefined &= value.has_value();
+      floats.push_back(value.value_or(0));
+    } else {
+      auto value = evaluate(op, a.getInteger(i), b.getInteger(j), fmod);
+      isDefined &= value.has_value();
+      integers.push_back(value.value_or(0));
+    }
   });
-  if (failedOnce)
-    return node.invalid("the result overflows or divides by zero");
-  Type element = node.getOpType() == "Equal"
-                     ? IntegerType::get(node.getContext(), 1)
-                     : lhs.type.getElementType();
-  return node.define(0, makeIntegers(element, *shape, values));
+  if (!isDefined) {
+    if (!isFloat)
+      (void)node.invalid("the result overflows or divides by zero");
+    return std::nullopt;
+  }
+  Type boolean = IntegerType::get(node.getContext(), 1);
+  if (isFloat && isComparison(op))
+    return makeIntegers(boolean, *shape,
+                        Integers(floats.begin(), floats.end()));
+  Type element = isComparison(op) ? boolean : a.type.getElementType();
+  return isFloat ? makeFloats(element, *shape, floats)
+                 : makeIntegers(element, *shape, integers);
 }
 
-static LogicalResult foldNeg(NodeImporter &node) {
+// Sum, Max and Min have any number of inputs, the others two.
+static LogicalResult foldBinary(NodeImporter &node) {
+  if (node.getOpset() < 7 && node.hasAttribute("axis"))
+    return failure(); // the op knows where the second input is put
+  if (node.getOpset() < 7)
+    node.ignore("broadcast");
+  HostTensor result = *node.constant(0);
+  for (unsigned i = 1; i < node.getNumInputs(); ++i) {
+    auto next = combine(node, result, *node.constant(i));
+    if (!next)
+      return failure();
+    result = *next;
+  }
+  return node.define(0, result);
+}
+
+static LogicalResult foldUnary(NodeImporter &node) {
   HostTensor source = *node.constant(0);
+  StringRef op = node.getOpType();
+  Type element = source.type.getElementType();
+  if (source.isFloat()) {
+    SmallVector<double> values;
+    for (int64_t i = 0; i < source.getNumElements(); ++i) {
+      double x = source.getDouble(i);
+      values.push_back(llvm::StringSwitch<double>(op)
+                           .Case("Abs", std::abs(x))
+                           .Case("Ceil", std::ceil(x))
+                           .Case("Floor", std::floor(x))
+                           .Case("Neg", -x)
+                           .Case("Reciprocal", 1.0 / x)
+                           .Default(std::sqrt(x)));
+    }
+    return node.define(0, makeFloats(element, source.getShape(), values));
+  }
+  if (op != "Abs" && op != "Neg" && op != "Not")
+    return failure();
   Integers values = source.getIntegers();
-  for (int64_t &value : values)
-    if (llvm::SubOverflow(int64_t(0), value, value))
+  for (int64_t &value : values) {
+    if (op == "Not")
+      value = !value;
+    else if ((op == "Neg" || value < 0) &&
+             llvm::SubOverflow(int64_t(0), value, value))
       return node.invalid("the result overflows");
-  return node.define(
-      0, makeIntegers(source.type.getElementType(), source.getShape(), values));
+  }
+  return node.define(0, makeIntegers(element, source.getShape(), values));
 }
 
 static LogicalResult foldWhere(NodeImporter &node) {
@@ -320,111 +369,122 @@ static LogicalResult foldWhere(NodeImporter &node) {
   auto shape = broadcastShapes(onTrue.getShape(), onFalse.getShape());
   if (succeeded(shape))
     shape = broadcastShapes(*shape, condition.getShape());
-  if (failed(shape))
+  Type element = onTrue.type.getElementType();
+  if (failed(shape) || onFalse.type.getElementType() != element)
     return node.invalid("the inputs do not broadcast together");
-  if (failed(checkSize(node, *shape)))
+  if (condition.isFloat() || failed(checkFoldedSize(node, *shape)))
     return failure();
-  Integers values;
+  auto [tensor, data] =
+      HostTensor::allocate(RankedTensorType::get(*shape, element));
+  int64_t width = getElementBytes(element);
+  char *to = data;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
     const HostTensor &chosen =
-        condition.getInteger(positionOf(index, condition.getShape())) ? onTrue
-                                                                      : onFalse;
-    values.push_back(chosen.getInteger(positionOf(index, chosen.getShape())));
+        condition.getInteger(getPosition(index, condition.getShape()))
+            ? onTrue
+            : onFalse;
+    int64_t position = getPosition(index, chosen.getShape());
+    to = std::copy_n(chosen.data.data() + position * width, width, to);
   });
-  return node.define(
-      0, makeIntegers(onTrue.type.getElementType(), *shape, values));
+  return node.define(0, tensor);
 }
 
-static LogicalResult foldExpand(NodeImporter &node) {
+// Of integers; sums of floats depend on their order.
+static LogicalResult foldReduce(NodeImporter &node) {
   HostTensor source = *node.constant(0);
-  Integers requested = node.constant(1)->getIntegers();
-  auto shape = broadcastShapes(source.getShape(), requested);
-  if (failed(shape))
-    return node.invalid("the input does not broadcast to the shape");
-  if (failed(checkSize(node, *shape)))
+  StringRef op = node.getOpType();
+  if (source.isFloat())
     return failure();
-  Integers positions;
-  forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
-    positions.push_back(positionOf(index, source.getShape()));
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (reduction->isIdentity)
+    return node.define(0, source);
+  Integers kept(source.getShape());
+  for (int64_t axis : reduction->axes)
+    kept[axis] = 1;
+  bool isMaximum = op == "ReduceMax", isMinimum = op == "ReduceMin";
+  if ((isMaximum || isMinimum) && source.getNumElements() == 0)
+    return node.invalid("there is no largest or smallest of no elements");
+  // Reduced to what stands at each index of the result.
+  Integers results(ShapedType::getNumElements(kept), op == "ReduceProd" ? 1
+                                                     : isMaximum ? INT64_MIN
+                                                     : isMinimum ? INT64_MAX
+                                                                 : 0);
+  StringRef step = isMaximum            ? "Max"
+                   : isMinimum          ? "Min"
+                   : op == "ReduceProd" ? "Mul"
+                                        : "Add";
+  bool overflows = false;
+  forEachIndex(source.getShape(), [&](ArrayRef<int64_t> index) {
+    int64_t &result = results[getPosition(index, kept)];
+    auto next = evaluate(
+        step, result, source.getInteger(getPosition(index, source.getShape())),
+        /*fmod=*/false);
+    overflows |= !next;
+    result = next.value_or(0);
   });
-  return node.define(0, pick(source, *shape, positions));
-}
-
-// Ops that keep the elements in order: only the shape differs.
-template <FailureOr<Integers> (*Infer)(NodeImporter &)>
-static LogicalResult foldReshape(NodeImporter &node) {
-  HostTensor source = *node.constant(0);
-  FailureOr<Integers> shape = Infer(node);
-  if (failed(shape))
-    return failure();
+  if (overflows)
+    return node.invalid("the result overflows");
+  Integers shape;
+  for (auto [i, extent] : llvm::enumerate(kept))
+    if (reduction->keepDims ||
+        !llvm::is_contained(reduction->axes, static_cast<int64_t>(i)))
+      shape.push_back(extent);
   return node.define(
-      0, HostTensor{RankedTensorType::get(*shape, source.type.getElementType()),
-                    source.data, source.owner});
+      0, makeIntegers(source.type.getElementType(), shape, results));
 }
 
-static LogicalResult foldIdentity(NodeImporter &node) {
-  return node.define(0, *node.constant(0));
-}
-
-//===----------------------------------------------------------------------===//
-// Which op is folded how
-//===----------------------------------------------------------------------===//
-
-using Folder = LogicalResult (*)(NodeImporter &);
-
-static Folder getFolder(StringRef op) {
+Folder mpc::onnx_frontend::getArithmeticFolder(StringRef op) {
   return llvm::StringSwitch<Folder>(op)
-      .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal"}, foldBinary)
-      .Case("Identity", foldIdentity)
-      .Case("Reshape", foldReshape<inferReshape>)
-      .Case("Squeeze", foldReshape<inferSqueeze>)
-      .Case("Unsqueeze", foldReshape<inferUnsqueeze>)
-      .Case("Neg", foldNeg)
-      .Case("Gather", foldGather)
-      .Case("Concat", foldConcat)
+      .Cases({"Abs", "Ceil", "Floor", "Neg", "Not", "Reciprocal", "Sqrt"},
+             foldUnary)
+      .Cases({"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Sum", "And",
+              "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater",
+              "GreaterOrEqual"},
+             foldBinary)
       .Case("Cast", foldCast)
-      .Case("Slice", foldSlice)
+      .Case("CastLike", foldCastLike)
       .Case("Range", foldRange)
-      .Case("ReduceProd", foldReduceProd)
+      .Cases({"ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
+              "com.microsoft.ReduceSumTraining"},
+             foldReduce)
+      .Case("Shape", foldShape)
+      .Case("Size", foldSize)
       .Case("Where", foldWhere)
-      .Case("Expand", foldExpand)
       .Default(nullptr);
 }
 
-// Whether an input takes part in shape arithmetic: known, small, and integer or
-// about to become so.
+//===----------------------------------------------------------------------===//
+// Which nodes are folded
+//===----------------------------------------------------------------------===//
+
+// Whether an input takes part in shape arithmetic: known, small, and nothing
+// that may be trained.
 static bool isFoldable(NodeImporter &node, unsigned index) {
   auto tensor = node.constant(index);
-  if (!tensor || tensor->getNumElements() > kMostElements)
-    return false;
-  return !tensor->isFloat() ||
-         (node.getOpType() == "Cast" && !node.isState(index));
+  return tensor && tensor->getNumElements() <= kMostFoldedElements &&
+         !(tensor->isFloat() && node.isState(index));
 }
 
-static bool isIntegerType(int64_t dataType) {
-  return llvm::is_contained(
-      {proto::TensorProto::BOOL, proto::TensorProto::UINT8,
-       proto::TensorProto::INT8, proto::TensorProto::INT32,
-       proto::TensorProto::INT64},
-      dataType);
+// How many inputs must be known: Shape and Size read none, CastLike a type.
+static unsigned countKnownInputs(NodeImporter &node) {
+  return llvm::StringSwitch<unsigned>(node.getOpType())
+      .Cases({"Shape", "Size"}, 0)
+      .Case("CastLike", 1)
+      .Default(node.getNumInputs());
 }
 
 FailureOr<bool> mpc::onnx_frontend::foldNode(NodeImporter &node) {
-  if (!normalizeDomain(node.getNode().domain()).empty())
-    return false;
-  StringRef op = node.getOpType();
-  if (op == "Shape")
-    return failed(foldShape(node)) ? FailureOr<bool>(failure()) : true;
-  if (op == "Size")
-    return failed(foldSize(node)) ? FailureOr<bool>(failure()) : true;
-  Folder folder = getFolder(op);
+  std::string op = getOpName(node.getNode());
+  Folder folder = getMovementFolder(op);
+  folder = folder ? folder : getArithmeticFolder(op);
   if (!folder || node.getNumInputs() == 0)
     return false;
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+  for (unsigned i = 0, n = countKnownInputs(node); i < n; ++i)
     if (node.hasInput(i) && !isFoldable(node, i))
       return false;
-  bool leavesIntegers = op == "Cast" && !isIntegerType(node.integer("to", 0));
-  if (leavesIntegers || (folder == foldBinary && node.getNumInputs() != 2))
-    return false;
-  return failed(folder(node)) ? FailureOr<bool>(failure()) : true;
+  if (succeeded(folder(node)))
+    return true;
+  return node.hasFailed() ? FailureOr<bool>(failure()) : false;
 }

@@ -259,7 +259,7 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   if (!entry.stateRole.empty())
     return entry.value = createState(*this, name, entry);
   auto loc = NameLoc::get(builder.getStringAttr(name));
-  ElementsAttr elements = entry.constant->toAttribute(name);
+  ElementsAttr elements = module.toAttribute(*entry.constant, name);
   return entry.value =
              ConstantOp::create(builder, loc, entry.constant->type, elements);
 }
@@ -277,16 +277,46 @@ std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// Every op that has no entry, once, with its count, why, and its first node.
+// The values that depend on what a caller gives, which no op without a builder
+// can have as input. What Shape and Size give depends on no element.
+llvm::StringSet<>
+FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> data;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!lookup(input->name()).constant)
+      data.insert(input->name());
+  for (const proto::NodeProto *node : nodes) {
+    if (node->op_type() == "Shape" || node->op_type() == "Size")
+      continue;
+    if (llvm::any_of(node->input(), [&](const std::string &input) {
+          return data.contains(input);
+        }))
+      data.insert(node->output().begin(), node->output().end());
+  }
+  return data;
+}
+
+// Every op that has no entry, or none for data, once, with its count, why, and
+// its first node.
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
+  llvm::StringSet<> data = findData(nodes);
   std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
     StringRef domain = normalizeDomain(node->domain());
-    if (findOp(domain, node->op_type(), model.getOpset(domain)))
-      continue;
     std::string name = getOpName(*node);
+    const OpEntry *entry =
+        findOp(domain, node->op_type(), model.getOpset(domain));
+    if (entry) {
+      if (!entry->build && node->op_type() != "Shape" &&
+          node->op_type() != "Size" &&
+          llvm::any_of(node->input(), [&](const std::string &input) {
+            return data.contains(input);
+          }))
+        missing[name + " (of data)"].push_back(node);
+      continue;
+    }
     for (const auto &function : model.getProto().functions())
       if (function.name() == node->op_type() &&
           normalizeDomain(function.domain()) == domain)
@@ -343,10 +373,27 @@ static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
   return success();
 }
 
+// Why an op that computes shapes alone could not.
+static LogicalResult refuseData(NodeImporter &node) {
+  std::string reason = "the result is too large, or of a type without a kernel";
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (node.hasInput(i) && (!node.constant(i) || node.isState(i)))
+      reason = ("'" + node.getInputName(i) + "' " +
+                (node.constant(i) ? "is a parameter" : "depends on data"))
+                   .str();
+  return node.unsupported("supported only to compute shapes, from values known "
+                          "at import; " +
+                          reason);
+}
+
 void FunctionImporter::importNode(const proto::NodeProto &node) {
   auto fail = [&] {
+    // Readers are passed over, so what was defined before is not to be had.
     for (const std::string &output : node.output())
-      values[output].failed = true;
+      if (!output.empty()) {
+        values[output] = {};
+        values[output].failed = true;
+      }
   };
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
@@ -360,8 +407,11 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   FailureOr<bool> folded = foldNode(importer);
   if (failed(folded))
     return fail();
-  if (!*folded && failed(entry->build(importer)))
+  if (!*folded &&
+      failed(entry->build ? entry->build(importer) : refuseData(importer)))
     return fail();
-  if (failed(importer.finish()))
+  Rebatch *rebatch = module.getRebatch();
+  if (failed(importer.finish()) ||
+      (rebatch && failed(rebatch->follow(importer))))
     fail();
 }

@@ -127,8 +127,13 @@ Error Graph::addPart(const proto::GraphProto &part) {
       producers[output] = &node;
     }
   }
-  for (const proto::ValueInfoProto &output : part.output())
-    outputs.push_back(&output);
+  for (const proto::ValueInfoProto &output : part.output()) {
+    if (outputNames.insert(output.name()).second)
+      outputs.push_back(&output);
+    else
+      model->warn("graph output '" + output.name() +
+                  "' is declared twice; the second declaration is left out");
+  }
   return Error::success();
 }
 
@@ -168,14 +173,10 @@ Error Graph::checkUses() const {
                "): input '" + input + "' is never defined" +
                suggestName(input));
   }
-  llvm::StringSet<> seen;
-  for (const proto::ValueInfoProto *output : outputs) {
+  for (const proto::ValueInfoProto *output : outputs)
     if (!definitions.contains(output->name()))
       report("graph output '" + output->name() + "' is never defined" +
              suggestName(output->name()));
-    else if (!seen.insert(output->name()).second)
-      report("graph output '" + output->name() + "' is declared twice");
-  }
   return errors;
 }
 

@@ -69,6 +69,7 @@ private:
 
   const Model *model;
   std::vector<const proto::ValueInfoProto *> inputs, outputs;
+  llvm::StringSet<> outputNames;
   std::vector<const proto::NodeProto *> nodes;
   llvm::StringMap<const proto::TensorProto *> initializers;
   llvm::StringMap<const proto::NodeProto *> producers;

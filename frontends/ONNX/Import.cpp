@@ -48,6 +48,8 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
     auto weight = weights.find(input->name());
     if (weight == weights.end()) {
       function.addInput(input->name(), *type, "data");
+      if (shapes.isRebatched(*input))
+        function.getModule().getRebatch()->addInput(input->name());
       continue;
     }
     Expected<HostTensor> value =
@@ -62,7 +64,8 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
   return errors;
 }
 
-// What the file says of an output must be true, as far as it says something.
+// What the file says of an output's element type must be true; of its shape,
+// what the nodes compute holds.
 static Error checkOutput(const Model &model,
                          const proto::ValueInfoProto &output, Value value) {
   if (!output.type().has_tensor_type())
@@ -73,16 +76,17 @@ static Error checkOutput(const Model &model,
       declared.elem_type(), "graph output '" + output.name() + "'");
   if (!element)
     return element.takeError();
-  bool fits = *element == type.getElementType();
-  if (declared.has_shape())
-    fits &= declared.shape().dim_size() == type.getRank();
-  if (fits)
-    return Error::success();
   std::string found;
   llvm::raw_string_ostream(found) << Type(type);
-  return model.error(ErrorKind::Invalid,
-                     "graph output '" + output.name() + "' is declared as " +
-                         printType(model, output.type()) + ", but is " + found);
+  std::string message = "graph output '" + output.name() + "' is declared as " +
+                        printType(model, output.type()) + ", but is " + found;
+  if (*element != type.getElementType())
+    return model.error(ErrorKind::Invalid, message);
+  // Tools that edit graphs leave old shapes behind; other runtimes pass over
+  // them, too.
+  if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
+    model.warn(message);
+  return Error::success();
 }
 
 // Exporters merge initializers that are equal and give each reader an Identity.
@@ -116,16 +120,24 @@ static void warnShared(FunctionImporter &function,
 }
 
 static Expected<OwningOpRef<ModuleOp>>
-importForward(const Model &model, const ImportOptions &options) {
+importRebatched(const Model &model, const ImportOptions &options,
+                int64_t exported);
+
+static Expected<OwningOpRef<ModuleOp>>
+importForward(const Model &model, const ImportOptions &options,
+              Rebatch *rebatch = nullptr) {
   Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
   if (!graph)
     return graph.takeError();
   if (graph->getOutputs().empty())
     return model.error(ErrorKind::Invalid, "the graph has no outputs");
-  ShapeBinder shapes(model, options);
+  ShapeBinder shapes(model, options, rebatch);
+  if (auto exported = shapes.findExportedBatch(graph->getInputs());
+      exported && !rebatch)
+    return importRebatched(model, options, *exported);
   if (Error error = shapes.collect(graph->getInputs()))
     return error;
-  ModuleImporter module(options, model.getContext());
+  ModuleImporter module(options, model.getContext(), rebatch);
   module.setTrainable(findTrainable(*graph, options.weights));
   FunctionImporter function(module, *graph, "forward");
   SmallVector<StringRef> outputs;
@@ -150,6 +162,49 @@ importForward(const Model &model, const ImportOptions &options) {
   return module.finish();
 }
 
+// Imports a model for another batch than it was exported for.
+static Expected<OwningOpRef<ModuleOp>>
+importRebatched(const Model &model, const ImportOptions &options,
+                int64_t exported) {
+  int64_t wanted = *options.batchSize;
+  Rebatch rebatch(exported, wanted);
+  {
+    // Takes notes. The second import says whatever there is to warn of.
+    ScopedDiagnosticHandler quiet(model.getContext(),
+                                  [](Diagnostic &) { return success(); });
+    ImportOptions asExported = options;
+    asExported.batchSize.reset();
+    for (const proto::ValueInfoProto &input : model.getProto().graph().input())
+      if (auto shape = asExported.shapes.find(input.name());
+          shape != asExported.shapes.end() &&
+          input.type().tensor_type().shape().dim_size() > 0 &&
+          input.type().tensor_type().shape().dim(0).dim_value() == exported &&
+          !shape->second.empty() && shape->second[0] == wanted)
+        shape->second[0] = exported;
+    auto reference = importForward(model, asExported, &rebatch);
+    if (!reference)
+      return reference.takeError();
+  }
+  rebatch.finishRecording();
+  auto imported = importForward(model, options, &rebatch);
+  if (imported)
+    return imported;
+  Error errors = Error::success();
+  for (const std::string &message : takeFindings(imported.takeError()).messages)
+    errors = llvm::joinErrors(std::move(errors),
+                              makeError(ErrorKind::Unsupported, message));
+  std::string times =
+      wanted % exported == 0 ? " " + std::to_string(wanted / exported) : "";
+  return llvm::joinErrors(
+      std::move(errors),
+      model.error(ErrorKind::Unsupported,
+                  "the model was exported for a batch of " + Twine(exported) +
+                      " and cannot be imported for one of " + Twine(wanted) +
+                      "; export it with a dynamic batch dimension, or leave "
+                      "--batch-size out and use --accumulate-grad-batches" +
+                      times));
+}
+
 //===----------------------------------------------------------------------===//
 // Entry points
 //===----------------------------------------------------------------------===//
@@ -171,6 +226,8 @@ mpc::onnx_frontend::importModel(StringRef path, const ImportOptions &options,
     return model.takeError();
   if (Error error = checkWeights(**model, options))
     return error;
+  for (const std::string &warning : (*model)->getWarnings())
+    (*model)->warn(warning);
   if (isTrainingArtifact(**model))
     return importArtifacts(**model, options);
   if ((*model)->getProto().training_info_size() != 0)

@@ -60,6 +60,8 @@ static LogicalResult importGemm(NodeImporter &node) {
   auto alpha = readFactor(node, "alpha"), beta = readFactor(node, "beta");
   if (failed(alpha) || failed(beta) || failed(checkExtents(node)))
     return failure();
+  if (node.getOpset() < 7)
+    node.ignore("broadcast"); // what the shape of C says, too
   auto op = node.create<GemmOp>(
       {node.operand(0), node.operand(1), node.operand(2)},
       {node.attribute("alpha", *alpha), node.attribute("beta", *beta),
@@ -144,9 +146,9 @@ static LogicalResult importGlobalAveragePool(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getContractionOps() {
   static const OpEntry entries[] = {
-      {"", "AveragePool", 7, kNoEnd, 1, 1, 1, importAveragePool},
+      {"", "AveragePool", 1, kNoEnd, 1, 1, 1, importAveragePool},
       {"", "Conv", 1, kNoEnd, 2, 3, 1, importConv},
-      {"", "Gemm", 7, kNoEnd, 2, 3, 1, importGemm},
+      {"", "Gemm", 6, kNoEnd, 2, 3, 1, importGemm},
       {"", "GlobalAveragePool", 1, kNoEnd, 1, 1, 1, importGlobalAveragePool},
       {"", "MatMul", 1, kNoEnd, 2, 2, 1, importMatMul},
       {"", "MaxPool", 1, kNoEnd, 1, 1, 2, importMaxPool},

@@ -32,21 +32,64 @@ static LogicalResult importBinary(NodeImporter &node) {
   return failure();
 }
 
-// Add of integers exists for one purpose: training steps count themselves.
+// Whether input `index` is an integer that the steps of training count in.
+static bool isCounter(NodeImporter &node, unsigned index) {
+  VariableOp variable =
+      node.getFunction().lookup(node.getInputName(index)).variable;
+  return variable && variable.getRole() == "counter";
+}
+
+// A counter plus 1 is its next value, which a skipped step leaves out.
 static LogicalResult importAdd(NodeImporter &node) {
-  if (!node.operandType(0).getElementType().isInteger())
-    return importBinary<AddOp>(node);
-  for (unsigned one : {1, 0}) {
-    auto constant = node.constant(one);
-    if (!constant || constant->isFloat() || constant->getNumElements() != 1 ||
-        constant->getInteger(0) != 1)
+  for (unsigned index : {0, 1}) {
+    auto other = node.constant(1 - index);
+    if (!isCounter(node, index) || !other || other->isFloat() ||
+        other->getNumElements() != 1 || other->getInteger(0) != 1 ||
+        other->type.getRank() > node.operandType(index).getRank())
       continue;
     node.setPhase("optimizer");
-    if (auto op = node.create<IncrementOp>({node.operand(1 - one)}))
-      return node.define(0, op.getOutput());
-    return failure();
+    auto op = node.create<IncrementOp>({node.operand(index)});
+    return op ? node.define(0, op.getOutput()) : failure();
   }
-  return node.unsupported("expected floats, or a counter plus 1");
+  if (node.operandType(0).getElementType().isInteger())
+    return node.unsupported("expected floats, or integers that are known at "
+                            "import; integers that depend on data are not "
+                            "added yet");
+  return importBinary<AddOp>(node);
+}
+
+// Before opset 7: `b` has the shape of `a`, or with attribute 'broadcast' that
+// of some adjacent axes of `a`, the last ones or those from 'axis' on.
+static FailureOr<Value> alignRight(NodeImporter &node, Value a, Value b) {
+  bool broadcast = node.integer("broadcast", 0) != 0;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(b));
+  int64_t rank = NodeImporter::shapeOf(a).size(), size = shape.size();
+  if (!broadcast && NodeImporter::shapeOf(a) != NodeImporter::shapeOf(b))
+    return node.invalid("expected inputs of the same shape without attribute "
+                        "'broadcast'");
+  if (!node.hasAttribute("axis"))
+    return b;
+  int64_t axis = node.integer("axis", 0);
+  axis = axis < 0 ? axis + rank : axis;
+  if (axis < 0 || size > rank || axis > rank - size)
+    return node.invalid("attribute 'axis' puts " + Twine(size) +
+                        " axes outside the " + Twine(rank) +
+                        " of the first input");
+  shape.append(rank - size - axis, 1);
+  return node.reshape(b, shape);
+}
+
+template <typename OpT>
+static LogicalResult importAligned(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  Value a = node.operand(0);
+  FailureOr<Value> b = alignRight(node, a, node.operand(1));
+  if (failed(b) || !*b)
+    return failure();
+  if (auto op = node.create<OpT>({a, *b}))
+    return node.define(0, op.getOutput());
+  return failure();
 }
 
 // Sum, Max and Min of any number of inputs, from the left.
@@ -150,6 +193,19 @@ static LogicalResult importCast(NodeImporter &node) {
   return failure();
 }
 
+// The type is that of another value, whose elements do not matter.
+static LogicalResult importCastLike(NodeImporter &node) {
+  node.ignore("saturate"); // matters for 8-bit floats only
+  if (node.hasAttribute("round_mode"))
+    return node.unsupported("attribute 'round_mode' is not supported");
+  auto type = node.operandType(0).clone(node.operandType(1).getElementType());
+  if (type == node.operandType(0))
+    return node.define(0, node.operand(0));
+  auto op =
+      node.create<CastOp>({node.operand(0)}, {}, cast<RankedTensorType>(type));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
 static LogicalResult importIdentity(NodeImporter &node) {
   // Not an op of the IR: another name for the same value.
   if (node.isState(0) && node.constant(0) && node.hasOutput(0))
@@ -160,24 +216,30 @@ static LogicalResult importIdentity(NodeImporter &node) {
 ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
   static const OpEntry entries[] = {
       {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
+      {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
       {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
       {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
+      {"", "CastLike", 15, kNoEnd, 2, 2, 1, importCastLike},
       {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
       {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
+      {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
       {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
       {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
       {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
       {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
       {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
       {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+      {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
       {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
       {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
+      {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
       {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
       {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
       {"", "Relu", 6, kNoEnd, 1, 1, 1, importUnary<ReluOp>},
       {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
       {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
       {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
+      {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
       {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
       {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},

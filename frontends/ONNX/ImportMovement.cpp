@@ -4,7 +4,7 @@
 // those.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Importer.h"
+#include "frontends/ONNX/ShapeArguments.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -14,42 +14,83 @@ static SmallVector<int64_t> firstAxes(size_t count) {
   return llvm::to_vector(llvm::seq<int64_t>(0, count));
 }
 
-static LogicalResult importTranspose(NodeImporter &node) {
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::readPermutation(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
-  SmallVector<int64_t> reversed;
-  for (int64_t axis = rank - 1; axis >= 0; --axis)
-    reversed.push_back(axis);
+  SmallVector<int64_t> reversed = firstAxes(rank);
+  std::reverse(reversed.begin(), reversed.end());
   auto perm = node.integerList("perm").value_or(reversed);
+  SmallVector<int64_t> sorted(perm);
+  llvm::sort(sorted);
+  if (sorted != firstAxes(rank))
+    return node.invalid("attribute 'perm' is no permutation of the " +
+                        Twine(rank) + " axes");
+  return perm;
+}
+
+static LogicalResult importTranspose(NodeImporter &node) {
+  auto perm = readPermutation(node);
+  if (failed(perm))
+    return failure();
   auto op = node.create<TransposeOp>(
-      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(perm))});
+      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(*perm))});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-static LogicalResult importConcat(NodeImporter &node) {
+FailureOr<int64_t> mpc::onnx_frontend::readConcatAxis(NodeImporter &node) {
   if (!node.hasAttribute("axis"))
     return node.invalid("attribute 'axis' is missing");
-  auto axis =
-      node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
-  if (failed(axis))
-    return failure();
-  auto op =
-      node.create<ConcatOp>(node.operands(), {node.attribute("axis", *axis)});
-  if (!op || failed(node.define(0, op.getOutput())))
-    return failure();
-  if (!node.hasOutput(1)) // ConcatTraining: the length of every input
-    return success();
+  return node.normalizeAxis(node.integer("axis", 0),
+                            node.operandShape(0).size());
+}
+
+LogicalResult mpc::onnx_frontend::defineLengths(NodeImporter &node,
+                                                int64_t axis) {
   SmallVector<int64_t> lengths;
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    lengths.push_back(node.operandShape(i)[*axis]);
+    lengths.push_back(node.operandShape(i)[axis]);
   return node.define(1, HostTensor::fromIntegers(
                             node.getContext(),
                             {static_cast<int64_t>(lengths.size())}, lengths));
+}
+
+// A part that is one for all samples, where the batch of the others was 1 when
+// the model was exported.
+static Value spreadOverBatch(NodeImporter &node, Value part, unsigned input,
+                             int64_t axis) {
+  Rebatch *rebatch = node.getFunction().getModule().getRebatch();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(part));
+  for (int64_t i = 0, rank = shape.size(); rebatch && i < rank; ++i) {
+    auto extent = rebatch->getConcatExtent(node, input, i);
+    if (i != axis && shape[i] == 1 && extent)
+      shape[i] = *extent;
+  }
+  auto type = NodeImporter::typeOf(part).clone(shape);
+  if (type == part.getType())
+    return part;
+  auto op = node.create<ExpandOp>({part}, {}, cast<RankedTensorType>(type));
+  return op ? op.getOutput() : Value();
+}
+
+static LogicalResult importConcat(NodeImporter &node) {
+  FailureOr<int64_t> axis = readConcatAxis(node);
+  if (failed(axis))
+    return failure();
+  SmallVector<Value> parts = node.operands();
+  for (auto [i, part] : llvm::enumerate(parts))
+    part = spreadOverBatch(node, part, i, *axis);
+  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", *axis)});
+  if (!op || failed(node.define(0, op.getOutput())))
+    return failure();
+  return node.hasOutput(1) ? defineLengths(node, *axis) : success();
 }
 
 static LogicalResult importExpand(NodeImporter &node) {
   auto requested = node.integers(1, "the shape");
   if (failed(requested))
     return failure();
+  if (Rebatch *rebatch = node.getFunction().getModule().getRebatch())
+    requested = rebatch->adaptExpand(node, *requested);
   auto type = node.operandType(0);
   if (!getCheckedBytes(*requested, type.getElementType()))
     return node.invalid("the shape has a negative extent or overflows");
@@ -124,68 +165,89 @@ static Value sliceStrided(NodeImporter &node, Value value, int64_t axis,
   return concatenate(node, parts, axis);
 }
 
-namespace {
-/// Slice's ranges, one entry per sliced axis.
-struct SliceRanges {
-  SmallVector<int64_t> starts, ends, axes, steps;
-};
-} // namespace
-
-static LogicalResult buildSlice(NodeImporter &node, const SliceRanges &ranges) {
-  if (ranges.ends.size() != ranges.starts.size() ||
-      ranges.axes.size() != ranges.starts.size() ||
-      ranges.steps.size() != ranges.starts.size())
-    return node.invalid("starts, ends, axes and steps have different lengths");
-  auto axes = node.normalizeAxes(ranges.axes, node.operandShape(0).size());
-  if (failed(axes))
-    return failure();
-  Value value = node.operand(0);
-  for (auto [start, end, given, asked] :
-       llvm::zip(ranges.starts, ranges.ends, ranges.axes, ranges.steps)) {
-    if (asked <= 0)
-      return asked == 0 ? node.invalid("expected steps other than 0")
-                        : node.unsupported("negative steps are not supported");
-    auto axis = node.normalizeAxis(given, node.operandShape(0).size());
-    int64_t extent = node.operandShape(0)[*axis];
-    auto clamp = [&](int64_t position) {
-      position = position < 0 ? std::max(position, -extent) + extent : position;
-      return std::min(position, extent);
-    };
-    int64_t offset = clamp(start);
-    int64_t length = std::max<int64_t>(clamp(end) - offset, 0);
-    // Of a step that reaches past the end, the first element is left.
-    int64_t step = std::min<int64_t>(asked, std::max<int64_t>(length, 1));
-    value = sliceStrided(node, value, *axis, offset, (length + step - 1) / step,
-                         step);
+// The lists of the same length that Slice has: where each range starts and
+// ends, on which axis, and its step.
+static FailureOr<std::array<SmallVector<int64_t>, 4>>
+readSliceLists(NodeImporter &node) {
+  std::array<SmallVector<int64_t>, 4> lists;
+  auto &[starts, ends, axes, steps] = lists;
+  if (node.getOpset() < 10) {
+    auto first = node.integerList("starts"), last = node.integerList("ends");
+    if (!first || !last)
+      return node.invalid("attributes 'starts' and 'ends' are missing");
+    starts = *first;
+    ends = *last;
+    axes = node.integerList("axes").value_or(firstAxes(starts.size()));
+    steps.assign(starts.size(), 1);
+    return lists;
   }
-  return node.define(0, value);
+  StringRef names[] = {"starts", "ends", "axes", "steps"};
+  for (unsigned i = 0; i < 4; ++i) {
+    if (i >= 2 && !node.hasInput(i + 1)) {
+      lists[i] = i == 2 ? firstAxes(starts.size())
+                        : SmallVector<int64_t>(starts.size(), 1);
+      continue;
+    }
+    auto given = node.integers(i + 1, names[i]);
+    if (failed(given))
+      return failure();
+    lists[i] = *given;
+  }
+  return lists;
 }
 
-// Before opset 10 the ranges are attributes.
-static LogicalResult importSliceAttributes(NodeImporter &node) {
-  auto starts = node.integerList("starts"), ends = node.integerList("ends");
-  if (!starts || !ends)
-    return node.invalid("attributes 'starts' and 'ends' are missing");
-  auto axes = node.integerList("axes").value_or(firstAxes(starts->size()));
-  return buildSlice(
-      node, {*starts, *ends, axes, SmallVector<int64_t>(starts->size(), 1)});
+FailureOr<SmallVector<SliceRange>>
+mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
+  auto lists = readSliceLists(node);
+  if (failed(lists))
+    return failure();
+  auto &[starts, ends, axes, steps] = *lists;
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size())
+    return node.invalid("starts, ends, axes and steps have different lengths");
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (failed(node.normalizeAxes(axes, shape.size())))
+    return failure();
+  SmallVector<SliceRange> ranges;
+  for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
+    if (step == 0)
+      return node.invalid("expected steps other than 0");
+    axis = axis < 0 ? axis + shape.size() : axis;
+    int64_t extent = shape[axis];
+    bool backwards = step < 0;
+    auto clamp = [&, extent = extent](int64_t position, int64_t lowest) {
+      position =
+          position < 0 ? std::max(position, -extent - 1) + extent : position;
+      return std::max(std::min(position, backwards ? extent - 1 : extent),
+                      lowest);
+    };
+    // A range that runs backwards may end before the first element.
+    int64_t offset = clamp(start, 0), last = clamp(end, backwards ? -1 : 0);
+    int64_t length = backwards ? offset - last : last - offset;
+    if (extent == 0)
+      length = 0;
+    // No further apart than the range is long, so that nothing overflows.
+    int64_t stride = std::clamp<int64_t>(step, -std::max<int64_t>(length, 1),
+                                         std::max<int64_t>(length, 1));
+    int64_t distance = std::abs(stride);
+    int64_t count = length <= 0 ? 0 : (length + distance - 1) / distance;
+    ranges.push_back({axis, count == 0 ? 0 : offset, count, stride});
+  }
+  return ranges;
 }
 
 static LogicalResult importSlice(NodeImporter &node) {
-  auto starts = node.integers(1, "starts"), ends = node.integers(2, "ends");
-  if (failed(starts) || failed(ends))
+  auto ranges = readSliceRanges(node);
+  if (failed(ranges))
     return failure();
-  SmallVector<int64_t> axes = firstAxes(starts->size());
-  SmallVector<int64_t> steps(starts->size(), 1);
-  for (auto [index, list] : {std::pair(3u, &axes), std::pair(4u, &steps)}) {
-    if (!node.hasInput(index))
-      continue;
-    auto given = node.integers(index, index == 3 ? "axes" : "steps");
-    if (failed(given))
-      return failure();
-    *list = *given;
+  Value value = node.operand(0);
+  for (const SliceRange &range : *ranges) {
+    if (range.step < 0)
+      return node.unsupported("negative steps are not supported");
+    value = sliceStrided(node, value, range.axis, range.offset, range.count,
+                         range.step);
   }
-  return buildSlice(node, {*starts, *ends, axes, steps});
+  return node.define(0, value);
 }
 
 //===----------------------------------------------------------------------===//
@@ -209,31 +271,43 @@ static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
   return lengths;
 }
 
-static LogicalResult importSplit(NodeImporter &node) {
+FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
   if (failed(axis))
     return failure();
-  int64_t extent = shape[*axis];
+  int64_t extent = shape[*axis], left = extent;
   auto lengths = readSplit(node, extent);
   if (failed(lengths))
     return failure();
-  int64_t outputs = node.getNode().output_size(), offset = 0;
-  if (static_cast<int64_t>(lengths->size()) != outputs)
+  size_t outputs = node.getNode().output_size();
+  if (lengths->size() != outputs)
     return node.invalid("expected the lengths of " + Twine(outputs) +
                         " parts, found " + Twine(lengths->size()));
-  for (auto [i, length] : llvm::enumerate(*lengths)) {
-    if (length < 0 || length > extent - offset)
-      return node.invalid("the parts do not add up to the " + Twine(extent) +
-                          " elements of the axis");
-    Value part = sliceAxis(node, node.operand(0), *axis, offset, length);
+  for (int64_t length : *lengths) {
+    if (length < 0 || length > left) {
+      left = -1;
+      break;
+    }
+    left -= length;
+  }
+  if (left != 0)
+    return node.invalid("the parts do not add up to the " + Twine(extent) +
+                        " elements of the axis");
+  return SplitParts{*axis, *lengths};
+}
+
+static LogicalResult importSplit(NodeImporter &node) {
+  FailureOr<SplitParts> parts = readSplitParts(node);
+  if (failed(parts))
+    return failure();
+  int64_t offset = 0;
+  for (auto [i, length] : llvm::enumerate(parts->lengths)) {
+    Value part = sliceAxis(node, node.operand(0), parts->axis, offset, length);
     if (failed(node.define(i, part)))
       return failure();
     offset += length;
   }
-  if (offset != extent)
-    return node.invalid("the parts do not add up to the " + Twine(extent) +
-                        " elements of the axis");
   return success();
 }
 
@@ -320,7 +394,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getMovementOps() {
       {"", "Concat", 4, kNoEnd, 1, kAnyNumber, 1, importConcat},
       {"", "Expand", 8, kNoEnd, 2, 2, 1, importExpand},
       {"", "Pad", 2, kNoEnd, 1, 4, 1, importPad},
-      {"", "Slice", 1, 9, 1, 1, 1, importSliceAttributes},
+      {"", "Slice", 1, 9, 1, 1, 1, importSlice},
       {"", "Slice", 10, kNoEnd, 3, 5, 1, importSlice},
       {"", "Split", 2, kNoEnd, 1, 2, kAnyNumber, importSplit},
       {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},

@@ -1,7 +1,7 @@
 // BatchNormalization, Dropout and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Importer.h"
+#include "frontends/ONNX/ShapeArguments.h"
 
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
@@ -88,10 +88,13 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   double momentum = node.real("momentum", 0.9);
   if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
     return node.unsupported("attribute 'spatial' of 0 is not supported");
-  // Before opset 14 the outputs say whether this is training.
-  bool exportedForTraining = node.getOpset() < 14
-                                 ? node.hasOutput(1)
-                                 : node.integer("training_mode", 0) != 0;
+  // Before opset 14 the outputs say whether this is training, and before opset
+  // 7 an attribute, where it is there.
+  bool exportedForTraining = node.hasOutput(1);
+  if (node.getOpset() >= 14)
+    exportedForTraining = node.integer("training_mode", 0) != 0;
+  else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    exportedForTraining = node.integer("is_test", 0) == 0;
   if (node.getMode() == ImportMode::Training ||
       (node.getMode() == ImportMode::AsExported && exportedForTraining))
     return importTrainingBatchNorm(node, epsilon, momentum,
@@ -140,23 +143,21 @@ static LogicalResult buildDropout(NodeImporter &node, double ratio) {
 static LogicalResult importIdentityDropout(NodeImporter &node) {
   if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
     return node.hasFailed() ? failure() : success();
-  // One that is too large to be of use stays undefined: reading it is a
-  // finding.
-  constexpr int64_t kMostBytes = int64_t(1) << 26;
-  Type boolean = node.attributes().getI1Type();
-  auto bytes = getCheckedBytes(node.operandShape(0), boolean);
-  if (!bytes || *bytes > kMostBytes)
-    return success();
-  auto [mask, data] = HostTensor::allocate(
-      RankedTensorType::get(node.operandShape(0), boolean));
-  std::fill_n(data, mask.data.size(), 1);
-  return node.define(1, mask);
+  auto [kept, data] = HostTensor::allocate(
+      RankedTensorType::get({}, node.attributes().getI1Type()));
+  *data = 1;
+  return defineSplat(node, 1, node.operandShape(0), kept);
 }
 
-// Up to opset 10 the ratio is an attribute and the op inference only.
+// Up to opset 11 the ratio is an attribute and the op inference only.
 static LogicalResult importDropoutAttributes(NodeImporter &node) {
   double ratio = node.real("ratio", 0.5);
-  if (node.getMode() != ImportMode::Training || ratio == 0.0)
+  bool training = node.getMode() == ImportMode::Training;
+  // Before opset 7 the op may say that it drops, too.
+  if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    training |= node.getMode() == ImportMode::AsExported &&
+                node.integer("is_test", 0) == 0;
+  if (!training || ratio == 0.0)
     return importIdentityDropout(node);
   return buildDropout(node, ratio);
 }
@@ -216,9 +217,9 @@ static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getNormalizationOps() {
   static const OpEntry entries[] = {
-      {"", "BatchNormalization", 7, 13, 5, 5, 5, importBatchNorm},
+      {"", "BatchNormalization", 6, 13, 5, 5, 5, importBatchNorm},
       {"", "BatchNormalization", 14, kNoEnd, 5, 5, 3, importBatchNorm},
-      {"", "Dropout", 7, 11, 1, 1, 2, importDropoutAttributes},
+      {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
       {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},
       {"", "LogSoftmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<LogSoftmaxOp>},
       {"", "LogSoftmax", 13, kNoEnd, 1, 1, 1, importSoftmax<LogSoftmaxOp>},

@@ -1,7 +1,7 @@
 // Reshapes, constants and reductions.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Importer.h"
+#include "frontends/ONNX/ShapeArguments.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -13,7 +13,6 @@ using namespace mpc::onnx_frontend;
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-// Number of elements; shapes of existing tensors cannot overflow.
 static LogicalResult defineReshape(NodeImporter &node,
                                    FailureOr<SmallVector<int64_t>> shape) {
   return failed(shape) ? failure()
@@ -57,6 +56,9 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
 FailureOr<SmallVector<int64_t>>
 mpc::onnx_frontend::inferReshape(NodeImporter &node) {
   auto requested = node.integers(1, "the shape");
+  if (succeeded(requested))
+    if (Rebatch *rebatch = node.getFunction().getModule().getRebatch())
+      requested = rebatch->adaptReshape(node, *requested);
   if (failed(requested))
     return failure();
   return resolveShape(node, *requested, node.integer("allowzero", 0) != 0);
@@ -207,16 +209,30 @@ static LogicalResult importConstantOfShape(NodeImporter &node) {
   }
   if (element.getNumElements() != 1)
     return node.invalid("expected one element as value");
-  // What is computed from a shape is small; weights are not made like this.
-  constexpr int64_t kMostBytes = int64_t(1) << 26;
-  auto bytes = getCheckedBytes(*shape, element.type.getElementType());
-  if (!bytes || *bytes > kMostBytes)
-    return node.unsupported("the shape is negative or too large");
-  auto [tensor, data] = HostTensor::allocate(
-      RankedTensorType::get(*shape, element.type.getElementType()));
-  for (int64_t i = 0; i < *bytes; i += element.data.size())
-    llvm::copy(element.data, data + i);
-  return node.define(0, tensor);
+  return defineSplat(node, 0, *shape, element);
+}
+
+LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
+                                              unsigned output,
+                                              ArrayRef<int64_t> shape,
+                                              const HostTensor &element) {
+  Type elementType = element.type.getElementType();
+  auto bytes = getCheckedBytes(shape, elementType);
+  if (!bytes)
+    return node.invalid("the shape has a negative extent or overflows");
+  auto type = RankedTensorType::get(shape, elementType);
+  // Folding reads elements, so what may take part in it has them all.
+  constexpr int64_t kMostBytes = int64_t(1) << 19;
+  if (*bytes <= kMostBytes) {
+    auto [tensor, data] = HostTensor::allocate(type);
+    for (int64_t i = 0; i < *bytes; i += element.data.size())
+      llvm::copy(element.data, data + i);
+    return node.define(output, tensor);
+  }
+  Attribute value = element.toAttribute("").getValues<Attribute>()[0];
+  auto op = node.create<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, value))}, type);
+  return op ? node.define(output, op.getOutput()) : failure();
 }
 
 static LogicalResult importWhere(NodeImporter &node) {
@@ -225,19 +241,11 @@ static LogicalResult importWhere(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Shape arithmetic that is not known at import has no op in the IR.
-static LogicalResult requireKnownInputs(NodeImporter &node) {
-  return node.unsupported(
-      "supported only to compute shapes, from values known at import; these "
-      "depend on data");
-}
-
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 
-template <typename OpT>
-static LogicalResult importReduce(NodeImporter &node) {
+FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
   auto axes = readAxes(node);
   if (failed(axes))
@@ -247,36 +255,60 @@ static LogicalResult importReduce(NodeImporter &node) {
   auto all = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   bool isEmpty = !*axes || (*axes)->empty();
   if (isEmpty && noop)
-    return node.define(0, node.operand(0));
+    return Reduction{{}, keepDims, /*isIdentity=*/true};
   auto normalized = node.normalizeAxes(
       isEmpty ? ArrayRef<int64_t>(all) : ArrayRef<int64_t>(**axes), rank);
   if (failed(normalized))
     return failure();
-  auto op =
-      node.create<OpT>({node.operand(0)},
-                       {node.attribute("axes", ArrayRef<int64_t>(*normalized)),
-                        node.attribute("keepdims", keepDims)});
+  return Reduction{*normalized, keepDims, /*isIdentity=*/false};
+}
+
+template <typename OpT>
+static LogicalResult importReduce(NodeImporter &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (reduction->isIdentity)
+    return node.define(0, node.operand(0));
+  auto op = node.create<OpT>(
+      {node.operand(0)},
+      {node.attribute("axes", ArrayRef<int64_t>(reduction->axes)),
+       node.attribute("keepdims", reduction->keepDims)});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
+      {"", "And", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
-      {"", "Equal", 7, kNoEnd, 2, 2, 1, requireKnownInputs},
+      {"", "Equal", 7, kNoEnd, 2, 2, 1, nullptr},
       {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
-      {"", "Gather", 1, kNoEnd, 2, 2, 1, requireKnownInputs},
-      {"", "Range", 11, kNoEnd, 3, 3, 1, requireKnownInputs},
+      {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Gather", 1, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Greater", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Less", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Mod", 10, kNoEnd, 2, 2, 1, nullptr},
+      {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Not", 1, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Or", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
       {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMaxOp>},
       {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMeanOp>},
-      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, requireKnownInputs},
+      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, nullptr},
+      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, nullptr},
       {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
-      {"", "Shape", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
-      {"", "Size", 1, kNoEnd, 1, 1, 1, requireKnownInputs},
+      {"", "Shape", 1, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Size", 1, kNoEnd, 1, 1, 1, nullptr},
       {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
+      {"", "Tile", 6, kNoEnd, 2, 2, 1, nullptr},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
       {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
+      {"", "Xor", 7, kNoEnd, 2, 2, 1, nullptr},
       {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
        importReduce<ReduceSumOp>},
   };

@@ -7,6 +7,7 @@
 
 #include "frontends/ONNX/Graph.h"
 #include "frontends/ONNX/Import.h"
+#include "frontends/ONNX/Rebatch.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,13 +22,16 @@ namespace mpc::onnx_frontend {
 /// Builds the module: its variables, and the findings so far.
 class ModuleImporter {
 public:
-  ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context);
+  /// `rebatch` is given where the model was exported for another batch.
+  ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context,
+                 Rebatch *rebatch = nullptr);
   /// Findings of an import that was given up for another reason are dropped.
   ~ModuleImporter() { llvm::consumeError(std::move(errors)); }
 
   const ImportOptions &getOptions() const { return options; }
   mlir::MLIRContext *getContext() const { return context; }
   mlir::ModuleOp getModule() const { return *module; }
+  Rebatch *getRebatch() const { return rebatch; }
 
   /// Adds a finding; the import goes on to find more.
   void report(llvm::Error error) {
@@ -54,6 +58,10 @@ public:
 
   /// Names of float initializers that are trained by default: findTrainable.
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
+  /// The attribute with the elements of `tensor`. An import that takes notes
+  /// for another has zeros in their place.
+  mlir::ElementsAttr toAttribute(const HostTensor &tensor,
+                                 llvm::StringRef name) const;
   /// The role of a float initializer with this name and type: "parameter",
   /// "frozen", or empty where it is a constant of the model.
   llvm::StringRef getParameterRole(llvm::StringRef name,
@@ -68,6 +76,7 @@ private:
 
   const ImportOptions &options;
   mlir::MLIRContext *context;
+  Rebatch *rebatch;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By ONNX name, and mpc's own by theirs.
   llvm::StringMap<VariableOp> variables, counters;
@@ -161,6 +170,7 @@ private:
   friend class NodeImporter;
 
   void importNode(const proto::NodeProto &node);
+  llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void checkPort(llvm::StringRef name, mlir::Type type);
 
   struct Port {
@@ -384,6 +394,7 @@ struct OpEntry {
   int64_t since; ///< first opset of the domain with these semantics
   int64_t until; ///< last one
   unsigned minInputs, maxInputs, maxOutputs;
+  /// Null: the op is folded where its inputs are known, and has none in the IR.
   mlir::LogicalResult (*build)(NodeImporter &);
 };
 
@@ -410,11 +421,6 @@ const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
 
 /// Whether some opset has an entry for the op.
 bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
-
-/// The shape that the op gives its first input; a finding where it has none.
-mlir::FailureOr<llvm::SmallVector<int64_t>> inferReshape(NodeImporter &node);
-mlir::FailureOr<llvm::SmallVector<int64_t>> inferSqueeze(NodeImporter &node);
-mlir::FailureOr<llvm::SmallVector<int64_t>> inferUnsqueeze(NodeImporter &node);
 
 /// Computes the outputs of a node whose inputs are known at import, or whose
 /// outputs depend on shapes alone. False: the node is to be imported as an op.

@@ -5,6 +5,7 @@
 
 #include "frontends/ONNX/File.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <climits>
@@ -16,7 +17,7 @@ using namespace mpc::onnx_frontend;
 
 // What this importer was written against: ONNX 1.23.
 static constexpr int64_t kOldestIRVersion = 3, kNewestIRVersion = 14;
-static constexpr int64_t kOldestOpset = 7, kNewestOpset = 28;
+static constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 StringRef mpc::onnx_frontend::normalizeDomain(StringRef domain) {
   return domain == "ai.onnx" ? StringRef() : domain;
@@ -108,15 +109,19 @@ llvm::Error Model::checkHeader() {
                      Twine(kNewestIRVersion) + ", found " + Twine(version));
   for (const auto &import : model.opset_import()) {
     StringRef domain = normalizeDomain(import.domain());
-    auto [entry, isNew] = opsets.try_emplace(domain, import.version());
-    if (!isNew && entry->second != import.version())
-      return error(ErrorKind::Invalid, "opset '" + domain +
-                                           "' is imported twice, as version " +
-                                           Twine(entry->second) + " and " +
-                                           Twine(import.version()));
     if (import.version() < 1)
       return error(ErrorKind::Invalid, "opset '" + domain + "' has version " +
                                            Twine(import.version()));
+    // Tools that add nodes to an exporter's model append what they import; to
+    // ONNX's own tools the last import holds, too.
+    int64_t &version = opsets[domain];
+    if (version != 0 && version != import.version())
+      warnings.push_back(
+          ("opset '" + (domain.empty() ? StringRef("ai.onnx") : domain) +
+           "' is imported twice, as version " + Twine(version) + " and " +
+           Twine(import.version()) + "; the last one holds")
+              .str());
+    version = import.version();
   }
   int64_t opset = getOpset("");
   if (opset != 0 && (opset < kOldestOpset || opset > kNewestOpset))
@@ -130,6 +135,10 @@ bool Model::isFromUnbiasedProducer() const {
   StringRef producer = model.producer_name();
   return producer == "pytorch" || producer == "keras" ||
          producer == "tf2onnx" || producer == "keras2onnx";
+}
+
+void Model::warn(const Twine &message) const {
+  mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
 }
 
 int64_t Model::getOpset(StringRef domain) const {

@@ -37,6 +37,10 @@ public:
   /// Whether the program that made the model trains with unbiased running
   /// variances: PyTorch and Keras do.
   bool isFromUnbiasedProducer() const;
+  /// Says something about the file that is no reason to give up.
+  void warn(const llvm::Twine &message) const;
+  /// What reading the file gave reason to say, for `warn` once it is imported.
+  llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
 
   /// A finding about this file.
   llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {
@@ -73,6 +77,7 @@ private:
   mlir::MLIRContext *context;
   proto::ModelProto model;
   llvm::StringMap<int64_t> opsets;
+  std::vector<std::string> warnings;
 };
 
 } // namespace mpc::onnx_frontend

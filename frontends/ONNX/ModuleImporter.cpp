@@ -37,8 +37,8 @@ StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
 }
 
 ModuleImporter::ModuleImporter(const ImportOptions &options,
-                               MLIRContext *context)
-    : options(options), context(context) {
+                               MLIRContext *context, Rebatch *rebatch)
+    : options(options), context(context), rebatch(rebatch) {
   context->loadDialect<MPCDialect, func::FuncDialect>();
   module = ModuleOp::create(UnknownLoc::get(context));
 }
@@ -78,12 +78,21 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   VariableOp &variable = variables[name];
   if (variable)
     return variable;
-  if (std::string found = init ? findNonFinite(*init) : ""; !found.empty())
+  bool isRead = init && !(rebatch && rebatch->isRecording());
+  if (std::string found = isRead ? findNonFinite(*init) : ""; !found.empty())
     warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
   variable = declare(symbol, role, type,
-                     init ? init->toAttribute(symbol) : ElementsAttr());
+                     init ? toAttribute(*init, symbol) : ElementsAttr());
   return variable;
+}
+
+ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
+                                         StringRef name) const {
+  if (!rebatch || !rebatch->isRecording())
+    return tensor.toAttribute(name);
+  Attribute zero = Builder(context).getZeroAttr(tensor.type.getElementType());
+  return DenseElementsAttr::get(tensor.type, zero);
 }
 
 // What is not trained by default is state all the same, so that it can be

@@ -47,7 +47,8 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                            Twine(dims.size()));
   for (int i = 0; i < dims.size(); ++i) {
     if (!isDynamic(dims[i])) {
-      if (dims[i].dim_value() != shape[i])
+      bool isBatch = i == 0 && isRebatched(input);
+      if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
         return model.error(ErrorKind::Usage,
                            "dimension " + Twine(i) + " of input '" +
                                input.name() + "' is " +
@@ -64,27 +65,56 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
 Error ShapeBinder::collectBatch(
     ArrayRef<const proto::ValueInfoProto *> inputs) {
   int64_t batch = *options.batchSize;
-  bool fits = inputs.empty();
+  std::optional<int64_t> exported = findExportedBatch(inputs);
+  if (rebatch || !exported)
+    return bindBatch(inputs, batch);
+  std::string way =
+      batch % *exported == 0 ? " " + std::to_string(batch / *exported) : "";
+  return model.error(ErrorKind::Usage,
+                     "a batch size of " + Twine(batch) +
+                         " does not fit: the model was exported for one of " +
+                         Twine(*exported) +
+                         "; export it with a dynamic batch dimension, or use "
+                         "--accumulate-grad-batches" +
+                         way);
+}
+
+std::optional<int64_t> ShapeBinder::findExportedBatch(
+    ArrayRef<const proto::ValueInfoProto *> inputs) const {
+  std::optional<int64_t> found;
+  for (const proto::ValueInfoProto *input : inputs) {
+    const auto &shape = input->type().tensor_type().shape();
+    if (shape.dim_size() == 0)
+      continue;
+    if (isDynamic(shape.dim(0)) ||
+        shape.dim(0).dim_value() == options.batchSize)
+      return std::nullopt;
+    if (!found && shape.dim(0).dim_value() > 0)
+      found = shape.dim(0).dim_value();
+  }
+  return options.batchSize ? found : std::nullopt;
+}
+
+bool ShapeBinder::isRebatched(const proto::ValueInfoProto &input) const {
+  const auto &shape = input.type().tensor_type().shape();
+  return rebatch && !rebatch->isRecording() && shape.dim_size() > 0 &&
+         shape.dim(0).dim_value() == rebatch->getExported();
+}
+
+Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
+                             int64_t batch) {
   for (const proto::ValueInfoProto *input : inputs) {
     const auto &tensor = input->type().tensor_type();
     if (tensor.shape().dim_size() == 0)
       continue;
-    if (!isDynamic(tensor.shape().dim(0))) {
-      fits |= tensor.shape().dim(0).dim_value() == batch;
+    if (!isDynamic(tensor.shape().dim(0)))
       continue;
-    }
-    fits = true;
     // A shape given for the input has the last word.
     if (!options.shapes.count(input->name()))
       if (Error error = bind(getSymbol(*input, 0), batch, input->name()))
         return error;
   }
-  if (fits)
-    return Error::success();
-  return model.error(ErrorKind::Usage,
-                     "a batch size of " + Twine(batch) +
-                         " does not fit: the first dimensions of all inputs "
-                         "are fixed in the model");
+  return Error::success();
 }
 
 // A name is an input's or a symbol's.
@@ -145,7 +175,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension &dim = tensor.shape().dim(i);
     if (!isDynamic(dim)) {
-      shape.push_back(dim.dim_value());
+      bool isBatch = i == 0 && isRebatched(input);
+      shape.push_back(isBatch ? rebatch->getWanted() : dim.dim_value());
       continue;
     }
     auto bound = symbols.find(getSymbol(input, i));

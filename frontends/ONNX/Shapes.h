@@ -6,6 +6,7 @@
 
 #include "frontends/ONNX/Graph.h"
 #include "frontends/ONNX/Import.h"
+#include "frontends/ONNX/Rebatch.h"
 
 namespace mpc::onnx_frontend {
 
@@ -13,8 +14,15 @@ namespace mpc::onnx_frontend {
 /// one value in all inputs.
 class ShapeBinder {
 public:
-  ShapeBinder(const Model &model, const ImportOptions &options)
-      : model(model), options(options) {}
+  ShapeBinder(const Model &model, const ImportOptions &options,
+              const Rebatch *rebatch = nullptr)
+      : model(model), options(options), rebatch(rebatch) {}
+
+  /// The batch that the model was exported for, where that of `--batch-size` is
+  /// another and no input leaves it open: the first axis of the first input
+  /// that has one.
+  std::optional<int64_t>
+  findExportedBatch(llvm::ArrayRef<const proto::ValueInfoProto *> inputs) const;
 
   /// Takes the bindings of `--shape` and `--batch-size` from these inputs.
   llvm::Error collect(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
@@ -24,6 +32,10 @@ public:
   llvm::Expected<mlir::RankedTensorType>
   getType(const proto::ValueInfoProto &input) const;
 
+  /// Whether the first axis of an input is the batch the model was exported
+  /// for, and another is asked for.
+  bool isRebatched(const proto::ValueInfoProto &input) const;
+
 private:
   llvm::Error bind(llvm::StringRef symbol, int64_t extent,
                    llvm::StringRef input);
@@ -32,9 +44,12 @@ private:
   llvm::Error checkNames(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
   llvm::Error
   collectBatch(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
+  llvm::Error bindBatch(llvm::ArrayRef<const proto::ValueInfoProto *> inputs,
+                        int64_t batch);
 
   const Model &model;
   const ImportOptions &options;
+  const Rebatch *rebatch;
   llvm::StringMap<int64_t> symbols;
 };
 

@@ -199,6 +199,11 @@ Error TrainingInfoImporter::addInputs(
   return Error::success();
 }
 
+// Whether a skipped step leaves `value`, the new value of a counter, out.
+static bool isCountedUp(Value value) {
+  return isa<BlockArgument>(value) || value.getDefiningOp<IncrementOp>();
+}
+
 void TrainingInfoImporter::addUpdates(FunctionImporter &function) {
   for (const auto &binding : info.update_binding()) {
     VariableOp variable = module.findVariable(binding.key());
@@ -212,6 +217,15 @@ void TrainingInfoImporter::addUpdates(FunctionImporter &function) {
       module.report(model.error(ErrorKind::Invalid,
                                 "update_binding of '" + binding.key() + "': '" +
                                     binding.value() + "' is of type " + found));
+      continue;
+    }
+    if (variable.getRole() == "counter" && !isCountedUp(value)) {
+      module.report(model.error(
+          ErrorKind::Unsupported,
+          "update_binding of '" + binding.key() + "': expected '" +
+              binding.value() +
+              "' to be that integer plus 1, the only update of integers that "
+              "is supported"));
       continue;
     }
     (void)function.addUpdate(variable, value);

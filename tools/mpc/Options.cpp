@@ -25,8 +25,8 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->type_name("NAME=SHAPE");
   command
       .add_option("--batch-size", options.batchSize,
-                  "size of the first dimension of inputs where the model "
-                  "leaves it open")
+                  "size of the first dimension of inputs, also where the model "
+                  "was exported with another")
       ->transform(wholeNumber(int64_t(1)));
   command
       .add_option("--weights", options.weights,
@@ -72,7 +72,8 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   command
       .add_option("--loss", recipe.loss,
                   "softmax_cross_entropy, mse, l1, bce_with_logits or "
-                  "output:NAME; @OUTPUT picks the output")
+                  "output:NAME; @OUTPUT picks the output, @OUTPUT:AXIS also "
+                  "the axis of the classes")
       ->type_name("LOSS");
   addOptimizerOptions(command, recipe);
   command

@@ -1,0 +1,134 @@
+"""--batch-size for models that were exported with another batch: the same as if
+the model had been exported with the one asked for.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+TIME, HEADS, DEPTH, CLASSES = 3, 2, 4, 5
+WIDTH = HEADS * DEPTH
+
+
+def normal(seed, *shape):
+    return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def attention(batch):
+    """Self-attention as PyTorch writes it, time first, with a class token that
+    is the same for every sample: the batch is in six constants."""
+    node = helper.make_node
+    length = TIME + 1
+    shapes = {
+        "token_shape": [batch, 1, WIDTH],
+        "rows": [length * batch, WIDTH],
+        "heads": [length, batch * HEADS, DEPTH],
+        "joined": [length, batch, WIDTH],
+        "matrix": [batch, -1],
+        "square": [batch * HEADS, length, DEPTH],
+    }
+    nodes = [
+        node("Expand", ["token", "token_shape"], ["tokens"], "expand"),
+        node("Concat", ["tokens", "x"], ["long"], "concat", axis=1),
+        node("Transpose", ["long"], ["first"], "turn", perm=[1, 0, 2]),
+        node("Reshape", ["first", "rows"], ["flat"], "flatten"),
+        node("Gemm", ["flat", "w", "b"], ["projected"], "project"),
+        node("Reshape", ["projected", "heads"], ["split"], "split"),
+        node("Transpose", ["split"], ["q"], "heads", perm=[1, 0, 2]),
+        node("Transpose", ["split"], ["k"], "keys", perm=[1, 2, 0]),
+        node("MatMul", ["q", "k"], ["scores"], "scores"),
+        node("Softmax", ["scores"], ["weights"], "softmax", axis=-1),
+        node("MatMul", ["weights", "q"], ["mixed"], "mix"),
+        node("Reshape", ["mixed", "square"], ["same"], "same"),
+        node("Transpose", ["same"], ["back"], "back", perm=[1, 0, 2]),
+        node("Reshape", ["back", "joined"], ["merged"], "merge"),
+        node("Transpose", ["merged"], ["samples"], "unturn", perm=[1, 0, 2]),
+        node("Reshape", ["samples", "matrix"], ["features"], "features"),
+        node("MatMul", ["features", "head"], ["y"], "head"),
+    ]
+    weights = {
+        "token": normal(1, 1, 1, WIDTH),
+        "w": normal(2, WIDTH, WIDTH),
+        "b": normal(3, WIDTH),
+        "head": normal(4, length * WIDTH, CLASSES),
+    }
+    constants = {k: np.array(v, np.int64) for k, v in shapes.items()}
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [batch, TIME, WIDTH])},
+        {"y": (np.float32, [batch, CLASSES])},
+        {**weights, **constants},
+    )
+
+
+@pytest.mark.parametrize("exported", [1, 2, 4])
+def test_runs_as_exported_with_that_batch(exported, tmp_path):
+    inputs = {"x": normal(5, 6, TIME, WIDTH)}
+    (tmp_path / "a").mkdir()
+    expected = mpctest.run(attention(6), inputs, tmp_path / "a")["y"]
+    actual = mpctest.run(
+        attention(exported), inputs, tmp_path, "--batch-size", "6"
+    )["y"]
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_trains_as_exported_with_that_batch(tmp_path):
+    data = {"x": normal(6, 12, TIME, WIDTH), "target": np.arange(12) % CLASSES}
+    flags = ("--loss", "softmax_cross_entropy", "--lr", "0.1")
+    expected, _ = mpctest.train(attention(4), data, tmp_path / "a", *flags)
+    actual, weights = mpctest.train(
+        attention(1), data, tmp_path / "b", *flags, "--batch-size", "4"
+    )
+    assert mpctest.losses(actual) == mpctest.losses(expected)
+    # The file that is written still has its own batch, and works with it.
+    onnx.checker.check_model(tmp_path / "b" / "trained.onnx")
+    assert weights["rows"].tolist() == [TIME + 1, WIDTH]
+    trained = onnx.load(tmp_path / "b" / "trained.onnx")
+    one = {"x": normal(7, 1, TIME, WIDTH)}
+    assert mpctest.run(trained, one, tmp_path)["y"].shape == (1, CLASSES)
+
+
+def test_says_which_node_keeps_the_batch(tmp_path):
+    """A constant that every sample has a row of cannot be made longer."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["x", "noise"], ["s"], "add_noise"),
+            helper.make_node("MatMul", ["s", "w"], ["y"], "fc"),
+        ],
+        {"x": (np.float32, [4, 3])},
+        {"y": (np.float32, [4, 2])},
+        {"noise": normal(1, 4, 3), "w": normal(2, 3, 2)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc("check", tmp_path / "m.onnx", "--batch-size", "8")
+    assert process.returncode == 1
+    text = process.stdout + process.stderr
+    assert "node 'add_noise' (Add)" in text
+    assert "exported for a batch of 4" in text
+    assert "--accumulate-grad-batches 2" in text
+
+
+def test_parts_of_the_batch_are_refused(tmp_path):
+    """The first sample alone would be another model for a batch of many."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Slice", ["x", "from", "to"], ["s"], "first"),
+            helper.make_node("MatMul", ["s", "w"], ["y"], "fc"),
+        ],
+        {"x": (np.float32, [1, 3])},
+        {"y": (np.float32, [1, 2])},
+        {
+            "from": np.array([0]),
+            "to": np.array([1]),
+            "w": normal(2, 3, 2),
+        },
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc("compile", tmp_path / "m.onnx", "--batch-size", "8")
+    assert process.returncode == 4
+    assert "node 'first' (Slice): it takes a part of the batch" in process.stderr
