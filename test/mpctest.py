@@ -126,6 +126,9 @@ def make_model(nodes, inputs, outputs, initializers, opset=17):
         infos(outputs),
         [numpy_helper.from_array(v, k) for k, v in initializers.items()],
     )
+    imports = {"": opset, **{node.domain: 1 for node in nodes if node.domain}}
     return helper.make_model(
-        graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]
+        graph,
+        ir_version=8,
+        opset_imports=[helper.make_opsetid(*item) for item in imports.items()],
     )

@@ -12,6 +12,7 @@
 #include "passes/Differentiation/GradientRules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_EXPANDGRADIENTSPASS
@@ -56,9 +57,48 @@ static SmallVector<Operation *> findActiveOps(GradientOp gradient,
   return ops;
 }
 
+// All ops without a rule, in one error at the first of them: "relu_grad x2
+// (node 'a')".
+static LogicalResult checkRules(ArrayRef<Operation *> ops) {
+  llvm::MapVector<StringRef, SmallVector<Operation *>> missing;
+  for (Operation *op : ops)
+    if (!GradientRules::get().lookup(op))
+      missing[op->getName().getStringRef()].push_back(op);
+  if (missing.empty())
+    return success();
+  std::string list;
+  for (const auto &[name, found] : missing) {
+    list += (list.empty() ? "" : ", ") + name.str() + " x" +
+            std::to_string(found.size());
+    if (StringRef node = getNodeName(found.front()); !node.empty())
+      list += (" (node '" + node + "')").str();
+  }
+  return withExitCode(mlir::emitError(missing.front().second.front()->getLoc()),
+                      ExitCode::Unsupported)
+         << "ops without a gradient: " << list
+         << "; freeze the parameters before them with --freeze";
+}
+
+// A derivative that a rule does not know must not be lost.
+static LogicalResult checkResults(Operation *op, const GradientRule &rule,
+                                  const GradientBuilder &gradients) {
+  for (unsigned index : rule.opaqueResults)
+    if (gradients.gradientOf(op->getResult(index)))
+      return withExitCode(op->emitError(), ExitCode::Unsupported)
+             << "expected the loss to depend on output 0 of "
+             << op->getName().getStringRef() << " alone, found that it reads "
+             << "output " << index
+             << ", through which there is no gradient; compute it from the "
+                "input with ReduceMean, or freeze the parameters before the "
+                "node with --freeze";
+  return success();
+}
+
 // Applies the rules from the last op to the first.
 static LogicalResult runBackwards(ArrayRef<Operation *> ops,
                                   GradientBuilder &gradients) {
+  if (failed(checkRules(ops)))
+    return failure();
   for (Operation *op : llvm::reverse(ops)) {
     bool hasGradient = llvm::any_of(op->getResults(), [&](Value result) {
       return gradients.gradientOf(result) != nullptr;
@@ -66,10 +106,8 @@ static LogicalResult runBackwards(ArrayRef<Operation *> ops,
     if (!hasGradient)
       continue;
     const GradientRule *rule = GradientRules::get().lookup(op);
-    if (!rule)
-      return withExitCode(op->emitOpError(), ExitCode::Unsupported)
-             << "has no gradient; freeze the parameters before it with "
-                "--freeze";
+    if (failed(checkResults(op, *rule, gradients)))
+      return failure();
     gradients.setOp(op);
     rule->apply(op, gradients);
   }

@@ -155,6 +155,12 @@ const GradientRule *GradientRules::lookup(Operation *op) const {
   return found == rules.end() ? nullptr : &found->second;
 }
 
+std::vector<StringRef> GradientRules::getOpNames() const {
+  std::vector<StringRef> names(rules.keys().begin(), rules.keys().end());
+  llvm::sort(names);
+  return names;
+}
+
 bool GradientRules::flowsInto(OpOperand &operand) const {
   if (!isFloatTensor(operand.get()))
     return false;

@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <vector>
 
 namespace mpc {
 
@@ -100,6 +101,8 @@ struct GradientRule {
   /// Float operands that are constants to differentiation, such as running
   /// statistics.
   llvm::SmallVector<unsigned> constantOperands;
+  /// Float results whose derivative the rule does not know.
+  llvm::SmallVector<unsigned> opaqueResults;
 };
 
 /// The rules by op name.
@@ -118,13 +121,18 @@ public:
 
   template <typename OpTy>
   void add(void (*rule)(OpTy, GradientBuilder &),
-           std::initializer_list<unsigned> constantOperands = {}) {
+           std::initializer_list<unsigned> constantOperands = {},
+           std::initializer_list<unsigned> opaqueResults = {}) {
     rules[OpTy::getOperationName()] = {
         [rule](mlir::Operation *op, GradientBuilder &gradients) {
           rule(llvm::cast<OpTy>(op), gradients);
         },
-        llvm::SmallVector<unsigned>(constantOperands)};
+        llvm::SmallVector<unsigned>(constantOperands),
+        llvm::SmallVector<unsigned>(opaqueResults)};
   }
+
+  /// The names of all ops that have a rule, sorted.
+  std::vector<llvm::StringRef> getOpNames() const;
 
 private:
   llvm::DenseMap<llvm::StringRef, GradientRule> rules;

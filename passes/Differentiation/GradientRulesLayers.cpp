@@ -143,11 +143,7 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
 // Normalisation
 //===----------------------------------------------------------------------===//
 
-// The statistics that are results are for this rule alone: only the output
-// carries a gradient.
 static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
-  if (!g.dy())
-    return;
   auto grad = BatchNormGradOp::create(
       g.ops(), g.at("dx"),
       TypeRange{getGradientType(op.getInput().getType()),
@@ -233,8 +229,9 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradMatMul);
   rules.add(gradGemm);
   rules.add(gradConv);
-  // Running statistics are constants.
-  rules.add(gradBatchNorm, {3, 4});
+  // Running statistics are constants. Those that are results are for the rule
+  // and the next step: a loss of them has no gradient.
+  rules.add(gradBatchNorm, {3, 4}, /*opaqueResults=*/{1, 2, 3, 4});
   rules.add(gradBatchNormInference, {3, 4});
   rules.add(gradMaxPool);
   rules.add(gradAveragePool);

@@ -86,14 +86,51 @@ for op, function in BINARY.items():
         )
 
 UNARY = {
+    "Abs": np.abs,
     "Neg": np.negative,
     "Relu": lambda x: np.maximum(x, 0),
     "Sigmoid": reference.sigmoid,
     "Tanh": np.tanh,
     "Identity": lambda x: x,
+    "Exp": np.exp,
+    "Sign": np.sign,
 }
 for op, function in UNARY.items():
     add(op.lower(), op, {"x": apart(5, 37)}, function)
+UNARY_OF_POSITIVE = {
+    "Log": np.log,
+    "Reciprocal": np.reciprocal,
+    "Sqrt": np.sqrt,
+}
+for op, function in UNARY_OF_POSITIVE.items():
+    add(op.lower(), op, {"x": positive(5, 37)}, function)
+
+add("pow", "Pow", {"a": positive(4, 5), "b": normal(5)}, np.power)
+# Of any number of operands, none of which are equal.
+VARIADIC = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+for op, function in VARIADIC.items():
+    add(
+        f"{op.lower()}_of_three",
+        op,
+        {
+            "a": apart(3, 14),
+            "b": apart(14)[::-1] + 0.005,
+            "c": apart(3, 1) + 0.01,
+        },
+        lambda a, b, c, f=function: f(f(a, b), c),
+        terms=3,
+    )
+add(
+    "where",
+    "Where",
+    {
+        "condition": normal(4, 1) > 0,
+        "a": normal(4, 5),
+        "b": np.asarray(normal()),
+    },
+    np.where,
+    constant=("condition",),
+)
 
 add(
     "clip_both",
@@ -223,16 +260,15 @@ for name, attributes in (
         reference.max_pool,
         attributes=attributes,
     )
-    if name != "ceil":
-        for include in (0, 1):
-            add(
-                f"average_pool_{name}_{'with' if include else 'without'}_pad",
-                "AveragePool",
-                {"x": normal(2, 3, 6, 8)},
-                reference.average_pool,
-                attributes={**attributes, "count_include_pad": include},
-                terms=9,
-            )
+    for include in (0, 1):
+        add(
+            f"average_pool_{name}_{'with' if include else 'without'}_pad",
+            "AveragePool",
+            {"x": normal(2, 3, 6, 8)},
+            reference.average_pool,
+            attributes={**attributes, "count_include_pad": include},
+            terms=9,
+        )
 add(
     "max_pool_dilated",
     "MaxPool",
@@ -333,7 +369,21 @@ for exponent in (2.0, 3.0, -1.0, 0.5, -0.5, 1.5, 1.0, 0.0, 2.7, 2, 3):
         constant=("exponent",),
     )
 
+add(
+    "expand",
+    "Expand",
+    {"x": normal(3, 1), "shape": int64(2, 1, 4)},
+    lambda x, shape: np.broadcast_to(x, (2, 3, 4)),
+)
+
 # Reductions.
+add(
+    "max_rows",
+    "ReduceMax",
+    {"x": apart(4, 5, 6)},
+    lambda x, axes, keepdims: x.max(tuple(axes)),
+    attributes={"axes": [0, 2], "keepdims": 0},
+)
 for op, function in (("ReduceSum", np.sum), ("ReduceMean", np.mean)):
     opset = 13 if op == "ReduceSum" else 18
     for name, axes, keep in (

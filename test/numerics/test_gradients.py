@@ -11,9 +11,12 @@ terms, and TOLERANCE leaves two digits.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import dataclasses
+import pathlib
+
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import mpctest
 import reference
@@ -31,13 +34,18 @@ def parameters_of(case):
     ]
 
 
-def train_one_step(case, direction, folder, extra_arguments=None):
-    """The gradient of each parameter, by mpc."""
+def train_one_step(
+    case, direction, folder, extra_arguments=None, nodes=None, flags=()
+):
+    """The gradient of each parameter, by mpc. `nodes` compute y where it is not
+    one op that does."""
     initializers = {**case.arguments, **(extra_arguments or {})}
-    nodes = [
+    nodes = nodes or [
         helper.make_node(
             case.op, list(initializers), ["y"], "node", **case.attributes
-        ),
+        )
+    ]
+    nodes = nodes + [
         helper.make_node("Mul", ["y", "direction"], ["terms"], "weigh"),
         helper.make_node("ReduceSum", ["terms"], ["loss"], "sum", keepdims=0),
     ]
@@ -56,6 +64,7 @@ def train_one_step(case, direction, folder, extra_arguments=None):
         *("--batch-size", "1", "--max-steps", "1"),
         *("--precision", "64-true"),
         *("--train", f"^({'|'.join(parameters_of(case))})$"),
+        *flags,
     )
     return {
         name: case.arguments[name] - weights[name]
@@ -164,6 +173,82 @@ def test_batch_norm_in_training(tmp_path):
     )
     statistics = {"mean": np.zeros(3), "var": np.ones(3)}
     check_gradients(case, tmp_path, extra_arguments=statistics)
+
+
+def test_batch_norm_in_inference(tmp_path):
+    """With running statistics, as a frozen network has it."""
+    case = next(case for case in CASES if case.name == "batch_norm")
+    frozen = dataclasses.replace(case, constant=("mean", "var"))
+    check_gradients(frozen, tmp_path, flags=("--as-exported",))
+
+
+def test_bce_with_logits(tmp_path):
+    """The loss of a loss flag, over all elements."""
+    logits, target = normal(2, 9), np.abs(np.sin(normal(9, 2))).T
+    case = Case("bce", "Add", {"x": logits}, None)
+    model = mpctest.make_model(
+        [helper.make_node("Add", ["x", "zeros"], ["y"], "node")],
+        {"zeros": (np.float64, ["N", 2, 9])},
+        {"y": (np.float64, ["N", 2, 9])},
+        case.arguments,
+    )
+    _, weights = mpctest.train(
+        model,
+        {"zeros": np.zeros((1, 2, 9)), "target": target[None]},
+        tmp_path,
+        *("--loss", "bce_with_logits", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--precision", "64-true"),
+    )
+    losses = dataclasses.replace(
+        case,
+        function=lambda x: np.maximum(x, 0)
+        - x * target
+        + np.log1p(np.exp(-np.abs(x))),
+    )
+    expected = finite_differences(losses, np.full((2, 9), 1 / 18), "x")
+    np.testing.assert_allclose(logits - weights["x"], expected, atol=TOLERANCE)
+
+
+def test_cast_passes_the_gradient(tmp_path):
+    """Through float32 and back, rounded to it."""
+    case = Case("cast", "Cast", {"x": normal(7)}, None)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["narrow"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["narrow"], ["y"], to=TensorProto.DOUBLE),
+    ]
+    direction = np.asarray(normal(7))
+    gradient = train_one_step(case, direction, tmp_path, nodes=nodes)["x"]
+    np.testing.assert_allclose(gradient, direction, rtol=2.0**-23)
+
+
+def test_sum_to_size_of_a_training_graph(tmp_path):
+    """ONNX Runtime's DivGrad sums over what was broadcast: da of a / b with a
+    row as a is the sum of dy / b over the rows."""
+    divisor = positive(4, 5)
+    case = Case("div_grad", "DivGrad", {"dy": normal(4, 5)}, None)
+    constants = {"a": normal(5), "b": divisor}
+    nodes = [
+        helper.make_node(
+            *("DivGrad", ["dy", "a", "b"], ["y"], "node"),
+            domain="com.microsoft",
+        )
+    ]
+    direction = np.asarray(normal(5))
+    gradient = train_one_step(
+        case, direction, tmp_path, extra_arguments=constants, nodes=nodes
+    )["dy"]
+    np.testing.assert_allclose(gradient, direction / divisor, rtol=1e-13)
+
+
+def test_every_rule_has_a_test():
+    """gradient_rules.txt names what exists; that it names every rule is for the
+    unit tests of Differentiation."""
+    table = pathlib.Path(__file__).with_name("gradient_rules.txt")
+    tests = {case.name for case in CASES if case.gradient} | set(globals())
+    for line in table.read_text().splitlines():
+        if not line.startswith("#"):
+            _, test = line.split()
+            assert test in tests, line
 
 
 def test_dropout_backward_uses_the_forward_mask(tmp_path):

@@ -2,10 +2,35 @@
 
 // A derivative of a derivative has no rule.
 func.func @second_order(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error@+1 {{'mpc.relu_grad' op has no gradient; freeze the parameters before it with --freeze}}
+  // expected-error@+1 {{ops without a gradient: mpc.relu_grad x1; freeze the parameters before them with --freeze}}
   %0 = mpc.relu_grad %dy, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
   return %g : tensor<8xf32>
+}
+
+// -----
+
+// All of them, in one go.
+func.func @several(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@unknown {{ops without a gradient: mpc.relu_grad x2 (node 'a'), mpc.tanh_grad x1 (node 'c'); freeze the parameters before them with --freeze}}
+  %0 = mpc.relu_grad %dy, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("a")
+  %1 = mpc.relu_grad %0, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("b")
+  %2 = mpc.tanh_grad %1, %dy : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("c")
+  %g = mpc.gradient %2 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
+  return %g : tensor<8xf32>
+}
+
+// -----
+
+// A loss of the statistics would be trained as if they were constants.
+func.func @statistics(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<4x3xf32> {
+  // expected-error@+1 {{expected the loss to depend on output 0 of mpc.batch_norm alone, found that it reads output 3, through which there is no gradient; compute it from the input with ReduceMean, or freeze the parameters before the node with --freeze}}
+  %y, %rm, %rv, %m, %i = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
+      : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+      -> (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %l = mpc.mul %y, %m : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %g = mpc.gradient %l wrt %x : tensor<4x3xf32>, (tensor<4x3xf32>) -> (tensor<4x3xf32>)
+  return %g : tensor<4x3xf32>
 }
 
 // -----
