@@ -42,6 +42,15 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
     AddLossPassOptions loss;
     loss.loss = recipe.loss;
     loss.targetArray = recipe.targetArray;
+    if (recipe.labelShape)
+      loss.labelShape =
+          recipe.labelShape->empty()
+              ? "scalar"
+              : llvm::join(llvm::map_range(*recipe.labelShape,
+                                           [](int64_t extent) {
+                                             return std::to_string(extent);
+                                           }),
+                           "x");
     pm.addPass(createAddLossPass(loss));
     AddOptimizerPassOptions optimizer;
     optimizer.optimizer = recipe.optimizer;

@@ -32,6 +32,8 @@ struct RecipeOptions {
   /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
   std::string optimizer = "sgd";
   std::string targetArray = "target";
+  /// The shape of one sample's labels, where the data says it.
+  std::optional<std::vector<int64_t>> labelShape;
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999;
   /// Absent: the optimizer's default in PyTorch.
   std::optional<double> epsilon, weightDecay;

@@ -1,8 +1,9 @@
 // Turns a forward model into @step and @eval, which compute a loss.
 //
-// The loss is named by the user as KIND, KIND@OUTPUT or output:NAME, where
-// OUTPUT is a graph output or, for a model that ends in something training must
-// not see (a Softmax), the name of the node whose result to take.
+// The loss is named by the user as KIND, KIND@OUTPUT, KIND@OUTPUT:AXIS or
+// output:NAME, where OUTPUT is a graph output or, for a model that ends in
+// something training must not see (a Softmax), the name of the node whose
+// result to take, and AXIS is the one that classes are on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -13,6 +14,8 @@
 #include "passes/Differentiation/TrainingFunction.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
 
 namespace mpc {
 #define GEN_PASS_DEF_ADDLOSSPASS
@@ -32,12 +35,13 @@ enum class LossKind { SoftmaxCrossEntropy, MSE, L1, BCEWithLogits, Output };
 struct LossSpec {
   LossKind kind;
   std::string output; ///< empty: the model's only one
+  std::optional<int64_t> classAxis;
 };
 } // namespace
 
 static FailureOr<LossSpec> parseLoss(StringRef text, Location location) {
   if (text.consume_front("output:"))
-    return LossSpec{LossKind::Output, text.str()};
+    return LossSpec{LossKind::Output, text.str(), {}};
   auto [name, output] = text.split('@');
   static const std::pair<StringRef, LossKind> kinds[] = {
       {"softmax_cross_entropy", LossKind::SoftmaxCrossEntropy},
@@ -46,7 +50,7 @@ static FailureOr<LossSpec> parseLoss(StringRef text, Location location) {
       {"bce_with_logits", LossKind::BCEWithLogits}};
   for (auto [known, kind] : kinds)
     if (name == known)
-      return LossSpec{kind, output.str()};
+      return LossSpec{kind, output.str(), {}};
   return withExitCode(mlir::emitError(location), ExitCode::Usage)
          << "unknown loss '" << text
          << "'; expected softmax_cross_entropy, mse, l1, bce_with_logits, each "
@@ -61,6 +65,25 @@ static Value findByName(const TrainingFunction &function, StringRef name) {
     if (getNodeName(&op) == name && op.getNumResults() > 0)
       return op.getResult(0);
   return {};
+}
+
+// Takes the AXIS off OUTPUT:AXIS. Names may have a colon and a number of their
+// own, so what names something is left alone.
+static LogicalResult splitAxis(const TrainingFunction &function,
+                               LossSpec &spec) {
+  auto [name, text] = StringRef(spec.output).rsplit(':');
+  int64_t axis;
+  if (findByName(function, spec.output) || text.getAsInteger(10, axis))
+    return success();
+  if (spec.kind != LossKind::SoftmaxCrossEntropy)
+    return withExitCode(
+               mlir::emitError(function.get()->getParentOp()->getLoc()),
+               ExitCode::Usage)
+           << "'" << spec.output
+           << "': only softmax_cross_entropy has classes on an axis";
+  spec.classAxis = axis;
+  spec.output = name.str();
+  return success();
 }
 
 // The value the loss is of.
@@ -89,26 +112,44 @@ static FailureOr<Value> pickOutput(const TrainingFunction &function,
 
 namespace {
 /// What the loss functions below make: always the mean, and the loss of every
-/// sample where asked for and possible.
+/// sample where asked for and possible. `prediction` is what the loss is of,
+/// with classes on axis 1.
 struct Loss {
-  Value mean, perSample;
+  Value mean, perSample, prediction;
 };
+
+using Shape = SmallVector<int64_t>;
 
 /// Builds the loss of one function.
 class LossBuilder {
 public:
-  LossBuilder(TrainingFunction &function, OpBuilder &builder, bool perSample)
-      : function(function), builder(builder), perSample(perSample) {}
+  /// `sampleLabels` is the shape of one sample's labels, where it is known.
+  LossBuilder(TrainingFunction &function, OpBuilder &builder, bool perSample,
+              std::optional<Shape> sampleLabels)
+      : function(function), builder(builder), perSample(perSample),
+        sampleLabels(std::move(sampleLabels)) {}
 
   FailureOr<Loss> build(const LossSpec &spec, Value output, StringRef target);
 
 private:
   FailureOr<Value> addLabels(StringRef name, RankedTensorType type);
-  FailureOr<Loss> buildSoftmaxCrossEntropy(Value scores, StringRef target);
+  /// The labels' shape, as far as the model's input or the data says it.
+  std::optional<Shape> findLabelShape(StringRef target);
+  FailureOr<int64_t> findClassAxis(const LossSpec &spec, Value scores,
+                                   const std::optional<Shape> &labels);
+  FailureOr<Shape> chooseLabelShape(ArrayRef<int64_t> positions,
+                                    const std::optional<Shape> &labels,
+                                    Value scores);
+  /// Whether labels of that shape name one class for each of the positions,
+  /// whose first axis may be of samples times positions.
+  bool fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions);
+  FailureOr<Loss> buildSoftmaxCrossEntropy(const LossSpec &spec, Value scores,
+                                           StringRef target);
   FailureOr<Loss> buildElementwise(LossKind kind, Value output,
                                    StringRef target);
   FailureOr<Loss> buildOutput(Value output);
   Value errorOf(LossKind kind, Value output, Value target);
+  Value reshape(Value value, ArrayRef<int64_t> shape, StringRef name);
   Value mean(Value value, unsigned firstAxis, StringRef name);
   /// The leading axis of all inputs of samples; nothing where they differ.
   std::optional<int64_t> batchSize();
@@ -121,6 +162,7 @@ private:
   TrainingFunction &function;
   OpBuilder &builder;
   bool perSample;
+  std::optional<Shape> sampleLabels;
 };
 } // namespace
 
@@ -182,7 +224,7 @@ FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
            << "expected a float output for the loss, found "
            << output.getType();
   if (spec.kind == LossKind::SoftmaxCrossEntropy)
-    return buildSoftmaxCrossEntropy(output, target);
+    return buildSoftmaxCrossEntropy(spec, output, target);
   if (spec.kind == LossKind::Output)
     return buildOutput(output);
   return buildElementwise(spec.kind, output, target);
@@ -224,10 +266,140 @@ static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
          << advice;
 }
 
-FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(Value scores,
+static Shape without(ArrayRef<int64_t> shape, int64_t axis) {
+  Shape rest(shape);
+  rest.erase(rest.begin() + axis);
+  return rest;
+}
+
+static std::string print(ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  llvm::raw_string_ostream os(text);
+  llvm::interleave(shape, os, ",");
+  return text + "]";
+}
+
+static int64_t countElements(ArrayRef<int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t(1),
+                         std::multiplies<>());
+}
+
+std::optional<Shape> LossBuilder::findLabelShape(StringRef target) {
+  if (Value found = function.input(target))
+    return Shape(typeOf(found).getShape());
+  std::optional<int64_t> batch = batchSize();
+  if (!sampleLabels || !batch)
+    return std::nullopt;
+  Shape shape = {*batch};
+  llvm::append_range(shape, *sampleLabels);
+  return shape;
+}
+
+bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
+  if (labels == positions)
+    return true;
+  // [B, T] for the positions [B * T] that a model flattened.
+  ArrayRef<int64_t> inner = positions.drop_front();
+  return labels.size() > positions.size() &&
+         labels.take_back(inner.size()) == inner &&
+         countElements(labels) == countElements(positions);
+}
+
+// PyTorch has classes on axis 1, and models of sequences on the last.
+FailureOr<int64_t>
+LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
+                           const std::optional<Shape> &labels) {
+  ArrayRef<int64_t> shape = typeOf(scores).getShape();
+  int64_t last = shape.size() - 1;
+  auto usage = [&] {
+    return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage);
+  };
+  if (spec.classAxis) {
+    int64_t axis = *spec.classAxis + (*spec.classAxis < 0 ? last + 1 : 0);
+    if (axis < 1 || axis > last)
+      return usage() << "classes cannot be on axis " << *spec.classAxis
+                     << " of scores of shape " << print(shape)
+                     << ", whose axis 0 is the batch";
+    return axis;
+  }
+  if (last == 1)
+    return 1;
+  bool first = !labels || fits(*labels, without(shape, 1));
+  bool final = !labels || fits(*labels, without(shape, last));
+  if (first != final)
+    return first ? 1 : last;
+  if (!first)
+    return withExitCode(mlir::emitError(scores.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected labels of shape " << print(without(shape, 1))
+           << " (classes on axis 1) or " << print(without(shape, last))
+           << " (classes on axis " << last << ") for scores of shape "
+           << print(shape) << ", found " << print(*labels);
+  std::string name =
+      spec.output.empty() ? function.outputNames().front().str() : spec.output;
+  std::string choice = "--loss softmax_cross_entropy@" + name + ":";
+  return usage() << "scores of shape " << print(shape)
+                 << " may have their classes on axis 1 or on axis " << last
+                 << ", and "
+                 << (labels
+                         ? "the labels' shape " + print(*labels) + " fits both"
+                         : "no shape of the labels is known")
+                 << "; say which with " << choice << "1 or " << choice << last;
+}
+
+// What the labels' input is like: what is known of it, or one label for each
+// position. A model that flattens samples and positions into one axis takes the
+// labels of each sample together.
+FailureOr<Shape>
+LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
+                              const std::optional<Shape> &labels,
+                              Value scores) {
+  if (labels && fits(*labels, positions))
+    return *labels;
+  if (labels)
+    return withExitCode(mlir::emitError(scores.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected labels of shape " << print(positions)
+           << " for scores of shape " << print(typeOf(scores).getShape())
+           << ", found " << print(*labels);
+  std::optional<int64_t> batch = batchSize();
+  Shape shape(positions);
+  if (batch && *batch > 0 && shape[0] > *batch && shape[0] % *batch == 0) {
+    shape[0] /= *batch;
+    shape.insert(shape.begin(), *batch);
+  }
+  return shape;
+}
+
+Value LossBuilder::reshape(Value value, ArrayRef<int64_t> shape,
+                           StringRef name) {
+  auto type = typeOf(value).clone(shape);
+  return type == value.getType()
+             ? value
+             : ReshapeOp::create(builder, at(name), type, value).getOutput();
+}
+
+// `value` with axis `from` moved to where it is axis `to`.
+static Value moveAxis(OpBuilder &builder, Location loc, Value value,
+                      int64_t from, int64_t to) {
+  auto type = typeOf(value);
+  if (from == to)
+    return value;
+  auto perm = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  perm.erase(perm.begin() + from);
+  perm.insert(perm.begin() + to, from);
+  Shape shape;
+  for (int64_t axis : perm)
+    shape.push_back(type.getDimSize(axis));
+  return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
+}
+
+FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(const LossSpec &spec,
+                                                      Value scores,
                                                       StringRef target) {
   auto type = typeOf(scores);
-  if (type.getRank() < 2)
+  int64_t last = type.getRank() - 1;
+  if (last < 1)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
@@ -236,24 +408,52 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(Value scores,
   // Once, not for each function.
   if (failed(verifyNoSoftmax(scores, /*warn=*/!perSample)))
     return failure();
-  SmallVector<int64_t> shape(type.getShape());
-  shape.erase(shape.begin() + 1);
-  auto labelType = RankedTensorType::get(shape, builder.getI64Type());
-  FailureOr<Value> labels = addLabels(target, labelType);
+  // Where the classes are, and what the labels are like.
+  std::optional<Shape> known = findLabelShape(target);
+  FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
+  if (failed(axis))
+    return failure();
+  Shape positions = without(type.getShape(), *axis);
+  FailureOr<Shape> labelShape = chooseLabelShape(positions, known, scores);
+  if (failed(labelShape))
+    return failure();
+  FailureOr<Value> labels = addLabels(
+      target, RankedTensorType::get(*labelShape, builder.getI64Type()));
   if (failed(labels))
     return failure();
-  bool split = perSample && isPerSample(scores);
+  // Classes on the last axis are rows of a matrix; others go to axis 1.
+  int64_t classes = type.getDimSize(*axis);
+  Value rows = scores;
+  if (*axis == last) {
+    positions = {countElements(positions)};
+    rows = reshape(scores, {positions[0], classes}, "loss.scores");
+  } else {
+    rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
+  }
+  bool split = perSample && isPerSample(*labels);
   Type element = lossElementType(scores);
-  auto lossType = split ? RankedTensorType::get(shape, element)
+  auto lossType = split ? RankedTensorType::get(positions, element)
                         : RankedTensorType::get({}, element);
   auto op = SoftmaxCrossEntropyLossOp::create(
-      builder, at("loss"), TypeRange{lossType, type.clone(element)}, scores,
-      *labels, Value(), builder.getStringAttr(split ? "none" : "mean"),
-      IntegerAttr());
+      builder, at("loss"), TypeRange{lossType, typeOf(rows).clone(element)},
+      rows, reshape(*labels, positions, "loss.labels"), Value(),
+      builder.getStringAttr(split ? "none" : "mean"), IntegerAttr());
+  // What evaluation compares with the labels has one axis more than they.
+  Value prediction = rows;
+  if (perSample && *labelShape != positions) {
+    Shape shape(*labelShape);
+    int64_t from = shape.size() - (positions.size() - 1);
+    if (*axis == last)
+      from = shape.size();
+    shape.insert(shape.begin() + from, classes);
+    prediction = moveAxis(builder, at("loss.prediction"),
+                          reshape(rows, shape, "loss.prediction"), from, 1);
+  }
   if (!split)
-    return Loss{op.getLoss(), {}};
-  Value samples = mean(op.getLoss(), 1, "loss.sample");
-  return Loss{mean(samples, 0, "loss.mean"), samples};
+    return Loss{op.getLoss(), {}, prediction};
+  Value each = reshape(op.getLoss(), *labelShape, "loss.sample");
+  Value samples = mean(each, 1, "loss.sample");
+  return Loss{mean(samples, 0, "loss.mean"), samples, prediction};
 }
 
 //===----------------------------------------------------------------------===//
@@ -270,27 +470,54 @@ Value LossBuilder::errorOf(LossKind kind, Value output, Value target) {
   return MulOp::create(builder, at("loss"), type, error, error);
 }
 
+// bce_with_logits applies a sigmoid of its own, as softmax_cross_entropy does a
+// softmax.
+static LogicalResult verifyNoSigmoid(Value logits) {
+  Operation *op = throughViews(logits);
+  if (!isa_and_nonnull<SigmoidOp>(op))
+    return success();
+  std::string advice =
+      "train on the logits before it: --loss bce_with_logits@NODE";
+  if (Operation *before = op->getOperand(0).getDefiningOp())
+    advice += ", here @" + getNodeName(before).str();
+  return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
+         << "expected logits for bce_with_logits, which applies sigmoid "
+            "itself, found the output of Sigmoid; "
+         << advice;
+}
+
 FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
                                               StringRef target) {
   auto type = typeOf(output);
+  if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
+    return failure();
   FailureOr<Value> labels =
       addLabels(target, type.clone(lossElementType(output)));
   if (failed(labels))
     return failure();
   Value error = errorOf(kind, output, *labels);
   if (!perSample || !isPerSample(error))
-    return Loss{mean(error, 0, "loss.mean"), {}};
+    return Loss{mean(error, 0, "loss.mean"), {}, output};
   Value samples = mean(error, 1, "loss.sample");
-  return Loss{mean(samples, 0, "loss.mean"), samples};
+  return Loss{mean(samples, 0, "loss.mean"), samples, output};
 }
 
-// The model computes its loss. A loss of more than one element is averaged.
+// The model computes its loss, of any rank but one element: what the mean of
+// others would be, nobody has asked for.
 FailureOr<Loss> LossBuilder::buildOutput(Value output) {
+  auto type = typeOf(output);
+  if (type.getNumElements() != 1)
+    return withExitCode(mlir::emitError(output.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected a loss of one element for --loss output:NAME, found "
+           << print(type.getShape())
+           << "; reduce it in the model with ReduceMean, or name what to "
+              "compute of it, such as --loss mse@NAME";
   Value average = mean(output, 0, "loss.mean");
   std::optional<int64_t> batch = batchSize();
   if (!perSample || !batch)
-    return Loss{average, {}};
-  return Loss{average, buildSampleLoss(builder, average, *batch)};
+    return Loss{average, {}, {}};
+  return Loss{average, buildSampleLoss(builder, average, *batch), {}};
 }
 
 // Class labels that a loss within the model reads are inputs of role label, so
@@ -300,7 +527,11 @@ static Value findLabels(TrainingFunction &function) {
   for (Operation &op : function.get().getBody().front()) {
     if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
       continue;
-    auto labels = dyn_cast<BlockArgument>(op.getOperand(1));
+    // Models of sequences flatten them first.
+    Value read = op.getOperand(1);
+    while (auto reshape = read.getDefiningOp<ReshapeOp>())
+      read = reshape.getInput();
+    auto labels = dyn_cast<BlockArgument>(read);
     if (labels && function.variableOf(labels).empty()) {
       function.setInputRole(labels, "label");
       prediction = op.getOperand(0);
@@ -320,26 +551,45 @@ public:
 
 private:
   void runOnOperation() override;
-  LogicalResult addTo(func::FuncOp function, const LossSpec &spec,
-                      bool forEvaluation);
+  LogicalResult addTo(func::FuncOp function, LossSpec spec, bool forEvaluation);
+  FailureOr<std::optional<Shape>> parseLabelShape();
 };
 } // namespace
 
-LogicalResult AddLossPass::addTo(func::FuncOp func, const LossSpec &spec,
+// "7x5", "scalar", or nothing where it is not known.
+FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape() {
+  if (labelShape.empty())
+    return std::optional<Shape>();
+  Shape shape;
+  SmallVector<StringRef> parts;
+  if (labelShape != "scalar")
+    StringRef(labelShape).split(parts, 'x');
+  for (StringRef part : parts)
+    if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
+      return mlir::emitError(getOperation().getLoc())
+             << "expected label-shape such as 7x5, or scalar, found '"
+             << labelShape << "'";
+  return std::optional(shape);
+}
+
+LogicalResult AddLossPass::addTo(func::FuncOp func, LossSpec spec,
                                  bool forEvaluation) {
   TrainingFunction function(func);
   PhaseListener phase(StringAttr::get(&getContext(), "loss"));
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
+  FailureOr<std::optional<Shape>> sampleLabels = parseLabelShape();
+  if (failed(sampleLabels) || failed(splitAxis(function, spec)))
+    return failure();
   FailureOr<Value> output = pickOutput(function, spec);
   if (failed(output))
     return failure();
-  Value prediction =
-      spec.kind == LossKind::Output ? findLabels(function) : *output;
-  LossBuilder losses(function, builder, forEvaluation);
+  LossBuilder losses(function, builder, forEvaluation, *sampleLabels);
   FailureOr<Loss> loss = losses.build(spec, *output, targetArray);
   if (failed(loss))
     return failure();
+  Value prediction =
+      spec.kind == LossKind::Output ? findLabels(function) : loss->prediction;
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();

@@ -17,6 +17,12 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     model's leading axis is the batch, the prediction and, for losses over class
     labels, whether each label was predicted.
 
+    Classes are on axis 1 of scores of rank 2. Of a higher rank they are on axis
+    1 or the last, whichever leaves the shape of the labels (those of an input
+    of the model, or `label-shape`); where both do, or it is not known,
+    `loss=softmax_cross_entropy@OUTPUT:AXIS` must say it. Where the leading axis
+    of the scores is a multiple of the batch, each sample has as many labels.
+
     The module must have a `@forward`. Example: `add-loss.mlir`.
 
     ```mlir
@@ -32,6 +38,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     Option<"loss", "loss", "std::string", "",
            "softmax_cross_entropy, mse, l1, bce_with_logits (each with an "
            "optional @OUTPUT) or output:NAME">,
+    Option<"labelShape", "label-shape", "std::string", "\"\"",
+           "shape of one sample's labels, such as 7x5 or scalar; empty: not "
+           "known">,
     Option<"targetArray", "target-array", "std::string", "\"target\"",
            "the name of the label input">,
   ];
@@ -99,7 +108,9 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
     `mpc.gradient_seed` at Y backwards, each located at `node#dx` (or what the
     operand is called) with `mpc.phase = "backward"`. Gradients are f32, f64
     where the value is f64; where a value has several uses they are added in
-    that type. An op without a gradient between Y and an X is an error. Example:
+    that type. Ops without a gradient between Y and
+    an X are an error that lists all of them, and so is a loss that reads a
+    result without a derivative (batch_norm's statistics). Example:
     `expand-gradients.mlir`.
 
     ```mlir

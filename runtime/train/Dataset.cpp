@@ -287,9 +287,8 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
   return Status();
 }
 
-StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
-                                const FunctionPorts &ports,
-                                const DatasetOptions &options) {
+StatusOr<std::vector<Array>>
+readDataFiles(const std::vector<std::string> &files) {
   std::vector<Array> all;
   for (const std::string &argument : files) {
     const auto [name, path] = splitArgument(argument);
@@ -306,7 +305,16 @@ StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
     }
     std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
   }
-  return create(std::move(all), ports, options);
+  return all;
+}
+
+StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
+                                const FunctionPorts &ports,
+                                const DatasetOptions &options) {
+  StatusOr<std::vector<Array>> all = readDataFiles(files);
+  if (!all.ok())
+    return all.status();
+  return create(std::move(*all), ports, options);
 }
 
 StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,

@@ -93,6 +93,10 @@ private:
   uint64_t digest = 0;
 };
 
+/// The arrays of files given with `--data`, as Dataset::open names them.
+StatusOr<std::vector<Array>>
+readDataFiles(const std::vector<std::string> &files);
+
 } // namespace mpc::runtime::train
 
 #endif // MPC_RUNTIME_TRAIN_DATASET_H

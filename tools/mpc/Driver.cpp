@@ -310,7 +310,10 @@ void Driver::addWeight(StringRef name, const runtime::Tensor &value) {
 template <typename OpT>
 static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
   module.walk([&](OpT loss) {
-    if (!isa<BlockArgument>(loss.getLabels()))
+    Value labels = loss.getLabels();
+    while (auto reshape = labels.getDefiningOp<ReshapeOp>())
+      labels = reshape.getInput();
+    if (!isa<BlockArgument>(labels))
       return;
     auto scores = cast<RankedTensorType>(loss->getOperand(0).getType());
     LabelFacts facts{scores.getDimSize(1), loss.getIgnoreIndex()};

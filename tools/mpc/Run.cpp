@@ -181,6 +181,10 @@ static ExitCode runRun(RunCommand &command) {
     if (ExitCode code = bindInputs(inputs, command.compile, driver, known);
         code != ExitCode::Done)
       return code;
+  RecipeOptions &recipe = command.compile.pipeline.recipe;
+  for (const train::Array &input : inputs)
+    if (input.name == recipe.targetArray && !input.shape.empty())
+      recipe.labelShape.emplace(input.shape.begin() + 1, input.shape.end());
   std::shared_ptr<const Artifact> artifact;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)

@@ -41,14 +41,22 @@ struct TrainingData {
 };
 } // namespace
 
+// What the labels of a sample are like tells where their loss finds classes.
+static void findLabelShape(const std::vector<Array> &arrays,
+                           RecipeOptions &recipe) {
+  for (const Array &array : arrays)
+    if (array.name == recipe.targetArray && !array.shape.empty())
+      recipe.labelShape.emplace(array.shape.begin() + 1, array.shape.end());
+}
+
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
-                       TrainingData &data) {
+                       std::vector<Array> arrays, TrainingData &data) {
   DatasetOptions options = datasetOptionsFor(info);
   options.targetArray = command.compile.pipeline.recipe.targetArray;
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
-  StatusOr<Dataset> all = Dataset::open(command.data, *ports, options);
+  StatusOr<Dataset> all = Dataset::create(std::move(arrays), *ports, options);
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
@@ -137,6 +145,13 @@ static int runTrain(TrainCommand &command) {
     return static_cast<int>(code);
   if (ExitCode code = checkFiles(command); code != ExitCode::Done)
     return static_cast<int>(code);
+  auto fail = [](const Status &status) {
+    return static_cast<int>(reportError(status));
+  };
+  StatusOr<std::vector<Array>> arrays = readDataFiles(command.data);
+  if (!arrays.ok())
+    return fail(arrays.status());
+  findLabelShape(*arrays, command.compile.pipeline.recipe);
   std::shared_ptr<const Artifact> artifact;
   std::string precision;
   if (ExitCode code = compileModel(command.compile, artifact, precision);
@@ -165,9 +180,6 @@ static int runTrain(TrainCommand &command) {
     llvm::errs() << "note: without --output or --checkpoint-dir the trained "
                     "weights are lost\n";
 
-  auto fail = [](const Status &status) {
-    return static_cast<int>(reportError(status));
-  };
   auto session = Session::create(artifact, command.session);
   if (!session.ok())
     return fail(session.status());
@@ -175,7 +187,9 @@ static int runTrain(TrainCommand &command) {
   if (!trainee.ok())
     return fail(trainee.status());
   TrainingData data;
-  if (Status status = openData(command, (*trainee)->info(), data); !status.ok())
+  if (Status status =
+          openData(command, (*trainee)->info(), std::move(*arrays), data);
+      !status.ok())
     return fail(status);
 
   const std::atomic<int> &stop = installStopHandlers();

@@ -49,6 +49,18 @@ module {
 
 // -----
 
+// Two labels of each sample are one each of the rows, but three are not.
+module {
+  func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4x3xi64> {mpc.input = "target", mpc.role = "data"})
+      -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+    // expected-error@+1 {{expected labels of shape [8] for scores of shape [8,5], found [4,3]}}
+    %y = mpc.reshape %x : (tensor<4x2x5xf32>) -> tensor<8x5xf32>
+    return %y : tensor<8x5xf32>
+  }
+}
+
+// -----
+
 // expected-error@+1 {{--loss applies to a forward model, but this one is a training graph already}}
 module {
   func.func @accumulate() {
