@@ -1,13 +1,15 @@
-"""The official ONNX node tests of the operators mpc has, through ONNX's own
-backend interface over `mpc run`.
+"""The official ONNX tests of the operators mpc has, through ONNX's own backend
+interface over `mpc run`: those of single nodes, and PyTorch's own of its
+exporter, most of them of opset 6.
 
-A test is selected when its model uses nothing but SUPPORTED operators. Of these
-the ones excluded, by element type or by name, are counted as skipped and say
-why.
+A test is selected when its model uses nothing but operators that mpc lists. Of
+these the ones excluded, by element type, by name or because an operator is
+there for shapes alone, are counted as skipped and say why.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import subprocess
 import tempfile
 import unittest
 
@@ -18,15 +20,26 @@ from onnx import TensorProto
 
 import mpctest
 
-SUPPORTED = set(
-    """
-    Add AveragePool BatchNormalization Cast Clip Concat Constant Conv Div
-    Dropout Flatten Gemm GlobalAveragePool Identity LogSoftmax MatMul MaxPool
-    Mul Neg NegativeLogLikelihoodLoss Pad ReduceMean ReduceSum Relu Reshape
-    Shape Sigmoid Slice Softmax SoftmaxCrossEntropyLoss Split Squeeze Sub Tanh
-    Transpose Unsqueeze
-    """.split()
-)
+
+
+def list_ops():
+    """The ops of mpc's table: those with kernels, and those that it computes
+    shapes with, from values that are known when it compiles."""
+    table = subprocess.run(
+        [mpctest.BUILD / "bin" / "mpc-translate", "--list-onnx-ops"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    ops = {"data": set(), "shapes": set()}
+    for line in table.splitlines()[2:]:
+        domain, op, _, kind = [cell.strip() for cell in line.split("|")[1:-1]]
+        if domain == "ai.onnx":
+            ops[kind].add(op)
+    return ops["data"], ops["shapes"]
+
+
+OF_DATA, OF_SHAPES = list_ops()
 # What a NumPy file can hold and mpc computes in.
 ELEMENT_TYPES = {
     TensorProto.FLOAT,
@@ -37,6 +50,7 @@ ELEMENT_TYPES = {
     TensorProto.BOOL,
 }
 DILATED = "a dilated AveragePool (opset 19) is not supported"
+FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
 ARGMAX = "MaxPool's Indices as a graph output are not supported"
 PADDING = "padding with other values than a constant is not supported"
 EXCLUDED = {
@@ -68,7 +82,9 @@ class MpcRep(onnx.backend.base.BackendRep):
         self.model = model
 
     def run(self, inputs, **kwargs):
-        names = [value.name for value in self.model.graph.input]
+        graph = self.model.graph
+        given = {tensor.name for tensor in graph.initializer}
+        names = [v.name for v in graph.input if v.name not in given]
         with tempfile.TemporaryDirectory() as folder:
             outputs = mpctest.run(
                 self.model,
@@ -102,6 +118,23 @@ def element_types(model):
     return types
 
 
+def reads_data(model):
+    """Whether a node that is there for shapes alone reads an input of the model
+    that `mpc run` does not bind when it compiles: floats, but for scalars."""
+    bound = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        if tensor.elem_type not in FLOATS or shape in ([], [1]):
+            bound.add(value.name)
+    inputs = {value.name for value in model.graph.input}
+    return any(
+        node.op_type in OF_SHAPES - {"Shape", "Size"}
+        and any(name in inputs - bound for name in node.input)
+        for node in model.graph.node
+    )
+
+
 def exclusion(name, model):
     """Why this test is not run, or None."""
     others = element_types(model) - ELEMENT_TYPES
@@ -110,27 +143,41 @@ def exclusion(name, model):
     if others:
         names = sorted(TensorProto.DataType.Name(t) for t in others)
         return f"element type {', '.join(names)}"
+    if reads_data(model):
+        return "an operator of shapes alone reads data"
     return EXCLUDED.get(name)
 
 
-def select_tests():
-    """A TestCase of the selected node tests on the CPU."""
+def select_tests(kind, case_class):
+    """A TestCase of the selected tests of a kind on the CPU."""
     suite = onnx.backend.test.BackendTest(MpcBackend, __name__)
-    node_tests = suite.test_cases["OnnxBackendNodeModelTest"]
+    tests = suite.test_cases[case_class]
     methods = {}
-    for case in onnx.backend.test.loader.load_model_tests(kind="node"):
+    for case in onnx.backend.test.loader.load_model_tests(kind=kind):
         model = onnx.load(f"{case.model_dir}/model.onnx")
-        if not {node.op_type for node in model.graph.node} <= SUPPORTED:
+        ops = {node.op_type for node in model.graph.node}
+        if not ops <= OF_DATA | OF_SHAPES:
             continue
-        method = getattr(node_tests, case.name + "_cpu")
+        method = getattr(tests, case.name + "_cpu")
         reason = exclusion(case.name, model)
         methods[case.name] = unittest.skip(reason)(method) if reason else method
-    return type("TestOnnxNode", (unittest.TestCase,), methods)
+    return type(case_class, (unittest.TestCase,), methods)
 
 
-TestOnnxNode = select_tests()
+TestOnnxNode = select_tests("node", "OnnxBackendNodeModelTest")
+TestPyTorchConverted = select_tests(
+    "pytorch-converted", "OnnxBackendPyTorchConvertedModelTest"
+)
+TestPyTorchOperator = select_tests(
+    "pytorch-operator", "OnnxBackendPyTorchOperatorModelTest"
+)
 
 
 def test_exclusions_name_tests_that_exist():
-    unknown = [n for n in EXCLUDED if not hasattr(TestOnnxNode, n)]
+    suites = (TestOnnxNode, TestPyTorchConverted, TestPyTorchOperator)
+    unknown = [
+        name
+        for name in EXCLUDED
+        if not any(hasattr(suite, name) for suite in suites)
+    ]
     assert not unknown
