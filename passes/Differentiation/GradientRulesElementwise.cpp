@@ -23,7 +23,7 @@ static void gradAbs(AbsOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, g.dy(), sign));
 }
 
-// Constant almost everywhere: no derivative flows into its operand.
+// Constant almost everywhere.
 static void gradSign(SignOp, GradientBuilder &) {}
 
 static void gradRelu(ReluOp op, GradientBuilder &g) {
@@ -229,7 +229,7 @@ static void gradSelect(SelectOp op, GradientBuilder &g) {
 void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradNeg);
   rules.add(gradAbs);
-  rules.add(gradSign, {0});
+  rules.add(gradSign);
   rules.add(gradRelu);
   rules.add(gradSigmoid);
   rules.add(gradTanh);

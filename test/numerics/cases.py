@@ -115,7 +115,7 @@ for op, function in VARIADIC.items():
         {
             "a": apart(3, 14),
             "b": apart(14)[::-1] + 0.005,
-            "c": apart(3, 1) + 0.01,
+            "c": apart(3, 1) + 0.003,
         },
         lambda a, b, c, f=function: f(f(a, b), c),
         terms=3,
