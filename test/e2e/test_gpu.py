@@ -190,3 +190,42 @@ def test_repeats_bit_for_bit(tmp_path):
     assert [e["loss"] for e in once[0]] == [e["loss"] for e in again[0]]
     for name, weight in once[1].items():
         assert weight.tobytes() == again[1][name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    "gpu, device, target",
+    [
+        ("sm_90", "cuda", "sm_90"),
+        ("sm_86", "cuda", "sm_80"),
+        ("sm_120", "auto", "sm_90"),
+        ("none", "cuda", "sm_80"),
+    ],
+)
+def test_code_is_for_the_gpu_that_is_there(gpu, device, target, tmp_path):
+    """The newest that it runs; the oldest there is where there is no GPU."""
+    output = mpctest.mpc_ok(
+        *("compile", mpctest.MODELS / "mlp.onnx", "--batch-size", 4),
+        *("--device", device, "--emit=ptx"),
+        env=emulated(gpu, tmp_path),
+    ).stdout
+    assert f".target {target}" in output
+
+
+def test_a_gpu_is_trained_on_by_its_number(tmp_path):
+    arguments = [
+        *("train", mpctest.MODELS / "mlp.onnx", "--data", DATA),
+        *("--loss", "softmax_cross_entropy", "--batch-size", 8),
+        *("--max-steps", 1),
+    ]
+    environment = emulated("sm_90,count=2", tmp_path)
+    process = mpctest.mpc_ok(*arguments, "--device", "cuda:1", env=environment)
+    assert "target: sm_90 on cuda:1" in process.stderr
+    assert "cuDevicePrimaryCtxRetain(device=1)" in (
+        tmp_path / "calls.log"
+    ).read_text()
+    process = mpctest.mpc(*arguments, "--device", "cuda:2", env=environment)
+    assert process.returncode == 6
+    assert "no GPU 2; the driver shows 2" in process.stderr
+    process = mpctest.mpc(*arguments, "--device", "gpu", env=environment)
+    assert process.returncode == 2
+    assert "unknown device 'gpu'" in process.stderr

@@ -543,7 +543,8 @@ TEST(CUDADevice, ReportsTheFailureOfAnyCall) {
       "cuGetErrorName",     "cuGetErrorString",   "cuMemFree_v2",
       "cuMemFreeHost",      "cuStreamDestroy_v2", "cuEventDestroy_v2",
       "cuModuleUnload",     "cuGraphExecDestroy", "cuGraphDestroy",
-      "cuFuncSetAttribute", "cuMemGetInfo_v2",    "cuEventSynchronize"};
+      "cuFuncSetAttribute", "cuMemGetInfo_v2",    "cuEventSynchronize",
+      "cuCtxPopCurrent_v2"};
   std::string log = newLogFile();
   emulated({{"MPC_EMULATOR_LOG", log}},
            [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
