@@ -155,8 +155,8 @@ static LogicalResult importDropoutAttributes(NodeImporter &node) {
   bool training = node.getMode() == ImportMode::Training;
   // Before opset 7 the op may say that it drops, too.
   if (node.getOpset() < 7 && node.hasAttribute("is_test"))
-    training |= node.getMode() == ImportMode::AsExported &&
-                node.integer("is_test", 0) == 0;
+    training |= node.integer("is_test", 0) == 0 &&
+                node.getMode() == ImportMode::AsExported;
   if (!training || ratio == 0.0)
     return importIdentityDropout(node);
   return buildDropout(node, ratio);

@@ -20,6 +20,8 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.variable", "is a declaration"},
     {"mpc.gradient", "is what the rules replace"},
     {"mpc.gradient_seed", "has no operands"},
+    {"mpc.accuracy", "is constant almost everywhere, and is for evaluation"},
+    {"mpc.equal", "gives booleans"},
     {"mpc.one_hot", "reads integers"},
     {"mpc.increment", "counts in integers"},
     {"mpc.region", "is made after differentiation"},
@@ -44,7 +46,6 @@ static const std::map<std::string, std::string> kWithoutRule = {
     // Updates.
     {"mpc.adagrad", "optimizer"},
     {"mpc.adam", "optimizer"},
-    {"mpc.lamb", "optimizer"},
     {"mpc.momentum", "optimizer"},
     {"mpc.sgd", "optimizer"},
 };
