@@ -257,7 +257,8 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
     bool isCopy = variable && variable.getRole() == "derived";
     if (!isCopy && isRoundedByStage(result.get(), *variables))
       report(terminator) << "returns what the stage has rounded to "
-                         << getFloatType(result.get()) << " as result " << index;
+                         << getFloatType(result.get()) << " as result "
+                         << index;
   }
 }
 
