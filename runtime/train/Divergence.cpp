@@ -12,7 +12,7 @@ namespace mpc::runtime::train {
 /// batches may fit it where others do not, so not the first one ends the run.
 static constexpr int64_t kMostAtFloor = 10;
 
-static std::string textOf(double value) {
+static std::string formatScale(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.6g", value);
   return text;
@@ -35,7 +35,7 @@ Status DivergenceGuard::check(const StepReport &report) {
                       " steps; try a smaller --lr, --gradient-clip-val, "
                       "another --precision, or smaller inputs");
   const std::string scale =
-      report.lossScale ? " of " + textOf(*report.lossScale) : "";
+      report.lossScale ? " of " + formatScale(*report.lossScale) : "";
   if (options.maxSkipped > 0 && dynamicScale &&
       skippedAtOneScale >= kMostAtFloor)
     return Status(StatusCode::Numeric,
@@ -67,7 +67,7 @@ Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
   if (steps == 0 || skipped < steps || skippedInARow == 0)
     return Status();
   const std::string scale = last.lossScale ? ", the last at a loss scale of " +
-                                                 textOf(*last.lossScale)
+                                                 formatScale(*last.lossScale)
                                            : "";
   return Status(StatusCode::Numeric,
                 "nothing was trained: all " + std::to_string(steps) +

@@ -44,7 +44,7 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
            options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
 }
 
-static std::string textOf(double value) {
+static std::string formatRate(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
@@ -65,9 +65,9 @@ static std::string nameOf(ScheduleKind kind) {
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == std::numeric_limits<int64_t>::max();
-  return {{"learning rate", textOf(options.schedule.learningRate)},
+  return {{"learning rate", formatRate(options.schedule.learningRate)},
           {"schedule", nameOf(options.schedule.kind)},
-          {"least learning rate", textOf(options.schedule.minLearningRate)},
+          {"least learning rate", formatRate(options.schedule.minLearningRate)},
           {"warmup steps", std::to_string(options.schedule.warmupSteps)},
           {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};
 }
