@@ -85,7 +85,9 @@ def compare(title, options, contenders, ours):
                 file=sys.stderr,
             )
     print(f"\n{title}, {len(options.cpus)} threads\n")
-    base = statistics.median(medians.get(ours) or medians[names[0]])
+    if ours not in medians:
+        ours = names[0]
+    base = statistics.median(medians[ours])
     print(f"{'':24}{'ms/step':>9}{'range':>16}{'vs ' + ours:>20}")
     for name, values in medians.items():
         middle = statistics.median(values)
