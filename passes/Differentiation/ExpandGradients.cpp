@@ -81,7 +81,7 @@ static LogicalResult checkRules(ArrayRef<Operation *> ops) {
 
 // A derivative that a rule does not know must not be lost.
 static LogicalResult checkResults(Operation *op, const GradientRule &rule,
-                                  const GradientBuilder &gradients) {
+                                  GradientBuilder &gradients) {
   for (unsigned index : rule.opaqueResults)
     if (gradients.gradientOf(op->getResult(index)))
       return withExitCode(op->emitError(), ExitCode::Unsupported)
