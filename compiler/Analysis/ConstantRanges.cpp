@@ -73,6 +73,13 @@ static double toDouble(std::optional<APFloat> bound, double otherwise) {
   return bound ? bound->convertToDouble() : otherwise;
 }
 
+// Whether `op` brings a constant of its own: what a pad puts around its input,
+// where that is not as good in any type.
+static bool holdsConstant(Operation *op) {
+  auto pad = dyn_cast<PadOp>(op);
+  return pad && pad.getValue().isFiniteNonZero();
+}
+
 // The range of the result from those of the operands; nothing for ops whose
 // results do not follow their operands' range.
 static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
@@ -107,6 +114,10 @@ static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
         return Bounds{std::min(in[0].low, in[1].low),
                       std::min(in[0].high, in[1].high)};
       })
+      .Case([&](PadOp pad) {
+        double value = pad.getValue().convertToDouble();
+        return hull(in[0], {value, value});
+      })
       // Its condition is no float, so `in` holds the two choices alone.
       .Case([&](SelectOp) { return hull(in[0], in[1]); })
       .Case<mpc::CastOp, ReduceMaxOp, ReduceMeanOp>(
@@ -132,7 +143,7 @@ ConstantRanges::ConstantRanges(ModuleOp module) {
       return;
     }
     SmallVector<Bounds> in;
-    bool known = false;
+    bool known = holdsConstant(op);
     for (Value operand : op->getOperands()) {
       if (!isa<FloatType>(getElementTypeOrSelf(operand.getType())))
         continue;
