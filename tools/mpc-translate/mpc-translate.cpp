@@ -81,6 +81,8 @@ static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
     llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
     if (!tensors)
       return tensors.takeError();
+    for (const auto &entry : *tensors)
+      options.weightFiles[weights].push_back(entry.first().str());
     options.weights = std::move(*tensors);
   }
   return options;
