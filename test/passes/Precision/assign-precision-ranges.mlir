@@ -50,11 +50,11 @@ func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32>
 // CHECK: mpc.pad {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.pad {{.*}}storage = bf16
 func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
-  %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("scores")
+  %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("unpadded")
   %1 = mpc.slice %0 {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 3>} : (tensor<4x4xf32>) -> tensor<4x3xf32> loc("slice")
   %2 = mpc.pad %1 {offsets = array<i64: 0, 0>, shape = array<i64: 4, 4>, value = -3.40282347E+38 : f64} : (tensor<4x3xf32>) -> tensor<4x4xf32> loc("least")
   %3 = mpc.pad %1 {offsets = array<i64: 0, 0>, shape = array<i64: 4, 4>} : (tensor<4x3xf32>) -> tensor<4x4xf32> loc("zeros")
-  %4 = mpc.matmul %2, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after")
+  %4 = mpc.matmul %2, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after_least")
   %5 = mpc.matmul %3, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after_zeros")
   return %4, %5 : tensor<4x4xf32>, tensor<4x4xf32>
 }
