@@ -549,10 +549,15 @@ TEST(CUDADevice, ReportsTheFailureOfAnyCall) {
   emulated({{"MPC_EMULATOR_LOG", log}},
            [] { EXPECT_TRUE(train(countingTrainee()).ok()); });
   std::vector<std::string> calls = readLog(log);
+  // The session waits before it frees memory, and has nobody to tell.
+  const std::string lastWait =
+      "cuStreamSynchronize:" +
+      std::to_string(countCalls(calls, "cuStreamSynchronize"));
 #define MPC_FAULT(member, symbol, ...)                                         \
   for (size_t which : {size_t(1), size_t(3)}) {                                \
     std::string fault = std::string(#symbol ":") + std::to_string(which);      \
     bool reported = countCalls(calls, #symbol) >= which &&                     \
+                    fault != lastWait &&                                       \
                     std::find(unnoticed.begin(), unnoticed.end(), #symbol) ==  \
                         unnoticed.end();                                       \
     emulated({{"MPC_EMULATOR_FAULT", fault + "=999"}}, [&] {                   \
