@@ -141,15 +141,17 @@ def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
 
 
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):
-    """A scale that no gradient survives: the weights stay as they were."""
-    flags = ["--loss-scale", "1e12"]
+    """A scale that some steps survive: what the others leave is the same."""
+    flags = ["--loss-scale", "5.755e5"]
     cpu, cpu_weights = train("mlp", "16-mixed", "cpu", tmp_path, *flags)
     gpu, gpu_weights = train("mlp", "16-mixed", "cuda", tmp_path, *flags)
-    assert any(e["skipped"] for e in cpu), "the storm did not come"
+    assert {e["skipped"] for e in cpu} == {True, False}
     for key in ("skipped", "skipped_total", "loss_scale", "step"):
         assert [e[key] for e in gpu] == [e[key] for e in cpu], key
     for name, weight in cpu_weights.items():
-        np.testing.assert_array_equal(gpu_weights[name], weight)
+        np.testing.assert_allclose(
+            gpu_weights[name], weight, atol=TOLERANCES["16-mixed"]
+        )
 
 
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):

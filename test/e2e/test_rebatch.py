@@ -129,6 +129,9 @@ def test_parts_of_the_batch_are_refused(tmp_path):
         },
     )
     onnx.save(model, tmp_path / "m.onnx")
-    process = mpctest.mpc("compile", tmp_path / "m.onnx", "--batch-size", "8")
+    process = mpctest.mpc(
+        *("compile", tmp_path / "m.onnx", "--batch-size", "8"),
+        *("-o", tmp_path / "m.mpc"),
+    )
     assert process.returncode == 4
     assert "node 'first' (Slice): it takes a part of the batch" in process.stderr
