@@ -36,7 +36,7 @@ def train(gradients, folder, *flags):
         {"x": gradients},
         folder,
         *("--loss", "output:loss", "--batch-size", "1"),
-        *("--precision", "64-true", "--lr", "0.1"),
+        *("--precision", "64-true", "--lr", "0.1", "--train", "^w$"),
         *flags,
     )
     return weights["w"], [m for m in metrics if m["event"] == "train"]
