@@ -69,7 +69,6 @@ def test_compiling_needs_twice_the_weights(model, tmp_path):
     base = peak_bytes("compile", small, "-o", tmp_path / "small.mpc")
     peak = peak_bytes("compile", model, "-o", tmp_path / "large.mpc")
     assert os.path.getsize(tmp_path / "large.mpc") > WEIGHT_BYTES
-    # The file, of which the kernel may take pages back, and one copy of it.
     assert peak - base <= 2.2 * WEIGHT_BYTES, (peak - base) / WEIGHT_BYTES
 
 
