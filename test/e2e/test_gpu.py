@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from safetensors.numpy import load_file
 
 import mpctest
 
@@ -141,17 +142,25 @@ def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
 
 
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):
-    """A scale that some steps survive: what the others leave is the same."""
+    """At a scale that only some steps survive: of the first, which does not, the
+    weights stay as they were, and the others are the CPU's."""
+    states = tmp_path / "states"
     flags = ["--loss-scale", "5.755e5"]
+    saving = ["--checkpoint-dir", states, "--checkpoint-every", "1"]
+    saving += ["--keep-checkpoints", STEPS]
     cpu, cpu_weights = train("mlp", "16-mixed", "cpu", tmp_path, *flags)
-    gpu, gpu_weights = train("mlp", "16-mixed", "cuda", tmp_path, *flags)
-    assert {e["skipped"] for e in cpu} == {True, False}
+    gpu, gpu_weights = train("mlp", "16-mixed", "cuda", tmp_path, *flags, *saving)
+    assert cpu[0]["skipped"] and not cpu[-1]["skipped"]
     for key in ("skipped", "skipped_total", "loss_scale", "step"):
         assert [e[key] for e in gpu] == [e[key] for e in cpu], key
-    for name, weight in cpu_weights.items():
+    after_first = load_file(states / "step-1" / "state.safetensors")
+    start = mpctest.read_weights(mpctest.MODELS / "mlp.onnx")
+    for name, weight in start.items():
+        np.testing.assert_array_equal(after_first[name], weight)
         np.testing.assert_allclose(
-            gpu_weights[name], weight, atol=TOLERANCES["16-mixed"]
+            gpu_weights[name], cpu_weights[name], atol=TOLERANCES["16-mixed"]
         )
+        assert not np.array_equal(gpu_weights[name], weight)
 
 
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):
