@@ -8,16 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <vector>
 
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
@@ -33,7 +30,7 @@ static llvm::Error makeSystemError(StringRef path, const char *action) {
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<File> File::adopt(int fd, StringRef path) {
-  File file(fd, 0);
+  File file(fd, path);
   struct stat status;
   if (fstat(fd, &status) != 0)
     return makeSystemError(path, "stat");
@@ -59,41 +56,15 @@ static bool writeAll(int fd, llvm::ArrayRef<char> bytes) {
   return true;
 }
 
-// A file in memory with what standard input holds, but no more than is certain
-// to be too much for a model. Returns -1 and errno.
-static int copyStandardInput() {
-  int copy = memfd_create("stdin", MFD_CLOEXEC);
-  std::vector<char> buffer(1 << 16);
-  for (int64_t size = 0; copy >= 0 && size <= INT_MAX;) {
-    ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0 || !writeAll(copy, llvm::ArrayRef(buffer).take_front(count)))
-      return -1;
-    if (count == 0)
-      break;
-    size += count;
-  }
-  return copy;
-}
-
-// Standard input can be read once, models are read for several reasons.
-static int openStandardInput() {
-  static const int copy = copyStandardInput();
-  static const int error = errno;
-  if (copy < 0) {
-    errno = error;
-    return -1;
-  }
-  std::string path = "/proc/self/fd/" + std::to_string(copy);
-  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-}
-
 llvm::Expected<File> File::open(StringRef path) {
+  if (path == kStandardInput) {
+    int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+      return makeSystemError("standard input", "open");
+    return File(fd, "standard input");
+  }
   // O_NONBLOCK: opening a pipe must not wait for its writer.
-  int fd = path == kStandardInput
-               ? openStandardInput()
-               : ::open(path.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int fd = ::open(path.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return makeSystemError(path, "open");
   return adopt(fd, path);
@@ -136,6 +107,17 @@ File::~File() {
     close(fd);
 }
 
+llvm::Expected<size_t>
+File::readNext(llvm::MutableArrayRef<char> buffer) const {
+  while (true) {
+    ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count >= 0)
+      return static_cast<size_t>(count);
+    if (errno != EINTR)
+      return makeSystemError(path, "read");
+  }
+}
+
 llvm::Error File::read(int64_t offset,
                        llvm::MutableArrayRef<char> buffer) const {
   while (!buffer.empty()) {
@@ -143,9 +125,9 @@ llvm::Error File::read(int64_t offset,
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
-      return makeSystemError("file", "read");
+      return makeSystemError(path, "read");
     if (count == 0)
-      return makeError(ErrorKind::IO, "the file ended while it was read");
+      return makeError(ErrorKind::IO, path + ": the file ended while it was read");
     buffer = buffer.drop_front(count);
     offset += count;
   }

@@ -11,17 +11,20 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace mpc::onnx_frontend {
 
 /// The path that stands for standard input, whose folder is the current one.
 inline constexpr llvm::StringLiteral kStandardInput = "-";
 
-/// An open regular file; closed with the object.
+/// An open file; closed with the object.
 class File {
 public:
-  /// Opens the file at `path`, following links, or a copy of standard input. A
-  /// pipe, a device or a directory is an error, as is a missing file (kind IO).
+  /// Opens the file at `path`, following links. A pipe, a device or a directory
+  /// is an error, as is a missing file (kind IO). Standard input may be
+  /// anything; what it holds can be read once, in order.
   static llvm::Expected<File> open(llvm::StringRef path);
 
   /// Opens `relative`, which must lie in `directory` (a real path) after all
@@ -29,22 +32,30 @@ public:
   static llvm::Expected<File> openBeneath(llvm::StringRef directory,
                                           llvm::StringRef relative);
 
-  File(File &&other) : fd(other.fd), size(other.size) { other.fd = -1; }
+  File(File &&other)
+      : fd(other.fd), path(std::move(other.path)), size(other.size) {
+    other.fd = -1;
+  }
   File &operator=(File &&) = delete;
   ~File();
 
-  int getDescriptor() const { return fd; }
-  int64_t getSize() const { return size; }
+  /// In bytes; nothing for standard input.
+  std::optional<int64_t> getSize() const { return size; }
 
-  /// Reads exactly `buffer.size()` bytes from `offset`.
+  /// Reads the bytes that follow those it read last, as many as there are at
+  /// once. Returns how many, 0 at the end.
+  llvm::Expected<size_t> readNext(llvm::MutableArrayRef<char> buffer) const;
+
+  /// Reads exactly `buffer.size()` bytes from `offset` of a regular file.
   llvm::Error read(int64_t offset, llvm::MutableArrayRef<char> buffer) const;
 
 private:
-  File(int fd, int64_t size) : fd(fd), size(size) {}
+  File(int fd, llvm::StringRef path) : fd(fd), path(path) {}
   static llvm::Expected<File> adopt(int fd, llvm::StringRef path);
 
   int fd;
-  int64_t size;
+  std::string path;
+  std::optional<int64_t> size;
 };
 
 /// Writes a file that appears whole or not at all: bytes go to a temporary file

@@ -218,21 +218,23 @@ static std::string getModelPath(StringRef path) {
   return file.str().str();
 }
 
+Expected<std::shared_ptr<Model>>
+mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
+  return Model::read(getModelPath(path), context);
+}
+
 Expected<OwningOpRef<ModuleOp>>
-mpc::onnx_frontend::importModel(StringRef path, const ImportOptions &options,
-                                MLIRContext *context) {
-  auto model = Model::read(getModelPath(path), context);
-  if (!model)
-    return model.takeError();
-  if (Error error = checkWeights(**model, options))
+mpc::onnx_frontend::importModel(const Model &model,
+                                const ImportOptions &options) {
+  if (Error error = checkWeights(model, options))
     return error;
-  for (const std::string &warning : (*model)->getWarnings())
-    (*model)->warn(warning);
-  if (isTrainingArtifact(**model))
-    return importArtifacts(**model, options);
-  if ((*model)->getProto().training_info_size() != 0)
-    return importTrainingInfo(**model, options);
-  return importForward(**model, options);
+  for (const std::string &warning : model.getWarnings())
+    model.warn(warning);
+  if (isTrainingArtifact(model))
+    return importArtifacts(model, options);
+  if (model.getProto().training_info_size() != 0)
+    return importTrainingInfo(model, options);
+  return importForward(model, options);
 }
 
 Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
@@ -252,12 +254,13 @@ Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
   return weights;
 }
 
+ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {
+  return {model.getHash().str(), model.getOpset("")};
+}
+
 Expected<ModelSummary>
-mpc::onnx_frontend::summarizeModel(StringRef path, MLIRContext *context) {
-  auto model = Model::read(path, context);
-  if (!model)
-    return model.takeError();
-  const proto::ModelProto &file = (*model)->getProto();
+mpc::onnx_frontend::summarizeModel(const Model &model) {
+  const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
   summary.producer = file.producer_name() + " " + file.producer_version();
@@ -266,7 +269,7 @@ mpc::onnx_frontend::summarizeModel(StringRef path, MLIRContext *context) {
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
                                 opset.version());
   auto describe = [&](const proto::ValueInfoProto &value) {
-    return value.name() + ": " + printType(**model, value.type());
+    return value.name() + ": " + printType(model, value.type());
   };
   for (const auto &input : graph.input())
     summary.inputs.push_back(describe(input));
@@ -277,7 +280,7 @@ mpc::onnx_frontend::summarizeModel(StringRef path, MLIRContext *context) {
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
     auto decoded =
-        (*model)->decode(tensor, "initializer '" + tensor.name() + "'");
+        model.decode(tensor, "initializer '" + tensor.name() + "'");
     if (!decoded)
       return decoded.takeError();
     if (decoded->isFloat() && decoded->getNumElements() > 1)

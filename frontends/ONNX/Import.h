@@ -23,6 +23,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,15 +66,31 @@ struct ImportOptions {
   std::string evalModel;
 };
 
-/// Imports the file or the directory of training artifacts at `path`. The mpc
-/// and func dialects must be loaded into `context` or be loadable.
+/// A file in memory, which several ask: what a run compiles, describes and
+/// writes back is then one model, whatever becomes of the file meanwhile.
+class Model;
+
+/// Reads the file at `path`, or the training graph in a directory of training
+/// artifacts; "-" is standard input.
+llvm::Expected<std::shared_ptr<Model>> readModel(llvm::StringRef path,
+                                                 mlir::MLIRContext *context);
+
+/// Imports the model; of training artifacts also the graphs beside it, which
+/// are read now. The mpc and func dialects must be loaded into the context that
+/// the model was read in, or be loadable.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
-importModel(llvm::StringRef path, const ImportOptions &options,
-            mlir::MLIRContext *context);
+importModel(const Model &model, const ImportOptions &options);
 
 /// The initializers of an ONNX file by name, for `--weights F.onnx`.
 llvm::Expected<TensorMap> readWeights(llvm::StringRef path,
                                       mlir::MLIRContext *context);
+
+/// Which model it is.
+struct ModelIdentity {
+  std::string hash; ///< XXH3 of the file's bytes, as 16 hexadecimal digits
+  int64_t opset = 0; ///< of ONNX's own domain; 0 where that is not imported
+};
+ModelIdentity identifyModel(const Model &model);
 
 /// What a model is and needs, without importing it: for `mpc inspect`.
 struct ModelSummary {
@@ -89,8 +106,7 @@ struct ModelSummary {
   int64_t parameters = 0; ///< elements of float initializers
   bool hasTrainingInfo = false;
 };
-llvm::Expected<ModelSummary> summarizeModel(llvm::StringRef path,
-                                            mlir::MLIRContext *context);
+llvm::Expected<ModelSummary> summarizeModel(const Model &model);
 
 } // namespace mpc::onnx_frontend
 

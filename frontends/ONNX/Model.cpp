@@ -3,14 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model.h"
 
-#include "frontends/ONNX/File.h"
+#include "frontends/ONNX/FileInput.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <climits>
 #include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -68,32 +67,42 @@ llvm::Error Model::parse() {
   llvm::Expected<File> file = File::open(path);
   if (!file)
     return file.takeError();
-  if (file->getSize() == 0)
+  FileInput input(*file);
+  auto start = input.peek(256);
+  if (!start)
+    return start.takeError();
+  if (start->empty())
     return error(ErrorKind::Invalid, "the file is empty");
-  if (file->getSize() > INT_MAX)
+  auto checkSize = [this](int64_t size) -> llvm::Error {
+    if (size <= INT_MAX)
+      return llvm::Error::success();
     return error(ErrorKind::Invalid,
-                 "a protobuf file cannot exceed 2 GiB, found " +
-                     Twine(file->getSize()) +
+                 "a protobuf file cannot exceed 2 GiB, found " + Twine(size) +
                      " bytes; store the weights as external data");
-  std::string start(std::min<int64_t>(file->getSize(), 256), '\0');
-  if (llvm::Error error = file->read(0, {start.data(), start.size()}))
+  };
+  if (llvm::Error error = checkSize(file->getSize().value_or(0)))
     return error;
-  if (StringRef format = guessFormat(start); !format.empty())
+  if (StringRef format = guessFormat(*start); !format.empty())
     return error(ErrorKind::Invalid, "expected an ONNX file, found " + format);
 
   constexpr int blockBytes = 1 << 20;
-  google::protobuf::io::FileInputStream stream(file->getDescriptor(),
-                                               blockBytes);
-  google::protobuf::io::CodedInputStream input(&stream);
-  if (model.ParseFromCodedStream(&input) && input.ConsumedEntireMessage())
+  google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
+  google::protobuf::io::CodedInputStream coded(&stream);
+  if (model.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage()) {
+    hash = input.getHash();
     return llvm::Error::success();
-  if (stream.GetErrno() != 0)
-    return error(ErrorKind::IO, "cannot read the file");
+  }
+  if (llvm::Error error = input.takeError())
+    return error;
+  if (llvm::Error error = checkSize(input.getCount()))
+    return error;
+  std::string size = file->getSize()
+                         ? " of " + std::to_string(*file->getSize())
+                         : std::string();
   return error(ErrorKind::Invalid,
                "not an ONNX file: truncated, damaged or nested too deeply near "
                "byte " +
-                   Twine(input.CurrentPosition()) + " of " +
-                   Twine(file->getSize()));
+                   Twine(coded.CurrentPosition()) + size);
 }
 
 llvm::Error Model::checkHeader() {

@@ -29,7 +29,12 @@ public:
   /// For the exporter, which owns the model it changes.
   proto::ModelProto &getProto() { return model; }
   llvm::StringRef getPath() const { return path; }
+  /// XXH3 of the file's bytes, as 16 hexadecimal digits.
+  llvm::StringRef getHash() const { return hash; }
   mlir::MLIRContext *getContext() const { return context; }
+  /// The model outlives the context that it was read in: nothing of that is
+  /// kept in it.
+  void setContext(mlir::MLIRContext *other) { context = other; }
 
   /// The imported version of a domain; 0 if it is not imported.
   int64_t getOpset(llvm::StringRef domain) const;
@@ -73,7 +78,7 @@ private:
                                             mlir::RankedTensorType type,
                                             const llvm::Twine &what) const;
 
-  std::string path;
+  std::string path, hash;
   mlir::MLIRContext *context;
   proto::ModelProto model;
   llvm::StringMap<int64_t> opsets;

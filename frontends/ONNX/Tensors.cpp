@@ -265,7 +265,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
   Expected<File> file = openExternal(path, place->location);
   if (!file)
     return prefix(file.takeError(), where);
-  int64_t size = file->getSize();
+  int64_t size = *file->getSize();
   int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
   if (place->length && *place->length != bytes)
     return error(ErrorKind::Invalid,

@@ -22,7 +22,7 @@ WEIGHT_BYTES = ROWS * COLUMNS * 4
 MIB = 1 << 20
 
 
-def write_model(path, rows, columns):
+def write_model(path, rows, columns, external):
     weights = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     model = mpctest.make_model(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -30,16 +30,17 @@ def write_model(path, rows, columns):
         {"y": (np.float32, [1, columns])},
         {"w": weights * np.float32(1e-9)},
     )
-    onnx.save(
-        model, path, save_as_external_data=True, location=f"{path.stem}.data"
-    )
+    where = {"save_as_external_data": True, "location": f"{path.stem}.data"}
+    onnx.save(model, path, **where if external else {})
     return path
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
+@pytest.fixture(scope="module", params=["external", "inside"])
+def model(request, tmp_path_factory):
+    """Weights in a file of their own, and in the model's."""
     return write_model(
-        tmp_path_factory.mktemp("memory") / "large.onnx", ROWS, COLUMNS
+        tmp_path_factory.mktemp("memory") / "large.onnx",
+        *(ROWS, COLUMNS, request.param == "external"),
     )
 
 
@@ -65,7 +66,7 @@ def peak_bytes(*arguments):
 
 
 def test_compiling_needs_twice_the_weights(model, tmp_path):
-    small = write_model(tmp_path / "small.onnx", 4, 4)
+    small = write_model(tmp_path / "small.onnx", 4, 4, external=False)
     base = peak_bytes("compile", small, "-o", tmp_path / "small.mpc")
     peak = peak_bytes("compile", model, "-o", tmp_path / "large.mpc")
     assert os.path.getsize(tmp_path / "large.mpc") > WEIGHT_BYTES

@@ -129,3 +129,23 @@ def test_a_second_run_leaves_the_metrics_of_the_first(tmp_path):
     mpctest.mpc_ok(
         *flags(tmp_path, model, "--max-steps", 2, "--overwrite-metrics")
     )
+
+
+def test_a_model_on_standard_input_is_trained_and_written(tmp_path):
+    """It can be read once, for compiling and for what is written alike."""
+    model = mpctest.MODELS / "mlp.onnx"
+    mpctest.mpc_ok(*flags(tmp_path, model, "--max-steps", 2))
+    from_file = (tmp_path / "trained.onnx").read_bytes()
+    with open(model, "rb") as file:
+        subprocess.run(
+            [
+                mpctest.MPC,
+                *map(str, flags(tmp_path, "-", "--max-steps", 2)),
+                "--overwrite-metrics",
+            ],
+            input=file.read(),
+            capture_output=True,
+            timeout=mpctest.TIMEOUT,
+            check=True,
+        )
+    assert (tmp_path / "trained.onnx").read_bytes() == from_file

@@ -93,7 +93,10 @@ static llvm::Error importONNX(llvm::raw_ostream &os) {
   llvm::Expected<ImportOptions> options = getOptions(context);
   if (!options)
     return options.takeError();
-  auto module = importModel(input, *options, &context);
+  auto model = readModel(input, &context);
+  if (!model)
+    return model.takeError();
+  auto module = importModel(**model, *options);
   if (!module)
     return module.takeError();
   mlir::OpPrintingFlags flags;

@@ -14,7 +14,6 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -66,42 +65,17 @@ static json::Object describeTarget(const TargetInfo &target) {
                       {"features", std::move(features)}};
 }
 
-// Null where the file cannot be read, which importing it has reported.
-static std::unique_ptr<llvm::MemoryBuffer> mapFile(llvm::StringRef path) {
-  auto file = onnx_frontend::File::open(path);
-  if (!file) {
-    llvm::consumeError(file.takeError());
-    return nullptr;
-  }
-  auto bytes = llvm::MemoryBuffer::getOpenFile(
-      file->getDescriptor(), path, file->getSize(),
-      /*RequiresNullTerminator=*/false);
-  return bytes ? std::move(*bytes) : nullptr;
-}
-
 // The model by name, opset, and the hash of its file, of the training graph
 // where it is a directory of graphs.
-static json::Object describeModel(const std::string &model,
-                                  mlir::MLIRContext &context) {
-  llvm::SmallString<128> path(model);
-  if (llvm::sys::fs::is_directory(path))
-    llvm::sys::path::append(path, "training_model.onnx");
-  std::string hash;
-  if (auto bytes = mapFile(path))
-    hash = llvm::utohexstr(llvm::xxh3_64bits(bytes->getBuffer()),
-                           /*LowerCase=*/true, /*Width=*/16);
-  int64_t opset = 0;
-  if (auto summary = onnx_frontend::summarizeModel(path, &context)) {
-    for (const auto &[domain, version] : summary->opsets)
-      if (domain.empty())
-        opset = version;
-  } else {
-    llvm::consumeError(summary.takeError());
-  }
-  llvm::StringRef name = model == onnx_frontend::kStandardInput
+static json::Object describeModel(llvm::StringRef path,
+                                  const onnx_frontend::Model &model) {
+  onnx_frontend::ModelIdentity identity = onnx_frontend::identifyModel(model);
+  llvm::StringRef name = path == onnx_frontend::kStandardInput
                              ? llvm::StringRef("stdin")
-                             : llvm::sys::path::stem(model);
-  return json::Object{{"name", name}, {"hash", hash}, {"opset", opset}};
+                             : llvm::sys::path::stem(path);
+  return json::Object{{"name", name},
+                      {"hash", std::move(identity.hash)},
+                      {"opset", identity.opset}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,7 +157,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},
-                   {"model", describeModel(options.model.model, context)},
+                   {"model", describeModel(options.model.model, *model)},
                    {"precision", options.pipeline.precision.mode},
                    {"recipe", std::move(recipe)},
                    {"target", describeTarget(*target)},

@@ -269,6 +269,14 @@ static void noteWeights(ModuleOp module,
   }
 }
 
+llvm::Error Driver::readModel(StringRef path) {
+  auto read = onnx_frontend::readModel(path, &context);
+  if (!read)
+    return read.takeError();
+  model = std::move(*read);
+  return llvm::Error::success();
+}
+
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
   for (const std::string &shape : options.model.shapes)
@@ -293,8 +301,10 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &file : options.model.weights)
     if (llvm::Error error = readWeights(file, importOptions, &context))
       return error;
-  auto imported =
-      onnx_frontend::importModel(options.model.model, importOptions, &context);
+  if (!model)
+    if (llvm::Error error = readModel(options.model.model))
+      return error;
+  auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);

@@ -45,8 +45,12 @@ class Driver {
 public:
   Driver();
 
-  /// Imports the model and runs all stages up to `last`. On failure every
-  /// finding has been printed, one a line, to `findings`.
+  /// Reads the model at `path`, which `compile` then does not read again.
+  llvm::Error readModel(llvm::StringRef path);
+
+  /// Imports the model, which it reads unless it is read already, and runs all
+  /// stages up to `last`. On failure every finding has been printed, one a line,
+  /// to `findings`.
   ExitCode compile(const CompileOptions &options, Stage last,
                    llvm::raw_ostream &findings = llvm::errs());
 
@@ -64,6 +68,9 @@ public:
   void addWeight(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
+  /// The model that was read. It needs the context until that is replaced.
+  const onnx_frontend::Model &getModel() const { return *model; }
+  std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
   mlir::MLIRContext &getContext() { return context; }
@@ -72,6 +79,7 @@ private:
   llvm::Error import(const CompileOptions &options);
 
   mlir::MLIRContext context;
+  std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap weights;
   std::string precisionSummary, decisionDigest;

@@ -22,7 +22,10 @@ using namespace mpc::runtime;
 
 static ExitCode inspectModel(const std::string &file) {
   mlir::MLIRContext context;
-  auto summary = onnx_frontend::summarizeModel(file, &context);
+  auto model = onnx_frontend::readModel(file, &context);
+  if (!model)
+    return reportError(model.takeError());
+  auto summary = onnx_frontend::summarizeModel(**model);
   if (!summary)
     return reportError(summary.takeError());
   PrintableStream os(llvm::outs());

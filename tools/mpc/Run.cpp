@@ -50,8 +50,9 @@ static bool isBound(llvm::StringRef declaration) {
 // and the values of some. `known` receives the names the model declares.
 static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                            Driver &driver, std::vector<std::string> &known) {
-  auto summary =
-      onnx_frontend::summarizeModel(options.model.model, &driver.getContext());
+  if (llvm::Error error = driver.readModel(options.model.model))
+    return reportError(std::move(error));
+  auto summary = onnx_frontend::summarizeModel(driver.getModel());
   if (!summary)
     return reportError(summary.takeError());
   for (const train::Array &input : inputs) {

@@ -102,16 +102,26 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
+namespace {
+/// What compiling leaves to the run.
+struct Compilation {
+  std::shared_ptr<const Artifact> artifact;
+  /// What was decided, in one line; empty where the artifact was there before.
+  std::string summary;
+  /// What was compiled; null where the artifact was there before.
+  std::shared_ptr<onnx_frontend::Model> model;
+};
+} // namespace
+
 // Compiles, and gives back the memory of the compiler, which held the weights.
-// `summary` says what was decided, in one line; nothing for an artifact.
 static ExitCode compileModel(const CompileOptions &options,
-                             std::shared_ptr<const Artifact> &artifact,
-                             std::string &summary) {
+                             Compilation &compilation) {
   ExitCode code;
   {
     Driver driver;
-    code = loadArtifact(driver, options, artifact);
-    summary = driver.getPrecisionSummary();
+    code = loadArtifact(driver, options, compilation.artifact);
+    compilation.summary = driver.getPrecisionSummary();
+    compilation.model = driver.takeModel();
   }
   malloc_trim(0);
   return code;
@@ -152,12 +162,11 @@ static int runTrain(TrainCommand &command) {
   if (!arrays.ok())
     return fail(arrays.status());
   findLabelShape(*arrays, command.compile.pipeline.recipe);
-  std::shared_ptr<const Artifact> artifact;
-  std::string precision;
-  if (ExitCode code = compileModel(command.compile, artifact, precision);
+  Compilation compiled;
+  if (ExitCode code = compileModel(command.compile, compiled);
       code != ExitCode::Done)
     return static_cast<int>(code);
-  const Plan &plan = artifact->plan();
+  const Plan &plan = compiled.artifact->plan();
   if (plan.findFunction("forward"))
     return static_cast<int>(
         reportError(ExitCode::Usage,
@@ -168,19 +177,20 @@ static int runTrain(TrainCommand &command) {
   const RecipeOptions &recipe = command.compile.pipeline.recipe;
   printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
   printNormalizations(os, plan);
-  llvm::errs() << (precision.empty() ? plan.precision + ", as compiled"
-                                     : precision)
+  llvm::errs() << (compiled.summary.empty() ? plan.precision + ", as compiled"
+                                            : compiled.summary)
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
   TrainedModelWriter writer(command.trained);
-  if (ExitCode code = writer.prepare(plan); code != ExitCode::Done)
+  if (ExitCode code = writer.prepare(plan, std::move(compiled.model));
+      code != ExitCode::Done)
     return static_cast<int>(code);
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     llvm::errs() << "note: without --output or --checkpoint-dir the trained "
                     "weights are lost\n";
 
-  auto session = Session::create(artifact, command.session);
+  auto session = Session::create(compiled.artifact, command.session);
   if (!session.ok())
     return fail(session.status());
   auto trainee = makeTrainee(**session);

@@ -63,7 +63,6 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                            "' cannot receive the weights; name an ONNX model "
                            "that can with --export-model, or write "
                            ".safetensors");
-  options.exportModel = model;
   return ExitCode::Done;
 }
 
@@ -130,7 +129,8 @@ TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
 
 TrainedModelWriter::~TrainedModelWriter() = default;
 
-ExitCode TrainedModelWriter::prepare(const Plan &plan) {
+ExitCode TrainedModelWriter::prepare(
+    const Plan &plan, std::shared_ptr<onnx_frontend::Model> compiled) {
   if (extensionOf(options.output) != ".onnx")
     return ExitCode::Done;
   onnx_frontend::ShapeMap shapes;
@@ -140,8 +140,11 @@ ExitCode TrainedModelWriter::prepare(const Plan &plan) {
                                                          variable.shape.end());
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
-  auto read = onnx_frontend::ExportModel::read(options.exportModel, shapes,
-                                               context.get());
+  using onnx_frontend::ExportModel;
+  auto read =
+      options.exportModel.empty()
+          ? ExportModel::create(std::move(compiled), shapes, context.get())
+          : ExportModel::read(options.exportModel, shapes, context.get());
   if (!read) {
     ExitCode code = reportError(read.takeError());
     llvm::errs() << "note: name a model that can receive the weights with "

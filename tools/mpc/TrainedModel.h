@@ -15,6 +15,7 @@ class MLIRContext;
 } // namespace mlir
 namespace mpc::onnx_frontend {
 class ExportModel;
+class Model;
 } // namespace mpc::onnx_frontend
 
 namespace mpc::tools {
@@ -22,7 +23,8 @@ namespace mpc::tools {
 /// Where trained weights go.
 struct TrainedModelOptions {
   std::string output;      ///< .onnx, .safetensors or .npz; empty: nowhere
-  std::string exportModel; ///< the ONNX model that receives them
+  std::string exportModel; ///< the ONNX model that receives them; empty: the
+                           ///< one that is compiled
 };
 
 /// Checks, before the model is compiled, that the output can be written: its
@@ -36,9 +38,12 @@ public:
   explicit TrainedModelWriter(const TrainedModelOptions &options);
   ~TrainedModelWriter();
 
-  /// Before hours of training: reads the model that receives the weights of
-  /// `plan`, and refuses one that cannot. It is not read again.
-  ExitCode prepare(const runtime::Plan &plan);
+  /// Before hours of training: finds places for the weights of `plan` in the
+  /// model that receives them, and refuses one that has none. That is
+  /// `compiled`, what was compiled and is no longer used, or else the model
+  /// that the options name, which is read here for the only time.
+  ExitCode prepare(const runtime::Plan &plan,
+                   std::shared_ptr<onnx_frontend::Model> compiled);
 
   /// Writes all parameters and statistics. The file appears whole or not at
   /// all; where it cannot be written, the weights go into a .safetensors file

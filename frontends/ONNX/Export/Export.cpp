@@ -374,16 +374,24 @@ Error ExportModel::Impl::write(StringRef destination) {
 ExportModel::ExportModel(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 ExportModel::~ExportModel() = default;
 
+Expected<std::unique_ptr<ExportModel>>
+ExportModel::create(std::shared_ptr<Model> model, const ShapeMap &shapes,
+                    MLIRContext *context) {
+  assert(model.use_count() == 1 && "tensors share the bytes that bind drops");
+  model->setContext(context);
+  auto impl = std::make_unique<Impl>(std::move(model));
+  if (Error error = impl->bind(shapes))
+    return error;
+  return std::unique_ptr<ExportModel>(new ExportModel(std::move(impl)));
+}
+
 Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,
                                                          const ShapeMap &shapes,
                                                          MLIRContext *context) {
   auto model = Model::read(source, context);
   if (!model)
     return model.takeError();
-  auto impl = std::make_unique<Impl>(*model);
-  if (Error error = impl->bind(shapes))
-    return error;
-  return std::unique_ptr<ExportModel>(new ExportModel(std::move(impl)));
+  return create(std::move(*model), shapes, context);
 }
 
 Error ExportModel::write(StringRef destination, const TensorMap &values) {

@@ -16,15 +16,23 @@ namespace mpc::onnx_frontend {
 /// Shapes of the values that a model is to receive, by name.
 using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
+class Model;
+
 /// A model that will receive trained values, read before they exist: all of
 /// its file but the values that will be replaced. Nothing is read later, so
 /// what happens to the file meanwhile does not matter.
 class ExportModel {
 public:
-  /// Reads the model at `source`. The values named in `shapes` are looked up
+  /// Takes a model that nothing else uses any longer, into `context`, and the
+  /// external data that it keeps. The values named in `shapes` are looked up
   /// among its initializers and Constant nodes, by the variable's name or by
   /// the ONNX name it holds. One that the model does not have, or has in
   /// another shape, is an error (kind Invalid) that names the first few.
+  static llvm::Expected<std::unique_ptr<ExportModel>>
+  create(std::shared_ptr<Model> model, const ShapeMap &shapes,
+         mlir::MLIRContext *context);
+
+  /// The same for the model at `source`.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   read(llvm::StringRef source, const ShapeMap &shapes,
        mlir::MLIRContext *context);
