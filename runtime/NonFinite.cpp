@@ -175,7 +175,7 @@ StatusOr<NonFiniteTrace>
 NonFiniteTrace::start(const Plan &plan, const Function &function,
                       const std::vector<void *> &buffers,
                       const std::vector<void *> &state, Device &device) {
-  NonFiniteTrace trace(plan, function, buffers, device);
+  NonFiniteTrace trace(function, buffers, device);
   for (const FunctionValue &input : function.inputs)
     if (Status status = trace.noteInitial("input '" + input.name + "'",
                                           function.buffers[input.buffer],

@@ -64,9 +64,9 @@ private:
     size_t origin; ///< index in `origins`
   };
 
-  NonFiniteTrace(const Plan &plan, const Function &function,
-                 const std::vector<void *> &buffers, Device &device)
-      : plan(plan), function(function), buffers(buffers), device(device) {}
+  NonFiniteTrace(const Function &function, const std::vector<void *> &buffers,
+                 Device &device)
+      : function(function), buffers(buffers), device(device) {}
 
   Status noteInitial(const std::string &what, const Buffer &buffer,
                      const void *address);
@@ -76,7 +76,6 @@ private:
   void forget(const void *address, int64_t bytes);
   std::vector<size_t> floatsOf(const Step &step) const;
 
-  const Plan &plan;
   const Function &function;
   const std::vector<void *> &buffers;
   Device &device;
