@@ -69,7 +69,8 @@
 //         have one type: c is of that type or f32. "compute" (default f32) is
 //         what products are computed and accumulated in: tf32 rounds f32
 //         operands first, f64 is for f64 operands and no others are.
-//   FUSED     {"kind", "bias" | "aux" | "bias_grad": those the kind names}
+//   FUSED     {"kind", "bias" | "aux" | "bias_grad": those the kind names,
+//              "unfused": optional, [STEP...], launches alone}
 //             What the library does with p = alpha * op(a) op(b), batch 1:
 //       bias           c = p + bias          bias: [n], of c's type
 //       relu_bias      c = max(p + bias, 0), or 0 where that is NaN
@@ -82,6 +83,8 @@
 //                      transposed
 //             bias_grad has c's type. aux is u8, m rows of n bits padded to 128
 //             (16 bytes); the order of bits within is the library's affair.
+//             Where the library has no algorithm for the kind, it writes p to c,
+//             and "unfused" makes c or bias_grad of that.
 //     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":
 //      buffer | null, "batch", "groups", "in_channels", "out_channels",
 //      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides":

@@ -304,14 +304,21 @@ static std::optional<Fused> readFused(Reader &in) {
   if (!in.has("fused"))
     return std::nullopt;
   Reader object = in.object("fused");
-  object.expectOnly({"kind", "bias", "aux", "bias_grad"});
+  object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
   if (!object.has("kind"))
     object.fail("'kind' is missing");
   auto optional = [&](const char *key) {
     return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
   };
-  return Fused{readWord(object, "kind", words), optional("bias"),
-               optional("aux"), optional("bias_grad")};
+  Fused fused{readWord(object, "kind", words), optional("bias"),
+              optional("aux"), optional("bias_grad"), {}};
+  if (object.has("unfused"))
+    object.each("unfused", [&](Reader &step) {
+      if (step.string("op") != "launch")
+        step.fail("only launches stand for what is fused");
+      fused.unfused.push_back(readLaunch(step));
+    });
+  return fused;
 }
 
 static MatMulStep readMatMul(Reader &in) {

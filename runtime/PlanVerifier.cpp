@@ -422,6 +422,8 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
     for (size_t j = 0; j < i; ++j)
       verifyWritten(result, {&function->buffers[written[j]]});
   }
+  for (const LaunchStep &launch : fused.unfused)
+    verifyStep(launch);
 }
 
 void PlanVerifier::verifyStep(const MatMulStep &step) {

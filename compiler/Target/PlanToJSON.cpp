@@ -128,7 +128,7 @@ private:
   json::Array stepsOf(Block &block);
   json::Object stepOf(Operation *op);
   json::Object launch(plan::LaunchOp op);
-  json::Object fused(plan::MatMulOp op) const;
+  json::Object fused(plan::MatMulOp op);
   json::Object matmul(plan::MatMulOp op);
   json::Object conv(plan::ConvOp op);
 
@@ -223,7 +223,7 @@ static void addOptional(json::Object &object, StringRef key,
     object[key] = *word;
 }
 
-json::Object ProgramWriter::fused(plan::MatMulOp op) const {
+json::Object ProgramWriter::fused(plan::MatMulOp op) {
   json::Object object{{"kind", *op.getFused()}};
   if (op.getBias())
     object["bias"] = index(op.getBias());
@@ -231,6 +231,8 @@ json::Object ProgramWriter::fused(plan::MatMulOp op) const {
     object["aux"] = index(op.getAux());
   if (op.getBiasGrad())
     object["bias_grad"] = index(op.getBiasGrad());
+  if (!op.getUnfused().empty())
+    object["unfused"] = stepsOf(op.getUnfused().front());
   return object;
 }
 

@@ -68,7 +68,9 @@ private:
   LogicalResult addOp(Operation *op);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
   LogicalResult addContraction(Operation *op, func::CallOp epilogue);
-  void addProduct(plan::ProductOp op);
+  LogicalResult addProduct(plan::ProductOp op);
+  LogicalResult addUnfused(plan::ProductOp op,
+                           SmallVectorImpl<plan::LaunchOp> &launches);
   IntegerAttr getSharedBytes(func::FuncOp kernel);
   void addEnd();
 
@@ -96,6 +98,8 @@ private:
   OpBuilder builder;
   ContractionEmitter contractions;
   DenseMap<Value, Value> buffers;
+  /// Memory of values whose place is known before the op that makes them.
+  DenseMap<Value, Value> places;
   /// Memory and old value (if it is read at all) of state variables.
   llvm::MapVector<Attribute, Value> states;
   DenseMap<Attribute, Value> oldValues;
@@ -194,12 +198,15 @@ bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
 Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
                                    const Reads &reads,
                                    llvm::SmallPtrSetImpl<Operation *> &taken) {
+  if (Value place = places.lookup(result))
+    return place;
   if (FlatSymbolRefAttr state = replaces.lookup(result)) {
     Value old = oldValues.lookup(state);
     if (!old || mayOverwrite(op, old, reads))
       return states.lookup(state);
   }
-  if (!reads.elementwise || reads.segmented)
+  // Liveness is known of the function's own ops.
+  if (!reads.elementwise || reads.segmented || op->getBlock() != &block)
     return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
@@ -272,15 +279,44 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
                            buffers.lookup(op->getOperand(1)), result);
 }
 
-void ProgramBuilder::addProduct(plan::ProductOp op) {
+// The launches of what `op` keeps for libraries that cannot do all of it, with
+// the memory between them. The product alone lies where the result goes.
+LogicalResult
+ProgramBuilder::addUnfused(plan::ProductOp op,
+                           SmallVectorImpl<plan::LaunchOp> &launches) {
+  Block &body = op.getUnfused().front();
+  buffers[body.getArgument(0)] = buffers.lookup(op.getOutput());
+  places[body.getTerminator()->getOperand(0)] =
+      buffers.lookup(op.getUnfusedResult());
+  Block *program = builder.getInsertionBlock();
+  for (Operation &nested : body.without_terminator()) {
+    if (failed(addOp(&nested)))
+      return failure();
+    if (auto launch = dyn_cast<plan::LaunchOp>(program->back()))
+      launches.push_back(launch);
+  }
+  return success();
+}
+
+LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
   placeResults(op, Reads());
   auto find = [&](Value value) {
     return value ? buffers.lookup(value) : Value();
   };
-  contractions.emit(op, {find(op.getLhs()), find(op.getRhs()),
-                         find(op.getOutput()), find(op.getBias()),
-                         find(op.getAux() ? op.getAux() : op.getNewAux()),
-                         find(op.getBiasGrad())});
+  SmallVector<plan::LaunchOp> launches;
+  if (!op.getUnfused().empty() && failed(addUnfused(op, launches)))
+    return failure();
+  plan::MatMulOp product = contractions.emit(
+      op, {find(op.getLhs()), find(op.getRhs()), find(op.getOutput()),
+           find(op.getBias()),
+           find(op.getAux() ? op.getAux() : op.getNewAux()),
+           find(op.getBiasGrad())});
+  if (launches.empty())
+    return success();
+  Block &unfused = product.getUnfused().emplaceBlock();
+  for (plan::LaunchOp launch : launches)
+    launch->moveBefore(&unfused, unfused.end());
+  return success();
 }
 
 LogicalResult ProgramBuilder::addOp(Operation *op) {
@@ -296,10 +332,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                              buffers.lookup(view.getInput()));
     return success();
   }
-  if (auto product = dyn_cast<plan::ProductOp>(op)) {
-    addProduct(product);
-    return success();
-  }
+  if (auto product = dyn_cast<plan::ProductOp>(op))
+    return addProduct(product);
   // One with an epilogue is added where that is called.
   if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()

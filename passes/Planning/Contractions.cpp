@@ -72,17 +72,16 @@ StringAttr ContractionEmitter::getCompute(Operation *op, Value operand) const {
                                       : StringAttr();
 }
 
-void ContractionEmitter::emitMatMul(Operation *op,
-                                    const ProductBuffers &buffers,
-                                    const ContractionResult &result,
-                                    bool transA, bool transB, APFloat alpha,
-                                    StringAttr fused) {
+plan::MatMulOp
+ContractionEmitter::emitMatMul(Operation *op, const ProductBuffers &buffers,
+                               const ContractionResult &result, bool transA,
+                               bool transB, APFloat alpha, StringAttr fused) {
   ProductExtents extents = getProductExtents(
       op->getOperand(0), op->getOperand(1), op->getResult(0), transA);
   auto [batch, m, n, k, repeatsA, repeatsB] = extents;
   Tiles tile =
       target.callsEpilogues() ? chooseTiles(batch, m, n, k) : Tiles{0, 0};
-  plan::MatMulOp::create(
+  return plan::MatMulOp::create(
       builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
       result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
       buffers.aux, buffers.biasGrad, batch, m, n, k, transA, transB,
@@ -91,10 +90,10 @@ void ContractionEmitter::emitMatMul(Operation *op,
       /*stride_c=*/m * n, alpha, tile.m, tile.n, getCompute(op, buffers.lhs));
 }
 
-void ContractionEmitter::emit(plan::ProductOp op,
-                              const ProductBuffers &buffers) {
-  emitMatMul(op, buffers, {}, op.getTransA(), op.getTransB(), op.getAlpha(),
-             op.getFusedAttr());
+plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
+                                        const ProductBuffers &buffers) {
+  return emitMatMul(op, buffers, {}, op.getTransA(), op.getTransB(),
+                    op.getAlpha(), op.getFusedAttr());
 }
 
 //===----------------------------------------------------------------------===//

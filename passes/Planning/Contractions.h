@@ -37,13 +37,14 @@ public:
                            mlir::Value second, const ContractionResult &result);
 
   /// The step for a product with a tail that the library does.
-  void emit(plan::ProductOp op, const ProductBuffers &buffers);
+  plan::MatMulOp emit(plan::ProductOp op, const ProductBuffers &buffers);
 
 private:
   struct ConvParts;
-  void emitMatMul(mlir::Operation *op, const ProductBuffers &buffers,
-                  const ContractionResult &result, bool transA, bool transB,
-                  llvm::APFloat alpha, mlir::StringAttr fused);
+  plan::MatMulOp emitMatMul(mlir::Operation *op, const ProductBuffers &buffers,
+                            const ContractionResult &result, bool transA,
+                            bool transB, llvm::APFloat alpha,
+                            mlir::StringAttr fused);
   template <typename OpTy>
   mlir::LogicalResult emitConv(OpTy op, const ConvParts &parts,
                                const ContractionResult &result);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/LibraryTails.h"
 
+#include "compiler/Dialect/Plan/Plan.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -117,6 +119,9 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         worklist.push_back(view.getOutput());
         continue;
       }
+      // What another product keeps in reserve is no use of the matrix.
+      if (isa<plan::ProductOp>(user->getParentOp()))
+        continue;
       Value sum = sumOfRows(user, columns);
       if (!sum)
         continue;

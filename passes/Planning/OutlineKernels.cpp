@@ -46,9 +46,10 @@ struct OutlineKernelsPass
     Outliner outliner(getOperation());
     SmallVector<RegionOp> regions;
     // Regions within regions are segments of one kernel.
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      for (auto region : function.getOps<RegionOp>())
-        regions.push_back(region);
+    getOperation().walk<WalkOrder::PreOrder>([&](RegionOp region) {
+      regions.push_back(region);
+      return WalkResult::skip();
+    });
     for (RegionOp region : regions)
       if (failed(outliner.outline(region)))
         return signalPassFailure();

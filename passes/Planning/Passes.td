@@ -38,8 +38,20 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     ```mlir
     %y = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
         {transA = false, transB = true, alpha = 1.0 : f64}
-        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
+    ^bb0(%p: tensor<32x10xf32>):
+      %0 = mpc.region "pointwise"(%p, %b) {kernel = "step_0_fc1_bias"}
+          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%1: tensor<32x10xf32>, %2: tensor<10xf32>):
+        %3 = mpc.add %1, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %3 : tensor<32x10xf32>
+      }
+      plan.yield %0 : tensor<32x10xf32>
+    }
     ```
+
+    Which products a library has algorithms for is known on the machine that
+    runs them: `unfused` is what kernels do there if it has none for this one.
   }];
   let options = [
     TargetOption,

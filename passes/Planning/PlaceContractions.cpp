@@ -64,6 +64,9 @@ private:
 
   void emitForLibrary(Placement &placement);
   Value emitProduct(Placement &placement, MatMulOp matmul);
+  Block *addUnfused(plan::ProductOp product);
+  void addUnfusedTail(plan::ProductOp product, Placement &placement);
+  void addUnfusedSum(plan::ProductOp product, Value sum);
   void emitSplit(RegionOp region, Operation *hero, Value product);
   Value emitHero(Placement &placement, Operation *hero);
   Value emitWithBiasGrad(RegionOp region, MatMulOp matmul);
@@ -238,6 +241,63 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
   return known;
 }
 
+// The body for what kernels do where the library does the product alone, with
+// that as its argument.
+Block *Placer::addUnfused(plan::ProductOp product) {
+  return builder.createBlock(&product.getUnfused(), {},
+                             product.getOutput().getType(), product.getLoc());
+}
+
+// A kernel for the ops that the library does after the product of `placement`.
+void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
+  OpBuilder::InsertionGuard guard(builder);
+  RegionOp region = placement.region;
+  Block *unfused = addUnfused(product);
+  auto type = product.getOutput().getType();
+  auto tail = RegionOp::create(
+      builder, region.getLoc(), type,
+      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)),
+      {unfused->getArgument(0), placement.tail.operand});
+  if (auto name = region->getAttrOfType<StringAttr>("kernel"))
+    tail->setAttr("kernel", builder.getStringAttr(name.getValue() + "_bias"));
+  plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
+
+  // The same ops on the product and the operand.
+  Block *body = builder.createBlock(&tail.getBody());
+  Block &original = region.getBody().front();
+  Operation *hero = region.getContraction();
+  IRMapping mapping;
+  for (Value input : tail.getInputs())
+    body->addArgument(input.getType(), region.getLoc());
+  mapping.map(hero->getResult(0), body->getArgument(0));
+  for (BlockArgument argument : original.getArguments())
+    if (region.getTiedInput(argument) == placement.tail.operand)
+      mapping.map(argument, body->getArgument(1));
+  Value last;
+  for (Operation &op : original.without_terminator()) {
+    if (&op == hero)
+      continue;
+    last = builder.clone(op, mapping)->getResult(0);
+    if (&op == placement.lastAbsorbed)
+      break;
+  }
+  YieldOp::create(builder, region.getLoc(), last);
+}
+
+// The kernels that compute `sum` from an operand of the product.
+void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
+  OpBuilder::InsertionGuard guard(builder);
+  addUnfused(product);
+  SmallVector<Operation *> kernels;
+  for (Value value = sum; value != product.getLhs() && value != product.getRhs();
+       value = kernels.back()->getOperand(0))
+    kernels.push_back(value.getDefiningOp());
+  IRMapping mapping;
+  for (Operation *kernel : llvm::reverse(kernels))
+    builder.clone(*kernel, mapping);
+  plan::YieldOp::create(builder, product.getLoc(), mapping.lookup(sum));
+}
+
 // The product with the tail that the library does, in place of the region.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
@@ -270,6 +330,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
       region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
       matmul.getTransB(), matmul.getAlpha());
   placement.mask = product.getNewAux();
+  if (!mask && !newMask)
+    addUnfusedTail(product, placement);
   if (sum)
     sum.replaceAllUsesWith(product.getBiasGrad());
   return product.getOutput();
@@ -309,6 +371,7 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
       builder, region.getLoc(), matmul.getType(), Type(), sum.getType(), fused,
       lhs, rhs, Value(), Value(), matmul.getTransA(), matmul.getTransB(),
       matmul.getAlpha());
+  addUnfusedSum(product, sum);
   sum.replaceAllUsesWith(product.getBiasGrad());
   return product.getOutput();
 }

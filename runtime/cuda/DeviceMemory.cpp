@@ -39,6 +39,13 @@ private:
   void add(const MatMulStep &step) {
     list = {step.a, step.b};
     add(step.c);
+    if (!step.fused)
+      return;
+    for (const auto &index :
+         {step.fused->bias, step.fused->aux, step.fused->biasGrad})
+      add(index);
+    for (const LaunchStep &launch : step.fused->unfused)
+      list.insert(list.end(), launch.args.begin(), launch.args.end());
   }
   void add(const ConvStep &step) {
     for (const auto &index : {step.x, step.w, step.y})

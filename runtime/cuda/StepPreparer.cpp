@@ -55,6 +55,23 @@ private:
   size_t bytes;
 };
 
+/// Several steps in the place of one.
+class Sequence : public PreparedStep {
+public:
+  explicit Sequence(std::vector<std::unique_ptr<PreparedStep>> steps)
+      : steps(std::move(steps)) {}
+
+  Status enqueue(Stream stream) override {
+    for (const auto &step : steps)
+      if (Status status = step->enqueue(stream); !status.ok())
+        return status;
+    return Status();
+  }
+
+private:
+  std::vector<std::unique_ptr<PreparedStep>> steps;
+};
+
 /// The work of an empty step.
 class NoWork : public PreparedStep {
 public:
@@ -82,6 +99,7 @@ private:
     return {function.buffers[*index].type, buffers[*index]};
   }
   Status allowSharedMemory(Kernel kernel, const LaunchStep &step);
+  Prepared prepareUnfused(const MatMulStep &step);
 
   StepResources use;
   const Function &function;
@@ -153,7 +171,32 @@ Prepared StepPreparer::prepare(const MatMulStep &step) {
     operands.aux = operand(step.fused->aux);
     operands.biasGrad = operand(step.fused->biasGrad);
   }
-  return use.blas->prepare(step, operands);
+  Prepared prepared = use.blas->prepare(step, operands);
+  bool isCandidate = step.fused && !step.fused->unfused.empty();
+  if (prepared.ok() || !isCandidate ||
+      prepared.status().getCode() != StatusCode::Device)
+    return prepared;
+  logChoice("kernels beside a product: " + prepared.status().message());
+  return prepareUnfused(step);
+}
+
+/// The product alone, and the launches that stand for what is fused.
+Prepared StepPreparer::prepareUnfused(const MatMulStep &step) {
+  MatMulStep product = step;
+  product.fused.reset();
+  std::vector<std::unique_ptr<PreparedStep>> steps;
+  Prepared prepared = prepare(product);
+  if (!prepared.ok())
+    return prepared;
+  steps.push_back(std::move(*prepared));
+  for (const LaunchStep &launch : step.fused->unfused) {
+    prepared = prepare(launch);
+    if (!prepared.ok())
+      return prepared;
+    steps.push_back(std::move(*prepared));
+  }
+  return std::unique_ptr<PreparedStep>(
+      std::make_unique<Sequence>(std::move(steps)));
 }
 
 Prepared StepPreparer::prepare(const ConvStep &step) {

@@ -112,6 +112,40 @@ def test_libraries_may_do_more_or_less(contractions, precision, tmp_path):
     )
 
 
+# Products with a bias, and with the gradient of one.
+EPILOGUES = ["BIAS", "BGRADA,BGRADB", "BIAS,BGRADA,BGRADB"]
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("missing", EPILOGUES)
+def test_kernels_do_what_a_library_cannot(
+    missing, precision, tmp_path, monkeypatch
+):
+    fused, _ = train("mlp", precision, "cuda", tmp_path)
+    log = tmp_path / "choices.log"
+    monkeypatch.setenv("MPC_CUDA_LOG", str(log))
+    monkeypatch.setenv("MPC_EMULATOR_NO_ALGORITHM", missing)
+    gpu, _ = train("mlp", precision, "cuda", tmp_path)
+    assert "kernels beside a product: cuBLASLt" in log.read_text()
+    np.testing.assert_allclose(
+        [float(e["loss"]) for e in gpu],
+        [float(e["loss"]) for e in fused],
+        rtol=TOLERANCES[precision],
+    )
+
+
+def test_a_product_without_an_algorithm_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("MPC_EMULATOR_NO_ALGORITHM", "BIAS,DEFAULT")
+    process = mpctest.mpc(
+        *("train", mpctest.MODELS / "mlp.onnx", "--data", DATA),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "8"),
+        *("--device", "cuda", "--target", "sm_80"),
+        env=emulated("sm_80", tmp_path),
+    )
+    assert process.returncode == 6, process.stderr
+    assert "has no deterministic algorithm" in process.stderr
+
+
 @pytest.mark.parametrize("contractions", ["table", "library"])
 def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
     """cuBLASLt's relu of NaN is 0."""

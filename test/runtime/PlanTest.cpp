@@ -236,6 +236,33 @@ TEST(Plan, ChecksWhatIsFused) {
                      "'aux' has another type or size");
 }
 
+TEST(Plan, ChecksWhatStandsForWhatIsFused) {
+  Json launch = {{"op", "launch"}, {"name", "bias"}, {"kernel", "add"},
+                 {"args", {2, 3}}, {"extent", 32},   {"grain", 32},
+                 {"threads", 32}};
+  const std::string pointer = kFused + "/fused/unfused";
+  ArtifactBuilder builder = gpuPlan();
+  builder.plan[Json::json_pointer(pointer)] = Json::array({launch});
+  StatusOr<Plan> plan = parsePlan(builder.plan.dump(),
+                                  static_cast<int64_t>(builder.data.size()));
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &product =
+      std::get<MatMulStep>(plan->findFunction("fused")->steps[0].op);
+  ASSERT_EQ(product.fused->unfused.size(), 1u);
+  EXPECT_EQ(product.fused->unfused[0].kernel, "add");
+
+  EXPECT_GPU_REFUSED(pointer, 1, "unfused");
+  EXPECT_GPU_REFUSED(pointer, Json::array({{{"op", "copy"}}}),
+                     "only launches stand for what is fused");
+  Json wrong = launch;
+  wrong["args"] = {2, 99};
+  EXPECT_GPU_REFUSED(pointer, Json::array({wrong}), "does not exist");
+  wrong = launch;
+  wrong["threads"] = 0;
+  EXPECT_GPU_REFUSED(pointer, Json::array({wrong}),
+                     "between 1 and 1024 threads");
+}
+
 /// cuBLASLt sums an operand in the order in which it reads it.
 TEST(Plan, SumsOperandsInTheLibrarysOrderAlone) {
   ArtifactBuilder builder = gpuPlan();

@@ -277,6 +277,14 @@ LogicalResult ProductOp::verify() {
       static_cast<bool>(getBiasGrad()) != kind->hasBiasGrad)
     return emitOpError("operands and results do not fit the fused kind \"")
            << getFused() << "\"";
+  if (getUnfused().empty())
+    return success();
+  Block &body = getUnfused().front();
+  auto yield = dyn_cast<plan::YieldOp>(body.empty() ? nullptr : &body.back());
+  if (body.getArgumentTypes() != TypeRange(getOutput().getType()) || !yield ||
+      yield.getValue().getType() != getUnfusedResult().getType())
+    return emitOpError("expected unfused to take the product and to yield ")
+           << getUnfusedResult().getType();
   return success();
 }
 
@@ -306,6 +314,10 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
            << name << " to have " << count << " elements of " << element
            << ", found " << type;
   };
+  if (!op.getUnfused().empty() &&
+      (!op.getFused() ||
+       !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))
+    return op.emitOpError("expected launches that stand for what is fused");
   if (!op.getFused())
     return success();
   Type element = cast<MemRefType>(op.getC().getType()).getElementType();

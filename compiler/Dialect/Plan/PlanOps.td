@@ -125,14 +125,25 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     What `plan-place-contractions` makes of a product and the ops around it that
     the library takes over, and `plan-build-programs` turns into `plan.matmul`;
     `fused` and its operands are as there. The last two axes are the matrix;
-    batches are rows.
+    batches are rows. `unfused` makes the result, or the gradient of the bias,
+    from the product alone, for libraries that have no algorithm for both; not
+    where the library's mask of a relu is involved.
 
     ```mlir
     %y, %mask = plan.product "relu_aux_bias" %x, %w bias(%b : tensor<10xf32>)
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> aux tensor<32x16xui8>
+    %z = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
+        {transA = false, transB = true, alpha = 1.0 : f64}
+        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
+    ^bb0(%p: tensor<32x10xf32>):
+      %sum = func.call @step_0_fc1_bias(%p, %b)
+          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      plan.yield %sum : tensor<32x10xf32>
+    }
     ```
   }];
+  let regions = (region MaxSizedRegion<1>:$unfused);
   let arguments = (ins StrAttr:$fused, AnyRankedTensor:$lhs,
                        AnyRankedTensor:$rhs, Optional<AnyRankedTensor>:$bias,
                        Optional<AnyRankedTensor>:$aux, BoolAttr:$transA,
@@ -145,8 +156,27 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     (`aux` `(` $aux^ `:` type($aux) `)`)? attr-dict
     `:` `(` type($lhs) `,` type($rhs) `)` `->` type($output)
     (`aux` type($new_aux)^)? (`bias_grad` type($bias_grad)^)?
+    (`unfused` $unfused^)?
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What `unfused` makes: the bias's gradient where there is one, else the
+    /// output.
+    ::mlir::Value getUnfusedResult() {
+      return getBiasGrad() ? getBiasGrad() : getOutput();
+    }
+  }];
+}
+
+def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"ProductOp">]> {
+  let summary = "what kernels make of a product alone";
+  let description = [{
+    ```mlir
+    plan.yield %sum : tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,8 +210,8 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
+    SingleBlock, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32";
   let description = [{
     The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
@@ -191,7 +221,9 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
     For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
     says what is accumulated in: f32 where it is absent, tf32 (f32 operands
     rounded first) or f64. `fused` is what the library does with the product
-    p before it writes `c`; runtime/ArtifactFormat.h says what each kind means:
+    p before it writes `c`; runtime/ArtifactFormat.h says what each kind means.
+    Where the library has no algorithm for that, it does the product alone and
+    the launches in `unfused` the rest:
 
     | fused | c | reads | writes |
     |---|---|---|---|
@@ -225,6 +257,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
          tile_n = 0 : i64} : memref<32x64xbf16>, memref<10x64xbf16>
     ```
   }];
+  let regions = (region MaxSizedRegion<1>:$unfused);
   let arguments = (ins Plan_Buffer:$a, Plan_Buffer:$b, Optional<Plan_Buffer>:$c,
                        OptionalAttr<FlatSymbolRefAttr>:$epilogue,
                        Variadic<Plan_Buffer>:$epilogue_inputs,
@@ -246,7 +279,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments,
     (`fused` $fused^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`aux` `(` $aux^ `:` type($aux) `)`)?
     (`bias_grad` `(` $bias_grad^ `:` type($bias_grad) `)`)?
-    attr-dict `:` type($a) `,` type($b)
+    attr-dict `:` type($a) `,` type($b) (`unfused` $unfused^)?
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

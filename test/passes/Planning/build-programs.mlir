@@ -85,6 +85,53 @@ func.func @epilogue(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {
   return %2 : tensor<4x4xf32>
 }
 
+// What a library may be unable to do with a product: launches in reserve. The
+// bias is added where the product lies; sums in two steps have memory between.
+// CHECK-LABEL: plan.program @unfused
+// CHECK: %[[X:.*]] = plan.input "x"
+// CHECK: %[[Y:.*]] = plan.arena
+// CHECK: plan.matmul %[[X]], %[[X]] into %[[Y]] : memref<4x4xf32> fused "bias" bias(%[[B:.*]] : memref<4xf32>)
+// CHECK-SAME: unfused {
+// CHECK-NEXT: plan.launch @add ins(%[[Y]], %[[B]] : memref<4x4xf32>, memref<4xf32>) outs(%[[Y]] : memref<4x4xf32>)
+// CHECK-NEXT: }
+// CHECK: %[[SUM:.*]] = plan.arena : memref<1x4xf32>
+// CHECK: %[[PART:.*]] = plan.arena : memref<2x4xf32>
+// CHECK: plan.matmul %[[Y]], %[[X]] into %{{.*}} fused "bgrad_a" bias_grad(%[[SUM]] : memref<1x4xf32>)
+// CHECK-SAME: unfused {
+// CHECK-NEXT: plan.launch @sum_half ins(%[[Y]] : memref<4x4xf32>) outs(%[[PART]] : memref<2x4xf32>)
+// CHECK-NEXT: plan.launch @sum_rest ins(%[[PART]] : memref<2x4xf32>) outs(%[[SUM]] : memref<1x4xf32>)
+// CHECK-NEXT: }
+func.func @unfused(%x: tensor<4x4xf32> {mpc.input = "x"}, %b: tensor<4xf32> {mpc.input = "b"})
+    -> (tensor<4x4xf32> {mpc.output = "y"}, tensor<1x4xf32> {mpc.output = "s"}) {
+  %y = plan.product "bias" %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> unfused {
+  ^bb0(%p: tensor<4x4xf32>):
+    %0 = func.call @add(%p, %b) : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+    plan.yield %0 : tensor<4x4xf32>
+  }
+  %z, %s = plan.product "bgrad_a" %y, %x {transA = true, transB = false, alpha = 1.0 : f64}
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> bias_grad tensor<1x4xf32> unfused {
+  ^bb0(%p: tensor<4x4xf32>):
+    %0 = func.call @sum_half(%y) : (tensor<4x4xf32>) -> tensor<2x4xf32>
+    %1 = func.call @sum_rest(%0) : (tensor<2x4xf32>) -> tensor<1x4xf32>
+    plan.yield %1 : tensor<1x4xf32>
+  }
+  return %z, %s : tensor<4x4xf32>, tensor<1x4xf32>
+}
+
+func.func private @add(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "pointwise"} {
+  %0 = mpc.add %x, %b : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func private @sum_half(%x: tensor<4x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = "column_reduce"} {
+  %0 = mpc.reshape %x : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = false} : (tensor<2x2x4xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+func.func private @sum_rest(%x: tensor<2x4xf32>) -> tensor<1x4xf32> attributes {mpc.kernel = "column_reduce"} {
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<2x4xf32>) -> tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
 func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = "pointwise"} {
   %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>

@@ -19,14 +19,26 @@
 // RELU: %[[DY:.*]], %[[DB1:.*]] = plan.product "drelu_bgrad" %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
 // RELU-SAME: -> tensor<32x128xf32> bias_grad tensor<1x128xf32>
 // RELU: %[[DW2:.*]], %[[DB2:.*]] = plan.product "bgrad_a" %[[DZ]], %[[Y]] {{.*}}transA = true
-// RELU-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32>
+// RELU-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32> unfused {
+// RELU: %[[OWN:.*]] = mpc.region "column_reduce"(%[[DZ]])
+// RELU: mpc.reduce_sum
+// RELU: plan.yield %[[OWN]] : tensor<1x10xf32>
+// RELU-NEXT: }
 // RELU: mpc.region "pointwise"(%[[DW2]], %{{.*}}) {kernel = "dw2"}
 // RELU: mpc.sgd
 // RELU-NOT: reduce_sum
 // RELU: return {{.*}}%[[DB1]], %[[DB2]]
 //
 // CHECK-LABEL: func.func @training
-// CHECK: %[[SUM:.*]] = plan.product "bias" %{{.*}} bias(
+// CHECK: %[[SUM:.*]] = plan.product "bias" %{{.*}} bias(%[[B1:.*]] : tensor<128xf32>) {{.*}} unfused {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<32x128xf32>):
+// CHECK-NEXT: %[[OWN:.*]] = mpc.region "pointwise"(%[[P]], %[[B1]]) {kernel = "fc1_bias"}
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: mpc.add
+// CHECK-NEXT: mpc.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: plan.yield %[[OWN]] : tensor<32x128xf32>
+// CHECK-NEXT: }
 // CHECK-NEXT: mpc.region "pointwise"(%[[SUM]]) {kernel = "fc1"}
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: mpc.relu

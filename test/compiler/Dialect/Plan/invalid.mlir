@@ -144,6 +144,33 @@ plan.program @f {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
+  %b = plan.arena : memref<4xf32>
+  // expected-error @below {{expected launches that stand for what is fused}}
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused "bias" bias(%b : memref<4xf32>) {batch = 1 : i64, m = 4 : i64,
+      n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
+      stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+      tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32> unfused {
+    plan.copy %a to %c : memref<4x4xf32>, memref<4x4xf32>
+  }
+}
+
+// -----
+
+func.func @f(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
+  // expected-error @below {{expected unfused to take the product and to yield 'tensor<4x4xf32>'}}
+  %y = plan.product "bias" %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> unfused {
+  ^bb0(%p: tensor<4x4xf32>):
+    plan.yield %b : tensor<4xf32>
+  }
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x4xf32>
+  %c = plan.arena : memref<4x4xf32>
   // expected-error @below {{buffers do not fit the fused kind "bias"}}
   plan.matmul %a, %a into %c : memref<4x4xf32> fused "bias" {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
       k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,

@@ -43,6 +43,16 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
        lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
        stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64, compute = "tf32"}
       : memref<32x64xf32>, memref<10x64xf32>
+  // CHECK: plan.matmul {{.*}} fused "bias" {{.*}} unfused {
+  // CHECK-NEXT: plan.launch @relu
+  // CHECK-NEXT: }
+  plan.matmul %x, %w into %y : memref<32x10xf32> fused "bias" bias(%c : memref<10xf32>)
+      {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
+       lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64}
+      : memref<32x64xf32>, memref<10x64xf32> unfused {
+    plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64 threads 64
+  }
   // CHECK: plan.launch @relu ins(%{{.*}}) outs(%{{.*}}) extent 320 grain 64 threads 64 {shared_bytes = 128 : i64}
   plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64 threads 64
       {shared_bytes = 128 : i64}
