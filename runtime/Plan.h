@@ -87,7 +87,7 @@ struct Fused {
   std::optional<size_t> bias, aux, biasGrad;
   /// What makes c or biasGrad where the library has no algorithm for the kind
   /// and writes p to c. Empty where nothing does.
-  std::vector<LaunchStep> unfused;
+  std::vector<LaunchStep> unfused = {};
 
   /// Bits of aux from one row to the next.
   static int64_t auxRowBits(int64_t n) { return (n + 127) / 128 * 128; }
