@@ -83,8 +83,8 @@
 //                      transposed
 //             bias_grad has c's type. aux is u8, m rows of n bits padded to 128
 //             (16 bytes); the order of bits within is the library's affair.
-//             Where the library has no algorithm for the kind, it writes p to c,
-//             and "unfused" makes c or bias_grad of that.
+//             Where the library has no algorithm for the kind, it writes p to
+//             c, and "unfused" makes c or bias_grad of that.
 //     {"op": "conv", "kind": "forward|input_grad|weight_grad", "x", "w", "y":
 //      buffer | null, "batch", "groups", "in_channels", "out_channels",
 //      "in_spatial": [..], "out_spatial": [..], "kernel": [..], "strides":

@@ -310,8 +310,11 @@ static std::optional<Fused> readFused(Reader &in) {
   auto optional = [&](const char *key) {
     return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
   };
-  Fused fused{readWord(object, "kind", words), optional("bias"),
-              optional("aux"), optional("bias_grad"), {}};
+  Fused fused{readWord(object, "kind", words),
+              optional("bias"),
+              optional("aux"),
+              optional("bias_grad"),
+              {}};
   if (object.has("unfused"))
     object.each("unfused", [&](Reader &step) {
       if (step.string("op") != "launch")

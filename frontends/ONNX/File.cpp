@@ -127,7 +127,8 @@ llvm::Error File::read(int64_t offset,
     if (count < 0)
       return makeSystemError(path, "read");
     if (count == 0)
-      return makeError(ErrorKind::IO, path + ": the file ended while it was read");
+      return makeError(ErrorKind::IO,
+                       path + ": the file ended while it was read");
     buffer = buffer.drop_front(count);
     offset += count;
   }

@@ -258,8 +258,7 @@ ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {
   return {model.getHash().str(), model.getOpset("")};
 }
 
-Expected<ModelSummary>
-mpc::onnx_frontend::summarizeModel(const Model &model) {
+Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
   const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
@@ -279,8 +278,7 @@ mpc::onnx_frontend::summarizeModel(const Model &model) {
     ++summary.ops[getOpName(node)];
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
-    auto decoded =
-        model.decode(tensor, "initializer '" + tensor.name() + "'");
+    auto decoded = model.decode(tensor, "initializer '" + tensor.name() + "'");
     if (!decoded)
       return decoded.takeError();
     if (decoded->isFloat() && decoded->getNumElements() > 1)

@@ -87,7 +87,7 @@ llvm::Expected<TensorMap> readWeights(llvm::StringRef path,
 
 /// Which model it is.
 struct ModelIdentity {
-  std::string hash; ///< XXH3 of the file's bytes, as 16 hexadecimal digits
+  std::string hash;  ///< XXH3 of the file's bytes, as 16 hexadecimal digits
   int64_t opset = 0; ///< of ONNX's own domain; 0 where that is not imported
 };
 ModelIdentity identifyModel(const Model &model);

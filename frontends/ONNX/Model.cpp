@@ -96,9 +96,8 @@ llvm::Error Model::parse() {
     return error;
   if (llvm::Error error = checkSize(input.getCount()))
     return error;
-  std::string size = file->getSize()
-                         ? " of " + std::to_string(*file->getSize())
-                         : std::string();
+  std::string size = file->getSize() ? " of " + std::to_string(*file->getSize())
+                                     : std::string();
   return error(ErrorKind::Invalid,
                "not an ONNX file: truncated, damaged or nested too deeply near "
                "byte " +

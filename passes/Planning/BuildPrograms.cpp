@@ -308,8 +308,7 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
     return failure();
   plan::MatMulOp product = contractions.emit(
       op, {find(op.getLhs()), find(op.getRhs()), find(op.getOutput()),
-           find(op.getBias()),
-           find(op.getAux() ? op.getAux() : op.getNewAux()),
+           find(op.getBias()), find(op.getAux() ? op.getAux() : op.getNewAux()),
            find(op.getBiasGrad())});
   if (launches.empty())
     return success();

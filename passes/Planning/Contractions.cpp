@@ -72,10 +72,11 @@ StringAttr ContractionEmitter::getCompute(Operation *op, Value operand) const {
                                       : StringAttr();
 }
 
-plan::MatMulOp
-ContractionEmitter::emitMatMul(Operation *op, const ProductBuffers &buffers,
-                               const ContractionResult &result, bool transA,
-                               bool transB, APFloat alpha, StringAttr fused) {
+plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
+                                              const ProductBuffers &buffers,
+                                              const ContractionResult &result,
+                                              bool transA, bool transB,
+                                              APFloat alpha, StringAttr fused) {
   ProductExtents extents = getProductExtents(
       op->getOperand(0), op->getOperand(1), op->getResult(0), transA);
   auto [batch, m, n, k, repeatsA, repeatsB] = extents;

@@ -289,7 +289,8 @@ void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
   OpBuilder::InsertionGuard guard(builder);
   addUnfused(product);
   SmallVector<Operation *> kernels;
-  for (Value value = sum; value != product.getLhs() && value != product.getRhs();
+  for (Value value = sum;
+       value != product.getLhs() && value != product.getRhs();
        value = kernels.back()->getOperand(0))
     kernels.push_back(value.getDefiningOp());
   IRMapping mapping;

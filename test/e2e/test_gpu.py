@@ -187,14 +187,16 @@ def test_skips_the_steps_that_the_cpu_skips(tmp_path):
     assert cpu[0]["skipped"] and not cpu[-1]["skipped"]
     for key in ("skipped", "skipped_total", "loss_scale", "step"):
         assert [e[key] for e in gpu] == [e[key] for e in cpu], key
-    after_first = load_file(states / "step-1" / "state.safetensors")
     start = mpctest.read_weights(mpctest.MODELS / "mlp.onnx")
-    for name, weight in start.items():
-        np.testing.assert_array_equal(after_first[name], weight)
+    after_first = load_file(states / "step-1" / "state.safetensors")
+    trained = start.keys() & after_first.keys()
+    assert len(trained) == 6
+    for name in trained:
+        np.testing.assert_array_equal(after_first[name], start[name])
         np.testing.assert_allclose(
             gpu_weights[name], cpu_weights[name], atol=TOLERANCES["16-mixed"]
         )
-        assert not np.array_equal(gpu_weights[name], weight)
+        assert not np.array_equal(gpu_weights[name], start[name])
 
 
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):

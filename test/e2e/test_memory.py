@@ -73,6 +73,13 @@ def test_compiling_needs_twice_the_weights(model, tmp_path):
     assert peak - base <= 2.2 * WEIGHT_BYTES, (peak - base) / WEIGHT_BYTES
 
 
+def test_showing_a_stage_needs_no_text_of_the_weights(model, tmp_path):
+    text = tmp_path / "large.mlir"
+    peak = peak_bytes("compile", model, "--emit=import", "-o", text)
+    assert text.stat().st_size < MIB
+    assert peak <= 2.2 * WEIGHT_BYTES + 200 * MIB, peak / WEIGHT_BYTES
+
+
 def own_bytes(pid):
     """Memory of a process that is no page of a file."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:

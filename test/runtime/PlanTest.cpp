@@ -243,8 +243,8 @@ TEST(Plan, ChecksWhatStandsForWhatIsFused) {
   const std::string pointer = kFused + "/fused/unfused";
   ArtifactBuilder builder = gpuPlan();
   builder.plan[Json::json_pointer(pointer)] = Json::array({launch});
-  StatusOr<Plan> plan = parsePlan(builder.plan.dump(),
-                                  static_cast<int64_t>(builder.data.size()));
+  StatusOr<Plan> plan =
+      parsePlan(builder.plan.dump(), static_cast<int64_t>(builder.data.size()));
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   const auto &product =
       std::get<MatMulStep>(plan->findFunction("fused")->steps[0].op);

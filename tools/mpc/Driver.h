@@ -49,8 +49,8 @@ public:
   llvm::Error readModel(llvm::StringRef path);
 
   /// Imports the model, which it reads unless it is read already, and runs all
-  /// stages up to `last`. On failure every finding has been printed, one a line,
-  /// to `findings`.
+  /// stages up to `last`. On failure every finding has been printed, one a
+  /// line, to `findings`.
   ExitCode compile(const CompileOptions &options, Stage last,
                    llvm::raw_ostream &findings = llvm::errs());
 

@@ -129,8 +129,9 @@ TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
 
 TrainedModelWriter::~TrainedModelWriter() = default;
 
-ExitCode TrainedModelWriter::prepare(
-    const Plan &plan, std::shared_ptr<onnx_frontend::Model> compiled) {
+ExitCode
+TrainedModelWriter::prepare(const Plan &plan,
+                            std::shared_ptr<onnx_frontend::Model> compiled) {
   if (extensionOf(options.output) != ".onnx")
     return ExitCode::Done;
   onnx_frontend::ShapeMap shapes;
