@@ -65,12 +65,14 @@ def peak_bytes(*arguments):
     return int(output) * 1024
 
 
-def test_compiling_needs_twice_the_weights(model, tmp_path):
+def test_compiling_needs_the_weights_once_or_twice(model, tmp_path):
     small = write_model(tmp_path / "small.onnx", 4, 4, external=False)
     base = peak_bytes("compile", small, "-o", tmp_path / "small.mpc")
     peak = peak_bytes("compile", model, "-o", tmp_path / "large.mpc")
     assert os.path.getsize(tmp_path / "large.mpc") > WEIGHT_BYTES
-    assert peak - base <= 2.2 * WEIGHT_BYTES, (peak - base) / WEIGHT_BYTES
+    ratio = (peak - base) / WEIGHT_BYTES
+    # Parsing a file moves what is inside of it once.
+    assert ratio <= (1.4 if model.with_suffix(".data").exists() else 2.2), ratio
 
 
 def test_showing_a_stage_needs_no_text_of_the_weights(model, tmp_path):
