@@ -33,24 +33,10 @@ def main():
     options = rounds.parse_options(__doc__, WARM_UP)
     prepare()
 
-    def mpc(precision):
-        return lambda: rounds.train(
-            options,
-            *(rounds.FOLDER / "mlp.onnx", rounds.FOLDER / "mlp.npz"),
-            *(BATCH, precision, "--optimizer", "adamw", "--lr", "1e-4"),
-        )
-
-    def torch(how, precision):
-        script = "mlp_torch.py"
-        return lambda: rounds.run_torch(options, script, how, precision)
-
-    contenders = {
-        "mpc 32-true": mpc("32-true"),
-        "mpc bf16-mixed": mpc("bf16-mixed"),
-        "PyTorch fp32 eager": torch("eager", "fp32"),
-        "PyTorch bf16 eager": torch("eager", "bf16"),
-        "PyTorch bf16 compiled": torch("compiled", "bf16"),
-    }
+    contenders = rounds.list_contenders(
+        *(options, "mlp", BATCH, ["--optimizer", "adamw", "--lr", "1e-4"]),
+        torch=[("fp32", "eager"), ("bf16", "eager"), ("bf16", "compiled")],
+    )
     title = f"4 x {WIDTH}, batch {BATCH}, AdamW"
     rounds.compare(title, options, contenders, "mpc bf16-mixed")
 

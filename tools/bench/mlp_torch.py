@@ -5,12 +5,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
-import json
-import sys
-import time
-
 import torch
+import torch_steps
 
 LAYERS, WIDTH, CLASSES, BATCH = 4, 2048, 10, 256
 
@@ -23,36 +19,12 @@ def make_model():
 
 
 def main():
-    how, precision = sys.argv[1:3]
-    warm_up, steps, threads = map(int, sys.argv[3:6])
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
+    arguments = torch_steps.parse_arguments()
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     x = torch.rand(BATCH, WIDTH)
     target = torch.randint(CLASSES, (BATCH,))
-
-    def cast():
-        if precision == "fp32":
-            return contextlib.nullcontext()
-        return torch.autocast("cpu", torch.bfloat16)
-
-    def loss_of(x, target):
-        with cast():
-            return torch.nn.functional.cross_entropy(model(x), target)
-
-    if how == "compiled":
-        loss_of = torch.compile(loss_of)
-    times = []
-    for _ in range(warm_up + steps):
-        begin = time.perf_counter()
-        loss = loss_of(x, target)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()
-        times.append((time.perf_counter() - begin) * 1000)
-    print(json.dumps(times[warm_up:]))
+    torch_steps.print_times(*arguments, model, optimizer, x, target)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,10 @@ training step.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
-import json
 import sys
-import time
 
 import torch
+import torch_steps
 import torchvision
 
 BATCH, SIZE, CLASSES = 16, 224, 1000
@@ -32,9 +30,8 @@ def export(path):
     )
 
 
-def time_steps(how, precision, warm_up, steps, threads):
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
+def time_steps():
+    arguments = torch_steps.parse_arguments()
     model = torchvision.models.resnet50(weights=None).train()
     model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(
@@ -43,34 +40,13 @@ def time_steps(how, precision, warm_up, steps, threads):
     x = torch.rand(BATCH, 3, SIZE, SIZE)
     x = x.to(memory_format=torch.channels_last)
     target = torch.randint(CLASSES, (BATCH,))
-
-    def cast():
-        if precision == "fp32":
-            return contextlib.nullcontext()
-        return torch.autocast("cpu", torch.bfloat16)
-
-    def loss_of(x, target):
-        with cast():
-            return torch.nn.functional.cross_entropy(model(x), target)
-
-    if how == "compiled":
-        loss_of = torch.compile(loss_of)
-    times = []
-    for _ in range(warm_up + steps):
-        begin = time.perf_counter()
-        loss = loss_of(x, target)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()
-        times.append((time.perf_counter() - begin) * 1000)
-    print(json.dumps(times[warm_up:]))
+    torch_steps.print_times(*arguments, model, optimizer, x, target)
 
 
 def main():
     if sys.argv[1] == "export":
         return export(sys.argv[2])
-    return time_steps(*sys.argv[1:3], *map(int, sys.argv[3:6]))
+    return time_steps()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -70,6 +71,25 @@ def run_torch(options, script, how, precision):
     command = [sys.executable, HERE / script, how, precision]
     command += [options.warm_up, options.steps, len(options.cpus)]
     return json.loads(execute(command, options.cpus))
+
+
+def list_contenders(options, name, batch, flags, torch):
+    """mpc in two modes, on NAME.onnx and NAME.npz of the folder, and PyTorch by
+    NAME_torch.py in the ways of `torch`: pairs of a precision and how."""
+
+    def mpc(precision):
+        model, data = FOLDER / f"{name}.onnx", FOLDER / f"{name}.npz"
+        return lambda: train(options, model, data, batch, precision, *flags)
+
+    contenders = {
+        f"mpc {precision}": mpc(precision)
+        for precision in ("32-true", "bf16-mixed")
+    }
+    for precision, how in torch:
+        contenders[f"PyTorch {precision} {how}"] = functools.partial(
+            run_torch, options, f"{name}_torch.py", how, precision
+        )
+    return contenders
 
 
 def compare(title, options, contenders, ours):
