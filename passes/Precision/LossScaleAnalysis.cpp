@@ -124,6 +124,13 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     return lookup(op->getOperand(0));
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
+  if (auto pad = dyn_cast<PadOp>(op);
+      pad && !pad.getValue().isZero() &&
+      lookup(pad.getInput()).kind == Multiple::Scaled) {
+    report(op) << "joins a value that carries the loss scale to one that does "
+                  "not";
+    return {Multiple::Unknown};
+  }
   if (role == RegionRole::View || role == RegionRole::Movement)
     return join(op, op->getOperands());
   if (role == RegionRole::Contraction) {

@@ -1,0 +1,47 @@
+"""What PyTorch's contenders share: the training step and its clock.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import json
+import sys
+import time
+
+import torch
+
+
+def parse_arguments():
+    """{eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS; sets the threads and
+    the seed."""
+    how, precision = sys.argv[1:3]
+    warm_up, steps, threads = map(int, sys.argv[3:6])
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    return how, precision, warm_up, steps
+
+
+def print_times(how, precision, warm_up, steps, model, optimizer, x, target):
+    """The milliseconds of each step after the first `warm_up`, as JSON."""
+
+    def cast():
+        if precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast("cpu", torch.bfloat16)
+
+    def loss_of(x, target):
+        with cast():
+            return torch.nn.functional.cross_entropy(model(x), target)
+
+    if how == "compiled":
+        loss_of = torch.compile(loss_of)
+    times = []
+    for _ in range(warm_up + steps):
+        begin = time.perf_counter()
+        loss = loss_of(x, target)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+        times.append((time.perf_counter() - begin) * 1000)
+    print(json.dumps(times[warm_up:]))
