@@ -102,31 +102,6 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
-namespace {
-/// What compiling leaves to the run.
-struct Compilation {
-  std::shared_ptr<const Artifact> artifact;
-  /// What was decided, in one line; empty where the artifact was there before.
-  std::string summary;
-  /// What was compiled; null where the artifact was there before.
-  std::shared_ptr<onnx_frontend::Model> model;
-};
-} // namespace
-
-// Compiles, and gives back the memory of the compiler, which held the weights.
-static ExitCode compileModel(const CompileOptions &options,
-                             Compilation &compilation) {
-  ExitCode code;
-  {
-    Driver driver;
-    code = loadArtifact(driver, options, compilation.artifact);
-    compilation.summary = driver.getPrecisionSummary();
-    compilation.model = driver.takeModel();
-  }
-  malloc_trim(0);
-  return code;
-}
-
 // What can be wrong without the model having been compiled.
 static ExitCode checkFiles(const TrainCommand &command) {
   for (const auto *files : {&command.data, &command.valData})
@@ -135,9 +110,109 @@ static ExitCode checkFiles(const TrainCommand &command) {
   return reportError(checkPaths(command.train));
 }
 
-static int finish(const TrainCommand &command, const TrainResult &result,
-                  TrainedModelWriter &writer, Session &session) {
-  ExitCode written = writer.write(session);
+namespace {
+/// One run, from flags to the trained model. The steps are in order; each says
+/// what went wrong and returns the exit code for it.
+class TrainRun {
+public:
+  explicit TrainRun(TrainCommand &command)
+      : command(command), writer(command.trained) {}
+
+  ExitCode check();
+  ExitCode readData();
+  ExitCode compile();
+  /// Says what the run is going to do.
+  void announce();
+  /// Finds a place for the weights, and makes everything ready for step 0.
+  ExitCode open();
+  /// Trains until the end or a signal; the process's exit code.
+  int train();
+
+private:
+  int finish(const TrainResult &result);
+
+  TrainCommand &command;
+  std::vector<Array> arrays;
+  std::shared_ptr<const Artifact> artifact;
+  /// What was compiled; null where the artifact was there before.
+  std::shared_ptr<onnx_frontend::Model> model;
+  /// What was decided, in one line; empty where the artifact was there before.
+  std::string decisions;
+  TrainedModelWriter writer;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Trainee> trainee;
+  TrainingData data;
+};
+} // namespace
+
+ExitCode TrainRun::check() {
+  if (ExitCode code = finishOptions(command); code != ExitCode::Done)
+    return code;
+  return checkFiles(command);
+}
+
+ExitCode TrainRun::readData() {
+  StatusOr<std::vector<Array>> read = readDataFiles(command.data);
+  if (!read.ok())
+    return reportError(read.status());
+  arrays = std::move(*read);
+  findLabelShape(arrays, command.compile.pipeline.recipe);
+  return ExitCode::Done;
+}
+
+ExitCode TrainRun::compile() {
+  ExitCode code;
+  {
+    Driver driver;
+    code = loadArtifact(driver, command.compile, artifact);
+    decisions = driver.getPrecisionSummary();
+    model = driver.takeModel();
+  }
+  // The compiler held the weights, too.
+  malloc_trim(0);
+  if (code != ExitCode::Done || !artifact->plan().findFunction("forward"))
+    return code;
+  return reportError(ExitCode::Usage,
+                     command.compile.model.model +
+                         ": a forward model needs a loss to train; name one "
+                         "with --loss, such as softmax_cross_entropy");
+}
+
+void TrainRun::announce() {
+  const Plan &plan = artifact->plan();
+  PrintableStream os(llvm::errs());
+  const RecipeOptions &recipe = command.compile.pipeline.recipe;
+  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
+  printNormalizations(os, plan);
+  llvm::errs() << (decisions.empty() ? plan.precision + ", as compiled"
+                                     : decisions)
+               << "\n";
+  printResources(llvm::errs(), plan, command.session.device,
+                 command.session.threads);
+}
+
+ExitCode TrainRun::open() {
+  // Hours of training need a place to go to.
+  if (ExitCode code = writer.prepare(artifact->plan(), std::move(model));
+      code != ExitCode::Done)
+    return code;
+  if (command.trained.output.empty() && command.train.checkpointDir.empty())
+    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
+                    "weights are lost\n";
+  auto opened = Session::create(artifact, command.session);
+  if (!opened.ok())
+    return reportError(opened.status());
+  session = std::move(*opened);
+  auto made = makeTrainee(*session);
+  if (!made.ok())
+    return reportError(made.status());
+  trainee = std::move(*made);
+  return reportError(
+      openData(command, trainee->info(), std::move(arrays), data));
+}
+
+int TrainRun::finish(const TrainResult &result) {
+  ExitCode written = writer.write(*session);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   printSummary(llvm::outs(), result);
@@ -148,70 +223,30 @@ static int finish(const TrainCommand &command, const TrainResult &result,
   return result.stopSignal ? 128 + result.stopSignal : 0;
 }
 
-static int runTrain(TrainCommand &command) {
-  // Nobody reading what the run says is no reason to end it.
-  std::signal(SIGPIPE, SIG_IGN);
-  if (ExitCode code = finishOptions(command); code != ExitCode::Done)
-    return static_cast<int>(code);
-  if (ExitCode code = checkFiles(command); code != ExitCode::Done)
-    return static_cast<int>(code);
-  auto fail = [](const Status &status) {
-    return static_cast<int>(reportError(status));
-  };
-  StatusOr<std::vector<Array>> arrays = readDataFiles(command.data);
-  if (!arrays.ok())
-    return fail(arrays.status());
-  findLabelShape(*arrays, command.compile.pipeline.recipe);
-  Compilation compiled;
-  if (ExitCode code = compileModel(command.compile, compiled);
-      code != ExitCode::Done)
-    return static_cast<int>(code);
-  const Plan &plan = compiled.artifact->plan();
-  if (plan.findFunction("forward"))
-    return static_cast<int>(
-        reportError(ExitCode::Usage,
-                    command.compile.model.model +
-                        ": a forward model needs a loss to train; name one "
-                        "with --loss, such as softmax_cross_entropy"));
-  PrintableStream os(llvm::errs());
-  const RecipeOptions &recipe = command.compile.pipeline.recipe;
-  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
-  printNormalizations(os, plan);
-  llvm::errs() << (compiled.summary.empty() ? plan.precision + ", as compiled"
-                                            : compiled.summary)
-               << "\n";
-  printResources(llvm::errs(), plan, command.session.device,
-                 command.session.threads);
-  TrainedModelWriter writer(command.trained);
-  if (ExitCode code = writer.prepare(plan, std::move(compiled.model));
-      code != ExitCode::Done)
-    return static_cast<int>(code);
-  if (command.trained.output.empty() && command.train.checkpointDir.empty())
-    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
-                    "weights are lost\n";
-
-  auto session = Session::create(compiled.artifact, command.session);
-  if (!session.ok())
-    return fail(session.status());
-  auto trainee = makeTrainee(**session);
-  if (!trainee.ok())
-    return fail(trainee.status());
-  TrainingData data;
-  if (Status status =
-          openData(command, (*trainee)->info(), std::move(*arrays), data);
-      !status.ok())
-    return fail(status);
-
+int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress;
-    return train::train(**trainee, *data.train,
+    return train::train(*trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
   }();
   if (!result.ok())
-    return fail(result.status());
-  return finish(command, *result, writer, **session);
+    return static_cast<int>(reportError(result.status()));
+  return finish(*result);
+}
+
+static int runTrain(TrainCommand &command) {
+  // Nobody reading what the run says is no reason to end it.
+  std::signal(SIGPIPE, SIG_IGN);
+  TrainRun run(command);
+  for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile})
+    if (ExitCode code = (run.*step)(); code != ExitCode::Done)
+      return static_cast<int>(code);
+  run.announce();
+  if (ExitCode code = run.open(); code != ExitCode::Done)
+    return static_cast<int>(code);
+  return run.train();
 }
 
 static void addDataOptions(CLI::App &app, TrainCommand &command) {
