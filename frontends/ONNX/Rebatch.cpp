@@ -101,6 +101,49 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
   return node.unsupported("it is not clear where the batch is in its result");
 }
 
+// Whether the axis of the value that has the batch has other rows too, and the
+// batch was 1: [1, time, 8] as [time, 8]. What is then computed along that axis
+// may be meant for the rows of each sample or for all.
+bool Rebatch::isAmbiguous(StringRef name) const {
+  std::optional<Place> place = findPlace(name);
+  return exported == 1 && place && shapes.lookup(name)[place->axis] != 1;
+}
+
+// Whether the node's softmax is along an axis that had a batch of 1.
+bool Rebatch::normalizesSamples(NodeImporter &node) {
+  StringRef op = node.getOpType();
+  bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
+  std::optional<Place> place =
+      isSoftmax ? findPlace(node.getInputName(0)) : std::nullopt;
+  if (!place || exported != 1)
+    return false;
+  // Before opset 13 it is over all axes from the given one on.
+  bool isFlattened = node.getOpset() < 13;
+  int64_t axis = node.integer("axis", isFlattened ? 1 : -1);
+  if (axis < 0)
+    axis += shapes.lookup(node.getInputName(0)).size();
+  return isFlattened ? place->axis >= axis : place->axis == axis;
+}
+
+// Follows a result that has no batch, of an input that may have one: a loss
+// may be of all rows of all samples, but nothing that samples are combined
+// with.
+LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
+                                    ArrayRef<int64_t> shape) {
+  StringRef op = node.getOpType();
+  if (op == "Shape" || op == "Size" || op == "BatchNormalization")
+    return success();
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    StringRef input = node.getInputName(i);
+    if (isAmbiguous(input) && ShapedType::getNumElements(shape) > 1)
+      return node.unsupported("with a batch of 1 it joined the rows of one "
+                              "sample, now it would join those of all");
+    if (isAmbiguous(input) || joined.contains(input))
+      joined.insert(name);
+  }
+  return success();
+}
+
 LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   auto known = shapes.find(name);
@@ -123,8 +166,15 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
     bool isPart = op == "Slice" || op == "Split" || op == "Gather";
     return from && isPart && !isReshape(node)
                ? node.unsupported("it takes a part of the batch")
-               : success();
+               : followJoined(node, name, shape);
   }
+  for (const std::string &input : node.getNode().input())
+    if (joined.contains(input))
+      return node.unsupported("it combines samples with what was computed of "
+                              "the rows of all");
+  if (normalizesSamples(node))
+    return node.unsupported("with a batch of 1 it was over the rows of one "
+                            "sample, now it would be over those of all");
   int64_t extent = before[*changed];
   if (extent % exported != 0 || shape[*changed] != scale(extent))
     return node.unsupported("axis " + Twine(*changed) + " of its result has " +

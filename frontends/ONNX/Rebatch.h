@@ -14,6 +14,7 @@
 #include "frontends/ONNX/HostTensor.h"
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace mpc::onnx_frontend {
 
@@ -68,6 +69,10 @@ private:
                                  int64_t extent);
   mlir::LogicalResult followOutput(NodeImporter &node, llvm::StringRef name,
                                    llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult followJoined(NodeImporter &node, llvm::StringRef name,
+                                   llvm::ArrayRef<int64_t> shape);
+  bool isAmbiguous(llvm::StringRef name) const;
+  bool normalizesSamples(NodeImporter &node);
 
   int64_t exported, wanted;
   bool recording = true;
@@ -76,6 +81,8 @@ private:
   llvm::StringMap<Shape> shapes, integers;
   /// With the batch asked for: of every value that has it.
   llvm::StringMap<Place> places;
+  /// Single elements that were computed of rows of all samples, such as a loss.
+  llvm::StringSet<> joined;
 };
 
 } // namespace mpc::onnx_frontend

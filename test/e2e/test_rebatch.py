@@ -135,3 +135,58 @@ def test_parts_of_the_batch_are_refused(tmp_path):
     )
     assert process.returncode == 4
     assert "node 'first' (Slice): it takes a part of the batch" in process.stderr
+
+
+def rows_of_one_sample(*nodes):
+    """[1, time, 8] as [time, 8], and back after `nodes`, from "a" to "b"."""
+    return mpctest.make_model(
+        [
+            helper.make_node("Reshape", ["x", "merged"], ["a"]),
+            *nodes,
+            helper.make_node("Reshape", ["b", "apart"], ["y"]),
+        ],
+        {"x": (np.float32, [1, 4, 8])},
+        {"y": (np.float32, [1, 4, 8])},
+        {
+            "merged": np.array([4, 8]),
+            "apart": np.array([1, 4, 8]),
+            "first": np.array([0]),
+            "all": np.array([0, 1]),
+        },
+    )
+
+
+JOINING = {
+    "softmax": [helper.make_node("Softmax", ["a"], ["b"], "join", axis=0)],
+    "mean": [
+        helper.make_node("ReduceMean", ["a", "first"], ["m"], "join"),
+        helper.make_node("Sub", ["a", "m"], ["b"]),
+    ],
+    "scalar": [
+        helper.make_node("ReduceMean", ["a", "all"], ["m"]),
+        helper.make_node("Neg", ["m"], ["n"]),
+        helper.make_node("Add", ["a", "n"], ["b"], "join"),
+    ],
+}
+
+
+@pytest.mark.parametrize("how", JOINING)
+def test_rows_of_samples_are_not_joined_by_themselves(how, tmp_path):
+    """A batch of 1 does not tell whether the rows of each sample were meant."""
+    onnx.save(rows_of_one_sample(*JOINING[how]), tmp_path / "m.onnx")
+    process = mpctest.mpc(
+        *("compile", tmp_path / "m.onnx", "--batch-size", "8"),
+        *("-o", tmp_path / "m.mpc"),
+    )
+    assert process.returncode == 4
+    assert "node 'join'" in process.stderr
+
+
+def test_each_row_by_itself_may_be_normalised(tmp_path):
+    model = rows_of_one_sample(
+        helper.make_node("Softmax", ["a"], ["b"], axis=1)
+    )
+    x = normal(3, 2, 4, 8)
+    y = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", "2")["y"]
+    expected = np.exp(x) / np.exp(x).sum(2, keepdims=True)
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
