@@ -26,14 +26,19 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 /// What kernels may call: functions of libm, libc and libgcc that are in every
-/// process that runs one.
+/// process that runs one. LLVM makes calls of its own of those it is given,
+/// such as exp2f(x) of powf(2, x).
 static bool isProvided(llvm::StringRef symbol) {
   static constexpr llvm::StringLiteral names[] = {
-      "exp",    "exp2",    "expm1", "log",    "log1p",        "log2",
-      "tanh",   "pow",     "powf",  "fma",    "fmaf",         "sqrt",
-      "sqrtf",  "expf",    "logf",  "log1pf", "tanhf",        "memcpy",
-      "memset", "memmove", "floor", "floorf", "__truncsfhf2", "__extendhfsf2"};
-  return llvm::is_contained(names, symbol);
+      "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
+  // For double, and with an f behind for float.
+  static constexpr llvm::StringLiteral functions[] = {
+      "exp",  "exp2", "exp10", "expm1", "log",  "log1p", "log2",
+      "tanh", "pow",  "fma",   "sqrt",  "cbrt", "ldexp", "floor"};
+  if (llvm::is_contained(names, symbol) ||
+      llvm::is_contained(functions, symbol))
+    return true;
+  return symbol.consume_back("f") && llvm::is_contained(functions, symbol);
 }
 
 static llvm::Error checkSymbols(llvm::StringRef bytes) {

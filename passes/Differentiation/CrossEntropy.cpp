@@ -5,6 +5,7 @@
 #include "passes/Differentiation/LossBuilder.h"
 
 #include "compiler/Support/ExitCode.h"
+#include "passes/Differentiation/SampleAxis.h"
 
 #include <numeric>
 
@@ -109,6 +110,35 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                  << "; say which with " << choice << "1 or " << choice << last;
 }
 
+// Labels have a row for each sample, and are paired with the scores in the
+// order they come in. Of scores of [time, batch, classes], or of those
+// flattened, that is another order.
+LogicalResult LossBuilder::verifySampleMajor(Value scores) {
+  std::optional<int64_t> batch = batchSize();
+  if (!batch)
+    return success();
+  SmallVector<Value> inputs;
+  for (Value argument : function.get().getArguments())
+    if (function.roleOf(argument) == "data")
+      inputs.push_back(argument);
+  SampleAxes samples(function.get().getBody().front(), inputs, *batch);
+  std::optional<SampleAxis> found = samples.find(scores);
+  if (!found || *found == SampleAxis())
+    return success();
+  InFlightDiagnostic error =
+      withExitCode(mlir::emitError(scores.getLoc()), ExitCode::InvalidInput);
+  error << "expected scores with the samples on axis 0, as the labels have "
+           "them, found ";
+  if (found->outer > 1)
+    error << found->outer << " positions of all " << *batch
+          << " samples one after the other on axis " << found->axis;
+  else
+    error << "them on axis " << found->axis;
+  return error << " of " << printShape(typeOf(scores).getShape())
+               << "; transpose the scores in the model, or name those before "
+                  "they are transposed with --loss softmax_cross_entropy@NODE";
+}
+
 // What the labels' input is like: what is known of it, or one label for each
 // position. A model that flattens samples and positions into one axis takes the
 // labels of each sample together.
@@ -165,7 +195,7 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(const LossSpec &spec,
   // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
   FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
-  if (failed(axis))
+  if (failed(axis) || failed(verifySampleMajor(scores)))
     return failure();
   Shape positions = without(type.getShape(), *axis);
   FailureOr<Shape> labelShape = chooseLabelShape(positions, known, scores);

@@ -51,6 +51,7 @@ private:
   llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
+  mlir::LogicalResult verifySampleMajor(mlir::Value scores);
   llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);

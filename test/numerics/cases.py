@@ -369,6 +369,16 @@ for exponent in (2.0, 3.0, -1.0, 0.5, -0.5, 1.5, 1.0, 0.0, 2.7, 2, 3):
         constant=("exponent",),
     )
 
+# Constant bases, for which LLVM knows functions of their own: exp2 and the like.
+for base in (2.0, 4.0, 0.5, 10.0, 2.718281828, 1.0):
+    add(
+        f"pow_of_{base}",
+        "Pow",
+        {"base": np.array(base), "x": normal(3, 17)},
+        lambda base, x: float(base) ** x,
+        constant=("base",),
+    )
+
 add(
     "expand",
     "Expand",

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/SampleAxis.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+
+SampleAxes::SampleAxes(Block &block, ValueRange inputs, int64_t batch)
+    : batch(batch) {
+  if (batch < 2)
+    return;
+  for (Value input : inputs)
+    axes[input] = SampleAxis();
+  for (Operation &op : block)
+    if (std::optional<SampleAxis> found = follow(&op))
+      axes[op.getResult(0)] = *found;
+}
+
+std::optional<SampleAxis> SampleAxes::find(Value value) const {
+  auto found = axes.find(value);
+  return found == axes.end() ? std::nullopt : std::optional(found->second);
+}
+
+// The order of elements stays, so as many lie outside the samples as before.
+std::optional<SampleAxis> SampleAxes::followView(Value from,
+                                                 ArrayRef<int64_t> to) const {
+  std::optional<SampleAxis> place = find(from);
+  if (!place)
+    return std::nullopt;
+  int64_t outside =
+      ShapedType::getNumElements(shapeOf(from).take_front(place->axis)) *
+      place->outer;
+  int64_t before = 1;
+  for (auto [axis, extent] : llvm::enumerate(to)) {
+    if (outside % before != 0)
+      return std::nullopt;
+    int64_t outer = outside / before;
+    if (outer > 0 && extent > 0 && extent % (outer * batch) == 0)
+      return SampleAxis{static_cast<int64_t>(axis), outer};
+    before *= extent;
+    if (before == 0)
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Of operands that are broadcast to the result, those with samples agree.
+std::optional<SampleAxis> SampleAxes::followBroadcast(Operation *op) const {
+  std::optional<SampleAxis> result;
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  for (Value operand : op->getOperands()) {
+    std::optional<SampleAxis> place = find(operand);
+    if (!place)
+      continue;
+    int64_t extent = shapeOf(operand)[place->axis];
+    place->axis += shape.size() - shapeOf(operand).size();
+    if (shape[place->axis] != extent || (result && !(*result == *place)))
+      return std::nullopt;
+    result = place;
+  }
+  return result;
+}
+
+std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
+  using Found = std::optional<SampleAxis>;
+  if (op->getNumResults() == 0 || op->getNumOperands() == 0)
+    return std::nullopt;
+  Found first = find(op->getOperand(0));
+  if (hasRole(op, RegionRole::Elementwise) || isa<mpc::CastOp>(op))
+    return followBroadcast(op);
+  return llvm::TypeSwitch<Operation *, Found>(op)
+      .Case([&](ReshapeOp view) {
+        return followView(view.getInput(), shapeOf(view.getOutput()));
+      })
+      .Case([&](TransposeOp transpose) -> Found {
+        if (first)
+          first->axis = llvm::find(transpose.getPerm(), first->axis) -
+                        transpose.getPerm().begin();
+        return first;
+      })
+      .Case<SoftmaxOp, LogSoftmaxOp, BatchNormOp, BatchNormInferenceOp>(
+          [&](Operation *) { return first; })
+      .Case([&](MatMulOp matmul) -> Found {
+        // Rows, or one matrix for each sample; not columns of the left matrix.
+        bool isContracted =
+            first &&
+            first->axis + 1 == int64_t(shapeOf(matmul.getLhs()).size());
+        bool isMoved = matmul.getTransA() || find(matmul.getRhs()) ||
+                       shapeOf(matmul.getLhs()).size() !=
+                           shapeOf(matmul.getOutput()).size();
+        return isContracted || isMoved ? Found() : first;
+      })
+      .Case([&](GemmOp gemm) {
+        bool isRow = first && first->axis == 0 && !gemm.getTransA();
+        return isRow ? first : Found();
+      })
+      .Case([&](ConvOp) { return first && first->axis == 0 ? first : Found(); })
+      .Default([](Operation *) { return Found(); });
+}

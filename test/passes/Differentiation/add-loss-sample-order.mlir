@@ -1,0 +1,26 @@
+// Scores that come back to the samples' order, of time-major steps between, are
+// paired with the labels; so are those of inputs that were not followed.
+//
+// RUN: mpc-opt %s -split-input-file -mpc-add-loss="loss=softmax_cross_entropy@y:-1 label-shape=2" | FileCheck %s
+
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss
+func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = "data"})
+    -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+  %t = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %r = mpc.relu %t : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %b = mpc.transpose %r {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %y = mpc.reshape %b : (tensor<2x2x5xf32>) -> tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss
+func.func @forward(%x: tensor<3x2x5xf32> {mpc.input = "x", mpc.role = "data"})
+    -> (tensor<3x2x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+  %y = mpc.softmax %x {axis = 2 : i64} : (tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
+  %z = mpc.add %x, %y : (tensor<3x2x5xf32>, tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
+  return %z : tensor<3x2x5xf32>
+}
