@@ -149,3 +149,38 @@ def test_a_model_on_standard_input_is_trained_and_written(tmp_path):
             check=True,
         )
     assert (tmp_path / "trained.onnx").read_bytes() == from_file
+
+
+def test_what_is_read_is_not_overwritten(tmp_path):
+    model, data = tmp_path / "model.onnx", tmp_path / "data.npz"
+    shutil.copy(mpctest.MODELS / "mlp.onnx", model)
+    shutil.copy(mpctest.DIGITS / "digits-train.npz", data)
+    link = tmp_path / "link.npz"
+    link.symlink_to(data)
+    files = {file: file.read_bytes() for file in (model, data)}
+    train = ["train", model, "--data", data, "--loss", "softmax_cross_entropy"]
+    train += ["--batch-size", 8, "--max-steps", 1, "--overwrite-metrics"]
+    for command in (
+        [*train, "--output", data],
+        [*train, "--output", link],
+        [*train, "--metrics", model],
+        ["compile", model, "--batch-size", 8, "-o", model],
+        ["run", model, "--input", f"image=@{data}", "-o", data],
+    ):
+        process = mpctest.mpc(*command)
+        assert process.returncode == 2, (command, process.stderr)
+        assert "reads that file" in process.stderr
+        assert {file: file.read_bytes() for file in files} == files
+
+
+def test_a_model_may_receive_its_own_weights(tmp_path):
+    model = tmp_path / "model.onnx"
+    shutil.copy(mpctest.MODELS / "mlp.onnx", model)
+    before = mpctest.read_weights(model)
+    mpctest.mpc_ok(
+        *("train", model, "--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--max-steps", 2, "--output", model),
+    )
+    after = mpctest.read_weights(model)
+    assert any(np.any(after[name] != before[name]) for name in before)

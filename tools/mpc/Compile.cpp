@@ -4,6 +4,7 @@
 #include "compiler/Target/ArtifactWriter.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Overwriting.h"
 
 #include <CLI/CLI.hpp>
 
@@ -81,6 +82,10 @@ static ExitCode runCompile(const CompileCommand &command) {
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
                            ", or -o - for stdout");
+  if (ExitCode code = refuseOverwriting("-o", command.output,
+                                        inputFiles(command.options.model));
+      code != ExitCode::Done)
+    return code;
   Driver driver;
   CompiledArtifact artifact;
   std::string bytes;

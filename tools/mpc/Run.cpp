@@ -5,6 +5,7 @@
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -165,6 +166,11 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
 }
 
 static ExitCode runRun(RunCommand &command) {
+  std::vector<std::string> read = inputFiles(command.compile.model);
+  read.insert(read.end(), command.inputs.begin(), command.inputs.end());
+  if (ExitCode code = refuseOverwriting("-o", command.output, read);
+      code != ExitCode::Done)
+    return code;
   Inputs inputs;
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);

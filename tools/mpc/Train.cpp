@@ -4,6 +4,7 @@
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
@@ -102,8 +103,25 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
+// The model itself may receive its weights; nothing else that is read is lost.
+static ExitCode checkOverwriting(const TrainCommand &command) {
+  std::vector<std::string> read = command.compile.model.weights;
+  for (const auto *files : {&command.data, &command.valData})
+    read.insert(read.end(), files->begin(), files->end());
+  if (ExitCode code =
+          refuseOverwriting("--output", command.trained.output, read);
+      code != ExitCode::Done)
+    return code;
+  for (const std::string &file : inputFiles(command.compile.model))
+    read.push_back(file);
+  read.push_back(command.trained.exportModel);
+  return refuseOverwriting("--metrics", command.train.metrics, read);
+}
+
 // What can be wrong without the model having been compiled.
 static ExitCode checkFiles(const TrainCommand &command) {
+  if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
+    return code;
   for (const auto *files : {&command.data, &command.valData})
     if (Status status = Dataset::checkFiles(*files); !status.ok())
       return reportError(status);

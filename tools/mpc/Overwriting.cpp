@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/Overwriting.h"
+
+#include "tools/mpc/Driver.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+
+std::vector<std::string> mpc::tools::inputFiles(const ModelOptions &options) {
+  std::vector<std::string> files = options.weights;
+  files.push_back(options.model);
+  if (!options.optimizerModel.empty())
+    files.push_back(options.optimizerModel);
+  return files;
+}
+
+// Whether both exist and are one file.
+static bool isSameFile(llvm::StringRef first, llvm::StringRef second) {
+  bool same = false;
+  return !llvm::sys::fs::equivalent(first, second, same) && same;
+}
+
+ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
+                                       const std::string &output,
+                                       const std::vector<std::string> &inputs) {
+  if (output.empty() || output == "-")
+    return ExitCode::Done;
+  for (llvm::StringRef input : inputs) {
+    llvm::StringRef file = input.split('=').second;
+    file.consume_front("@");
+    if (isSameFile(output, input) ||
+        (!file.empty() && isSameFile(output, file)))
+      return reportError(ExitCode::Usage,
+                         flag + " " + output +
+                             ": this command reads that file; write another");
+  }
+  return ExitCode::Done;
+}

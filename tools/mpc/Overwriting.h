@@ -1,0 +1,22 @@
+// What a command reads is not what it writes over.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_OVERWRITING_H
+#define MPC_TOOLS_MPC_OVERWRITING_H
+
+#include "compiler/Support/ExitCode.h"
+#include "tools/mpc/Options.h"
+
+namespace mpc::tools {
+
+/// The files that `options` has mpc read.
+std::vector<std::string> inputFiles(const ModelOptions &options);
+
+/// Reports a usage error where `output`, given as `flag`, is one of `inputs`,
+/// by whatever path. An input may be NAME=FILE or NAME=@FILE.
+ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
+                           const std::vector<std::string> &inputs);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_OVERWRITING_H
