@@ -48,6 +48,23 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
   return whole && !isLast ? whole : merged;
 }
 
+// The same where it is known which axis has the batch: with a batch of 1 it may
+// be any of length 1.
+std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
+                                                  Place place,
+                                                  ArrayRef<int64_t> to,
+                                                  int64_t axis) const {
+  int64_t outside =
+      ShapedType::getNumElements(from.take_front(place.axis)) * place.outer;
+  int64_t before = ShapedType::getNumElements(to.take_front(axis));
+  if (before == 0 || outside % before != 0)
+    return std::nullopt;
+  int64_t outer = outside / before;
+  if (outer == 0 || to[axis] % (outer * exported) != 0)
+    return std::nullopt;
+  return Place{axis, outer};
+}
+
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
@@ -183,9 +200,9 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
                             " now, not as many for every sample");
   FailureOr<Place> place = failure();
   if (isReshape(node) && from) {
-    auto moved =
-        moveThroughReshape(shapes.lookup(node.getInputName(0)), *from, before);
-    if (!moved || moved->axis != *changed)
+    auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,
+                            *changed);
+    if (!moved)
       return node.unsupported("its shape moves samples into each other");
     place = *moved;
   } else {

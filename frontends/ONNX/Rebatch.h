@@ -65,6 +65,9 @@ private:
   std::optional<Place> moveThroughReshape(llvm::ArrayRef<int64_t> from,
                                           Place place,
                                           llvm::ArrayRef<int64_t> to) const;
+  std::optional<Place> moveToAxis(llvm::ArrayRef<int64_t> from, Place place,
+                                  llvm::ArrayRef<int64_t> to,
+                                  int64_t axis) const;
   mlir::FailureOr<Place> inherit(NodeImporter &node, int64_t axis,
                                  int64_t extent);
   mlir::LogicalResult followOutput(NodeImporter &node, llvm::StringRef name,

@@ -9,6 +9,7 @@
 #include "runtime/train/Npz.h"
 #include "runtime/train/SafeTensors.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 
@@ -75,6 +76,25 @@ StatusOr<std::vector<Array>> readArrays(const std::string &path,
 
 static std::string_view bytesOf(const Array &array) {
   return {reinterpret_cast<const char *>(array.data), size_t(array.bytes())};
+}
+
+Status checkArrayNames(const std::string &path,
+                       const std::vector<std::string> &names) {
+  const std::string extension = std::filesystem::path(path).extension();
+  const auto isRefused = [&](const std::string &name) {
+    const auto isControl = [](unsigned char c) {
+      return c < 0x20 || c == 0x7f;
+    };
+    return extension == ".npz"
+               ? std::any_of(name.begin(), name.end(), isControl)
+               : extension == ".safetensors" && name == kMetadataName;
+  };
+  const auto refused = std::find_if(names.begin(), names.end(), isRefused);
+  if (refused == names.end())
+    return Status();
+  return Status(StatusCode::Usage, path + ": a " + extension +
+                                       " file cannot have an array called '" +
+                                       *refused + "'; write another format");
 }
 
 Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {

@@ -26,6 +26,11 @@ struct ReadLimits {
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits = {});
 
+/// Usage where a file of the path's extension cannot have an array of one of
+/// the names: control characters in .npz, what .safetensors reserves.
+Status checkArrayNames(const std::string &path,
+                       const std::vector<std::string> &names);
+
 /// Writes `arrays` in the format of the path's extension, .npz, .safetensors,
 /// or .npy for a single array. The file appears whole or not at all.
 Status writeArrays(const std::string &path, const std::vector<Array> &arrays);

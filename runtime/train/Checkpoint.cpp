@@ -10,6 +10,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/NonFinite.h"
 #include "runtime/train/CheckpointFiles.h"
+#include "runtime/train/Weights.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -28,30 +29,16 @@ static bool isSaved(const Port &state) { return state.role != "derived"; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// What is saved, as it is until the model runs again: in place where the host
-/// can read it there, so that a checkpoint takes no memory; else copies.
+/// What is saved, which takes no memory where the host can read it in place.
 static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
   std::vector<Array> arrays;
   for (const Port &port : model.info().state) {
     if (!isSaved(port))
       continue;
-    Array array;
-    array.name = port.name;
-    array.type = toElementType(port.type);
-    array.shape = port.shape;
-    StatusOr<const std::byte *> inPlace = model.stateInPlace(port.name);
-    if (!inPlace.ok())
-      return inPlace.status();
-    array.data = *inPlace;
-    if (!array.data) {
-      StatusOr<Tensor> tensor = model.state(port.name);
-      if (!tensor.ok())
-        return tensor.status();
-      auto owner = std::make_shared<Tensor>(std::move(*tensor));
-      array.data = owner->bytes.data();
-      array.owner = std::move(owner);
-    }
-    arrays.push_back(std::move(array));
+    StatusOr<Array> array = readState(model, port);
+    if (!array.ok())
+      return array.status();
+    arrays.push_back(std::move(*array));
   }
   return arrays;
 }

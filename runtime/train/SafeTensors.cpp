@@ -189,7 +189,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
   const std::byte *base = data + kLengthBytes + length;
   std::vector<Entry> entries;
   for (const auto &[name, value] : header->items()) {
-    if (name == "__metadata__") {
+    if (name == kMetadataName) {
       for (const json &text : value)
         if (!value.is_object() || !text.is_string())
           return invalid(where, "__metadata__ is not a map of strings");
@@ -226,9 +226,13 @@ layOutSafeTensors(const std::vector<Array> &arrays,
             });
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
-    header["__metadata__"] = metadata;
+    header[kMetadataName] = metadata;
   int64_t offset = 0;
   for (const Array *array : layout.order) {
+    if (array->name == kMetadataName)
+      return Status(StatusCode::Usage,
+                    std::string("a tensor cannot be called '") + kMetadataName +
+                        "'");
     if (header.contains(array->name))
       return Status(StatusCode::Usage,
                     "two tensors are called '" + array->name + "'");

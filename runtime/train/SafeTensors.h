@@ -14,6 +14,9 @@
 
 namespace mpc::runtime::train {
 
+/// What the format has beside tensors, which none can be called.
+inline constexpr char kMetadataName[] = "__metadata__";
+
 /// Whether the bytes can be a safetensors file: a header length that fits,
 /// followed by '{'.
 bool looksLikeSafeTensors(const std::byte *data, size_t size);

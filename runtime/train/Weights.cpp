@@ -52,16 +52,29 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   return model.derive();
 }
 
+StatusOr<Array> readState(Trainee &model, const Port &port) {
+  StatusOr<const std::byte *> inPlace = model.stateInPlace(port.name);
+  if (!inPlace.ok())
+    return inPlace.status();
+  if (*inPlace)
+    return Array{port.name,  {},       toElementType(port.type),
+                 port.shape, *inPlace, nullptr};
+  StatusOr<Tensor> copy = model.state(port.name);
+  if (!copy.ok())
+    return copy.status();
+  return toArray(port.name, *copy);
+}
+
 StatusOr<std::vector<Array>> readWeights(Trainee &model) {
   std::vector<Array> arrays;
   for (const Port &port : model.info().state) {
     if (port.role != "parameter" && port.role != "frozen" &&
         port.role != "statistic")
       continue;
-    StatusOr<Tensor> value = model.state(port.name);
-    if (!value.ok())
-      return value.status();
-    arrays.push_back(toArray(port.name, *value));
+    StatusOr<Array> array = readState(model, port);
+    if (!array.ok())
+      return array.status();
+    arrays.push_back(std::move(*array));
   }
   return arrays;
 }

@@ -21,8 +21,12 @@ namespace mpc::runtime::train {
 Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
                    const std::vector<std::string> &required = {});
 
+/// A state variable as it is until the model runs again: in place where the
+/// host can read it there, else a copy.
+StatusOr<Array> readState(Trainee &model, const Port &port);
+
 /// What a trained model is made of: state of the roles "parameter", "frozen"
-/// and "statistic".
+/// and "statistic", each by readState.
 StatusOr<std::vector<Array>> readWeights(Trainee &model);
 
 } // namespace mpc::runtime::train

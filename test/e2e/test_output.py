@@ -184,3 +184,31 @@ def test_a_model_may_receive_its_own_weights(tmp_path):
     )
     after = mpctest.read_weights(model)
     assert any(np.any(after[name] != before[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    "name, flag",
+    [
+        ("a\x1b[31m", ["--output", "w.npz"]),
+        ("__metadata__", ["--output", "w.safetensors"]),
+        ("__metadata__", ["--checkpoint-dir", "states"]),
+    ],
+)
+def test_names_that_a_file_cannot_have_are_found_first(name, flag, tmp_path):
+    model = mpctest.make_model(
+        [onnx.helper.make_node("MatMul", ["x", name], ["y"])],
+        {"x": (np.float32, ["N", 3])},
+        {"y": (np.float32, ["N", 2])},
+        {name: np.ones((3, 2), np.float32)},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "d.npz", x=np.ones((4, 3)), target=np.ones((4, 2)))
+    process = mpctest.mpc(
+        *("train", tmp_path / "model.onnx", "--data", tmp_path / "d.npz"),
+        *("--loss", "mse", "--batch-size", "2", "--epochs", "1"),
+        *(flag[0], tmp_path / flag[1]),
+    )
+    assert process.returncode == 2, process.stderr
+    assert "cannot have an array called" in process.stderr
+    assert "step 1/" not in process.stderr
+    assert "\x1b" not in process.stderr

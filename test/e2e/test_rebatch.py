@@ -190,3 +190,22 @@ def test_each_row_by_itself_may_be_normalised(tmp_path):
     y = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", "2")["y"]
     expected = np.exp(x) / np.exp(x).sum(2, keepdims=True)
     np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+def test_an_axis_of_one_before_the_batch_is_none(tmp_path):
+    """torch.stack of two inputs: their batch is on the second axis."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Unsqueeze", ["a", "first"], ["a1"]),
+            helper.make_node("Unsqueeze", ["b", "first"], ["b1"]),
+            helper.make_node("Concat", ["a1", "b1"], ["s"], axis=0),
+            helper.make_node("ReduceMax", ["s"], ["y"], axes=[0], keepdims=0),
+        ],
+        {"a": (np.float32, [1, 3]), "b": (np.float32, [1, 3])},
+        {"y": (np.float32, [1, 3])},
+        {"first": np.array([0])},
+    )
+    a, b = normal(4, 5, 3), normal(5, 5, 3)
+    inputs = {"a": a, "b": b}
+    y = mpctest.run(model, inputs, tmp_path, "--batch-size", "5")["y"]
+    np.testing.assert_array_equal(y, np.maximum(a, b))

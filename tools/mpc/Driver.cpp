@@ -203,10 +203,11 @@ static Type toElementType(runtime::train::ElementType type,
   llvm_unreachable("all types are above");
 }
 
-// The array on the compiler's side, in the memory it is in where that is
-// aligned.
-static onnx_frontend::HostTensor
-toHostTensor(const runtime::train::Array &array, Type elementType) {
+onnx_frontend::HostTensor
+mpc::tools::toHostTensor(const runtime::train::Array &array,
+                         MLIRContext *context) {
+  Type elementType = toElementType(array.type, context);
+  assert(elementType && "models have such elements");
   auto type = RankedTensorType::get(array.shape, elementType);
   llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(array.data),
                              array.bytes());
@@ -238,8 +239,8 @@ static llvm::Error readWeights(const std::string &file,
     if (!arrays.ok())
       return toError(arrays.status());
     for (const runtime::train::Array &array : *arrays)
-      if (Type elementType = toElementType(array.type, context)) {
-        options.weights[array.name] = toHostTensor(array, elementType);
+      if (toElementType(array.type, context)) {
+        options.weights[array.name] = toHostTensor(array, context);
         names.push_back(array.name);
       }
   }

@@ -10,6 +10,7 @@
 #include "compiler/Target/DataSection.h"
 #include "frontends/ONNX/Import.h"
 #include "runtime/Artifact.h"
+#include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -100,6 +101,10 @@ ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
 
 /// The same tensor on the compiler's side.
 onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,
+                                       mlir::MLIRContext *context);
+/// The same array, whose type a model has, in the memory it is in where that is
+/// aligned.
+onnx_frontend::HostTensor toHostTensor(const runtime::train::Array &array,
                                        mlir::MLIRContext *context);
 
 /// Prints "error: MESSAGE" to stderr and returns `code`.

@@ -72,11 +72,11 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
       continue;
     known.push_back(input.name);
     auto type = parseDType(llvm::StringRef(declaration).split('[').first.str());
+    bool isScalar = llvm::StringRef(declaration).ends_with("[]");
+    if (!input.shape.empty() && !isScalar)
+      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
     if (!type.ok() || !isBound(declaration)) {
-      if (!input.shape.empty())
-        options.model.shapes.push_back(input.name + "=" +
-                                       toString(input.shape));
-      else if (type.ok())
+      if (input.shape.empty() && type.ok())
         return reportError(ExitCode::Usage, "--input " + input.name +
                                                 ": found a scalar, expected " +
                                                 declaration);
@@ -86,7 +86,7 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     if (!value.ok())
       return reportError(value.status());
     // Many tools write a scalar as an array of one element.
-    if (value->size() == 1 && llvm::StringRef(declaration).ends_with("[]"))
+    if (value->size() == 1 && isScalar)
       value->shape.clear();
     driver.addWeight(input.name, *value);
   }

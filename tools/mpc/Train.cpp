@@ -225,12 +225,21 @@ ExitCode TrainRun::open() {
   if (!made.ok())
     return reportError(made.status());
   trainee = std::move(*made);
+  if (!command.train.checkpointDir.empty()) {
+    std::vector<std::string> names;
+    for (const Port &port : trainee->info().state)
+      names.push_back(port.name);
+    Status status = checkArrayNames(
+        command.train.checkpointDir + "/state.safetensors", names);
+    if (!status.ok())
+      return reportError(status);
+  }
   return reportError(
       openData(command, trainee->info(), std::move(arrays), data));
 }
 
 int TrainRun::finish(const TrainResult &result) {
-  ExitCode written = writer.write(*session);
+  ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   printSummary(llvm::outs(), result);

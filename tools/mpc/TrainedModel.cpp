@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Names.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -14,7 +15,7 @@ using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
 
-using State = std::vector<std::pair<std::string, Tensor>>;
+using State = std::vector<train::Array>;
 
 static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
@@ -73,29 +74,10 @@ static bool isExported(const StateVariable &variable) {
          variable.role == "statistic";
 }
 
-static StatusOr<State> readTrainedState(Session &session) {
-  State values;
-  for (const StateVariable &variable : session.artifact().plan().state) {
-    if (!isExported(variable))
-      continue;
-    StatusOr<Tensor> value = session.state(variable.name);
-    if (!value.ok())
-      return value.status();
-    values.emplace_back(variable.name, std::move(*value));
-  }
-  return values;
-}
-
-static ExitCode writeArrays(const std::string &file, const State &state,
-                            llvm::raw_ostream &findings) {
-  std::vector<train::Array> arrays;
-  for (const auto &[name, tensor] : state)
-    arrays.push_back(
-        train::toArray(onnx_frontend::getONNXName(name).str(), tensor));
-  Status status = train::writeArrays(file, arrays);
-  if (!status.ok())
-    findings << "error: " << status.message() << "\n";
-  return static_cast<ExitCode>(status.getCode());
+static Status writeState(const std::string &file, State state) {
+  for (train::Array &array : state)
+    array.name = onnx_frontend::getONNXName(array.name).str();
+  return train::writeArrays(file, state);
 }
 
 // Hours of training are worth a second try: the disk may be full, or the folder
@@ -113,7 +95,7 @@ static void writeElsewhere(const TrainedModelOptions &options,
         file, "mpc-recovered-" +
                   llvm::Twine(llvm::sys::Process::getProcessId()) +
                   ".safetensors");
-    if (writeArrays(file.str().str(), state, llvm::nulls()) != ExitCode::Done)
+    if (!writeState(file.str().str(), state).ok())
       continue;
     llvm::errs() << "note: the trained weights are in " << file << " instead\n";
     return;
@@ -132,8 +114,12 @@ TrainedModelWriter::~TrainedModelWriter() = default;
 ExitCode
 TrainedModelWriter::prepare(const Plan &plan,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
+  std::vector<std::string> names;
+  for (const StateVariable &variable : plan.state)
+    if (isExported(variable))
+      names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (extensionOf(options.output) != ".onnx")
-    return ExitCode::Done;
+    return reportError(train::checkArrayNames(options.output, names));
   onnx_frontend::ShapeMap shapes;
   for (const StateVariable &variable : plan.state)
     if (isExported(variable))
@@ -156,21 +142,21 @@ TrainedModelWriter::prepare(const Plan &plan,
   return ExitCode::Done;
 }
 
-ExitCode TrainedModelWriter::write(Session &session) {
+ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (options.output.empty())
     return ExitCode::Done;
-  auto state = readTrainedState(session);
+  StatusOr<State> state = train::readWeights(trainee);
   if (!state.ok())
     return reportError(state.status());
   ExitCode code = ExitCode::Done;
   if (model) {
     onnx_frontend::TensorMap values;
-    for (const auto &[name, tensor] : *state)
-      values[name] = toHostTensor(tensor, context.get());
+    for (const train::Array &array : *state)
+      values[array.name] = toHostTensor(array, context.get());
     if (llvm::Error error = model->write(options.output, values))
       code = reportError(std::move(error));
   } else {
-    code = writeArrays(options.output, *state, llvm::errs());
+    code = reportError(writeState(options.output, *state));
   }
   if (code != ExitCode::Done)
     writeElsewhere(options, *state);

@@ -5,7 +5,8 @@
 #define MPC_TOOLS_MPC_TRAINEDMODEL_H
 
 #include "compiler/Support/ExitCode.h"
-#include "runtime/Session.h"
+#include "runtime/Plan.h"
+#include "runtime/train/Trainee.h"
 
 #include <memory>
 #include <string>
@@ -49,7 +50,7 @@ public:
   /// all; where it cannot be written, the weights go into a .safetensors file
   /// beside it, in the current folder or the one for temporary files, which is
   /// said, and the failure stays one.
-  ExitCode write(runtime::Session &session);
+  ExitCode write(runtime::train::Trainee &trainee);
 
 private:
   const TrainedModelOptions &options;
