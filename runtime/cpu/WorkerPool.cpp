@@ -158,9 +158,11 @@ void WorkerPool::Shared::workerMain(int worker) {
   uint64_t seen = 0;
   for (;;) {
     awaitLoop(seen);
+    // The count before the flag, which is set before the count is raised: a
+    // worker that has seen the end counted must not wait for another loop.
+    seen = loopCount;
     if (stopping)
       return;
-    seen = loopCount;
     ++inside;
     if (open)
       claimSlices(worker);
