@@ -22,6 +22,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     of the model, or `label-shape`); where both do, or it is not known,
     `loss=softmax_cross_entropy@OUTPUT:AXIS` must say it. Where the leading axis
     of the scores is a multiple of the batch, each sample has as many labels.
+    Samples are followed from the inputs: scores that have them on another axis
+    than the first, or behind one another within it, such as time-major ones, are
+    refused.
 
     The module must have a `@forward`. Example: `add-loss.mlir`.
 

@@ -69,7 +69,7 @@ public:
   void addWeight(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
-  /// The model that was read. It needs the context until that is replaced.
+  /// The model that was read. Who takes it gives it another context.
   const onnx_frontend::Model &getModel() const { return *model; }
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
