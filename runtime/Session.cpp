@@ -30,7 +30,8 @@ struct Session::Impl {
       (void)device->synchronize();
     functions.clear();
     for (void *block : allocations)
-      device->release(block);
+      if (block)
+        device->release(block);
   }
 
   Status initialize(const SessionOptions &options);
@@ -62,9 +63,11 @@ struct Session::Impl {
 //===----------------------------------------------------------------------===//
 
 StatusOr<void *> Session::Impl::allocate(size_t bytes) {
+  // The place for it first: growing the list may fail, too.
+  allocations.push_back(nullptr);
   StatusOr<void *> memory = device->allocate(bytes);
   if (memory.ok()) {
-    allocations.push_back(*memory);
+    allocations.back() = *memory;
     allocatedBytes += bytes;
   }
   return memory;
