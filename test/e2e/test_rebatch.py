@@ -209,3 +209,18 @@ def test_an_axis_of_one_before_the_batch_is_none(tmp_path):
     inputs = {"a": a, "b": b}
     y = mpctest.run(model, inputs, tmp_path, "--batch-size", "5")["y"]
     np.testing.assert_array_equal(y, np.maximum(a, b))
+
+
+def test_integers_tell_the_batch(tmp_path):
+    model = mpctest.make_model(
+        [
+            helper.make_node("Cast", ["x"], ["f"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("MatMul", ["f", "w"], ["y"]),
+        ],
+        {"x": (np.int64, ["N", 3])},
+        {"y": (np.float32, ["N", 2])},
+        {"w": np.ones((3, 2), np.float32)},
+    )
+    x = np.arange(12).reshape(4, 3)
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, np.repeat(x.sum(1, keepdims=True), 2, 1))
