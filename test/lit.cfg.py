@@ -31,6 +31,10 @@ llvm_config.add_tool_substitutions(
 config.environment["FILECHECK_OPTS"] = (
     "--enable-var-scope --allow-unused-prefixes=false"
 )
+# Nothing is kept outside the tree.
+config.environment["MPC_KERNEL_CACHE"] = os.path.join(
+    config.mpc_binary_root, "kernel-cache"
+)
 # Machine code in expectations is that of one target, whatever runs the test.
 config.environment.pop("MPC_TARGET", None)
 if config.mpc_sanitize == "ON":

@@ -22,6 +22,9 @@ MODELS = DATA / "models"
 BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
 MPC = BUILD / "bin" / "mpc"
 
+# Nothing is kept outside the tree.
+os.environ.setdefault("MPC_KERNEL_CACHE", str(BUILD / "kernel-cache"))
+
 TARGET = []
 if "MPC_TEST_TARGET" in os.environ:
     TARGET = ["--target", os.environ["MPC_TEST_TARGET"]]

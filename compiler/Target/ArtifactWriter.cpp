@@ -9,6 +9,7 @@
 
 #include "lld/Common/Driver.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Object/Archive.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -41,12 +42,8 @@ static bool isProvided(llvm::StringRef symbol) {
   return symbol.consume_back("f") && llvm::is_contained(functions, symbol);
 }
 
-static llvm::Error checkSymbols(llvm::StringRef bytes) {
-  auto object = llvm::object::ObjectFile::createObjectFile(
-      llvm::MemoryBufferRef(bytes, "kernels"));
-  if (!object)
-    return object.takeError();
-  for (const llvm::object::SymbolRef &symbol : (*object)->symbols()) {
+static llvm::Error checkSymbols(const llvm::object::ObjectFile &object) {
+  for (const llvm::object::SymbolRef &symbol : object.symbols()) {
     auto flags = symbol.getFlags();
     if (!flags)
       return flags.takeError();
@@ -62,17 +59,44 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
   return llvm::Error::success();
 }
 
+/// The same for an object file, or for every member of an archive.
+static llvm::Error checkSymbols(llvm::StringRef bytes) {
+  auto file = llvm::object::createBinary({bytes, "kernels"});
+  if (!file)
+    return file.takeError();
+  if (auto *object = llvm::dyn_cast<llvm::object::ObjectFile>(file->get()))
+    return checkSymbols(*object);
+  llvm::Error error = llvm::Error::success();
+  for (const llvm::object::Archive::Child &member :
+       llvm::cast<llvm::object::Archive>(**file).children(error)) {
+    auto object = member.getAsBinary();
+    if (!object)
+      return llvm::joinErrors(std::move(error), object.takeError());
+    if (llvm::Error failure =
+            checkSymbols(llvm::cast<llvm::object::ObjectFile>(**object)))
+      return llvm::joinErrors(std::move(error), std::move(failure));
+  }
+  return error;
+}
+
 //===----------------------------------------------------------------------===//
 // Linking
 //===----------------------------------------------------------------------===//
 
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
-  llvm::SmallVector<const char *> args = {
-      "ld.lld",           "-shared",         "-Bsymbolic",
-      "--hash-style=gnu", "--build-id=none", "--threads=1",
-      "-znoexecstack",    "-znow",           "-o",
-      output.c_str()};
+  llvm::SmallVector<const char *> args = {"ld.lld",
+                                          "-shared",
+                                          "-Bsymbolic",
+                                          "--hash-style=gnu",
+                                          "--build-id=none",
+                                          "--threads=1",
+                                          "-znoexecstack",
+                                          "-znow",
+                                          "-melf_x86_64",
+                                          "--whole-archive",
+                                          "-o",
+                                          output.c_str()};
   args.append(inputs.begin(), inputs.end());
   std::string messages;
   llvm::raw_string_ostream out(messages);

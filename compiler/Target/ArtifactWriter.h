@@ -14,7 +14,7 @@ namespace mpc {
 
 /// What an artifact is made of.
 struct ArtifactParts {
-  /// The kernels, from `compileKernels`: an object file for a CPU, PTX for a
+  /// The kernels: an object file or an archive of them for a CPU, PTX for a
   /// GPU.
   llvm::StringRef kernels;
   /// The plan, JSON.

@@ -4,11 +4,18 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 
+#include <mutex>
+
 using namespace mpc;
 
+// A target that registers again while another thread looks it up puts LLVM's
+// list of targets into a circle.
 void mpc::initializeCPU() {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
 }
 
 /// 512-bit vectors are in the code because they pay: without these attributes

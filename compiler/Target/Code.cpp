@@ -15,7 +15,10 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace mpc;
@@ -88,6 +91,22 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
       .run(module, modules);
 }
 
+/// Loop strength reduction takes half of the time that LLVM spends on a CPU's
+/// code, and the code is not faster for it: what the kernels' inner loops add
+/// to an address is what an x86 instruction adds by itself
+/// (docs/measured/cpu.md). LLVM has a flag for it and no interface. Threads
+/// that compile at the same time want the same, so that only the first of them
+/// writes.
+static void setLoopStrengthReduction(bool isOn) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  static llvm::cl::Option *const option =
+      llvm::cl::getRegisteredOptions().lookup("disable-lsr");
+  auto *isOff = static_cast<llvm::cl::opt<bool> *>(option);
+  if (isOff && *isOff == isOn)
+    isOff->setValue(!isOn);
+}
+
 static llvm::Expected<std::string> emitCode(llvm::Module &module,
                                             llvm::TargetMachine &machine,
                                             CodeFormat format) {
@@ -97,6 +116,7 @@ static llvm::Expected<std::string> emitCode(llvm::Module &module,
     module.print(out, nullptr);
     return out.str().str();
   }
+  setLoopStrengthReduction(machine.getTargetTriple().isNVPTX());
   llvm::legacy::PassManager passes;
   llvm::CodeGenFileType type = format == CodeFormat::Object
                                    ? llvm::CodeGenFileType::ObjectFile

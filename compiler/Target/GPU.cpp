@@ -9,14 +9,18 @@
 #include "llvm/Support/TargetSelect.h"
 
 #include <cstdlib>
+#include <mutex>
 
 using namespace mpc;
 
 void mpc::initializeGPU() {
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTarget();
-  LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
 }
 
 std::optional<std::string> mpc::findPTXAssembler() {

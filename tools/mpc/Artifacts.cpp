@@ -5,7 +5,9 @@
 #include "compiler/Target/GPU.h"
 #include "compiler/Target/PlanToJSON.h"
 #include "frontends/ONNX/File.h"
+#include "passes/KernelCompiler.h"
 #include "runtime/ArtifactFormat.h"
+#include "runtime/cpu/Cores.h"
 #include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
 
@@ -99,6 +101,41 @@ ExitCode mpc::tools::reportFileError(llvm::Error error,
   return reportError(code, where + message);
 }
 
+// The cache that --kernel-cache names. Without one that may be used, all
+// kernels are compiled; of a folder that was asked for, that is an error.
+static llvm::Expected<std::optional<CodeCache>>
+openCache(const std::string &name) {
+  std::string folder = CodeCache::findFolder(name);
+  if (folder.empty())
+    return std::nullopt;
+  auto cache = CodeCache::open(folder);
+  if (cache)
+    return std::optional<CodeCache>(std::move(*cache));
+  if (name != "auto")
+    return cache.takeError();
+  llvm::errs() << "note: no kernel cache: " << llvm::toString(cache.takeError())
+               << "\n";
+  return std::nullopt;
+}
+
+ExitCode Driver::compileToKernels(const CompileOptions &options,
+                                  const TargetInfo &target,
+                                  std::string &kernels) {
+  auto cache = openCache(options.kernelCache);
+  if (!cache)
+    return reportError(ExitCode::IO,
+                       "--kernel-cache: " + llvm::toString(cache.takeError()));
+  int threads =
+      options.threads > 0 ? options.threads : runtime::countUsableCores();
+  return compile(options, Stage::Plan, llvm::errs(), [&] {
+    auto compiled = compilePlannedKernels(
+        *module, {target, static_cast<unsigned>(threads), std::move(*cache)});
+    if (succeeded(compiled))
+      kernels = std::move(*compiled);
+    return compiled;
+  });
+}
+
 ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                              std::string &code) {
   auto target = TargetInfo::get(options.pipeline.target);
@@ -109,6 +146,8 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                        "there is no such code for target '" +
                            target->getName() + "', expected --emit=llvm or " +
                            (target->isGPU() ? "ptx" : "asm or obj"));
+  if (format == CodeFormat::PTX)
+    return compileToKernels(options, *target, code);
   if (ExitCode status = compile(options, Stage::Codegen);
       status != ExitCode::Done)
     return status;
@@ -140,8 +179,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
-  CodeFormat format = target->isGPU() ? CodeFormat::PTX : CodeFormat::Object;
-  if (ExitCode code = compileCode(options, format, artifact.kernels);
+  if (ExitCode code = compileToKernels(options, *target, artifact.kernels);
       code != ExitCode::Done)
     return code;
   auto cubin = assemble(artifact.kernels, *target);

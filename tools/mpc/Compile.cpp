@@ -125,6 +125,12 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->check(CLI::IsMember(names))
       ->type_name("STAGE")
       ->capture_default_str();
+  addKernelCacheOption(*app, command->options);
+  app->add_option(
+         "--threads", command->options.threads,
+         "kernels compiled at once; default: one per core that mpc may "
+         "use")
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--device", command->device,
                   "device to compile for, where --target names none: cpu, "
                   "cuda or cuda:N (the GPU that is there, else any from sm_80 "

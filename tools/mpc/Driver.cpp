@@ -360,7 +360,8 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
 }
 
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
-                         llvm::raw_ostream &findings) {
+                         llvm::raw_ostream &findings,
+                         llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
@@ -379,7 +380,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     normalizations = findNormalizations(*module);
     passed = run(last, Stage::Precision);
   }
-  if (passed)
+  if (passed && succeeded(then()))
     return ExitCode::Done;
   if (printer.getExitCode() == ExitCode::Done)
     return reportError(ExitCode::Internal, "a pass failed without a message");

@@ -16,6 +16,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mpc::tools {
 
@@ -52,10 +53,15 @@ public:
   /// Imports the model, which it reads unless it is read already, and runs all
   /// stages up to `last`. On failure every finding has been printed, one a
   /// line, to `findings`.
-  ExitCode compile(const CompileOptions &options, Stage last,
-                   llvm::raw_ostream &findings = llvm::errs());
+  /// `then` is run after them, where what it reports is printed as theirs is.
+  ExitCode compile(
+      const CompileOptions &options, Stage last,
+      llvm::raw_ostream &findings = llvm::errs(),
+      llvm::function_ref<mlir::LogicalResult()> then = [] {
+        return mlir::success();
+      });
 
-  /// Compiles to machine code, as text or bytes.
+  /// Compiles to machine code in one piece, as text or bytes.
   ExitCode compileCode(const CompileOptions &options, CodeFormat format,
                        std::string &code);
 
@@ -77,6 +83,9 @@ public:
   mlir::MLIRContext &getContext() { return context; }
 
 private:
+  /// Compiles to what `ArtifactParts::kernels` wants.
+  ExitCode compileToKernels(const CompileOptions &options,
+                            const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
 
   mlir::MLIRContext context;

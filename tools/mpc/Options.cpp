@@ -183,6 +183,16 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   options.given = [&command] { return findGiven(command); };
 }
 
+void mpc::tools::addKernelCacheOption(CLI::App &command,
+                                      CompileOptions &options) {
+  command
+      .add_option("--kernel-cache", options.kernelCache,
+                  "folder that keeps compiled kernels, of at most 512 MiB; "
+                  "auto: $XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: nowhere")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
 /// The oldest GPU there is code for; newer ones run it.
 static constexpr llvm::StringLiteral kOldestGPU = "sm_80";
 

@@ -33,12 +33,19 @@ struct ModelOptions {
 struct CompileOptions {
   ModelOptions model;
   PipelineOptions pipeline;
+  /// The folder of --kernel-cache, `auto` or `none`: changes how long it takes.
+  std::string kernelCache = "auto";
+  /// How many kernels are compiled at once; 0: one per usable core.
+  int threads = 0;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };
 
 /// Adds the MODEL argument and the flags of CompileOptions.
 void addCompileOptions(CLI::App &command, CompileOptions &options);
+
+/// Adds --kernel-cache, for commands that compile to machine code.
+void addKernelCacheOption(CLI::App &command, CompileOptions &options);
 
 /// Adds --device and --threads.
 void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);

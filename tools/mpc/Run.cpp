@@ -231,7 +231,9 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
                   "them")
       ->type_name("FILE");
   addSessionOptions(*app, command->session);
+  addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
+    command->compile.threads = command->session.threads;
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->compile.pipeline.target,
                              command->session.device, WithoutGPU::Fail));

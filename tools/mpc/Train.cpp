@@ -373,7 +373,9 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addLoopOptions(*app, command->train);
   addOutputOptions(*app, *command);
   addSessionOptions(*app, command->session);
+  addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
+    command->compile.threads = command->session.threads;
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->compile.pipeline.target,
                              command->session.device, WithoutGPU::Fail));

@@ -1,0 +1,198 @@
+// A kernel travels to its thread as text: what it is compiled from is then all
+// that its code depends on, which makes the text the key under which the code
+// is kept, and every thread has an MLIR context to itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/KernelCompiler.h"
+
+#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Support/ExitCode.h"
+#include "compiler/Target/Code.h"
+#include "compiler/Target/CompilerIdentity.h"
+#include "compiler/Target/KernelCode.h"
+#include "passes/Pipeline.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/ThreadPool.h"
+
+#include <atomic>
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// A kernel on its way from the plan to code, or to the reason why there is
+/// none.
+struct Job {
+  func::FuncOp kernel;
+  std::string text, key;
+  std::optional<std::string> code;
+  std::string error;
+  ExitCode exitCode = ExitCode::Internal;
+};
+
+/// Compiles one kernel after another in a context of its own.
+class Worker {
+public:
+  explicit Worker(const TargetInfo &target);
+  void compile(Job &job);
+
+private:
+  FailureOr<std::string> lower(StringRef text);
+
+  const TargetInfo &target;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Kernels as text
+//===----------------------------------------------------------------------===//
+
+/// The kernel without a name of its own, and without what is said of its ops
+/// beside what they compute: why they have their types, which node they are of.
+static std::string printKernel(func::FuncOp kernel) {
+  OwningOpRef<func::FuncOp> copy = kernel.clone();
+  Attribute kind = kernel->getAttr(kKernelAttr);
+  auto none = DictionaryAttr::get(kernel.getContext());
+  copy->walk([&](Operation *op) { op->setDiscardableAttrs(none); });
+  (*copy)->setAttr(kKernelAttr, kind);
+  copy->setName(kAnonymousKernel);
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  copy->print(out, OpPrintingFlags().assumeVerified());
+  return text;
+}
+
+static std::vector<Job> collectJobs(ModuleOp planned) {
+  std::vector<Job> jobs;
+  for (auto kernel : planned.getOps<func::FuncOp>())
+    if (kernel->hasAttr(kKernelAttr)) {
+      Job &job = jobs.emplace_back();
+      job.kernel = kernel;
+      job.text = printKernel(kernel);
+    }
+  return jobs;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+Worker::Worker(const TargetInfo &target) : target(target) {
+  context.loadDialect<MPCDialect, amp::AMPDialect, func::FuncDialect>();
+}
+
+FailureOr<std::string> Worker::lower(StringRef text) {
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  if (!module)
+    return failure();
+  PipelineOptions options;
+  options.target = target.getName().str();
+  PassManager passes(&context);
+  buildPipeline(passes, options, Stage::Codegen, Stage::Plan);
+  if (failed(passes.run(*module)))
+    return failure();
+  auto code = compileKernels(
+      *module, target, target.isGPU() ? CodeFormat::PTX : CodeFormat::Object);
+  if (code)
+    return std::move(*code);
+  emitError(UnknownLoc::get(&context)) << llvm::toString(code.takeError());
+  return failure();
+}
+
+void Worker::compile(Job &job) {
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return;
+    if (job.error.empty())
+      job.exitCode = getExitCode(diagnostic);
+    job.error += (job.error.empty() ? "" : "; ") + diagnostic.str();
+  });
+  if (FailureOr<std::string> code = lower(job.text); succeeded(code))
+    job.code = std::move(*code);
+}
+
+/// Compiles those of `jobs` that have no code yet.
+static void compileJobs(std::vector<Job> &jobs,
+                        const KernelCompilerOptions &options) {
+  std::vector<Job *> missing;
+  for (Job &job : jobs)
+    if (!job.code)
+      missing.push_back(&job);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    Worker worker(options.target);
+    for (size_t i; (i = next++) < missing.size();)
+      worker.compile(*missing[i]);
+  };
+  size_t threads = std::min<size_t>(options.threads, missing.size());
+  if (threads <= 1) {
+    if (!missing.empty())
+      work();
+    return;
+  }
+  llvm::DefaultThreadPool pool(llvm::hardware_concurrency(threads));
+  for (size_t i = 0; i < threads; ++i)
+    pool.async(work);
+  pool.wait();
+}
+
+//===----------------------------------------------------------------------===//
+// The cache
+//===----------------------------------------------------------------------===//
+
+/// Says all that the code of a kernel depends on beside its text.
+static std::string describeCompilation(const TargetInfo &target) {
+  return identifyCompiler() + target.getTriple().str() + " " +
+         target.getTuneCPU().str() + " " + target.getFeatureString() + "\n";
+}
+
+static void lookUp(std::vector<Job> &jobs, const CodeCache &cache,
+                   const TargetInfo &target) {
+  std::string compilation = describeCompilation(target);
+  for (Job &job : jobs) {
+    job.key = compilation + job.text;
+    job.code = cache.lookup(job.key);
+  }
+}
+
+mlir::FailureOr<std::string>
+mpc::compilePlannedKernels(ModuleOp planned,
+                           const KernelCompilerOptions &options) {
+  std::vector<Job> jobs = collectJobs(planned);
+  // What is kept, then what is not.
+  if (options.cache)
+    lookUp(jobs, *options.cache, options.target);
+  std::vector<bool> isKept;
+  for (const Job &job : jobs)
+    isKept.push_back(job.code.has_value());
+  compileJobs(jobs, options);
+
+  // Every failure is reported, in the order of the kernels.
+  std::vector<KernelCode> kernels;
+  for (Job &job : jobs) {
+    if (job.code)
+      kernels.push_back({job.kernel.getName().str(), std::move(*job.code)});
+    else
+      withExitCode(job.kernel.emitError(), job.exitCode) << job.error;
+  }
+  if (kernels.size() != jobs.size())
+    return failure();
+
+  if (options.cache) {
+    for (size_t i = 0; i < jobs.size(); ++i)
+      if (!isKept[i])
+        options.cache->store(jobs[i].key, kernels[i].code);
+    options.cache->prune();
+  }
+  auto joined =
+      options.target.isGPU() ? joinPTX(kernels) : joinObjects(kernels);
+  if (joined)
+    return std::move(*joined);
+  return emitError(planned.getLoc()) << llvm::toString(joined.takeError());
+}
