@@ -5,13 +5,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelCompiler.h"
 
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Artifact/Code.h"
+#include "compiler/Artifact/CompilerIdentity.h"
+#include "compiler/Artifact/KernelCode.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelPartition.h"
 #include "compiler/Support/ExitCode.h"
-#include "compiler/Target/Code.h"
-#include "compiler/Target/CompilerIdentity.h"
-#include "compiler/Target/KernelCode.h"
 #include "passes/Pipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

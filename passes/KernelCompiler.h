@@ -5,7 +5,7 @@
 #ifndef MPC_PASSES_KERNELCOMPILER_H
 #define MPC_PASSES_KERNELCOMPILER_H
 
-#include "compiler/Target/CodeCache.h"
+#include "compiler/Artifact/CodeCache.h"
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
-#include "frontends/ONNX/Artifacts.h"
-#include "frontends/ONNX/Importer.h"
-#include "frontends/ONNX/Shapes.h"
-#include "frontends/ONNX/Trainable.h"
-#include "frontends/ONNX/TrainingInfo.h"
-#include "frontends/ONNX/Weights.h"
+#include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/Trainable.h"
+#include "frontends/ONNX/Training/TrainingInfo.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"

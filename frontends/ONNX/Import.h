@@ -16,8 +16,8 @@
 #ifndef MPC_FRONTENDS_ONNX_IMPORT_H
 #define MPC_FRONTENDS_ONNX_IMPORT_H
 
-#include "frontends/ONNX/Error.h"
-#include "frontends/ONNX/HostTensor.h"
+#include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/ImportOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -28,43 +28,6 @@
 #include <vector>
 
 namespace mpc::onnx_frontend {
-
-/// The mode of BatchNormalization and Dropout in a forward model; training
-/// graphs say themselves what is training.
-enum class ImportMode { AsExported, Training, Evaluation };
-
-/// Which variance of the batch a running variance takes up. PyTorch's and
-/// Keras's is unbiased, the specification's the population variance; Auto goes
-/// by the model's producer.
-enum class RunningVariance { Auto, Unbiased, Population };
-
-struct ImportOptions {
-  /// Shapes of inputs, by name: `--shape x=32x3x224x224`. A name that is no
-  /// input's but a symbolic dimension's binds that: `--shape N=32`.
-  std::map<std::string, std::vector<int64_t>> shapes;
-  /// Binds the dynamic first dimension of every input: `--batch-size`.
-  std::optional<int64_t> batchSize;
-  /// Training where a loss is given, evaluation where none is, unless
-  /// `--as-exported`.
-  ImportMode mode = ImportMode::AsExported;
-  RunningVariance runningVariance = RunningVariance::Auto;
-  /// Scalars are the model's constants, but for those whose name matches one of
-  /// these: `--train`.
-  std::vector<std::string> trainableScalars;
-  /// Values of graph inputs, by name, which are then read as initializers:
-  /// parameters of a model that has them as inputs, integers that determine
-  /// shapes. They also replace the values of initializers of the same name.
-  /// Floats are converted to the type that the model declares.
-  TensorMap weights;
-  /// The names that each file of weights has, of which the model must take one.
-  std::map<std::string, std::vector<std::string>> weightFiles;
-  /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for
-  /// a directory its optimizer_model.onnx by default.
-  std::string optimizerModel;
-  /// The evaluation graph; the eval_model.onnx beside the training graph by
-  /// default.
-  std::string evalModel;
-};
 
 /// A file in memory, which several ask: what a run compiles, describes and
 /// writes back is then one model, whatever becomes of the file meanwhile.

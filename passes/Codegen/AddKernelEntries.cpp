@@ -1,7 +1,7 @@
 // Gives every kernel the signature of runtime/ABI.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Kernels/KernelPartition.h"
 #include "passes/Codegen/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -32,6 +32,8 @@ static void setCodeAttributes(LLVM::LLVMFuncOp function) {
 }
 
 static void addEntry(LLVM::LLVMFuncOp body) {
+  // From here on the function is LLVM's.
+  body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
   body.setName(name + ".body");
   body.setLinkage(LLVM::Linkage::Internal);

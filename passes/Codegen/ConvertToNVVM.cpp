@@ -3,9 +3,9 @@
 // multiplies those many times faster, unless a buffer has too many elements.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Codegen/NVVMOps.h"
+#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/ThreadBlock.h"
 #include "passes/Codegen/Passes.h"
-#include "passes/Codegen/ThreadBlock.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -127,8 +127,12 @@ LogicalResult ConvertToNVVMPass::convert() {
 
 void ConvertToNVVMPass::markKernels() {
   for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
-    if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr))
+    if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
       markKernel(function, threads.getInt());
+      // From here on the function is LLVM's.
+      function->removeAttr(kThreadsAttr);
+      function->removeAttr(kKernelAttr);
+    }
 }
 
 void ConvertToNVVMPass::runOnOperation() {

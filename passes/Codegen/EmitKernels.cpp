@@ -4,15 +4,15 @@
 // EmitElementwise*.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/KernelSegments.h"
-#include "compiler/Analysis/KernelSpace.h"
+#include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
-#include "passes/Codegen/ElementwiseTable.h"
-#include "passes/Codegen/EmitSegments.h"
-#include "passes/Codegen/KernelContext.h"
-#include "passes/Codegen/NVVMOps.h"
+#include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/EmitSegments.h"
+#include "passes/Codegen/Kernels/KernelContext.h"
+#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/ThreadBlock.h"
 #include "passes/Codegen/Passes.h"
-#include "passes/Codegen/ThreadBlock.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -225,9 +225,7 @@ static LogicalResult verifySharedMemory(func::FuncOp emitted) {
 LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
                                           const TargetInfo &target) {
   std::optional<KernelKind> kind = getKernelKind(kernel);
-  if (!kind)
-    return kernel.emitOpError("has the unknown kernel kind ")
-           << kernel->getAttr(kKernelAttr);
+  assert(kind && "the dialect checks the attribute");
   if (kernel.isExternal() || kernel.getNumResults() == 0)
     return kernel.emitOpError("is a kernel and must have a body and results");
   if (failed(checkOps(kernel.getBody().front(), *kind)))

@@ -3,9 +3,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
-#include "passes/Codegen/ExpandConversions.h"
+#include "passes/Codegen/Kernels/ExpandConversions.h"
+#include "passes/Codegen/Kernels/SoftwareMath.h"
 #include "passes/Codegen/Passes.h"
-#include "passes/Codegen/SoftwareMath.h"
 
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

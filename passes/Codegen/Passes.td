@@ -23,7 +23,7 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func private @scale(%x: tensor<64xf32>, %s: tensor<f32>) -> tensor<64xf32>
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %y = mpc.mul %x, %s : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
       return %y : tensor<64xf32>
     }
@@ -33,7 +33,7 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func @scale(%x: memref<64xf32>, %s: memref<1xf32>, %y: memref<64xf32>,
-                     %begin: index, %end: index) attributes {mpc.kernel = "pointwise"} {
+                     %begin: index, %end: index) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = memref.load %s[%c0] : memref<1xf32>
       scf.for %i = %begin to %middle step %c16 {
         %1 = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
@@ -51,7 +51,7 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func @scale(%x: memref<64xf32, 1> {llvm.align = 16}, ...)
-        attributes {mpc.kernel = "pointwise", mpc.threads = 256} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>, mpc.threads = 256} {
       %thread = nvvm.read.ptx.sreg.tid.x range <i32, 0, 256> : i32
       ...
       scf.for %i = %first to %end step %c1024 {

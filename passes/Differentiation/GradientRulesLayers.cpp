@@ -101,10 +101,7 @@ static void gradGemm(GemmOp op, GradientBuilder &g) {
 // Convolution
 //===----------------------------------------------------------------------===//
 
-// The axis channels are on, and all other axes.
-static int64_t channelAxis(StringRef layout, int64_t rank) {
-  return layout == "NHWC" ? rank - 1 : 1;
-}
+// All axes but one.
 static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
   SmallVector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i)
@@ -115,9 +112,9 @@ static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
 
 // The sum of a tensor over all but its channels.
 static Value sumPerChannel(GradientBuilder &g, Location loc, Value value,
-                           StringRef layout) {
+                           Layout layout) {
   auto type = typeOf(value);
-  int64_t axis = channelAxis(layout, type.getRank());
+  int64_t axis = getChannelAxis(layout, type.getRank());
   return ReduceSumOp::create(g.ops(), loc, type.clone({type.getDimSize(axis)}),
                              value, otherAxes(axis, type.getRank()), false);
 }
@@ -128,13 +125,15 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
           ConvInputGradOp::create(
               g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
               g.dy(), op.getWeight(), op.getStridesAttr(), op.getPadsAttr(),
-              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr()));
+              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr(),
+              op.getFilterLayoutAttr()));
   if (g.needs(1))
     g.add(1, "dw",
           ConvWeightGradOp::create(
               g.ops(), g.at("dw"), getGradientType(op.getWeight().getType()),
               op.getInput(), g.dy(), op.getStridesAttr(), op.getPadsAttr(),
-              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr()));
+              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr(),
+              op.getFilterLayoutAttr()));
   if (op.getBias() && g.needs(2))
     g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
 }
@@ -159,16 +158,16 @@ static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
 
 // A vector of channels, shaped to broadcast against activations.
 static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
-                           StringRef layout, int64_t rank) {
+                           Layout layout, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
-  shape[channelAxis(layout, rank)] = typeOf(vector).getDimSize(0);
+  shape[getChannelAxis(layout, rank)] = typeOf(vector).getDimSize(0);
   return g.reshape(loc, vector, shape);
 }
 
 // y = (x - mean) * inv_std * scale + bias with constant statistics.
 static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
-  StringRef layout = op.getLayout();
+  Layout layout = op.getLayout();
   int64_t rank = op.getInput().getType().getRank();
   auto inverseDeviation = [&](Location loc) -> Value {
     Value variance = op.getVar();

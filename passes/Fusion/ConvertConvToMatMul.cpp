@@ -7,8 +7,8 @@
 // and what follows in the region sees the shape of the convolution's result.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ContractionTable.h"
 #include "passes/Fusion/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -102,8 +102,8 @@ struct ConvertConvToMatMulPass
 
 private:
   static bool hasChannelsLast(Operation *op) {
-    auto layout = op->getAttrOfType<StringAttr>("layout");
-    return layout && layout.getValue() == "NHWC";
+    auto layout = op->getAttrOfType<LayoutAttr>("layout");
+    return layout && layout.getValue() == Layout::NHWC;
   }
 };
 } // namespace

@@ -12,9 +12,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/ContractionTable.h"
-#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Kernels/ContractionTable.h"
+#include "compiler/Kernels/KernelSpace.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -120,7 +120,7 @@ static void convert(Operation *op, Activations activations) {
     Value restored = transpose(builder, op, result, toFirst(rank));
     result.replaceAllUsesExcept(restored, restored.getDefiningOp());
   }
-  op->setAttr("layout", builder.getStringAttr("NHWC"));
+  op->setAttr("layout", LayoutAttr::get(op->getContext(), Layout::NHWC));
 }
 
 // Gives a convolution a filter, or the gradient of one, with its input channels
@@ -138,7 +138,8 @@ static void convertFilter(Operation *op) {
     OpOperand &filter = op->getOpOperand(1);
     filter.set(transpose(builder, op, filter.get(), toLast(rank)));
   }
-  op->setAttr(kFilterLayoutAttr, builder.getStringAttr(kInputChannelsLast));
+  op->setAttr("filter_layout",
+              FilterLayoutAttr::get(op->getContext(), FilterLayout::OHWI));
 }
 
 //===----------------------------------------------------------------------===//
@@ -395,8 +396,8 @@ void ConvertLayoutPass::runOnOperation() {
         takesInputChannelsLast(*info) && !hasInputChannelsLast(op))
       convertFilter(op);
     Activations activations = activationsOf(op);
-    auto layout = op->getAttrOfType<StringAttr>("layout");
-    bool isFirst = !layout || layout.getValue() == "NCHW";
+    auto layout = op->getAttrOfType<LayoutAttr>("layout");
+    bool isFirst = !layout || layout.getValue() == Layout::NCHW;
     if (activations.operands > 0 && isFirst &&
         shapeOf(op->getOperand(0)).size() > 2)
       convert(op, activations);

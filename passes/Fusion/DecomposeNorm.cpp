@@ -14,9 +14,9 @@ namespace {
 /// A tensor of activations and vectors over its channels.
 class Channels {
 public:
-  Channels(Value input, StringRef layout, Emitter &e) : e(e) {
+  Channels(Value input, Layout layout, Emitter &e) : e(e) {
     ArrayRef<int64_t> shape = shapeOf(input);
-    size_t axis = layout == "NHWC" ? shape.size() - 1 : 1;
+    size_t axis = getChannelAxis(layout, shape.size());
     count = shape[axis];
     vectorShape = {count};
     vectorShape.append(shape.size() - 1 - axis, 1);
@@ -133,8 +133,8 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
 }
 
 // The spatial axes of activations.
-static SmallVector<int64_t> spatialAxes(int64_t rank, StringRef layout) {
-  int64_t first = layout == "NHWC" ? 1 : 2;
+static SmallVector<int64_t> spatialAxes(int64_t rank, Layout layout) {
+  int64_t first = layout == Layout::NHWC ? 1 : 2;
   return llvm::to_vector(llvm::seq<int64_t>(first, first + rank - 2));
 }
 

@@ -8,8 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/RegionAnalysis.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Regions/RegionAnalysis.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -196,12 +196,11 @@ void Former::placeRegion(const Unit &unit) {
   SmallVector<Value> mapped;
   for (Value input : inputs)
     mapped.push_back(mapping.lookupOrDefault(input));
-  auto region = RegionOp::create(
-      builder, location, ValueRange(results.getArrayRef()).getTypes(),
-      builder.getStringAttr(stringifyKernelKind(*unit.region->kind)), mapped);
-  region->setAttr("kernel",
-                  builder.getStringAttr(kernelName(
-                      function.getName(), numKernels++, unit.region->hero)));
+  auto region = RegionOp::create(builder, location,
+                                 ValueRange(results.getArrayRef()).getTypes(),
+                                 *unit.region->kind, mapped);
+  region.setKernel(
+      kernelName(function.getName(), numKernels++, unit.region->hero));
   if (Attribute phase = unit.region->hero->getAttr(kPhaseAttr))
     region->setAttr(kPhaseAttr, phase);
 

@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/KernelSpace.h"
+#include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -34,7 +34,7 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
     ```mlir
     %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x4x8x8xf32>) -> tensor<2x8x8x4xf32>
     %1 = mpc.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
-        dilations = array<i64: 1, 1>, layout = "NHWC"}
+        dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
         : (tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x8x8x6xf32>
     %2 = mpc.relu %1 : (tensor<2x8x8x6xf32>) -> tensor<2x8x8x6xf32>
     %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
@@ -113,7 +113,7 @@ def ConvertConvToMatMulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
 
     ```mlir
     %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
-        dilations = array<i64: 1, 1>, layout = "NHWC"}
+        dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
         : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
     ```
 
@@ -182,7 +182,7 @@ def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
 def FormRegionsPass : FusionPass<"mpc-form-regions"> {
   let summary = "ops that share a kernel into one mpc.region each";
   let description = [{
-    Obeys compiler/Analysis/RegionAnalysis.h. Needs primitive ops
+    Obeys compiler/Regions/RegionAnalysis.h. Needs primitive ops
     (`mpc-decompose`).
 
     Before (test/passes/Fusion/form-regions.mlir):
@@ -196,7 +196,7 @@ def FormRegionsPass : FusionPass<"mpc-form-regions"> {
     After:
 
     ```mlir
-      %p = mpc.region "contraction" (%dy, %x, %w, %lr) {kernel = "update_0_matmul"} : ... {
+      %p = mpc.region contraction (%dy, %x, %w, %lr) {kernel = "update_0_matmul"} : ... {
       ^bb0(%0: tensor<32x16xf32>, %1: tensor<32x64xf32>, %2: tensor<16x64xf32>, %3: tensor<f32>):
         %4 = mpc.matmul %0, %1 {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
         %5 = mpc.sgd %2, %4, %3 : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>

@@ -9,7 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/RegionAnalysis.h"
+#include "compiler/Regions/RegionAnalysis.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

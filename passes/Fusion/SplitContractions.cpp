@@ -6,8 +6,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Dialect/MPC/FilterLayout.h"
-
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -83,14 +81,12 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
       return rewriter.notifyMatchFailure(op, "has no bias");
     auto exact =
         RankedTensorType::get(op.getType().getShape(), computeType(op));
-    Value conv = ConvOp::create(rewriter, op.getLoc(), exact, op.getInput(),
-                                op.getWeight(), Value(), op.getStridesAttr(),
-                                op.getPadsAttr(), op.getDilationsAttr(),
-                                op.getGroupAttr(), op.getLayoutAttr());
-    if (Attribute layout = op->getAttr(kFilterLayoutAttr))
-      conv.getDefiningOp()->setAttr(kFilterLayoutAttr, layout);
+    Value conv = ConvOp::create(
+        rewriter, op.getLoc(), exact, op.getInput(), op.getWeight(), Value(),
+        op.getStridesAttr(), op.getPadsAttr(), op.getDilationsAttr(),
+        op.getGroupAttr(), op.getLayoutAttr(), op.getFilterLayoutAttr());
     Value bias = op.getBias();
-    if (op.getLayout() != "NHWC") {
+    if (op.getLayout() != Layout::NHWC) {
       SmallVector<int64_t> shape = {shapeOf(bias)[0]};
       shape.append(op.getType().getRank() - 2, 1);
       bias = ReshapeOp::create(rewriter, op.getLoc(),

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Analysis/KernelPartition.h"
-#include "compiler/Analysis/KernelSpace.h"
+#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelSpace.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_VERIFYFUSIONPASS
@@ -67,11 +67,11 @@ static LogicalResult verifyContraction(Operation *op) {
     return op->emitOpError("expected to read inputs of its region alone");
   if (isa<MatMulOp>(op))
     return success();
-  auto layout = op->getAttrOfType<StringAttr>("layout");
+  auto layout = op->getAttrOfType<LayoutAttr>("layout");
   if (!isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
     return op->emitOpError("expected a matrix product or a convolution, run "
                            "mpc-split-contractions first");
-  if (!layout || layout.getValue() != "NHWC")
+  if (!layout || layout.getValue() != Layout::NHWC)
     return op->emitOpError("expected layout NHWC, run mpc-convert-layout "
                            "first");
   if (auto conv = dyn_cast<ConvOp>(op); conv && conv.getBias())
@@ -81,8 +81,8 @@ static LogicalResult verifyContraction(Operation *op) {
 }
 
 static LogicalResult verifyRegion(RegionOp region) {
-  KernelKind kind = *symbolizeKernelKind(region.getKind());
-  if (!region->hasAttrOfType<StringAttr>("kernel"))
+  KernelKind kind = region.getKind();
+  if (!region.getKernel())
     return region.emitOpError("expected the name of a kernel");
   unsigned heroes = 0, ops = 0;
   for (Operation &op : region.getBody().front().without_terminator()) {
@@ -95,7 +95,7 @@ static LogicalResult verifyRegion(RegionOp region) {
     heroes += role == heroRole(kind);
     if (role != heroRole(kind) && role != RegionRole::Elementwise)
       return op.emitOpError("does not belong in a region of kind \"")
-             << region.getKind() << "\"";
+             << stringifyKernelKind(kind) << "\"";
     if (role == RegionRole::Reduction && failed(verifyReduction(&op, kind)))
       return failure();
     if (role == RegionRole::Contraction && failed(verifyContraction(&op)))

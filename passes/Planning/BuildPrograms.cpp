@@ -9,9 +9,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/KernelSegments.h"
-#include "compiler/Analysis/TensorCoreTiling.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Planning/Contractions.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions.h"
 
-#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "passes/Planning/LibraryTails.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -111,8 +111,9 @@ struct ContractionEmitter::ConvParts {
 template <typename OpTy>
 LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
                                            const ContractionResult &result) {
-  if (op.getLayout() != "NHWC")
-    return op.emitOpError("expected layout NHWC, found ") << op.getLayout();
+  if (op.getLayout() != Layout::NHWC)
+    return op.emitOpError("expected layout NHWC, found ")
+           << stringifyLayout(op.getLayout());
   auto spatial = [&](RankedTensorType type) {
     return type.getShape().drop_front().drop_back();
   };
@@ -134,7 +135,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
       op.getStridesAttr(), op.getDilationsAttr(),
       builder.getDenseI64ArrayAttr(pads.take_front(rank)),
       builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
-      isLast ? builder.getStringAttr(kInputChannelsLast) : StringAttr(),
+      isLast ? builder.getStringAttr(stringifyFilterLayout(FilterLayout::OHWI))
+             : StringAttr(),
       getCompute(op, read));
   return success();
 }

@@ -11,8 +11,8 @@
 #ifndef MPC_PASSES_PLANNING_LIBRARYTAILS_H
 #define MPC_PASSES_PLANNING_LIBRARYTAILS_H
 
-#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ContractionTable.h"
 
 namespace mpc {
 

@@ -10,8 +10,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/KernelOrder.h"
-#include "compiler/Analysis/KernelSegments.h"
+#include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Regions/KernelOrder.h"
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -46,7 +46,7 @@ static bool isUpdate(RegionOp region) {
 static bool isSumOfGradient(RegionOp region) {
   auto phase = region->getAttrOfType<StringAttr>(kPhaseAttr);
   return phase && phase.getValue() == "optimizer" &&
-         symbolizeKernelKind(region.getKind()) == KernelKind::RowReduce;
+         region.getKind() == KernelKind::RowReduce;
 }
 
 namespace {
@@ -145,8 +145,7 @@ static void merge(ArrayRef<RegionOp> group) {
   SmallVector<Type> types;
   SmallVector<Location> locations;
   // No two reductions are alike.
-  bool isPointwise =
-      symbolizeKernelKind(first.getKind()) == KernelKind::Pointwise;
+  bool isPointwise = first.getKind() == KernelKind::Pointwise;
   SmallVector<RegionOp> sorted =
       isPointwise ? sortAlike(group) : SmallVector<RegionOp>(group);
   for (RegionOp region : sorted) {
@@ -156,11 +155,11 @@ static void merge(ArrayRef<RegionOp> group) {
   }
   OpBuilder builder(first);
   Location location = builder.getFusedLoc(locations);
-  auto merged = RegionOp::create(builder, location, types, first.getKindAttr(),
+  auto merged = RegionOp::create(builder, location, types, first.getKind(),
                                  inputs.getArrayRef());
-  for (StringRef name : {StringRef("kernel"), StringRef(kPhaseAttr)})
-    if (Attribute attribute = first->getAttr(name))
-      merged->setAttr(name, attribute);
+  merged.setKernelAttr(first.getKernelAttr());
+  if (Attribute phase = first->getAttr(kPhaseAttr))
+    merged->setAttr(kPhaseAttr, phase);
   Block *body = builder.createBlock(&merged.getBody());
   IRMapping mapping;
   for (Value input : inputs)
@@ -169,7 +168,7 @@ static void merge(ArrayRef<RegionOp> group) {
   unsigned number = 0;
   for (RegionOp region : sorted) {
     Operation *segment = builder.clone(*region, mapping);
-    segment->removeAttr("kernel");
+    cast<RegionOp>(segment).removeKernelAttr();
     llvm::append_range(yielded, segment->getResults());
     for (Value result : region.getResults())
       result.replaceAllUsesWith(merged.getResult(number++));

@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/KernelSegments.h"
+#include "compiler/Kernels/KernelSegments.h"
 #include "passes/Planning/LibraryTails.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -59,13 +59,11 @@ struct OutlineKernelsPass
 
 func::FuncOp Outliner::createKernel(RegionOp region, KernelKind kind,
                                     TypeRange arguments) {
-  auto name = region->getAttrOfType<StringAttr>("kernel");
   auto kernel = func::FuncOp::create(
-      region.getLoc(), name ? name.getValue() : "kernel",
+      region.getLoc(), region.getKernel().value_or("kernel"),
       builder.getFunctionType(arguments, region.getResultTypes()));
   kernel.setPrivate();
-  kernel->setAttr(kKernelAttr,
-                  builder.getStringAttr(stringifyKernelKind(kind)));
+  kernel->setAttr(kKernelAttr, KernelKindAttr::get(builder.getContext(), kind));
   symbols.insert(kernel);
   return kernel;
 }
@@ -80,8 +78,7 @@ void Outliner::replaceByCall(RegionOp region, func::FuncOp kernel,
 
 void Outliner::outlineWhole(RegionOp region) {
   func::FuncOp kernel =
-      createKernel(region, *symbolizeKernelKind(region.getKind()),
-                   region.getInputs().getTypes());
+      createKernel(region, region.getKind(), region.getInputs().getTypes());
   cloneBody(region, kernel);
   replaceByCall(region, kernel, region.getInputs());
 }
@@ -140,10 +137,8 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
 }
 
 LogicalResult Outliner::outline(RegionOp region) {
-  if (symbolizeKernelKind(region.getKind()) == KernelKind::Contraction) {
-    auto name = region->getAttrOfType<StringAttr>("provider");
-    std::optional<ContractionProvider> provider =
-        name ? symbolizeProvider(name.getValue()) : std::nullopt;
+  if (region.getKind() == KernelKind::Contraction) {
+    std::optional<ContractionProvider> provider = region.getProvider();
     if (!provider)
       return region.emitOpError("expected a provider, run "
                                 "plan-place-contractions first");

@@ -7,8 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/ContractionTable.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -56,16 +56,14 @@ static std::optional<Filters> findFilters(OpTy op) {
   RankedTensorType type = typeOf(operand.get());
   int64_t written = isForward ? type.getDimSize(0) / int64_t(op.getGroup())
                               : type.getDimSize(1);
-  if (op.getLayout() != "NHWC" || written == 1 ||
+  if (op.getLayout() != Layout::NHWC || written == 1 ||
       !isa<BlockArgument>(operand.get()) || !operand.get().hasOneUse())
     return std::nullopt;
   return Filters{&operand, packedOrder(type.getRank(), isForward)};
 }
 
 static std::optional<Filters> findFilters(RegionOp region) {
-  auto provider = region->getAttrOfType<StringAttr>("provider");
-  if (!provider ||
-      symbolizeProvider(provider.getValue()) != ContractionProvider::Generated)
+  if (region.getProvider() != ContractionProvider::Generated)
     return std::nullopt;
   for (Operation &op : region.getBody().front()) {
     if (auto conv = dyn_cast<ConvOp>(op))
@@ -80,10 +78,8 @@ static std::optional<Filters> findFilters(RegionOp region) {
 static RegionOp createPacking(OpBuilder &builder, RegionOp of, Value filters,
                               RankedTensorType packed, const Perm &perm) {
   auto region = RegionOp::create(builder, of.getLoc(), TypeRange(packed),
-                                 stringifyKernelKind(KernelKind::Movement),
-                                 ValueRange(filters));
-  StringRef name = of->getAttrOfType<StringAttr>("kernel").getValue();
-  region->setAttr("kernel", builder.getStringAttr(name + "_filters"));
+                                 KernelKind::Movement, ValueRange(filters));
+  region.setKernel((*of.getKernel() + "_filters").str());
   if (Attribute phase = of->getAttr(kPhaseAttr))
     region->setAttr(kPhaseAttr, phase);
   Block *body = builder.createBlock(&region.getBody(), {}, filters.getType(),

@@ -4,10 +4,10 @@
 #ifndef MPC_PASSES_PLANNING_PASSES_H
 #define MPC_PASSES_PLANNING_PASSES_H
 
-#include "compiler/Analysis/KernelPartition.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelPartition.h"
 
 #include "mlir/Pass/Pass.h"
 

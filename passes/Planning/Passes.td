@@ -12,7 +12,7 @@ defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
 def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
   let summary = "who does every contraction";
   let description = [{
-    Asks compiler/Analysis/ContractionTable.h and gives every region of kind
+    Asks compiler/Kernels/ContractionTable.h and gives every region of kind
     contraction the attribute `provider`. Where the library of the target takes
     no epilogue, as on a GPU, the regions it does are dissolved: a tail that it
     knows becomes part of a `plan.product`, with the gradient of a bias and the
@@ -24,7 +24,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     Before (test/passes/Planning/place-contractions.mlir):
 
     ```mlir
-    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1"}
+    %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1"}
         : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
     ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
       %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
@@ -40,7 +40,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
     ^bb0(%p: tensor<32x10xf32>):
-      %0 = mpc.region "pointwise"(%p, %b) {kernel = "step_0_fc1_bias"}
+      %0 = mpc.region pointwise(%p, %b) {kernel = "step_0_fc1_bias"}
           : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
       ^bb0(%1: tensor<32x10xf32>, %2: tensor<10xf32>):
         %3 = mpc.add %1, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
@@ -76,16 +76,16 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     ```mlir
     func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
         -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
-      %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} ...
-      %1 = mpc.region "pointwise" (%w) {kernel = "late_reader"} ...
+      %0 = mpc.region pointwise (%w, %g) {kernel = "update"} ...
+      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} ...
       return %0, %1
     ```
 
     After:
 
     ```mlir
-      %1 = mpc.region "pointwise" (%w) {kernel = "late_reader"} ...
-      %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} ...
+      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} ...
+      %0 = mpc.region pointwise (%w, %g) {kernel = "update"} ...
       return %0, %1
     ```
   }];
@@ -101,18 +101,18 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
     Before (test/passes/Planning/recompute-unscale.mlir):
 
     ```mlir
-    %u = mpc.region "pointwise" (%dw, %scale) {kernel = "dw"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+    %u = mpc.region pointwise (%dw, %scale) {kernel = "dw"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
     ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
       %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
       mpc.yield %2 : tensor<8x4xf32>
     }
-    %w1 = mpc.region "pointwise" (%w, %u, %lr) {kernel = "w"} ...
+    %w1 = mpc.region pointwise (%w, %u, %lr) {kernel = "w"} ...
     ```
 
     After:
 
     ```mlir
-    %w1 = mpc.region "pointwise" (%w, %lr, %dw, %scale) {kernel = "w"} ...
+    %w1 = mpc.region pointwise (%w, %lr, %dw, %scale) {kernel = "w"} ...
     ```
   }];
   let options = [TargetOption];
@@ -124,7 +124,7 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
   let description = [{
     On a GPU, pointwise regions with an optimizer's update become segments of
     one region, and so do reductions of rows in the phase `optimizer`; see
-    compiler/Analysis/KernelSegments.h. Updates that broadcast, or that share a
+    compiler/Kernels/KernelSegments.h. Updates that broadcast, or that share a
     tensor which one of them may overwrite, stay apart, as do kernels of which
     one needs the other; what would have too many buffers for one becomes
     several. Runs before `plan-order`.
@@ -132,17 +132,17 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     Before (test/passes/Planning/merge-updates.mlir):
 
     ```mlir
-    %0 = mpc.region "pointwise" (%w, %dw, %lr) {kernel = "w"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
-    %1 = mpc.region "pointwise" (%b, %db, %lr) {kernel = "b"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
+    %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
+    %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
     ```
 
     After:
 
     ```mlir
-    %0:2 = mpc.region "pointwise" (%w, %dw, %lr, %b, %db) {kernel = "w"} : ... -> (tensor<8x4xf32>, tensor<8xf32>) {
+    %0:2 = mpc.region pointwise (%w, %dw, %lr, %b, %db) {kernel = "w"} : ... -> (tensor<8x4xf32>, tensor<8xf32>) {
     ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>, %5: tensor<8xf32>, %6: tensor<8xf32>):
-      %7 = mpc.region "pointwise" (%2, %3, %4) : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
-      %8 = mpc.region "pointwise" (%5, %6, %4) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
+      %7 = mpc.region pointwise (%2, %3, %4) : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
+      %8 = mpc.region pointwise (%5, %6, %4) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
       mpc.yield %7, %8 : tensor<8x4xf32>, tensor<8xf32>
     }
     ```
@@ -161,7 +161,7 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
     Before (test/passes/Planning/outline-kernels.mlir):
 
     ```mlir
-    %y = mpc.region "contraction" (%x, %w, %b) {kernel = "step_0_fc1", provider = "library"}
+    %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1", provider = #mpc.provider<library>}
         : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
     ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
       %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
@@ -192,9 +192,9 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     Before (test/passes/Planning/pack-filters.mlir):
 
     ```mlir
-    %y = mpc.region "contraction"(%x, %w) {provider = "generated", ...} {
+    %y = mpc.region contraction(%x, %w) {provider = #mpc.provider<generated>, ...} {
     ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
-      %2 = mpc.conv %0, %1 {layout = "NHWC", ...}
+      %2 = mpc.conv %0, %1 {layout = #mpc.layout<NHWC>, ...}
       mpc.yield %2
     }
     ```
@@ -202,15 +202,15 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    %p = mpc.region "movement"(%w) ... {
+    %p = mpc.region movement(%w) ... {
     ^bb0(%0: tensor<6x4x3x3xf64>):
       %1 = mpc.transpose %0 {perm = array<i64: 2, 3, 1, 0>}
       mpc.yield %1
     }
-    %y = mpc.region "contraction"(%x, %p) {provider = "generated", ...} {
+    %y = mpc.region contraction(%x, %p) {provider = #mpc.provider<generated>, ...} {
     ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<3x3x4x6xf64>):
       %2 = mpc.transpose %1 {perm = array<i64: 3, 2, 0, 1>}
-      %3 = mpc.conv %0, %2 {layout = "NHWC", ...}
+      %3 = mpc.conv %0, %2 {layout = #mpc.layout<NHWC>, ...}
       mpc.yield %3
     }
     ```
@@ -323,9 +323,9 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "say how the work of every kernel is divided";
   let description = [{
     Emits one remark per kernel function: extent, grain and inner of
-    `compiler/Analysis/KernelPartition.h`, on a GPU threads, lanes and vector
+    `compiler/Kernels/KernelPartition.h`, on a GPU threads, lanes and vector
     too. Changes nothing; for tests and for reading a plan. See
-    test/compiler/Analysis/kernel-partition.mlir.
+    test/compiler/Kernels/kernel-partition.mlir.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"x86-64\"",

@@ -9,8 +9,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/KernelSpace.h"
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Planning/LibraryTails.h"
 
@@ -207,8 +207,7 @@ void Placer::decide(Placement &placement) {
   ContractionProvider provider = getContractionProvider(
       placement.region.getContraction(), target, override);
   placement.generated = provider == ContractionProvider::Generated;
-  placement.region->setAttr("provider",
-                            builder.getStringAttr(stringifyProvider(provider)));
+  placement.region.setProvider(provider);
   if (placement.maskedBy && !placement.generated)
     placement.maskedBy->makesMask = true;
 }
@@ -227,11 +226,10 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
     return known;
   Location location = region.getLoc();
   auto type = typeOf(value).clone(element);
-  auto cast = RegionOp::create(
-      builder, location, type,
-      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)), value);
-  if (auto name = region->getAttrOfType<StringAttr>("kernel"))
-    cast->setAttr("kernel", builder.getStringAttr(name.getValue() + suffix));
+  auto cast =
+      RegionOp::create(builder, location, type, KernelKind::Pointwise, value);
+  if (std::optional<StringRef> name = region.getKernel())
+    cast.setKernel((*name + suffix).str());
   OpBuilder::InsertionGuard guard(builder);
   Block *body = builder.createBlock(&cast.getBody());
   Value input = body->addArgument(value.getType(), location);
@@ -254,12 +252,11 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
   RegionOp region = placement.region;
   Block *unfused = addUnfused(product);
   auto type = product.getOutput().getType();
-  auto tail = RegionOp::create(
-      builder, region.getLoc(), type,
-      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)),
-      {unfused->getArgument(0), placement.tail.operand});
-  if (auto name = region->getAttrOfType<StringAttr>("kernel"))
-    tail->setAttr("kernel", builder.getStringAttr(name.getValue() + "_bias"));
+  auto tail =
+      RegionOp::create(builder, region.getLoc(), type, KernelKind::Pointwise,
+                       {unfused->getArgument(0), placement.tail.operand});
+  if (std::optional<StringRef> name = region.getKernel())
+    tail.setKernel((*name + "_bias").str());
   plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
 
   // The same ops on the product and the operand.
@@ -415,13 +412,12 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
       inputs.push_back(input);
       arguments.push_back(argument);
     }
-  auto tail = RegionOp::create(
-      builder, region.getLoc(), region.getResultTypes(),
-      builder.getStringAttr(stringifyKernelKind(KernelKind::Pointwise)),
-      inputs);
-  for (StringRef name : {StringRef("kernel"), StringRef(kPhaseAttr)})
-    if (Attribute attribute = region->getAttr(name))
-      tail->setAttr(name, attribute);
+  auto tail =
+      RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
+                       KernelKind::Pointwise, inputs);
+  tail.setKernelAttr(region.getKernelAttr());
+  if (Attribute phase = region->getAttr(kPhaseAttr))
+    tail->setAttr(kPhaseAttr, phase);
   OpBuilder::InsertionGuard guard(builder);
   Block *block = builder.createBlock(&tail.getBody());
   IRMapping mapping;
@@ -476,7 +472,7 @@ static LogicalResult verifyFilterLayout(Operation *contraction,
 
 LogicalResult Placer::run() {
   for (auto region : function.getBody().front().getOps<RegionOp>()) {
-    if (symbolizeKernelKind(region.getKind()) != KernelKind::Contraction)
+    if (region.getKind() != KernelKind::Contraction)
       continue;
     if (failed(verifyFilterLayout(region.getContraction(), target)))
       return failure();
@@ -505,7 +501,8 @@ void PlaceContractionsPass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, function);
   if (failed(info))
     return signalPassFailure();
-  std::optional<ContractionProvider> override = symbolizeProvider(contractions);
+  std::optional<ContractionProvider> override =
+      symbolizeContractionProvider(contractions);
   bool isBare = contractions == "bare";
   if (!override && !isBare && contractions != "table") {
     function.emitError("expected contractions by table, library, generated or "

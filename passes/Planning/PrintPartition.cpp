@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Kernels/KernelPartition.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_PRINTPARTITIONPASS

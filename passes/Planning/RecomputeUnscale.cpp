@@ -42,10 +42,9 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
 // itself stays as it is: it may be about to move into its own users.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
-  if (region && findUnscale(region))
+  if (!region || findUnscale(region))
     return false;
-  std::optional<KernelKind> kind =
-      region ? symbolizeKernelKind(region.getKind()) : std::nullopt;
+  KernelKind kind = region.getKind();
   return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
          kind == KernelKind::ColumnReduce;
 }
@@ -62,7 +61,9 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
 
   OpBuilder builder(user);
   auto changed = RegionOp::create(builder, user.getLoc(), user.getResultTypes(),
-                                  user.getKindAttr(), inputs.getArrayRef());
+                                  user.getKind(), inputs.getArrayRef());
+  changed.setKernelAttr(user.getKernelAttr());
+  changed.setProviderAttr(user.getProviderAttr());
   changed->setDiscardableAttrs(user->getDiscardableAttrDictionary());
   Block *body = builder.createBlock(&changed.getBody());
   IRMapping known;

@@ -5,11 +5,11 @@
 // and everything that explains precision prints it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/ContractionTable.h"
-#include "compiler/Analysis/DecisionReport.h"
-#include "compiler/Analysis/Lowered.h"
-#include "compiler/Analysis/PrecisionGraph.h"
-#include "compiler/Analysis/RegionAnalysis.h"
+#include "compiler/Kernels/ContractionTable.h"
+#include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/Lowered.h"
+#include "compiler/Precision/PrecisionGraph.h"
+#include "compiler/Regions/RegionAnalysis.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"

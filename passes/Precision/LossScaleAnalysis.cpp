@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/LossScaleAnalysis.h"
 
-#include "compiler/Analysis/Lowered.h"
+#include "compiler/Precision/Lowered.h"
 #include "passes/Precision/FunctionState.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/ScaledValues.h"

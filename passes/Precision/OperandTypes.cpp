@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
 
-#include "compiler/Analysis/Lowered.h"
-#include "compiler/Analysis/PrecisionPolicy.h"
+#include "compiler/Precision/Lowered.h"
+#include "compiler/Precision/PrecisionPolicy.h"
 
 #include "mlir/IR/TypeUtilities.h"
 

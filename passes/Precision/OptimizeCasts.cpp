@@ -2,7 +2,7 @@
 // value is rounded: a cast that loses digits is observable.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/RegionAnalysis.h"
+#include "compiler/Regions/RegionAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 

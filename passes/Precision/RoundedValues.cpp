@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/RoundedValues.h"
 
-#include "compiler/Analysis/Lowered.h"
+#include "compiler/Precision/Lowered.h"
 #include "passes/Precision/FunctionState.h"
 
 #include "mlir/IR/TypeUtilities.h"

@@ -2,8 +2,8 @@
 // Every rule reports all of its violations, so one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/Lowered.h"
-#include "compiler/Analysis/PrecisionGraph.h"
+#include "compiler/Precision/Lowered.h"
+#include "compiler/Precision/PrecisionGraph.h"
 #include "passes/Precision/FunctionState.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"

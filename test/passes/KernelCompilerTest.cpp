@@ -23,17 +23,17 @@ namespace {
 /// Two kernels that do the same under different names and reasons, and a third.
 constexpr char kPlan[] = R"(
   func.func private @one(%x: tensor<64xf32>) -> tensor<64xf32>
-      attributes {mpc.kernel = "pointwise"} {
+      attributes {mpc.kernel = #mpc.kernel<pointwise>} {
     %y = mpc.tanh %x {mpc.phase = "forward"} : (tensor<64xf32>) -> tensor<64xf32>
     return %y : tensor<64xf32>
   }
   func.func private @two(%x: tensor<64xf32>) -> tensor<64xf32>
-      attributes {mpc.kernel = "pointwise"} {
+      attributes {mpc.kernel = #mpc.kernel<pointwise>} {
     %y = mpc.tanh %x : (tensor<64xf32>) -> tensor<64xf32>
     return %y : tensor<64xf32>
   }
   func.func private @three(%x: tensor<64xf32>) -> tensor<64xf32>
-      attributes {mpc.kernel = "pointwise"} {
+      attributes {mpc.kernel = #mpc.kernel<pointwise>} {
     %y = mpc.exp %x : (tensor<64xf32>) -> tensor<64xf32>
     return %y : tensor<64xf32>
   })";
@@ -111,18 +111,20 @@ TEST_F(KernelCompiler, UsesWhatIsKept) {
 TEST_F(KernelCompiler, ReportsEveryFailureAtItsKernel) {
   constexpr char plan[] = R"(
     func.func private @bad(%x: tensor<8xf32>) -> tensor<8xf32>
-        attributes {mpc.kernel = "row_reduce"} {
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
       %y = mpc.tanh %x : (tensor<8xf32>) -> tensor<8xf32>
       return %y : tensor<8xf32>
     }
     func.func private @worse(%x: tensor<8xf32>) -> tensor<8xf32>
-        attributes {mpc.kernel = "spiral"} {
+        attributes {mpc.kernel = #mpc.kernel<movement>} {
       %y = mpc.tanh %x : (tensor<8xf32>) -> tensor<8xf32>
       return %y : tensor<8xf32>
     })";
   std::string messages = compile(plan, 2);
   EXPECT_NE(messages.find("has no reduction"), std::string::npos) << messages;
-  EXPECT_NE(messages.find("unknown kernel kind \"spiral\""), std::string::npos)
+  EXPECT_NE(messages.find("'mpc.tanh' op cannot be part of a kernel of kind "
+                          "'movement'"),
+            std::string::npos)
       << messages;
   EXPECT_EQ(exitCode, ExitCode::Internal);
 }

@@ -1,10 +1,10 @@
 // From a compiled module to machine code and .mpc files.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Target/ArtifactWriter.h"
-#include "compiler/Target/GPU.h"
-#include "compiler/Target/PlanToJSON.h"
-#include "frontends/ONNX/File.h"
+#include "compiler/Artifact/ArtifactWriter.h"
+#include "compiler/Artifact/GPU.h"
+#include "compiler/Artifact/PlanToJSON.h"
+#include "frontends/ONNX/Model/File.h"
 #include "passes/KernelCompiler.h"
 #include "runtime/ArtifactFormat.h"
 #include "runtime/cpu/Cores.h"

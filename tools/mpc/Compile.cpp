@@ -1,7 +1,7 @@
 // mpc compile: model in, any stage out.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Target/ArtifactWriter.h"
+#include "compiler/Artifact/ArtifactWriter.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Overwriting.h"

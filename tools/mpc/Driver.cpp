@@ -2,11 +2,11 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/PrintableStream.h"
 
-#include "compiler/Analysis/DecisionReport.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
-#include "frontends/ONNX/Names.h"
+#include "compiler/Precision/DecisionReport.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "runtime/train/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -5,9 +5,9 @@
 #ifndef MPC_TOOLS_MPC_DRIVER_H
 #define MPC_TOOLS_MPC_DRIVER_H
 
+#include "compiler/Artifact/Code.h"
+#include "compiler/Artifact/DataSection.h"
 #include "compiler/Support/ExitCode.h"
-#include "compiler/Target/Code.h"
-#include "compiler/Target/DataSection.h"
 #include "frontends/ONNX/Import.h"
 #include "runtime/Artifact.h"
 #include "runtime/train/Array.h"

@@ -1,7 +1,7 @@
 // mpc explain: which type every op got, and why.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Analysis/DecisionReport.h"
+#include "compiler/Precision/DecisionReport.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/PrintableStream.h"

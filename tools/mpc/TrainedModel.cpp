@@ -2,7 +2,7 @@
 #include "tools/mpc/TrainedModel.h"
 
 #include "frontends/ONNX/Export/Export.h"
-#include "frontends/ONNX/Names.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"

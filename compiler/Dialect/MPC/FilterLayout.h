@@ -4,25 +4,15 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_FILTERLAYOUT_H
 #define MPC_COMPILER_DIALECT_MPC_FILTERLAYOUT_H
 
-#include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/Operation.h"
+#include "compiler/Dialect/MPC/MPC.h"
 
 namespace mpc {
 
-/// An attribute of the convolution family, as `layout` is for activations:
-/// "OIHW" is (out, in / group, spatial...), ONNX's order and the one where the
-/// attribute is absent; "OHWI" is (out, spatial..., in / group), which GPUs'
-/// libraries take.
-inline constexpr llvm::StringLiteral kFilterLayoutAttr = "mpc.filter_layout";
-inline constexpr llvm::StringLiteral kInputChannelsLast = "OHWI";
-
-/// Whether `attributes` say that a filter has its input channels last.
-inline bool hasInputChannelsLast(mlir::DictionaryAttr attributes) {
-  auto layout = attributes.getAs<mlir::StringAttr>(kFilterLayoutAttr);
-  return layout && layout.getValue() == kInputChannelsLast;
-}
+/// Whether the filter of an op of the convolution family has its input channels
+/// last.
 inline bool hasInputChannelsLast(mlir::Operation *op) {
-  return hasInputChannelsLast(op->getDiscardableAttrDictionary());
+  auto layout = op->getAttrOfType<FilterLayoutAttr>("filter_layout");
+  return layout && layout.getValue() == FilterLayout::OHWI;
 }
 
 } // namespace mpc

@@ -52,6 +52,8 @@ inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
 inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
+/// On a function: it is a kernel, of the kind #mpc.kernel<...>.
+inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
 
 /// The most classes mpc.accuracy tells apart: positions that are exact in f32.
 inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
@@ -63,6 +65,26 @@ llvm::StringRef getNodeName(mlir::Operation *op);
 } // namespace mpc
 
 #include "compiler/Dialect/MPC/MPCDialect.h.inc"
+
+#include "compiler/Dialect/MPC/MPCEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/MPC/MPCAttrs.h.inc"
+
+namespace mpc {
+
+/// The axis of activations that counts channels.
+inline int64_t getChannelAxis(Layout layout, int64_t rank) {
+  return layout == Layout::NHWC ? rank - 1 : 1;
+}
+
+/// The kind of a function that is a kernel; nothing where it is none.
+inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
+  auto kind = function->getAttrOfType<KernelKindAttr>(kKernelAttr);
+  return kind ? std::optional(kind.getValue()) : std::nullopt;
+}
+
+} // namespace mpc
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/MPC/MPCOps.h.inc"

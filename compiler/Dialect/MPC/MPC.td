@@ -14,6 +14,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def MPC_Dialect : Dialect {
   let name = "mpc";
   let cppNamespace = "::mpc";
+  let useDefaultAttributePrinterParser = 1;
   let summary = "training graphs: forward, gradient and optimizer ops";
   let description = [{
     Value-semantic ops on ranked tensors of static shape, at the level users

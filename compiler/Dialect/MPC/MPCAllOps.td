@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD
 #define MPC_COMPILER_DIALECT_MPC_MPCALLOPS_TD
 
+include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Dialect/MPC/MPCOps.td"
 include "compiler/Dialect/MPC/MPCGradOps.td"
 include "compiler/Dialect/MPC/MPCOptimizerOps.td"

@@ -5,21 +5,28 @@
 
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
-#include "compiler/Dialect/MPC/FilterLayout.h"
-
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mpc;
 
 #include "compiler/Dialect/MPC/MPCDialect.cpp.inc"
+#include "compiler/Dialect/MPC/MPCEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"
 
 void MPCDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/MPC/MPCOps.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"
       >();
 }
 
@@ -31,23 +38,15 @@ Operation *MPCDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, type, elements);
 }
 
-static LogicalResult verifyFilterLayout(Operation *op, Attribute value) {
-  if (!isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op))
-    return op->emitOpError("has no filter for mpc.filter_layout");
-  auto layout = dyn_cast<StringAttr>(value);
-  if (!layout ||
-      !llvm::is_contained({StringRef("OIHW"), StringRef(kInputChannelsLast)},
-                          layout.getValue()))
-    return op->emitOpError("expected mpc.filter_layout to be \"OIHW\" or "
-                           "\"OHWI\", found ")
-           << value;
-  return success();
-}
-
 LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
-  if (attr.getName() == kFilterLayoutAttr)
-    return verifyFilterLayout(op, attr.getValue());
+  if (attr.getName() == kKernelAttr) {
+    if (isa<KernelKindAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected the kind of a kernel such as "
+                           "#mpc.kernel<pointwise>, found ")
+           << attr.getValue();
+  }
   if (attr.getName() == kUnbiasedRunningVarAttr) {
     if (isa<BatchNormOp>(op) && isa<UnitAttr>(attr.getValue()))
       return success();

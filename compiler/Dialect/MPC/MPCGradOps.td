@@ -163,7 +163,7 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite"> {
   let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
                        MPC_FloatTensor:$scale, MPC_FloatTensor:$mean,
                        MPC_FloatTensor:$inv_std,
-                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
   let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale,
                       MPC_FloatTensor:$d_bias);
 }
@@ -207,7 +207,7 @@ def MPC_GlobalAveragePoolGradOp : MPC_ShapedOp<"global_average_pool_grad", "Comp
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$d_output,
-                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
   let results = (outs MPC_FloatTensor:$d_input);
 }
 

@@ -8,6 +8,26 @@
 using namespace mlir;
 using namespace mpc;
 
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+// An enumeration in an op's assembly: `mpc.region pointwise`.
+template <typename AttrT>
+static ParseResult parseWord(OpAsmParser &parser, AttrT &attribute) {
+  using Enum = decltype(attribute.getValue());
+  FailureOr<Enum> value = FieldParser<Enum>::parse(parser);
+  if (failed(value))
+    return failure();
+  attribute = AttrT::get(parser.getContext(), *value);
+  return success();
+}
+
+template <typename AttrT>
+static void printWord(OpAsmPrinter &printer, Operation *, AttrT attribute) {
+  printer << stringifyEnum(attribute.getValue());
+}
+
 #define GET_OP_CLASSES
 #include "compiler/Dialect/MPC/MPCOps.cpp.inc"
 
@@ -69,13 +89,8 @@ LogicalResult SumToSizeOp::verify() {
 }
 
 LogicalResult RegionOp::verify() {
-  bool known = llvm::StringSwitch<bool>(getKind())
-                   .Cases({"pointwise", "row_reduce", "column_reduce",
-                           "contraction", "window", "movement"},
-                          true)
-                   .Default(false);
-  if (!known)
-    return emitOpError("unknown kind \"") << getKind() << "\"";
+  if (getKind() == KernelKind::Epilogue)
+    return emitOpError("an epilogue is what Planning makes of a tail");
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("expected one block argument per input, of its type");

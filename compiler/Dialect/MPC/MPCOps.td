@@ -4,7 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCOPS_TD
 #define MPC_COMPILER_DIALECT_MPC_MPCOPS_TD
 
-include "compiler/Dialect/MPC/MPC.td"
+include "compiler/Dialect/MPC/MPCEnums.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
@@ -421,13 +421,13 @@ def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-// Attributes of the convolution family. `layout` says where activations keep
-// their channels: "NCHW" (also for one or three spatial axes) or "NHWC".
-// Weights are always (out, in / group, spatial...).
+// Attributes of the convolution family: where activations keep their channels,
+// and weights theirs. Importers leave both at ONNX's order.
 defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                             DenseI64ArrayAttr:$dilations,
                             DefaultValuedAttr<I64Attr, "1">:$group,
-                            DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                            DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout,
+                            DefaultValuedAttr<MPC_FilterLayoutAttr, "::mpc::FilterLayout::OIHW">:$filter_layout);
 
 def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction"> {
   let summary = "convolution over one to three spatial axes";
@@ -468,7 +468,7 @@ def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
                        MPC_FloatTensor:$bias, MPC_FloatTensor:$running_mean,
                        MPC_FloatTensor:$running_var, F64Attr:$epsilon,
                        F64Attr:$momentum,
-                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
   let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$mean,
                       MPC_FloatTensor:$inv_std,
                       MPC_FloatTensor:$new_running_mean,
@@ -489,14 +489,14 @@ def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite">
   let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
                        MPC_FloatTensor:$bias, MPC_FloatTensor:$mean,
                        MPC_FloatTensor:$var, F64Attr:$epsilon,
-                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
   let results = (outs MPC_FloatTensor:$output);
 }
 
 defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                             DenseI64ArrayAttr:$pads,
                             DefaultValuedAttr<BoolAttr, "false">:$ceil_mode,
-                            DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                            DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
 
 def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
   let summary = "maximum of sliding windows";
@@ -538,7 +538,7 @@ def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$input,
-                       DefaultValuedAttr<StrAttr, "\"NCHW\"">:$layout);
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
   let results = (outs MPC_FloatTensor:$output);
 }
 
@@ -612,7 +612,8 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
   let description = [{
     What one kernel computes, formed by the Fusion stage: block arguments are the
     tensors it loads, yielded values those it stores; everything between lives in
-    registers, in f32. `kind` names the loop nest:
+    registers, in f32. `kernel` is the name that the kernel gets, `provider` who does
+    the contraction of one. `kind` names the loop nest:
 
     | kind | iteration space | may hold |
     |---|---|---|
@@ -624,7 +625,7 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     | `movement` | the result | one transpose, concat, slice or pad |
 
     ```mlir
-    %y = mpc.region "pointwise" (%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+    %y = mpc.region pointwise (%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
     ^bb0(%0: tensor<4x8xf32>, %1: tensor<8xf32>):
       %2 = mpc.add %0, %1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
       %3 = mpc.relu %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -632,12 +633,20 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     }
     ```
   }];
-  let arguments = (ins StrAttr:$kind, Variadic<AnyRankedTensor>:$inputs);
+  let arguments = (ins MPC_KernelKindAttr:$kind,
+                       OptionalAttr<StrAttr>:$kernel,
+                       OptionalAttr<MPC_ContractionProviderAttr>:$provider,
+                       Variadic<AnyRankedTensor>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body
+    custom<Word>($kind) `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body
   }];
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$outputs, "KernelKind":$kind,
+                                 "::mlir::ValueRange":$inputs), [{
+    build($_builder, $_state, outputs, kind, ::mlir::StringAttr(),
+          ContractionProviderAttr(), inputs);
+  }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The input that a value of the body stands for; null for one that the

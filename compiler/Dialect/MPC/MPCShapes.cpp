@@ -74,15 +74,12 @@ LogicalResult mpc::verifyAxis(std::optional<Location> loc, int64_t axis,
 
 // Per-channel vectors have one element per channel.
 LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
-                                  StringRef layout, ValueRange vectors) {
+                                  Layout layout, ValueRange vectors) {
   ArrayRef<int64_t> shape = shapeOf(input);
-  if (layout != "NCHW" && layout != "NHWC")
-    return emitOptionalError(loc, "expected layout NCHW or NHWC, found ",
-                             layout);
   if (shape.size() < 2)
     return emitOptionalError(loc, "expected rank of at least 2, found ",
                              shape.size());
-  int64_t channels = layout == "NHWC" ? shape.back() : shape[1];
+  int64_t channels = shape[getChannelAxis(layout, shape.size())];
   for (Value vector : vectors)
     if (shapeOf(vector) != ArrayRef<int64_t>(channels))
       return emitOptionalError(loc, "expected a vector of ", channels,

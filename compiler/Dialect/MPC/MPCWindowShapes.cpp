@@ -21,7 +21,7 @@ struct Activation {
   Shape spatial;
 
   static FailureOr<Activation> get(std::optional<Location> loc, Value value,
-                                   StringRef layout) {
+                                   Layout layout) {
     if (failed(verifyChannels(loc, value, layout, {})))
       return failure();
     ArrayRef<int64_t> shape = shapeOf(value);
@@ -30,18 +30,18 @@ struct Activation {
                               shape.size() - 2);
       return failure();
     }
-    if (layout == "NHWC")
+    if (layout == Layout::NHWC)
       return Activation{shape.front(), shape.back(),
                         Shape(shape.drop_front().drop_back())};
     return Activation{shape[0], shape[1], Shape(shape.drop_front(2))};
   }
 
-  Shape shape(StringRef layout) const {
+  Shape shape(Layout layout) const {
     Shape result = {batch};
-    if (layout == "NCHW")
+    if (layout == Layout::NCHW)
       result.push_back(channels);
     result.append(spatial);
-    if (layout == "NHWC")
+    if (layout == Layout::NHWC)
       result.push_back(channels);
     return result;
   }
@@ -93,8 +93,8 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
 }
 
 // The extents of a filter in the order O, I, spatial.
-static Shape filterShape(ArrayRef<int64_t> stored, bool inputChannelsLast) {
-  if (!inputChannelsLast || stored.size() < 2)
+static Shape filterShape(ArrayRef<int64_t> stored, FilterLayout layout) {
+  if (layout == FilterLayout::OIHW || stored.size() < 2)
     return Shape(stored);
   Shape shape = {stored.front(), stored.back()};
   llvm::append_range(shape, stored.drop_front().drop_back());
@@ -129,12 +129,12 @@ inferConv(std::optional<Location> loc, const Activation &input,
 }
 
 INFER(ConvOp) {
-  StringRef layout = adaptor.getLayout();
+  Layout layout = adaptor.getLayout();
   auto input = Activation::get(loc, adaptor.getInput(), layout);
   if (failed(input))
     return failure();
-  Shape weight = filterShape(shapeOf(adaptor.getWeight()),
-                             hasInputChannelsLast(adaptor.getAttributes()));
+  Shape weight =
+      filterShape(shapeOf(adaptor.getWeight()), adaptor.getFilterLayout());
   auto output = inferConv(loc, *input, weight, adaptor);
   if (failed(output))
     return failure();
@@ -152,9 +152,8 @@ static LogicalResult verifyConvGrad(OpTy op, Value input, Value weight,
   auto in = Activation::get(op.getLoc(), input, op.getLayout());
   if (failed(in))
     return failure();
-  auto out =
-      inferConv(op.getLoc(), *in,
-                filterShape(shapeOf(weight), hasInputChannelsLast(op)), op);
+  auto out = inferConv(op.getLoc(), *in,
+                       filterShape(shapeOf(weight), op.getFilterLayout()), op);
   if (failed(out))
     return failure();
   Shape expected = out->shape(op.getLayout());
@@ -211,7 +210,7 @@ INFER(BatchNormGradOp) {
 }
 
 INFER(MaxPoolOp) {
-  StringRef layout = adaptor.getLayout();
+  Layout layout = adaptor.getLayout();
   auto input = Activation::get(loc, adaptor.getInput(), layout);
   if (failed(input))
     return failure();
@@ -228,7 +227,7 @@ INFER(MaxPoolOp) {
 }
 
 INFER(AveragePoolOp) {
-  StringRef layout = adaptor.getLayout();
+  Layout layout = adaptor.getLayout();
   auto input = Activation::get(loc, adaptor.getInput(), layout);
   if (failed(input))
     return failure();

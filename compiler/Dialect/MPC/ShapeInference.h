@@ -28,9 +28,9 @@ llvm::LogicalResult verifySameShape(std::optional<mlir::Location> loc,
 llvm::LogicalResult verifyAxis(std::optional<mlir::Location> loc, int64_t axis,
                                int64_t rank);
 
-/// `layout` is known, and `vectors` have one element per channel of `input`.
+/// `vectors` have one element per channel of `input`.
 llvm::LogicalResult verifyChannels(std::optional<mlir::Location> loc,
-                                   mlir::Value input, llvm::StringRef layout,
+                                   mlir::Value input, Layout layout,
                                    mlir::ValueRange vectors);
 
 } // namespace mpc

@@ -19,7 +19,7 @@ def Plan_Dialect : Dialect {
     `plan.arena`, `plan.view`: each a memref) and then the steps over it, in
     order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`, `plan.if`.
     Kernels are functions with the attribute `mpc.kernel`, whose results are
-    further buffers; see compiler/Analysis/KernelPartition.h. Every step is
+    further buffers; see compiler/Kernels/KernelPartition.h. Every step is
     located at the ONNX node it is reported under.
   }];
 }

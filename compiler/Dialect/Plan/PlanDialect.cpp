@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
 
-#include "compiler/Analysis/KernelPartition.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/IR/DialectImplementation.h"

@@ -7,9 +7,9 @@
 #include "frontends/ONNX/Export/Export.h"
 
 #include "frontends/ONNX/Export/InferenceMode.h"
-#include "frontends/ONNX/File.h"
-#include "frontends/ONNX/Graph.h"
-#include "frontends/ONNX/Names.h"
+#include "frontends/ONNX/Model/File.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/Names.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"

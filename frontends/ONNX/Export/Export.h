@@ -4,8 +4,8 @@
 #ifndef MPC_FRONTENDS_ONNX_EXPORT_EXPORT_H
 #define MPC_FRONTENDS_ONNX_EXPORT_EXPORT_H
 
-#include "frontends/ONNX/Error.h"
-#include "frontends/ONNX/HostTensor.h"
+#include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/HostTensor.h"
 
 #include <map>
 #include <memory>

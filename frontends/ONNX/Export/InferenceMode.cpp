@@ -12,7 +12,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/InferenceMode.h"
 
-#include "frontends/ONNX/Model.h"
+#include "frontends/ONNX/Model/Model.h"
 
 #include "llvm/ADT/StringSet.h"
 

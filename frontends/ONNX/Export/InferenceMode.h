@@ -4,7 +4,7 @@
 #ifndef MPC_FRONTENDS_ONNX_EXPORT_INFERENCEMODE_H
 #define MPC_FRONTENDS_ONNX_EXPORT_INFERENCEMODE_H
 
-#include "frontends/ONNX/ONNXProto.h"
+#include "frontends/ONNX/Model/ONNXProto.h"
 
 namespace mpc::onnx_frontend {
 

@@ -26,7 +26,8 @@ TEST_P(Contraction, MultipliesEveryOrientationWithATail) {
       CompiledKernel kernel(
           "func.func private @kernel(%a: " + a + ", %b: " + c +
               ", %bias: tensor<45xf64>) -> tensor<3x7x45xf64> attributes "
-              "{mpc.kernel = \"contraction\"} {\n%0 = mpc.matmul %a, %b "
+              "{mpc.kernel = #mpc.kernel<contraction>} {\n%0 = mpc.matmul %a, "
+              "%b "
               "{transA = " +
               (transA ? "true" : "false") +
               ", transB = " + (transB ? "true" : "false") +
@@ -156,7 +157,7 @@ void expectNear(const std::vector<double> &actual,
 
 void expectConvolves(const Convolution &c, const std::string &target) {
   CompiledKernel forward(c.kernel(R"(
-    func.func private @kernel(%x: XT, %w: WP) -> YT attributes {mpc.kernel = "contraction"} {
+    func.func private @kernel(%x: XT, %w: WP) -> YT attributes {mpc.kernel = #mpc.kernel<contraction>} {
       %u = UNPACK
       %0 = mpc.conv %x, %u {ATTRS} : (XT, WT) -> YT
       return %0 : YT
@@ -164,7 +165,7 @@ void expectConvolves(const Convolution &c, const std::string &target) {
                                   true),
                          target);
   CompiledKernel inputGrad(c.kernel(R"(
-    func.func private @kernel(%dy: YT, %w: WP) -> XT attributes {mpc.kernel = "contraction"} {
+    func.func private @kernel(%dy: YT, %w: WP) -> XT attributes {mpc.kernel = #mpc.kernel<contraction>} {
       %u = UNPACK
       %0 = mpc.conv_input_grad %dy, %u {ATTRS} : (YT, WT) -> XT
       return %0 : XT
@@ -172,7 +173,7 @@ void expectConvolves(const Convolution &c, const std::string &target) {
                                     false),
                            target);
   CompiledKernel weightGrad(c.kernel(R"(
-    func.func private @kernel(%x: XT, %dy: YT) -> WT attributes {mpc.kernel = "contraction"} {
+    func.func private @kernel(%x: XT, %dy: YT) -> WT attributes {mpc.kernel = #mpc.kernel<contraction>} {
       %0 = mpc.conv_weight_grad %x, %dy {ATTRS} : (XT, YT) -> WT
       return %0 : WT
     })",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
 
-#include "compiler/Analysis/TensorCoreTiling.h"
+#include "compiler/Artifact/ArtifactWriter.h"
+#include "compiler/Artifact/Code.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
-#include "compiler/Target/ArtifactWriter.h"
-#include "compiler/Target/Code.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Pipeline.h"
 #include "runtime/ABI.h"
 #include "test/passes/Codegen/EmulatedGPU.h"

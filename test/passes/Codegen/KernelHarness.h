@@ -4,7 +4,7 @@
 #ifndef MPC_TEST_PASSES_CODEGEN_KERNELHARNESS_H
 #define MPC_TEST_PASSES_CODEGEN_KERNELHARNESS_H
 
-#include "compiler/Analysis/KernelPartition.h"
+#include "compiler/Kernels/KernelPartition.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -51,7 +51,7 @@ std::vector<double> manyNumbers() {
 TEST_P(Math, ComputesExpLogAndTanhOfF64) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>) -> (tensor<256xf64>, tensor<256xf64>, tensor<256xf64>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.exp %x : (tensor<256xf64>) -> tensor<256xf64>
       %1 = mpc.log %x : (tensor<256xf64>) -> tensor<256xf64>
       %2 = mpc.tanh %x : (tensor<256xf64>) -> tensor<256xf64>
@@ -71,7 +71,7 @@ TEST_P(Math, ComputesExpLogAndTanhOfF64) {
 TEST_P(Math, ComputesPowersOfF64) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf64>) -> tensor<256xf64>
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.pow %x, %y : (tensor<256xf64>, tensor<256xf64>) -> tensor<256xf64>
       return %0 : tensor<256xf64>
     })",
@@ -103,7 +103,7 @@ TEST_P(Math, ComputesPowersOfF64) {
 TEST_P(Math, ComputesPowersOfF32) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf32>, %y: tensor<256xf32>) -> tensor<256xf32>
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.pow %x, %y : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
       return %0 : tensor<256xf32>
     })",
@@ -120,7 +120,8 @@ TEST_P(Math, ComputesPowersOfF32) {
 std::string constantPower(const std::string &type, const char *exponent) {
   std::string tensor = "tensor<256x" + type + ">";
   return "func.func private @kernel(%x: " + tensor + ") -> " + tensor +
-         " attributes {mpc.kernel = \"pointwise\"} {\n%e = mpc.constant "
+         " attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n%e = "
+         "mpc.constant "
          "dense<" +
          exponent + "> : tensor<" + type + ">\n%0 = mpc.pow %x, %e : (" +
          tensor + ", tensor<" + type + ">) -> " + tensor +
@@ -166,7 +167,7 @@ TEST_P(Math, SquaresWithOneRounding) {
 TEST_P(Math, ComputesSoftplusOfF64) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>, %t: tensor<f64>) -> tensor<256xf64>
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.bce_with_logits %x, %t : (tensor<256xf64>, tensor<f64>) -> tensor<256xf64>
       return %0 : tensor<256xf64>
     })",

@@ -51,12 +51,12 @@ void checkTranspose(const std::string &target, const char *element,
     count *= shape[axis];
   }
   std::string from = tensor(shape, element), to = tensor(result, element);
-  CompiledKernel kernel("func.func private @kernel(%x: " + from + ") -> " + to +
-                            " attributes {mpc.kernel = \"movement\"} {\n"
-                            "%0 = mpc.transpose %x {perm = array<i64: " +
-                            list + ">} : (" + from + ") -> " + to +
-                            "\nreturn %0 : " + to + "\n}",
-                        target);
+  CompiledKernel kernel(
+      "func.func private @kernel(%x: " + from + ") -> " + to +
+          " attributes {mpc.kernel = #mpc.kernel<movement>} {\n"
+          "%0 = mpc.transpose %x {perm = array<i64: " +
+          list + ">} : (" + from + ") -> " + to + "\nreturn %0 : " + to + "\n}",
+      target);
   ASSERT_EQ(kernel.getError(), "");
   std::vector<T> x(count), y(count);
   for (size_t i = 0; i < count; ++i)
@@ -81,7 +81,7 @@ TEST_P(Movement, TransposesAnyPermutation) {
 
 TEST_P(Movement, SlicesABox) {
   CompiledKernel kernel(R"(
-    func.func private @kernel(%x: tensor<4x5x37xf32>) -> tensor<2x3x33xf32> attributes {mpc.kernel = "movement"} {
+    func.func private @kernel(%x: tensor<4x5x37xf32>) -> tensor<2x3x33xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
       %0 = mpc.slice %x {offsets = array<i64: 1, 2, 3>, sizes = array<i64: 2, 3, 33>} : (tensor<4x5x37xf32>) -> tensor<2x3x33xf32>
       return %0 : tensor<2x3x33xf32>
     })",
@@ -99,7 +99,7 @@ TEST_P(Movement, SlicesABox) {
 
 TEST_P(Movement, JoinsAlongTheLastAndAMiddleAxis) {
   CompiledKernel last(R"(
-    func.func private @kernel(%a: tensor<6x5xf32>, %b: tensor<6x20xf32>) -> tensor<6x25xf32> attributes {mpc.kernel = "movement"} {
+    func.func private @kernel(%a: tensor<6x5xf32>, %b: tensor<6x20xf32>) -> tensor<6x25xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
       %0 = mpc.concat %b, %a {axis = 1 : i64} : (tensor<6x20xf32>, tensor<6x5xf32>) -> tensor<6x25xf32>
       return %0 : tensor<6x25xf32>
     })",
@@ -113,7 +113,7 @@ TEST_P(Movement, JoinsAlongTheLastAndAMiddleAxis) {
       EXPECT_EQ(y[i * 25 + j], j < 20 ? b[i * 20 + j] : a[i * 5 + j - 20]);
 
   CompiledKernel middle(R"(
-    func.func private @kernel(%a: tensor<3x1x2x5xf32>, %b: tensor<3x4x2x5xf32>) -> tensor<3x5x2x5xf32> attributes {mpc.kernel = "movement"} {
+    func.func private @kernel(%a: tensor<3x1x2x5xf32>, %b: tensor<3x4x2x5xf32>) -> tensor<3x5x2x5xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
       %0 = mpc.concat %a, %b {axis = 1 : i64} : (tensor<3x1x2x5xf32>, tensor<3x4x2x5xf32>) -> tensor<3x5x2x5xf32>
       return %0 : tensor<3x5x2x5xf32>
     })",
@@ -143,7 +143,8 @@ TEST_P(Movement, PadsEveryAxis) {
     std::string from = tensor(c.size, "f32"), to = tensor(c.shape, "f32");
     CompiledKernel kernel(
         "func.func private @kernel(%x: " + from + ") -> " + to +
-            " attributes {mpc.kernel = \"movement\"} {\n%0 = mpc.pad %x "
+            " attributes {mpc.kernel = #mpc.kernel<movement>} {\n%0 = mpc.pad "
+            "%x "
             "{offsets = array<i64: " +
             list(c.offsets) + ">, shape = array<i64: " + list(c.shape) +
             ">, value = -1.5 : f64} : (" + from + ") -> " + to +

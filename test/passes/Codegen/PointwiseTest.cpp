@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "runtime/FloatBits.h"
 #include "test/passes/Codegen/KernelHarness.h"
 
@@ -36,7 +36,7 @@ TEST(ElementwiseTable, HasEveryElementwiseOp) {
 TEST_P(Pointwise, KeepsNaNInGradientsOfWhatCutsOff) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%dy: tensor<21xf32>, %x: tensor<21xf32>, %low: tensor<21xbf16>) -> (tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.relu_grad %dy, %x : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
       %1 = mpc.clip_grad %dy, %x {min = -1.0 : f64, max = 1.0 : f64} : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
       %2 = mpc.clip_grad %dy, %x {max = 1.0 : f64} : (tensor<21xf32>, tensor<21xf32>) -> tensor<21xf32>
@@ -70,7 +70,7 @@ TEST_P(Pointwise, KeepsNaNInGradientsOfWhatCutsOff) {
 TEST_P(Pointwise, FindsWhatIsNotFinite) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<20xf32>, %y: tensor<20xf16>) -> (tensor<20xf32>, tensor<20xf32>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = amp.non_finite %x : (tensor<20xf32>) -> tensor<20xf32>
       %1 = amp.non_finite %y : (tensor<20xf16>) -> tensor<20xf32>
       return %0, %1 : tensor<20xf32>, tensor<20xf32>
@@ -92,7 +92,7 @@ TEST_P(Pointwise, FindsWhatIsNotFinite) {
 TEST_P(Pointwise, BroadcastsABiasOverRows) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<5x37xf32>, %b: tensor<37xf32>)
-        -> tensor<5x37xf32> attributes {mpc.kernel = "pointwise"} {
+        -> tensor<5x37xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.add %x, %b : (tensor<5x37xf32>, tensor<37xf32>) -> tensor<5x37xf32>
       %1 = mpc.relu %0 : (tensor<5x37xf32>) -> tensor<5x37xf32>
       return %1 : tensor<5x37xf32>
@@ -109,7 +109,7 @@ TEST_P(Pointwise, BroadcastsABiasOverRows) {
 TEST_P(Pointwise, RoundsToBF16AtEveryCast) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<101xf32>, %s: tensor<bf16>)
-        -> (tensor<101xbf16>, tensor<101xf32>) attributes {mpc.kernel = "pointwise"} {
+        -> (tensor<101xbf16>, tensor<101xf32>) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = amp.cast %x : (tensor<101xf32>) -> tensor<101xbf16>
       %1 = mpc.mul %0, %s : (tensor<101xbf16>, tensor<bf16>) -> tensor<101xf32>
       return %0, %1 : tensor<101xbf16>, tensor<101xf32>
@@ -133,11 +133,12 @@ std::vector<To> cast(const std::string &target, std::vector<From> source,
   std::string count = "tensor<" + std::to_string(source.size()) + "x";
   from = count + from + ">";
   to = count + to + ">";
-  CompiledKernel kernel("func.func private @kernel(%x: " + from + ") -> " + to +
-                            " attributes {mpc.kernel = \"pointwise\"} {\n"
-                            "%0 = amp.cast %x : (" +
-                            from + ") -> " + to + "\nreturn %0 : " + to + "\n}",
-                        target);
+  CompiledKernel kernel(
+      "func.func private @kernel(%x: " + from + ") -> " + to +
+          " attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n"
+          "%0 = amp.cast %x : (" +
+          from + ") -> " + to + "\nreturn %0 : " + to + "\n}",
+      target);
   EXPECT_EQ(kernel.getError(), "");
   std::vector<To> result(source.size());
   if (kernel.getError().empty())
@@ -195,7 +196,7 @@ TEST_P(Pointwise, ComputesTranscendentalsWithinAFewUnits) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<4099xf32>)
         -> (tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>, tensor<4099xf32>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.exp %x : (tensor<4099xf32>) -> tensor<4099xf32>
       %1 = mpc.log %0 : (tensor<4099xf32>) -> tensor<4099xf32>
       %2 = mpc.tanh %x : (tensor<4099xf32>) -> tensor<4099xf32>
@@ -224,7 +225,7 @@ TEST_P(Pointwise, StepsAdamWInPlaceAndWritesTheLowCopy) {
         %m: tensor<1000xf32>, %v: tensor<1000xf32>, %lr: tensor<f32>, %t: tensor<i64>,
         %ok: tensor<i1>)
         -> (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<1000xbf16>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0:3 = mpc.adam %p, %g, %m, %v, %lr, %t, %ok {beta1 = 0.9 : f64,
           beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64,
           decay_mode = "decoupled", bias_correction = "torch"}
@@ -267,7 +268,7 @@ TEST_P(Pointwise, StepsAdamWInPlaceAndWritesTheLowCopy) {
 TEST_P(Pointwise, ComputesF64WithoutLosingDigits) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<19xf64>, %y: tensor<19xf32>) -> (tensor<19xf64>, tensor<19xbf16>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.mul %x, %y : (tensor<19xf64>, tensor<19xf32>) -> tensor<19xf64>
       %1 = mpc.exp %0 : (tensor<19xf64>) -> tensor<19xf64>
       %2 = amp.cast %0 : (tensor<19xf64>) -> tensor<19xbf16>
@@ -291,7 +292,7 @@ TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%f: tensor<21xf32>, %u: tensor<21xui8>, %i: tensor<21xi64>, %b: tensor<21xi1>)
         -> (tensor<21xi64>, tensor<21xi1>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xi32>, tensor<21xf16>, tensor<21xbf16>)
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi64>
       %1 = mpc.cast %f : (tensor<21xf32>) -> tensor<21xi1>
       %2 = mpc.cast %u : (tensor<21xui8>) -> tensor<21xf32>
@@ -332,7 +333,7 @@ TEST_P(Pointwise, ConvertsBetweenKindsOfNumbers) {
 TEST_P(Pointwise, MarksLabelsByOneHot) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%l: tensor<7xi64>) -> tensor<7x10xf32>
-        attributes {mpc.kernel = "pointwise"} {
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.one_hot %l {axis = 1 : i64, depth = 10 : i64} : (tensor<7xi64>) -> tensor<7x10xf32>
       return %0 : tensor<7x10xf32>
     })",
@@ -372,7 +373,7 @@ TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
   ASSERT_EQ(philox(0, 0, 0, 0), 0x6627e8d5u);
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<30x11xf32>, %seed: tensor<i64>, %step: tensor<i64>)
-        -> tensor<30x11xf32> attributes {mpc.kernel = "pointwise"} {
+        -> tensor<30x11xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.dropout %x, %seed, %step {ratio = 0.25 : f64, id = 7 : i64}
         : (tensor<30x11xf32>, tensor<i64>, tensor<i64>) -> tensor<30x11xf32>
       return %0 : tensor<30x11xf32>
@@ -395,7 +396,7 @@ INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
 TEST_P(Epilogue, ReadsATile) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<6x50xf32>, %b: tensor<50xf32>) -> tensor<6x50xbf16>
-        attributes {mpc.kernel = "epilogue"} {
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
       %0 = mpc.add %acc, %b : (tensor<6x50xf32>, tensor<50xf32>) -> tensor<6x50xbf16>
       return %0 : tensor<6x50xbf16>
     })",
@@ -416,7 +417,7 @@ TEST_P(Epilogue, ReadsATile) {
 TEST_P(Pointwise, UpdatesTheLossScale) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, %ok: tensor<i1>)
-        -> (tensor<f32>, tensor<i64>, tensor<i64>) attributes {mpc.kernel = "pointwise"} {
+        -> (tensor<f32>, tensor<i64>, tensor<i64>) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64,
           growth_interval = 3 : i64, min_scale = 1.0 : f64, max_scale = 64.0 : f64, hysteresis = 2 : i64}
         : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)

@@ -18,7 +18,8 @@ TEST_P(Reduction, ComputesSoftmaxAlongRows) {
     std::string full = "tensor<9x" + std::to_string(columns) + "xf32>";
     CompiledKernel kernel(
         "func.func private @kernel(%x: " + full + ") -> (" + full +
-            ", tensor<9x1xf32>) attributes {mpc.kernel = \"row_reduce\"} {\n"
+            ", tensor<9x1xf32>) attributes {mpc.kernel = "
+            "#mpc.kernel<row_reduce>} {\n"
             "%0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : "
             "(" +
             full + ") -> tensor<9x1xf32>\n%1 = mpc.sub %x, %0 : (" + full +
@@ -49,7 +50,7 @@ TEST_P(Reduction, ComputesSoftmaxAlongRows) {
 TEST_P(Reduction, SumsEverythingToAScalar) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<3x5x7xf32>, %s: tensor<5x1xf32>) -> tensor<1x1x1xf32>
-        attributes {mpc.kernel = "row_reduce"} {
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
       %0 = mpc.mul %x, %s : (tensor<3x5x7xf32>, tensor<5x1xf32>) -> tensor<3x5x7xf32>
       %1 = mpc.reduce_mean %0 {axes = array<i64: 0, 1, 2>, keepdims = true} : (tensor<3x5x7xf32>) -> tensor<1x1x1xf32>
       return %1 : tensor<1x1x1xf32>
@@ -67,7 +68,7 @@ TEST_P(Reduction, SumsEverythingToAScalar) {
 
 TEST_P(Reduction, PropagatesNaNThroughMax) {
   CompiledKernel kernel(R"(
-    func.func private @kernel(%x: tensor<2x40xf32>) -> tensor<2x1xf32> attributes {mpc.kernel = "row_reduce"} {
+    func.func private @kernel(%x: tensor<2x40xf32>) -> tensor<2x1xf32> attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
       %0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<2x40xf32>) -> tensor<2x1xf32>
       return %0 : tensor<2x1xf32>
     })",
@@ -89,7 +90,7 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
     CompiledKernel kernel(
         "func.func private @kernel(%x: " + full + ", %d: " + full + ") -> (" +
             out + ", " + out +
-            ") attributes {mpc.kernel = \"column_reduce\"} {\n"
+            ") attributes {mpc.kernel = #mpc.kernel<column_reduce>} {\n"
             "%0 = mpc.reduce_sum %d {axes = array<i64: 1>, keepdims = true} : "
             "(" +
             full + ") -> " + out + "\n%1 = mpc.mul %x, %d : (" + full + ", " +
@@ -132,7 +133,7 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
 TEST_P(Reduction, StoresElementsBeforeAndAfterAColumnReduction) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<50x24xf32>) -> (tensor<50x24xbf16>, tensor<1x24xf32>, tensor<50x24xf32>)
-        attributes {mpc.kernel = "column_reduce"} {
+        attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
       %0 = mpc.relu %x : (tensor<50x24xf32>) -> tensor<50x24xbf16>
       %1 = mpc.reduce_max %0 {axes = array<i64: 0>, keepdims = true} : (tensor<50x24xbf16>) -> tensor<1x24xf32>
       %2 = mpc.sub %0, %1 : (tensor<50x24xbf16>, tensor<1x24xf32>) -> tensor<50x24xf32>
@@ -159,7 +160,7 @@ TEST_P(Reduction, StoresElementsBeforeAndAfterAColumnReduction) {
 TEST_P(Reduction, ChainsColumnReductions) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<60x24xf32>) -> (tensor<24xf32>, tensor<24xf32>)
-        attributes {mpc.kernel = "column_reduce"} {
+        attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
       %0 = mpc.reduce_mean %x {axes = array<i64: 0>, keepdims = false} : (tensor<60x24xf32>) -> tensor<24xf32>
       %1 = mpc.sub %x, %0 : (tensor<60x24xf32>, tensor<24xf32>) -> tensor<60x24xf32>
       %2 = mpc.mul %1, %1 : (tensor<60x24xf32>, tensor<60x24xf32>) -> tensor<60x24xf32>
@@ -190,8 +191,8 @@ std::string sumOfParts(const std::string &kind, const std::string &input,
       ">, keepdims = true, parts = " + std::to_string(parts) + " : i64} : (" +
       input + ") -> " + output + "\n";
   return "func.func private @kernel(%x: " + input + ") -> (" + output + ", " +
-         output + ", " + output + ") attributes {mpc.kernel = \"" + kind +
-         "\"} {\n%0 = mpc.reduce_sum %x" + attributes +
+         output + ", " + output + ") attributes {mpc.kernel = #mpc.kernel<" +
+         kind + "\"} {\n%0 = mpc.reduce_sum %x" + attributes +
          "%1 = mpc.reduce_mean %x" + attributes + "%2 = mpc.reduce_max %x" +
          attributes + "return %0, %1, %2 : " + output + ", " + output + ", " +
          output + "\n}";
@@ -233,7 +234,7 @@ TEST_P(Reduction, AddsManyEqualTermsOverSeveralAxes) {
     std::string axes = isRow ? "1, 2" : "0, 1";
     CompiledKernel kernel(
         "func.func private @kernel(%x: " + full + ", %s: " + scale + ") -> " +
-            out + " attributes {mpc.kernel = \"" + kind +
+            out + " attributes {mpc.kernel = #mpc.kernel<" + kind +
             "\"} {\n%0 = mpc.mul %x, %s : (" + full + ", " + scale + ") -> " +
             full + "\n%1 = mpc.reduce_sum %0 {axes = array<i64: " + axes +
             ">, keepdims = true} : (" + full + ") -> " + out +
@@ -292,7 +293,7 @@ TEST_P(Reduction, ReducesPartsOfAnAxis) {
 TEST_P(Reduction, StoresElementsOfPartsOnce) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<60x10xf32>, %b: tensor<60x1xf32>) -> (tensor<60x10xf32>, tensor<6x10xf32>)
-        attributes {mpc.kernel = "column_reduce"} {
+        attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
       %0 = mpc.add %x, %b : (tensor<60x10xf32>, tensor<60x1xf32>) -> tensor<60x10xf32>
       %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true, parts = 6 : i64} : (tensor<60x10xf32>) -> tensor<6x10xf32>
       return %0, %1 : tensor<60x10xf32>, tensor<6x10xf32>

@@ -20,23 +20,23 @@ INSTANTIATE_TEST_SUITE_P(Targets, Segments,
 TEST_P(Segments, ScaleTensorsOfAnySize) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%a: tensor<10xf32>, %s: tensor<f32>, %b: tensor<50x1000xf32>, %c: tensor<3xf32>, %d: tensor<7xf32>)
-        -> (tensor<10xf32>, tensor<50x1000xf32>, tensor<3xf32>, tensor<7xf32>) attributes {mpc.kernel = "pointwise"} {
-      %0 = mpc.region "pointwise" (%a, %s) : (tensor<10xf32>, tensor<f32>) -> tensor<10xf32> {
+        -> (tensor<10xf32>, tensor<50x1000xf32>, tensor<3xf32>, tensor<7xf32>) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.region pointwise (%a, %s) : (tensor<10xf32>, tensor<f32>) -> tensor<10xf32> {
       ^bb0(%x: tensor<10xf32>, %y: tensor<f32>):
         %z = mpc.mul %x, %y : (tensor<10xf32>, tensor<f32>) -> tensor<10xf32>
         mpc.yield %z : tensor<10xf32>
       }
-      %1 = mpc.region "pointwise" (%b, %s) : (tensor<50x1000xf32>, tensor<f32>) -> tensor<50x1000xf32> {
+      %1 = mpc.region pointwise (%b, %s) : (tensor<50x1000xf32>, tensor<f32>) -> tensor<50x1000xf32> {
       ^bb0(%x: tensor<50x1000xf32>, %y: tensor<f32>):
         %z = mpc.mul %x, %y : (tensor<50x1000xf32>, tensor<f32>) -> tensor<50x1000xf32>
         mpc.yield %z : tensor<50x1000xf32>
       }
-      %2 = mpc.region "pointwise" (%c, %s) : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32> {
+      %2 = mpc.region pointwise (%c, %s) : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32> {
       ^bb0(%x: tensor<3xf32>, %y: tensor<f32>):
         %z = mpc.mul %x, %y : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
         mpc.yield %z : tensor<3xf32>
       }
-      %3 = mpc.region "pointwise" (%d) : (tensor<7xf32>) -> tensor<7xf32> {
+      %3 = mpc.region pointwise (%d) : (tensor<7xf32>) -> tensor<7xf32> {
       ^bb0(%x: tensor<7xf32>):
         %z = mpc.neg %x : (tensor<7xf32>) -> tensor<7xf32>
         mpc.yield %z : tensor<7xf32>
@@ -65,13 +65,13 @@ TEST_P(Segments, ScaleTensorsOfAnySize) {
 TEST_P(Segments, ReduceRowsOfAnyLength) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%a: tensor<3x1000xf32>, %b: tensor<5xf32>)
-        -> (tensor<3x1xf32>, tensor<1xf32>) attributes {mpc.kernel = "row_reduce"} {
-      %0 = mpc.region "row_reduce" (%a) : (tensor<3x1000xf32>) -> tensor<3x1xf32> {
+        -> (tensor<3x1xf32>, tensor<1xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %0 = mpc.region row_reduce (%a) : (tensor<3x1000xf32>) -> tensor<3x1xf32> {
       ^bb0(%x: tensor<3x1000xf32>):
         %z = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<3x1000xf32>) -> tensor<3x1xf32>
         mpc.yield %z : tensor<3x1xf32>
       }
-      %1 = mpc.region "row_reduce" (%b) : (tensor<5xf32>) -> tensor<1xf32> {
+      %1 = mpc.region row_reduce (%b) : (tensor<5xf32>) -> tensor<1xf32> {
       ^bb0(%x: tensor<5xf32>):
         %z = mpc.reduce_max %x {axes = array<i64: 0>, keepdims = true} : (tensor<5xf32>) -> tensor<1xf32>
         mpc.yield %z : tensor<1xf32>

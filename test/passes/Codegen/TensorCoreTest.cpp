@@ -98,7 +98,7 @@ std::string getText(const Product &p, const Tensor &a, const Tensor &b,
   auto flag = [](bool value) { return value ? "true" : "false"; };
   return "func.func private @kernel(%a: " + A + ", %b: " + B + ", %c: " + C +
          ", %r: " + R + ") -> (" + Y + ", " + R +
-         ") attributes {mpc.kernel = \"contraction\"} {\n"
+         ") attributes {mpc.kernel = #mpc.kernel<contraction>} {\n"
          "%0 = mpc.matmul %a, %b {alpha = 0.5 : f64, transA = " +
          flag(p.transA) + ", transB = " + flag(p.transB) + "} : (" + A + ", " +
          B + ") -> " + Y + "\n%1 = mpc.add %0, %c : (" + Y + ", " + C +

@@ -57,7 +57,7 @@ void forEachOutput(Fn fn) {
 TEST_P(Window, TakesTheFirstMaximumAndItsPosition) {
   for (bool last : {true, false}) {
     CompiledKernel forward(types(last, R"(
-      func.func private @kernel(%x: tensor<LARGExf32>) -> (tensor<SMALLxf32>, tensor<SMALLxi32>) attributes {mpc.kernel = "window"} {
+      func.func private @kernel(%x: tensor<LARGExf32>) -> (tensor<SMALLxf32>, tensor<SMALLxi32>) attributes {mpc.kernel = #mpc.kernel<window>} {
         %0, %1 = mpc.max_pool %x {ATTRS, dilations = array<i64: 1, 1>} : (tensor<LARGExf32>) -> (tensor<SMALLxf32>, tensor<SMALLxi32>)
         return %0, %1 : tensor<SMALLxf32>, tensor<SMALLxi32>
       })"),
@@ -90,7 +90,7 @@ TEST_P(Window, TakesTheFirstMaximumAndItsPosition) {
     });
 
     CompiledKernel backward(types(last, R"(
-      func.func private @kernel(%i: tensor<SMALLxi32>, %dy: tensor<SMALLxf32>) -> tensor<LARGExf32> attributes {mpc.kernel = "window"} {
+      func.func private @kernel(%i: tensor<SMALLxi32>, %dy: tensor<SMALLxf32>) -> tensor<LARGExf32> attributes {mpc.kernel = #mpc.kernel<window>} {
         %0 = mpc.max_pool_grad %dy, %i {ATTRS, dilations = array<i64: 1, 1>} : (tensor<SMALLxf32>, tensor<SMALLxi32>) -> tensor<LARGExf32>
         return %0 : tensor<LARGExf32>
       })"),
@@ -109,7 +109,7 @@ TEST_P(Window, AveragesWithAndWithoutThePadding) {
           std::string("count_include_pad = ") + (pad ? "true" : "false");
       CompiledKernel forward(
           types(last, R"(
-        func.func private @kernel(%x: tensor<LARGExbf16>) -> tensor<SMALLxf32> attributes {mpc.kernel = "window"} {
+        func.func private @kernel(%x: tensor<LARGExbf16>) -> tensor<SMALLxf32> attributes {mpc.kernel = #mpc.kernel<window>} {
           %0 = mpc.average_pool %x {ATTRS, )" +
                           flag +
                           R"(} : (tensor<LARGExbf16>) -> tensor<SMALLxf32>
@@ -119,7 +119,7 @@ TEST_P(Window, AveragesWithAndWithoutThePadding) {
       ASSERT_EQ(forward.getError(), "");
       CompiledKernel backward(
           types(last, R"(
-        func.func private @kernel(%dy: tensor<SMALLxf32>) -> tensor<LARGExf32> attributes {mpc.kernel = "window"} {
+        func.func private @kernel(%dy: tensor<SMALLxf32>) -> tensor<LARGExf32> attributes {mpc.kernel = #mpc.kernel<window>} {
           %0 = mpc.average_pool_grad %dy {ATTRS, )" +
                           flag + R"(} : (tensor<SMALLxf32>) -> tensor<LARGExf32>
           return %0 : tensor<LARGExf32>

@@ -10,7 +10,7 @@
 // CHECK: %[[Y:.*]] = llvm.load %[[SLOT1]]
 // CHECK: llvm.call @copy.body(%[[X]], %[[Y]], %[[BEGIN]], %[[END]])
 llvm.func @copy(%x: !llvm.ptr, %y: !llvm.ptr, %begin: i64, %end: i64)
-    attributes {mpc.kernel = "movement"} {
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
   llvm.return
 }
 

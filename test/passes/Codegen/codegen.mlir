@@ -6,7 +6,7 @@
 // CHECK-NOT: arith.
 // CHECK: llvm.func @kernel(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
 func.func private @kernel(%x: tensor<64x10xbf16>, %l: tensor<64xi64>)
-    -> (tensor<64x10xf32>, tensor<64x1xf32>) attributes {mpc.kernel = "row_reduce"} {
+    -> (tensor<64x10xf32>, tensor<64x1xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.exp %x : (tensor<64x10xbf16>) -> tensor<64x10xf32>
   %1 = mpc.reduce_sum %0 {axes = array<i64: 1>, keepdims = true}
       : (tensor<64x10xf32>) -> tensor<64x1xf32>

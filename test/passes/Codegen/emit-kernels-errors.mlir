@@ -1,15 +1,7 @@
 // RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v3 -split-input-file -verify-diagnostics
 
-// expected-error @below {{'func.func' op has the unknown kernel kind "fast"}}
-func.func private @unknown(%x: tensor<4xf32>) -> tensor<4xf32>
-    attributes {mpc.kernel = "fast"} {
-  return %x : tensor<4xf32>
-}
-
-// -----
-
 func.func private @composite(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-    attributes {mpc.kernel = "pointwise"} {
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   // expected-error @below {{'mpc.softmax' op cannot be part of a kernel of kind 'pointwise'}}
   %0 = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
@@ -18,7 +10,7 @@ func.func private @composite(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 // -----
 
 func.func private @table(%x: tensor<2xf32>) -> tensor<2xf32>
-    attributes {mpc.kernel = "pointwise"} {
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   // expected-error @below {{'mpc.constant' op in a kernel must be the same value everywhere; other constants are arguments}}
   %0 = mpc.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %1 = mpc.add %x, %0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
@@ -28,7 +20,7 @@ func.func private @table(%x: tensor<2xf32>) -> tensor<2xf32>
 // -----
 
 // expected-error @below {{'func.func' op is a kernel and must have a body and results}}
-func.func private @empty() attributes {mpc.kernel = "pointwise"} {
+func.func private @empty() attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   return
 }
 
@@ -36,7 +28,7 @@ func.func private @empty() attributes {mpc.kernel = "pointwise"} {
 
 // expected-error @below {{'func.func' op of kind 'movement' must hold exactly one op}}
 func.func private @two(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-    attributes {mpc.kernel = "movement"} {
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
   %0 = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
   %1 = mpc.transpose %0 {perm = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>
@@ -45,7 +37,7 @@ func.func private @two(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 // -----
 
 func.func private @reduces(%x: tensor<4x8xf32>) -> tensor<4x1xf32>
-    attributes {mpc.kernel = "pointwise"} {
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   // expected-error @below {{'mpc.reduce_sum' op cannot be part of a kernel of kind 'pointwise'}}
   %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
   return %0 : tensor<4x1xf32>
@@ -55,7 +47,7 @@ func.func private @reduces(%x: tensor<4x8xf32>) -> tensor<4x1xf32>
 
 // expected-error @below {{'func.func' op has no reduction}}
 func.func private @keeps(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-    attributes {mpc.kernel = "row_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
@@ -64,7 +56,7 @@ func.func private @keeps(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 
 // expected-error @below {{'func.func' op has no contraction}}
 func.func private @adds(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-    attributes {mpc.kernel = "contraction"} {
+    attributes {mpc.kernel = #mpc.kernel<contraction>} {
   %0 = mpc.add %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
@@ -72,9 +64,9 @@ func.func private @adds(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 // -----
 
 func.func private @segments(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-    attributes {mpc.kernel = "row_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   // expected-error @below {{'mpc.region' op has no reduction}}
-  %0 = mpc.region "row_reduce" (%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = mpc.region row_reduce (%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
   ^bb0(%1: tensor<4x8xf32>):
     %2 = mpc.exp %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
     mpc.yield %2 : tensor<4x8xf32>

@@ -17,7 +17,7 @@
 // WIDE-LABEL: func.func @scale(
 // WIDE: vector<16xf32>
 func.func private @scale(%x: tensor<1000xf32>, %s: tensor<f32>)
-    -> tensor<1000xf32> attributes {mpc.kernel = "pointwise"} {
+    -> tensor<1000xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %y = mpc.mul %x, %s : (tensor<1000xf32>, tensor<f32>) -> tensor<1000xf32>
   return %y : tensor<1000xf32>
 }
@@ -28,7 +28,7 @@ func.func private @scale(%x: tensor<1000xf32>, %s: tensor<f32>)
 // CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
 // CHECK: arith.addf
 func.func private @rounds(%x: tensor<64xf32>) -> tensor<64xf32>
-    attributes {mpc.kernel = "pointwise"} {
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = amp.cast %x : (tensor<64xf32>) -> tensor<64xbf16>
   %1 = mpc.add %0, %x : (tensor<64xbf16>, tensor<64xf32>) -> tensor<64xf32>
   return %1 : tensor<64xf32>
@@ -41,7 +41,7 @@ func.func private @rounds(%x: tensor<64xf32>) -> tensor<64xf32>
 // CHECK: arith.addf %[[SUMS]]#0, %[[SUMS]]#1 : vector<8xf32>
 // CHECK: vector.extract_strided_slice
 func.func private @sum(%x: tensor<4x256xf32>) -> tensor<4x1xf32>
-    attributes {mpc.kernel = "row_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
       : (tensor<4x256xf32>) -> tensor<4x1xf32>
   return %0 : tensor<4x1xf32>
@@ -54,7 +54,7 @@ func.func private @sum(%x: tensor<4x256xf32>) -> tensor<4x1xf32>
 // CHECK: %[[INTILE:.*]] = arith.subi %[[R]], %[[ROW]]
 // CHECK: arith.muli %[[INTILE]], %[[LD]]
 func.func private @bias(%acc: tensor<16x64xf32>, %b: tensor<64xf32>)
-    -> tensor<16x64xf32> attributes {mpc.kernel = "epilogue"} {
+    -> tensor<16x64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.add %acc, %b : (tensor<16x64xf32>, tensor<64xf32>) -> tensor<16x64xf32>
   return %0 : tensor<16x64xf32>
 }
@@ -65,7 +65,7 @@ func.func private @bias(%acc: tensor<16x64xf32>, %b: tensor<64xf32>)
 // CHECK-COUNT-24: vector.shuffle
 // CHECK-COUNT-8: vector.store
 func.func private @turn(%x: tensor<64x32xf32>) -> tensor<32x64xf32>
-    attributes {mpc.kernel = "movement"} {
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
   %0 = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<64x32xf32>) -> tensor<32x64xf32>
   return %0 : tensor<32x64xf32>
 }

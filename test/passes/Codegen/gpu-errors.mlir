@@ -3,7 +3,7 @@
 
 // expected-error @below {{'func.func' op is called per tile, which nothing on target 'sm_80' does}}
 func.func private @epilogue(%acc: tensor<16x64xf32>) -> tensor<16x64xf32>
-    attributes {mpc.kernel = "epilogue"} {
+    attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.relu %acc : (tensor<16x64xf32>) -> tensor<16x64xf32>
   return %0 : tensor<16x64xf32>
 }

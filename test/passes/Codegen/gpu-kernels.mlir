@@ -13,7 +13,7 @@
 // CHECK: vector.load %[[X]][%[[I]]] {alignment = 16 : i64} : memref<100000xf32, 1>, vector<4xf32>
 // CHECK: vector.store %{{.*}}, %[[Y]][%[[I]]] {alignment = 16 : i64} : memref<100000xf32, 1>, vector<4xf32>
 func.func private @scale(%x: tensor<100000xf32>, %s: tensor<f32>)
-    -> tensor<100000xf32> attributes {mpc.kernel = "pointwise"} {
+    -> tensor<100000xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %y = mpc.mul %x, %s : (tensor<100000xf32>, tensor<f32>) -> tensor<100000xf32>
   return %y : tensor<100000xf32>
 }
@@ -25,7 +25,7 @@ func.func private @scale(%x: tensor<100000xf32>, %s: tensor<f32>)
 // CHECK: arith.extf {{.*}} : vector<8xbf16> to vector<8xf32>
 // CHECK: vector.store {{.*}} {alignment = 16 : i64} : memref<64000xbf16, 1>, vector<8xbf16>
 func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
-    -> tensor<1000x64xbf16> attributes {mpc.kernel = "pointwise"} {
+    -> tensor<1000x64xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %y = mpc.add %x, %b : (tensor<1000x64xbf16>, tensor<64xf32>) -> tensor<1000x64xbf16>
   return %y : tensor<1000x64xbf16>
 }
@@ -39,7 +39,7 @@ func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
 // CHECK-NOT: nvvm.shfl.sync
 // CHECK: scf.if
 func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
-    attributes {mpc.kernel = "row_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true}
       : (tensor<4096x32xf32>) -> tensor<4096x1xf32>
   return %0 : tensor<4096x1xf32>
@@ -54,7 +54,7 @@ func.func private @short_rows(%x: tensor<4096x32xf32>) -> tensor<4096x1xf32>
 // CHECK-COUNT-8: memref.load {{.*}} : memref<8xf32, 3>
 // CHECK: nvvm.barrier0
 func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
-    attributes {mpc.kernel = "row_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true}
       : (tensor<64x4096xf32>) -> tensor<64x1xf32>
   return %0 : tensor<64x1xf32>
@@ -71,7 +71,7 @@ func.func private @long_rows(%x: tensor<64x4096xf32>) -> tensor<64x1xf32>
 // CHECK: scf.if
 // CHECK-NEXT: vector.store {{.*}} : memref<12xf32, 1>, vector<4xf32>
 func.func private @columns(%x: tensor<1000x12xf32>) -> tensor<12xf32>
-    attributes {mpc.kernel = "column_reduce"} {
+    attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
       : (tensor<1000x12xf32>) -> tensor<12xf32>
   return %0 : tensor<12xf32>
@@ -84,7 +84,7 @@ func.func private @columns(%x: tensor<1000x12xf32>) -> tensor<12xf32>
 // CHECK: nvvm.barrier0
 // CHECK: memref.load {{.*}} : memref<1056xbf16, 3>
 func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
-    attributes {mpc.kernel = "movement"} {
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
   %0 = mpc.transpose %x {perm = array<i64: 1, 0>}
       : (tensor<60x100xbf16>) -> tensor<100x60xbf16>
   return %0 : tensor<100x60xbf16>
@@ -95,7 +95,7 @@ func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
 // CHECK: scf.for
 // CHECK: memref.load {{.*}} : memref<600xf64, 1>
 func.func private @product(%a: tensor<20x30xf64>, %b: tensor<30x40xf64>)
-    -> tensor<20x40xf64> attributes {mpc.kernel = "contraction"} {
+    -> tensor<20x40xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
   %0 = mpc.matmul %a, %b : (tensor<20x30xf64>, tensor<30x40xf64>) -> tensor<20x40xf64>
   return %0 : tensor<20x40xf64>
 }

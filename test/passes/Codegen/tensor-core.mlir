@@ -51,7 +51,7 @@
 func.func private @product(%a: tensor<4096x1024xbf16>,
     %b: tensor<1024x4096xbf16>, %bias: tensor<4096xf32>,
     %residual: tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
-    attributes {mpc.kernel = "contraction"} {
+    attributes {mpc.kernel = #mpc.kernel<contraction>} {
   %0 = mpc.matmul %a, %b
       : (tensor<4096x1024xbf16>, tensor<1024x4096xbf16>) -> tensor<4096x4096xf32>
   %1 = mpc.add %0, %bias
@@ -74,7 +74,7 @@ func.func private @product(%a: tensor<4096x1024xbf16>,
 // CHECK: vector.store {{.*}} vector<2xf32>
 func.func private @edges(%a: tensor<33x40xf16>, %b: tensor<40x10xf16>,
     %mask: tensor<33x10xi1>) -> tensor<33x10xf32>
-    attributes {mpc.kernel = "contraction"} {
+    attributes {mpc.kernel = #mpc.kernel<contraction>} {
   %0 = mpc.matmul %a, %b
       : (tensor<33x40xf16>, tensor<40x10xf16>) -> tensor<33x10xf32>
   %1 = mpc.relu %0 : (tensor<33x10xf32>) -> tensor<33x10xf32>
@@ -87,7 +87,7 @@ func.func private @edges(%a: tensor<33x40xf16>, %b: tensor<40x10xf16>,
 // CHECK-NOT: nvvm.mma.sync
 // CHECK: return
 func.func private @odd(%a: tensor<33x5xf16>, %b: tensor<5x10xf16>)
-    -> tensor<33x10xf32> attributes {mpc.kernel = "contraction"} {
+    -> tensor<33x10xf32> attributes {mpc.kernel = #mpc.kernel<contraction>} {
   %0 = mpc.matmul %a, %b
       : (tensor<33x5xf16>, tensor<5x10xf16>) -> tensor<33x10xf32>
   return %0 : tensor<33x10xf32>

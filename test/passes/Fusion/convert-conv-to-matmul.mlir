@@ -5,7 +5,7 @@
 func.func @forward(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32> {
   // CHECK: %[[W:.*]] = mpc.reshape %{{.*}} : (tensor<6x4x1x1xf32>) -> tensor<6x4xf32>
   // CHECK: mpc.matmul %{{.*}}, %[[W]] {mpc.phase = "forward", transB = true} : (tensor<2x8x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x8x6xf32>
-  %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC", mpc.phase = "forward"}
+  %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, mpc.phase = "forward"}
       : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
   return %y : tensor<2x8x8x6xf32>
 }
@@ -14,7 +14,7 @@ func.func @forward(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2
 func.func @input_grad(%dy: tensor<2x8x8x6xbf16>, %w: tensor<6x1x1x4xbf16>) -> tensor<2x8x8x4xf32> {
   // CHECK: %[[W:.*]] = mpc.reshape %{{.*}} : (tensor<6x1x1x4xbf16>) -> tensor<6x4xbf16>
   // CHECK: mpc.matmul %{{.*}}, %[[W]] : (tensor<2x8x8x6xbf16>, tensor<6x4xbf16>) -> tensor<2x8x8x4xf32>
-  %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC", mpc.filter_layout = "OHWI"}
+  %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, filter_layout = #mpc.filter_layout<OHWI>}
       : (tensor<2x8x8x6xbf16>, tensor<6x1x1x4xbf16>) -> tensor<2x8x8x4xf32>
   return %dx : tensor<2x8x8x4xf32>
 }
@@ -26,7 +26,7 @@ func.func @weight_grad(%x: tensor<2x8x8x4xbf16>, %dy: tensor<2x8x8x6xbf16>) -> t
   // CHECK: %[[X:.*]] = mpc.reshape %{{.*}} : (tensor<2x8x8x4xbf16>) -> tensor<128x4xbf16>
   // CHECK: %[[DW:.*]] = mpc.matmul %[[DY]], %[[X]] {transA = true} : (tensor<128x6xbf16>, tensor<128x4xbf16>) -> tensor<6x4xf32>
   // CHECK: mpc.reshape %[[DW]] : (tensor<6x4xf32>) -> tensor<6x4x1x1xf32>
-  %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+  %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xbf16>, tensor<2x8x8x6xbf16>) -> tensor<6x4x1x1xf32>
   return %dw : tensor<6x4x1x1xf32>
 }
@@ -37,13 +37,13 @@ func.func @weight_grad(%x: tensor<2x8x8x4xbf16>, %dy: tensor<2x8x8x6xbf16>) -> t
 // CHECK-NOT: mpc.matmul
 func.func @others(%x: tensor<2x8x8x4xf32>, %first: tensor<2x4x8x8xf32>, %w: tensor<4x4x1x1xf32>, %g: tensor<4x2x1x1xf32>, %k: tensor<4x4x1x3xf32>)
     -> (tensor<2x4x4x4xf32>, tensor<2x10x10x4xf32>, tensor<2x8x8x4xf32>, tensor<2x8x6x4xf32>, tensor<2x4x8x8xf32>) {
-  %0 = mpc.conv %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+  %0 = mpc.conv %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32>
-  %1 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+  %1 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x10x10x4xf32>
-  %2 = mpc.conv %x, %g {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 2 : i64, layout = "NHWC"}
+  %2 = mpc.conv %x, %g {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 2 : i64, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xf32>, tensor<4x2x1x1xf32>) -> tensor<2x8x8x4xf32>
-  %3 = mpc.conv %x, %k {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+  %3 = mpc.conv %x, %k {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xf32>, tensor<4x4x1x3xf32>) -> tensor<2x8x6x4xf32>
   %4 = mpc.conv %first, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
       : (tensor<2x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x8x8xf32>

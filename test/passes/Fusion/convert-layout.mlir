@@ -4,12 +4,12 @@
 // CHECK-LABEL: func.func @block
 func.func @block(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>, %b: tensor<4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   // CHECK: %[[X:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 3, 1>}
-  // CHECK: mpc.conv %[[X]], %{{.*}} {{.*}}layout = "NHWC"
+  // CHECK: mpc.conv %[[X]], %{{.*}} {{.*}}layout = #mpc.layout<NHWC>
   // CHECK: %[[B:.*]] = mpc.reshape %{{.*}} : (tensor<4x1x1xf32>) -> tensor<1x1x1x4xf32>
   // CHECK: mpc.add %{{.*}}, %[[B]] : (tensor<2x8x8x4xf32>, tensor<1x1x1x4xf32>)
   // CHECK: mpc.relu
   // CHECK: mpc.add %{{.*}} : (tensor<2x8x8x4xf32>, tensor<2x8x8x4xf32>)
-  // CHECK: mpc.max_pool %{{.*}}layout = "NHWC"
+  // CHECK: mpc.max_pool %{{.*}}layout = #mpc.layout<NHWC>
   // CHECK: mpc.transpose %{{.*}} {perm = array<i64: 0, 3, 1, 2>}
   // CHECK-NEXT: return
   %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}

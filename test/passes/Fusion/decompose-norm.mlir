@@ -12,7 +12,7 @@ func.func @batch_norm(%x: tensor<2x4x4x3xbf16>, %s: tensor<3xf32>, %b: tensor<3x
   // CHECK: mpc.sqrt
   // CHECK: mpc.reciprocal
   // CHECK: mpc.add %{{.*}} -> tensor<2x4x4x3xbf16>
-  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = "NHWC"}
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = #mpc.layout<NHWC>}
       : (tensor<2x4x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
      -> (tensor<2x4x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
   return %y, %mean, %inv, %rm, %rv : tensor<2x4x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
@@ -34,7 +34,7 @@ func.func @gradient(%dy: tensor<2x4x4x3xf32>, %x: tensor<2x4x4x3xf32>, %s: tenso
   // CHECK-COUNT-2: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1, 2>, keepdims = true}
   // 3 channels of 96 elements.
   // CHECK: mpc.constant dense<3.125000e-02>
-  %dx, %ds, %db = mpc.batch_norm_grad %dy, %x, %s, %m, %i {layout = "NHWC"}
+  %dx, %ds, %db = mpc.batch_norm_grad %dy, %x, %s, %m, %i {layout = #mpc.layout<NHWC>}
       : (tensor<2x4x4x3xf32>, tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
      -> (tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>)
   return %dx, %ds, %db : tensor<2x4x4x3xf32>, tensor<3xf32>, tensor<3xf32>
@@ -45,8 +45,8 @@ func.func @global_pool(%x: tensor<2x4x4x3xf32>, %dy: tensor<2x1x1x3xf32>) -> (te
   // CHECK: mpc.reduce_mean %{{.*}} {axes = array<i64: 1, 2>, keepdims = true}
   // CHECK: mpc.constant dense<6.250000e-02>
   // CHECK: mpc.expand %{{.*}} : (tensor<2x1x1x3xf32>) -> tensor<2x4x4x3xf32>
-  %y = mpc.global_average_pool %x {layout = "NHWC"} : (tensor<2x4x4x3xf32>) -> tensor<2x1x1x3xf32>
-  %dx = mpc.global_average_pool_grad %dy {layout = "NHWC"} : (tensor<2x1x1x3xf32>) -> tensor<2x4x4x3xf32>
+  %y = mpc.global_average_pool %x {layout = #mpc.layout<NHWC>} : (tensor<2x4x4x3xf32>) -> tensor<2x1x1x3xf32>
+  %dx = mpc.global_average_pool_grad %dy {layout = #mpc.layout<NHWC>} : (tensor<2x1x1x3xf32>) -> tensor<2x4x4x3xf32>
   return %y, %dx : tensor<2x1x1x3xf32>, tensor<2x4x4x3xf32>
 }
 

@@ -4,7 +4,7 @@
 // copy that the next contraction reads.
 // CHECK-LABEL: func.func @tail
 func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xbf16>) {
-  // CHECK: mpc.region "contraction"(%{{.*}}, %{{.*}}, %{{.*}}) {kernel = "tail_0_matmul"}
+  // CHECK: mpc.region contraction(%{{.*}}, %{{.*}}, %{{.*}}) {kernel = "tail_0_matmul"}
   // CHECK: mpc.matmul
   // CHECK: mpc.add
   // CHECK: mpc.relu
@@ -22,9 +22,9 @@ func.func @tail(%x: tensor<32x64xbf16>, %w: tensor<16x64xbf16>, %b: tensor<16xf3
 // CHECK-LABEL: func.func @prologue
 func.func @prologue(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
   // CHECK: %[[ONES:.*]] = mpc.constant
-  // CHECK: %[[SQUARE:.*]] = mpc.region "pointwise"
+  // CHECK: %[[SQUARE:.*]] = mpc.region pointwise
   // CHECK: mpc.mul
-  // CHECK: mpc.region "contraction"(%[[SQUARE]], %[[ONES]])
+  // CHECK: mpc.region contraction(%[[SQUARE]], %[[ONES]])
   // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<16x16xf32>, %[[B:.*]]: tensor<16x16xf32>)
   // CHECK-NEXT: mpc.matmul %[[A]], %[[B]]
   // CHECK-NEXT: mpc.add %{{.*}}, %[[A]]
@@ -40,7 +40,7 @@ func.func @prologue(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf
 // A weight gradient that nothing else needs ends in the update.
 // CHECK-LABEL: func.func @update
 func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {
-  // CHECK: mpc.region "contraction"
+  // CHECK: mpc.region contraction
   // CHECK: mpc.matmul
   // CHECK-NEXT: mpc.sgd
   // CHECK-NEXT: mpc.yield
@@ -52,14 +52,14 @@ func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x6
 // The norm needs the whole gradient first, so the update waits.
 // CHECK-LABEL: func.func @clipped
 func.func @clipped(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>, %lr: tensor<f32>) -> tensor<16x64xf32> {
-  // CHECK: mpc.region "contraction"
+  // CHECK: mpc.region contraction
   // CHECK-NEXT: ^bb0
   // CHECK-NEXT: mpc.matmul
   // CHECK-NEXT: mpc.yield
-  // CHECK: mpc.region "row_reduce"
+  // CHECK: mpc.region row_reduce
   // CHECK: mpc.mul
   // CHECK: mpc.reduce_sum
-  // CHECK: mpc.region "pointwise"
+  // CHECK: mpc.region pointwise
   // CHECK: mpc.mul
   // CHECK: mpc.sgd
   %g = mpc.matmul %dy, %x {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
@@ -74,7 +74,7 @@ func.func @clipped(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x
 // A softmax is one kernel, with what comes before and after.
 // CHECK-LABEL: func.func @softmax
 func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xbf16> {
-  // CHECK: mpc.region "row_reduce"
+  // CHECK: mpc.region row_reduce
   // CHECK: mpc.neg
   // CHECK: mpc.reduce_max
   // CHECK: mpc.reduce_sum
@@ -95,11 +95,11 @@ func.func @softmax(%x: tensor<32x10xf32>) -> tensor<32x10xbf16> {
 // Two reductions over the same columns share a kernel; what follows does not.
 // CHECK-LABEL: func.func @columns
 func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>) {
-  // CHECK: mpc.region "column_reduce"
+  // CHECK: mpc.region column_reduce
   // CHECK: mpc.mul
   // CHECK-COUNT-2: mpc.reduce_sum
   // CHECK-NEXT: mpc.yield
-  // CHECK: mpc.region "pointwise"
+  // CHECK: mpc.region pointwise
   // CHECK: mpc.neg
   %0 = mpc.mul %dy, %x : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
   %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<32x16xf32>) -> tensor<1x16xf32>
@@ -113,13 +113,13 @@ func.func @columns(%dy: tensor<32x16xf32>, %x: tensor<32x16xf32>) -> (tensor<1x1
 // CHECK-LABEL: func.func @one_pass
 func.func @one_pass(%dy: tensor<32x16xf32>, %y: tensor<32x16xf32>, %x: tensor<32x16xf32>, %w: tensor<16x16xf32>)
     -> (tensor<1x16xf32>, tensor<1x16xf32>, tensor<32x16xf32>) {
-  // CHECK: mpc.region "column_reduce"
+  // CHECK: mpc.region column_reduce
   // CHECK: mpc.relu_grad
   // CHECK: mpc.reduce_sum
   // CHECK: mpc.mul
   // CHECK: mpc.reduce_sum
   // CHECK: mpc.yield %{{.*}}, %{{.*}}, %{{.*}} :
-  // CHECK: mpc.region "contraction"
+  // CHECK: mpc.region contraction
   // CHECK-NOT: mpc.region
   // CHECK: return
   %g = mpc.relu_grad %dy, %y : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
@@ -134,7 +134,7 @@ func.func @one_pass(%dy: tensor<32x16xf32>, %y: tensor<32x16xf32>, %x: tensor<32
 // CHECK-LABEL: func.func @constants
 func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
   // CHECK: %[[C:.*]] = mpc.constant dense<[1.000000e+00, 2.000000e+00]>
-  // CHECK: mpc.region "pointwise"(%{{.*}}, %[[C]])
+  // CHECK: mpc.region pointwise(%{{.*}}, %[[C]])
   // CHECK: mpc.constant dense<5.000000e-01> : tensor<f32>
   %half = mpc.constant dense<0.5> : tensor<f32>
   %c = mpc.constant dense<[1.0, 2.0]> : tensor<2xf32>
@@ -146,7 +146,7 @@ func.func @constants(%x: tensor<2xf32>) -> tensor<2xf32> {
 // Small kernels of one shape share a launch, though they share nothing else.
 // CHECK-LABEL: func.func @small
 func.func @small(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  // CHECK: mpc.region "pointwise"
+  // CHECK: mpc.region pointwise
   // CHECK-NOT: mpc.region
   // CHECK: return
   %0 = mpc.neg %a : (tensor<8xf32>) -> tensor<8xf32>
@@ -165,7 +165,7 @@ func.func @names(%x: tensor<4xf32>) -> tensor<4xf32> {
 // What copies memory reads constants from there.
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[ZEROS:.*]] = mpc.constant
-// CHECK: mpc.region "movement"(%[[ZEROS]], %{{.*}})
+// CHECK: mpc.region movement(%[[ZEROS]], %{{.*}})
 // CHECK-NOT: mpc.constant
 // CHECK: mpc.concat
 func.func @padded(%x: tensor<4x8xf32>) -> tensor<5x8xf32> {

@@ -30,7 +30,7 @@ func.func @without_c(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>) -> tensor<4x5xf32
 func.func @conv(%x: tensor<2x8x8x3xf32>, %w: tensor<6x3x3x3xf32>, %b: tensor<6xf32>) -> tensor<2x8x8x6xf32> {
   // CHECK: %[[Y:.*]] = mpc.conv %{{.*}}, %{{.*}} {
   // CHECK: mpc.add %[[Y]], %{{.*}} : (tensor<2x8x8x6xf32>, tensor<6xf32>)
-  %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "NHWC"}
+  %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x3xf32>, tensor<6x3x3x3xf32>, tensor<6xf32>) -> tensor<2x8x8x6xf32>
   return %y : tensor<2x8x8x6xf32>
 }

@@ -10,7 +10,7 @@ func.func @outside(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 func.func @unnamed(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{'mpc.region' op expected the name of a kernel}}
-  %0 = mpc.region "pointwise" (%x) : (tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.region pointwise (%x) : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%1: tensor<4xf32>):
     %2 = mpc.relu %1 : (tensor<4xf32>) -> tensor<4xf32>
     mpc.yield %2 : tensor<4xf32>
@@ -21,7 +21,7 @@ func.func @unnamed(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @foreign(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
-  %0 = mpc.region "pointwise" (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<8x4xf32> {
+  %0 = mpc.region pointwise (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<8x4xf32> {
   ^bb0(%1: tensor<4x8xf32>):
     // expected-error @below {{'mpc.transpose' op does not belong in a region of kind "pointwise"}}
     %2 = mpc.transpose %1 {perm = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -33,7 +33,7 @@ func.func @foreign(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
 // -----
 
 func.func @axes(%x: tensor<4x8xf32>) -> tensor<1x8xf32> {
-  %0 = mpc.region "row_reduce" (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<1x8xf32> {
+  %0 = mpc.region row_reduce (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<1x8xf32> {
   ^bb0(%1: tensor<4x8xf32>):
     // expected-error @below {{expected a reduction over the last axes in a region of kind "row_reduce"}}
     %2 = mpc.reduce_sum %1 {axes = array<i64: 0>, keepdims = true} : (tensor<4x8xf32>) -> tensor<1x8xf32>
@@ -45,7 +45,7 @@ func.func @axes(%x: tensor<4x8xf32>) -> tensor<1x8xf32> {
 // -----
 
 func.func @dropped(%x: tensor<4x8xf32>) -> tensor<4xf32> {
-  %0 = mpc.region "row_reduce" (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<4xf32> {
+  %0 = mpc.region row_reduce (%x) {kernel = "k"} : (tensor<4x8xf32>) -> tensor<4xf32> {
   ^bb0(%1: tensor<4x8xf32>):
     // expected-error @below {{expected a reduction that keeps its axes, run mpc-normalize-reductions first}}
     %2 = mpc.reduce_sum %1 {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
@@ -57,7 +57,7 @@ func.func @dropped(%x: tensor<4x8xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @before_the_contraction(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>) -> tensor<4x4xf32> {
-  %0 = mpc.region "contraction" (%x, %w) {kernel = "k"} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.region contraction (%x, %w) {kernel = "k"} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%1: tensor<4x8xf32>, %2: tensor<8x4xf32>):
     %3 = mpc.neg %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
     // expected-error @below {{'mpc.matmul' op expected to read inputs of its region alone}}
@@ -70,7 +70,7 @@ func.func @before_the_contraction(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>) -> t
 // -----
 
 func.func @layout(%x: tensor<2x4x4x4xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
-  %0 = mpc.region "contraction" (%x, %w) {kernel = "k"} : (tensor<2x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
+  %0 = mpc.region contraction (%x, %w) {kernel = "k"} : (tensor<2x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x4x4xf32> {
   ^bb0(%1: tensor<2x4x4x4xf32>, %2: tensor<4x4x1x1xf32>):
     // expected-error @below {{expected layout NHWC, run mpc-convert-layout first}}
     %3 = mpc.conv %1, %2 {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
@@ -84,7 +84,7 @@ func.func @layout(%x: tensor<2x4x4x4xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<2x
 
 func.func @two_heroes(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error @below {{expected one hero op, found 2}}
-  %0 = mpc.region "contraction" (%x) {kernel = "k"} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = mpc.region contraction (%x) {kernel = "k"} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%1: tensor<4x4xf32>):
     %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %3 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

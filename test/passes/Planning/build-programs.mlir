@@ -119,36 +119,36 @@ func.func @unfused(%x: tensor<4x4xf32> {mpc.input = "x"}, %b: tensor<4xf32> {mpc
   return %z, %s : tensor<4x4xf32>, tensor<1x4xf32>
 }
 
-func.func private @add(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @add(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.add %x, %b : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
-func.func private @sum_half(%x: tensor<4x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = "column_reduce"} {
+func.func private @sum_half(%x: tensor<4x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
   %0 = mpc.reshape %x : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
   %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = false} : (tensor<2x2x4xf32>) -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
-func.func private @sum_rest(%x: tensor<2x4xf32>) -> tensor<1x4xf32> attributes {mpc.kernel = "column_reduce"} {
+func.func private @sum_rest(%x: tensor<2x4xf32>) -> tensor<1x4xf32> attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<2x4xf32>) -> tensor<1x4xf32>
   return %0 : tensor<1x4xf32>
 }
-func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
-func.func private @square_relu(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @square_relu(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
-func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
-func.func private @sum(%x: tensor<4xf32>) -> tensor<1xf32> attributes {mpc.kernel = "row_reduce"} {
+func.func private @sum(%x: tensor<4xf32>) -> tensor<1xf32> attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<4xf32>) -> tensor<1xf32>
   return %0 : tensor<1xf32>
 }
-func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = "epilogue"} {
+func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.add %t, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }

@@ -20,38 +20,38 @@ func.func @main(%x: tensor<64xf32>) -> tensor<64xbf16> {
 }
 
 // CHECK: func.func private @relu1
-func.func private @relu1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @relu1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x {mpc.phase = "forward"} : (tensor<64xf32>) -> tensor<64xf32> loc("relu1")
   return %0 : tensor<64xf32>
 }
 // CHECK-NOT: @relu2
-func.func private @relu2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @relu2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x {mpc.phase = "backward"} : (tensor<64xf32>) -> tensor<64xf32> loc("relu2")
   return %0 : tensor<64xf32>
 }
 
 // An attribute of the op itself counts,
 // CHECK: func.func private @clip1
-func.func private @clip1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @clip1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.clip %x {min = 0.0 : f64} : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
 // CHECK: func.func private @clip2
-func.func private @clip2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @clip2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.clip %x {min = 1.0 : f64} : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
 
 // and so do the kind
 // CHECK: func.func private @tail
-func.func private @tail(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = "epilogue"} {
+func.func private @tail(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
 
 // and the types.
 // CHECK: func.func private @narrow
-func.func private @narrow(%x: tensor<64xf32>) -> tensor<64xbf16> attributes {mpc.kernel = "pointwise"} {
+func.func private @narrow(%x: tensor<64xf32>) -> tensor<64xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xbf16>
   return %0 : tensor<64xbf16>
 }

@@ -7,13 +7,13 @@ mpc.variable @w : tensor<4xf32> role "parameter"
 func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
   // CHECK: kernel = "late_reader"
   // CHECK: kernel = "update"
-  %0 = mpc.region "pointwise" (%w, %g) {kernel = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.region pointwise (%w, %g) {kernel = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
     %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     mpc.yield %2 : tensor<4xf32>
   }
   %v = mpc.reshape %w : (tensor<4xf32>) -> tensor<4x1xf32>
-  %1 = mpc.region "pointwise" (%v) {kernel = "late_reader"} : (tensor<4x1xf32>) -> tensor<4x1xf32> {
+  %1 = mpc.region pointwise (%v) {kernel = "late_reader"} : (tensor<4x1xf32>) -> tensor<4x1xf32> {
   ^bb0(%a: tensor<4x1xf32>):
     %2 = mpc.relu %a : (tensor<4x1xf32>) -> tensor<4x1xf32>
     mpc.yield %2 : tensor<4x1xf32>
@@ -27,12 +27,12 @@ func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>) -
 func.func @needs_both(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
   // CHECK: kernel = "update"
   // CHECK: kernel = "difference"
-  %0 = mpc.region "pointwise" (%w) {kernel = "update"} : (tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.region pointwise (%w) {kernel = "update"} : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>):
     %2 = mpc.neg %a : (tensor<4xf32>) -> tensor<4xf32>
     mpc.yield %2 : tensor<4xf32>
   }
-  %1 = mpc.region "pointwise" (%w, %0) {kernel = "difference"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  %1 = mpc.region pointwise (%w, %0) {kernel = "difference"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
     %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     mpc.yield %2 : tensor<4xf32>

@@ -2,7 +2,7 @@
 
 func.func @undecided(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error @below {{expected a provider, run plan-place-contractions first}}
-  %y = mpc.region "contraction" (%x) {kernel = "k"} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %y = mpc.region contraction (%x) {kernel = "k"} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%0: tensor<4x4xf32>):
     %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     mpc.yield %1 : tensor<4x4xf32>

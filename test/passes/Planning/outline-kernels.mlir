@@ -5,7 +5,7 @@
 // CHECK: %[[P:.*]] = mpc.matmul %{{.*}}, %{{.*}} {transB = true} : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
 // CHECK: call @fc1(%[[P]], %{{.*}}) : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
 func.func @linear(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>) -> tensor<32x10xf32> {
-  %y = mpc.region "contraction" (%x, %w, %b) {kernel = "fc1", provider = "library"} : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xf32> {
+  %y = mpc.region contraction (%x, %w, %b) {kernel = "fc1", provider = #mpc.provider<library>} : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xf32> {
   ^bb0(%0: tensor<32x64xbf16>, %1: tensor<10x64xbf16>, %2: tensor<10xf32>):
     %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
     %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
@@ -19,7 +19,7 @@ func.func @linear(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10x
 // CHECK: mpc.matmul {{.*}} -> tensor<4x4xf32>
 // CHECK: call @round_first
 func.func @rounded(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
-  %y = mpc.region "contraction" (%x) {kernel = "round_first", provider = "library"} : (tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  %y = mpc.region contraction (%x) {kernel = "round_first", provider = #mpc.provider<library>} : (tensor<4x4xbf16>) -> tensor<4x4xf32> {
   ^bb0(%0: tensor<4x4xbf16>):
     %1 = mpc.matmul %0, %0 : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
     %2 = mpc.relu %1 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
@@ -33,7 +33,7 @@ func.func @rounded(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
 // CHECK-NEXT: %[[Y:.*]] = mpc.matmul {{.*}} -> tensor<4x4xbf16>
 // CHECK-NEXT: return %[[Y]]
 func.func @bare(%x: tensor<4x4xbf16>) -> tensor<4x4xbf16> {
-  %y = mpc.region "contraction" (%x) {kernel = "bare_0", provider = "library"} : (tensor<4x4xbf16>) -> tensor<4x4xbf16> {
+  %y = mpc.region contraction (%x) {kernel = "bare_0", provider = #mpc.provider<library>} : (tensor<4x4xbf16>) -> tensor<4x4xbf16> {
   ^bb0(%0: tensor<4x4xbf16>):
     %1 = mpc.matmul %0, %0 : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
     mpc.yield %1 : tensor<4x4xbf16>
@@ -45,7 +45,7 @@ func.func @bare(%x: tensor<4x4xbf16>) -> tensor<4x4xbf16> {
 // CHECK-LABEL: func.func @double
 // CHECK-NEXT: call @in_f64(%{{.*}})
 func.func @double(%x: tensor<4x4xf64>) -> tensor<4x4xf64> {
-  %y = mpc.region "contraction" (%x) {kernel = "in_f64", provider = "generated"} : (tensor<4x4xf64>) -> tensor<4x4xf64> {
+  %y = mpc.region contraction (%x) {kernel = "in_f64", provider = #mpc.provider<generated>} : (tensor<4x4xf64>) -> tensor<4x4xf64> {
   ^bb0(%0: tensor<4x4xf64>):
     %1 = mpc.matmul %0, %0 : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
     %2 = mpc.relu %1 : (tensor<4x4xf64>) -> tensor<4x4xf64>
@@ -55,10 +55,10 @@ func.func @double(%x: tensor<4x4xf64>) -> tensor<4x4xf64> {
 }
 
 // CHECK-LABEL: func.func private @fc1(%{{.*}}: tensor<32x10xf32>, %{{.*}}: tensor<10xf32>)
-// CHECK-SAME: mpc.kernel = "epilogue"
+// CHECK-SAME: mpc.kernel = #mpc.kernel<epilogue>
 // CHECK: func.func private @round_first(%[[T:.*]]: tensor<4x4xf32>)
 // CHECK: %[[R:.*]] = amp.cast %[[T]] : (tensor<4x4xf32>) -> tensor<4x4xbf16>
 // CHECK: mpc.relu %[[R]]
 // CHECK-LABEL: func.func private @in_f64(%{{.*}}: tensor<4x4xf64>)
-// CHECK-SAME: mpc.kernel = "contraction"
+// CHECK-SAME: mpc.kernel = #mpc.kernel<contraction>
 // CHECK: mpc.matmul

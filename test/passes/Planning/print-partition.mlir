@@ -1,17 +1,17 @@
 // RUN: mpc-opt %s --plan-print-partition --verify-diagnostics
 
 // A remark for every kernel that is started with an extent; the rule itself is
-// tested in test/compiler/Analysis/kernel-partition.mlir.
+// tested in test/compiler/Kernels/kernel-partition.mlir.
 
 // expected-remark@+1 {{extent 64, grain}}
-func.func private @relu(%x: tensor<64x8xf32>) -> tensor<64x8xf32> attributes {mpc.kernel = "row_reduce"} {
+func.func private @relu(%x: tensor<64x8xf32>) -> tensor<64x8xf32> attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<64x8xf32>) -> tensor<64x1xf32>
   %y = mpc.sub %x, %m : (tensor<64x8xf32>, tensor<64x1xf32>) -> tensor<64x8xf32>
   return %y : tensor<64x8xf32>
 }
 
 // An epilogue runs on the tiles of its contraction.
-func.func private @bias(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> attributes {mpc.kernel = "epilogue"} {
+func.func private @bias(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %y = mpc.add %x, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }

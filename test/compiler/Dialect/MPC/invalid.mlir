@@ -211,8 +211,8 @@ func.func @state_that_does_not_exist(%w: tensor<9xf32> {mpc.state = @w}) {
 // -----
 
 func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
-  // expected-error@+1 {{unknown kind "vertical"}}
-  %0 = mpc.region "vertical"(%x) : (tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{expected one of [pointwise, row_reduce, column_reduce, contraction, window, movement, epilogue]}}
+  %0 = mpc.region vertical(%x) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     mpc.yield %a : tensor<8xf32>
   }
@@ -230,8 +230,9 @@ func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
 // -----
 
 func.func @filter_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
-  // expected-error @below {{expected mpc.filter_layout to be "OIHW" or "OHWI", found "HWIO"}}
-  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, mpc.filter_layout = "HWIO"}
+  // expected-error @below {{expected ::mpc::FilterLayout to be one of: OIHW, OHWI}}
+  // expected-error @below {{failed to parse MPC_FilterLayoutAttr}}
+  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, filter_layout = #mpc.filter_layout<HWIO>}
       : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
   return
 }
@@ -241,15 +242,24 @@ func.func @filter_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
 func.func @filter_of_another_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
   // expected-error @below {{does not fit 3 input channels}}
   // expected-error @below {{failed to infer returned types}}
-  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, mpc.filter_layout = "OHWI"}
+  %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, filter_layout = #mpc.filter_layout<OHWI>}
       : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
   return
 }
 
 // -----
 
-func.func @no_filter(%x: tensor<4xf32>) {
-  // expected-error @below {{has no filter for mpc.filter_layout}}
-  %0 = mpc.relu %x {mpc.filter_layout = "OHWI"} : (tensor<4xf32>) -> tensor<4xf32>
-  return
+func.func private @unknown_kernel(%x: tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @below {{expected ::mpc::KernelKind to be one of: pointwise, row_reduce}}
+    // expected-error @below {{failed to parse MPC_KernelKindAttr}}
+    attributes {mpc.kernel = #mpc.kernel<fast>} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{expected the kind of a kernel such as #mpc.kernel<pointwise>, found "pointwise"}}
+func.func private @kernel_as_text(%x: tensor<4xf32>) -> tensor<4xf32>
+    attributes {mpc.kernel = "pointwise"} {
+  return %x : tensor<4xf32>
 }

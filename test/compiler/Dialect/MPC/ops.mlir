@@ -25,8 +25,8 @@ func.func @step(%x: tensor<32x64xf32> {mpc.input = "x", mpc.role = "data"},
 
 // CHECK-LABEL: func @region
 func.func @region(%x: tensor<4x8xf32>, %b: tensor<8xbf16>) -> tensor<4x8xbf16> {
-  // CHECK: mpc.region "pointwise"(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16>
-  %y = mpc.region "pointwise" (%x, %b) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16> {
+  // CHECK: mpc.region pointwise(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16>
+  %y = mpc.region pointwise (%x, %b) : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xbf16> {
   ^bb0(%0: tensor<4x8xf32>, %1: tensor<8xbf16>):
     %2 = mpc.add %0, %1 : (tensor<4x8xf32>, tensor<8xbf16>) -> tensor<4x8xf32>
     %3 = amp.cast %2 : (tensor<4x8xf32>) -> tensor<4x8xbf16>

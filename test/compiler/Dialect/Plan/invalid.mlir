@@ -59,7 +59,7 @@ plan.program @f {
   // expected-error @below {{buffers do not fit the arguments and results of @k}}
   plan.launch @k ins(%a : memref<4xf32>) outs(%a : memref<4xf32>) extent 4 grain 64
 }
-func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   return %x : tensor<8xf32>
 }
 
@@ -70,7 +70,7 @@ plan.program @f {
   // expected-error @below {{expected @k to be a kernel that is no epilogue}}
   plan.launch @k ins(%a : memref<8xf32>) outs(%a : memref<8xf32>) extent 4 grain 64
 }
-func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = "epilogue"} {
+func.func private @k(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   return %x : tensor<8xf32>
 }
 

@@ -67,11 +67,11 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
 }
 
 func.func private @bias(%t: tensor<32x10xf32>, %b: tensor<10xf32>) -> tensor<32x10xf32>
-    attributes {mpc.kernel = "epilogue"} {
+    attributes {mpc.kernel = #mpc.kernel<epilogue>} {
   %0 = mpc.add %t, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
   return %0 : tensor<32x10xf32>
 }
-func.func private @relu(%x: tensor<320xf32>) -> tensor<320xf32> attributes {mpc.kernel = "pointwise"} {
+func.func private @relu(%x: tensor<320xf32>) -> tensor<320xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.relu %x : (tensor<320xf32>) -> tensor<320xf32>
   return %0 : tensor<320xf32>
 }

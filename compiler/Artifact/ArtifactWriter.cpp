@@ -1,0 +1,251 @@
+// lld links the kernels to an ELF shared object; everything else is appended.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/ArtifactWriter.h"
+
+#include "compiler/Artifact/Code.h"
+#include "compiler/Artifact/TemporaryFile.h"
+#include "runtime/ArtifactFormat.h"
+
+#include "lld/Common/Driver.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Object/Archive.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <unistd.h>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Undefined symbols
+//===----------------------------------------------------------------------===//
+
+/// What kernels may call: functions of libm, libc and libgcc that are in every
+/// process that runs one. LLVM makes calls of its own of those it is given,
+/// such as exp2f(x) of powf(2, x).
+static bool isProvided(llvm::StringRef symbol) {
+  static constexpr llvm::StringLiteral names[] = {
+      "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
+  // For double, and with an f behind for float.
+  static constexpr llvm::StringLiteral functions[] = {
+      "exp",  "exp2", "exp10", "expm1", "log",  "log1p", "log2",
+      "tanh", "pow",  "fma",   "sqrt",  "cbrt", "ldexp", "floor"};
+  if (llvm::is_contained(names, symbol) ||
+      llvm::is_contained(functions, symbol))
+    return true;
+  return symbol.consume_back("f") && llvm::is_contained(functions, symbol);
+}
+
+static llvm::Error checkSymbols(const llvm::object::ObjectFile &object) {
+  for (const llvm::object::SymbolRef &symbol : object.symbols()) {
+    auto flags = symbol.getFlags();
+    if (!flags)
+      return flags.takeError();
+    auto name = symbol.getName();
+    if (!name)
+      return name.takeError();
+    bool undefined = *flags & llvm::object::SymbolRef::SF_Undefined;
+    if (undefined && !name->empty() && !isProvided(*name))
+      return llvm::createStringError(
+          "a kernel calls '%s', which the runtime does not provide",
+          name->str().c_str());
+  }
+  return llvm::Error::success();
+}
+
+/// The same for an object file, or for every member of an archive.
+static llvm::Error checkSymbols(llvm::StringRef bytes) {
+  auto file = llvm::object::createBinary({bytes, "kernels"});
+  if (!file)
+    return file.takeError();
+  if (auto *object = llvm::dyn_cast<llvm::object::ObjectFile>(file->get()))
+    return checkSymbols(*object);
+  llvm::Error error = llvm::Error::success();
+  for (const llvm::object::Archive::Child &member :
+       llvm::cast<llvm::object::Archive>(**file).children(error)) {
+    auto object = member.getAsBinary();
+    if (!object)
+      return llvm::joinErrors(std::move(error), object.takeError());
+    if (llvm::Error failure =
+            checkSymbols(llvm::cast<llvm::object::ObjectFile>(**object)))
+      return llvm::joinErrors(std::move(error), std::move(failure));
+  }
+  return error;
+}
+
+//===----------------------------------------------------------------------===//
+// Linking
+//===----------------------------------------------------------------------===//
+
+static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
+                             TemporaryFile &output) {
+  llvm::SmallVector<const char *> args = {"ld.lld",
+                                          "-shared",
+                                          "-Bsymbolic",
+                                          "--hash-style=gnu",
+                                          "--build-id=none",
+                                          "--threads=1",
+                                          "-znoexecstack",
+                                          "-znow",
+                                          "-melf_x86_64",
+                                          "--whole-archive",
+                                          "-o",
+                                          output.c_str()};
+  args.append(inputs.begin(), inputs.end());
+  std::string messages;
+  llvm::raw_string_ostream out(messages);
+  lld::Result result =
+      lld::lldMain(args, out, out, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode != 0)
+    return llvm::createStringError("linking the artifact failed: %s",
+                                   messages.c_str());
+  return llvm::Error::success();
+}
+
+/// An object file without kernels: a GPU's code is not linked. Any machine's
+/// would do.
+static llvm::Expected<std::string> createEmptyObject() {
+  auto host = TargetInfo::get("x86-64");
+  if (!host)
+    return host.takeError();
+  llvm::LLVMContext context;
+  llvm::Module module("artifact", context);
+  return emitObject(module, *host);
+}
+
+/// Fails where there is no room for the linker's output in the folder of
+/// `file`: a full disk would end the process.
+static llvm::Error checkSpace(llvm::StringRef file, uint64_t bytes) {
+  auto space = llvm::sys::fs::disk_space(llvm::sys::path::parent_path(file));
+  if (!space || space->available >= bytes)
+    return llvm::Error::success();
+  std::error_code full = std::make_error_code(std::errc::no_space_on_device);
+  return llvm::createStringError(full, "cannot write '%s': %s",
+                                 file.str().c_str(), full.message().c_str());
+}
+
+/// The shared object of the kernels alone.
+static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
+  TemporaryFile kernels, output;
+  if (llvm::Error error = kernels.create("o", object))
+    return error;
+  if (llvm::Error error = output.create("mpc", ""))
+    return error;
+  // What is linked is little more than what it is linked from.
+  constexpr uint64_t kHeaderBytes = 64 << 10;
+  if (llvm::Error error =
+          checkSpace(output.getPath(), 2 * object.size() + kHeaderBytes))
+    return error;
+  if (llvm::Error error = runLinker({kernels.c_str()}, output))
+    return error;
+  return output.read();
+}
+
+llvm::Error mpc::writeArtifact(const ArtifactParts &parts,
+                               const TargetInfo &target,
+                               llvm::raw_ostream &out) {
+  // The code: of a CPU linked, of a GPU none.
+  std::string object = parts.kernels.str();
+  if (target.isGPU()) {
+    auto empty = createEmptyObject();
+    if (!empty)
+      return empty.takeError();
+    object = std::move(*empty);
+  } else if (llvm::Error error = checkSymbols(object)) {
+    return error;
+  }
+  auto linked = linkKernels(object);
+  if (!linked)
+    return linked.takeError();
+
+  // Everything else is appended.
+  SectionPiece plan = {parts.plan}, cubin = {parts.cubin};
+  // Readers of PTX look for its end.
+  SectionPiece ptx[] = {{parts.kernels}, {llvm::StringRef("", 1)}};
+  llvm::SmallVector<AppendedSection> sections = {
+      {format::kPlanSection, plan, format::kDataAlignment},
+      {format::kDataSection, parts.data, format::kDataAlignment}};
+  if (target.isGPU())
+    sections.push_back({format::kPTXSection, ptx, format::kDataAlignment});
+  if (!parts.cubin.empty())
+    sections.push_back({format::kCubinSection, cubin, format::kDataAlignment});
+  return appendSections(*linked, sections, format::kDigestSection, out);
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+// Writes and closes `fd`. A stream that failed would end the process, unless it
+// is asked for its error.
+static llvm::Error writeAndClose(int fd, ByteWriter write) {
+  llvm::raw_fd_ostream out(fd, /*shouldClose=*/true);
+  llvm::Error failure = write(out);
+  out.close();
+  std::error_code error = out.error();
+  out.clear_error();
+  if (failure)
+    return failure;
+  return llvm::errorCodeToError(error);
+}
+
+// A pipe or a device cannot be replaced, only written to.
+static bool isSpecial(llvm::StringRef path) {
+  llvm::sys::fs::file_status status;
+  return !llvm::sys::fs::status(path, status) &&
+         llvm::sys::fs::exists(status) &&
+         !llvm::sys::fs::is_regular_file(status) &&
+         !llvm::sys::fs::is_directory(status);
+}
+
+llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
+  int fd = -1;
+  if (isSpecial(path)) {
+    if (std::error_code error = llvm::sys::fs::openFileForWrite(
+            path, fd, llvm::sys::fs::CD_OpenExisting))
+      return llvm::errorCodeToError(error);
+    return writeAndClose(fd, write);
+  }
+  llvm::SmallString<128> temporary;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(
+          path + ".tmp-%%%%%%%%", fd, temporary, llvm::sys::fs::OF_None,
+          llvm::sys::fs::all_read | llvm::sys::fs::all_write))
+    return llvm::errorCodeToError(error);
+  llvm::Error error = writeAndClose(fd, write);
+  if (!error)
+    error = llvm::errorCodeToError(llvm::sys::fs::rename(temporary, path));
+  if (error)
+    llvm::sys::fs::remove(temporary);
+  return error;
+}
+
+llvm::Expected<int> mpc::writeUnnamedFile(ByteWriter write) {
+  int fd = -1;
+  llvm::SmallString<128> path;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("mpc", "mpc", fd, path))
+    return llvm::createStringError(error, "cannot create a temporary file: %s",
+                                   error.message().c_str());
+  // The name goes first, so that nothing is left behind whatever happens.
+  llvm::sys::fs::remove(path);
+  llvm::raw_fd_ostream out(fd, /*shouldClose=*/false);
+  llvm::Error failure = write(out);
+  out.flush();
+  std::error_code error = out.error();
+  out.clear_error();
+  if (!failure && !error)
+    return fd;
+  close(fd);
+  if (failure)
+    return failure;
+  return llvm::createStringError(
+      error, "cannot write a temporary file in '%s': %s",
+      llvm::sys::path::parent_path(path).str().c_str(),
+      error.message().c_str());
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/Code.h"
+
+#include "compiler/Artifact/CPU.h"
+#include "compiler/Artifact/GPU.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace mpc;
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createTargetMachine(const TargetInfo &info) {
+  info.isGPU() ? initializeGPU() : initializeCPU();
+  llvm::Triple triple(info.getTriple());
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return llvm::createStringError(message);
+  // What a CPU has is in its features, so that code asks for no more.
+  llvm::StringRef processor = info.isGPU() ? info.getName() : "x86-64";
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, processor, info.getFeatureString(), llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+bool mpc::hasFormat(const TargetInfo &target, CodeFormat format) {
+  if (format == CodeFormat::LLVM)
+    return true;
+  return target.isGPU() == (format == CodeFormat::PTX);
+}
+
+/// A module of the functions and variables of the LLVM dialect alone.
+static OwningOpRef<ModuleOp> extractCode(ModuleOp module) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
+  for (Operation &op : module.getOps())
+    if (isa<LLVM::LLVMFuncOp, LLVM::GlobalOp>(op))
+      builder.clone(op);
+  return kernels;
+}
+
+static llvm::Expected<std::unique_ptr<llvm::Module>>
+translate(ModuleOp module, llvm::LLVMContext &context) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  module.getContext()->appendDialectRegistry(registry);
+  OwningOpRef<ModuleOp> kernels = extractCode(module);
+  std::unique_ptr<llvm::Module> translated =
+      translateModuleToLLVMIR(*kernels, context, "kernels");
+  if (!translated)
+    return llvm::createStringError("the kernels cannot be translated to LLVM "
+                                   "IR");
+  return translated;
+}
+
+/// The kernels are vectorised as they should be; LLVM's vectorisers would only
+/// widen their scalar remainders.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager callGraph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(callGraph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
+      .run(module, modules);
+}
+
+/// Loop strength reduction takes half of the time that LLVM spends on a CPU's
+/// code, and the code is not faster for it: what the kernels' inner loops add
+/// to an address is what an x86 instruction adds by itself
+/// (docs/measured/cpu.md). LLVM has a flag for it and no interface. Threads
+/// that compile at the same time want the same, so that only the first of them
+/// writes.
+static void setLoopStrengthReduction(bool isOn) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  static llvm::cl::Option *const option =
+      llvm::cl::getRegisteredOptions().lookup("disable-lsr");
+  auto *isOff = static_cast<llvm::cl::opt<bool> *>(option);
+  if (isOff && *isOff == isOn)
+    isOff->setValue(!isOn);
+}
+
+static llvm::Expected<std::string> emitCode(llvm::Module &module,
+                                            llvm::TargetMachine &machine,
+                                            CodeFormat format) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  if (format == CodeFormat::LLVM) {
+    module.print(out, nullptr);
+    return out.str().str();
+  }
+  setLoopStrengthReduction(machine.getTargetTriple().isNVPTX());
+  llvm::legacy::PassManager passes;
+  llvm::CodeGenFileType type = format == CodeFormat::Object
+                                   ? llvm::CodeGenFileType::ObjectFile
+                                   : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(passes, out, nullptr, type))
+    return llvm::createStringError("LLVM cannot emit code for this target");
+  passes.run(module);
+  return out.str().str();
+}
+
+/// A GPU has no libraries to call.
+static llvm::Error checkCalls(const llvm::Module &module) {
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() &&
+        !function.use_empty())
+      return llvm::createStringError(
+          "a kernel calls '%s', which no GPU provides",
+          function.getName().str().c_str());
+  return llvm::Error::success();
+}
+
+static void setMachine(llvm::Module &module,
+                       const llvm::TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+}
+
+llvm::Expected<std::string> mpc::emitObject(llvm::Module &module,
+                                            const TargetInfo &target) {
+  auto machine = createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  setMachine(module, **machine);
+  return emitCode(module, **machine, CodeFormat::Object);
+}
+
+llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
+                                                const TargetInfo &target,
+                                                CodeFormat format) {
+  assert(hasFormat(target, format) && "no such code for this target");
+  auto machine = createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto translated = translate(module, context);
+  if (!translated)
+    return translated.takeError();
+  llvm::Module &kernels = **translated;
+  setMachine(kernels, **machine);
+  if (!target.isGPU())
+    setCPUAttributes(kernels, target);
+  optimize(kernels, **machine);
+  if (target.isGPU())
+    if (llvm::Error error = checkCalls(kernels))
+      return error;
+  return emitCode(kernels, **machine, format);
+}

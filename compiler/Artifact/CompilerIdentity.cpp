@@ -1,0 +1,66 @@
+// The system's <elf.h> has macros by the names of LLVM's ELF constants: no
+// other source is compiled with this one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/CompilerIdentity.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Alignment.h"
+#include "llvm/Support/Path.h"
+
+#include <cstring>
+#include <link.h>
+
+using namespace mpc;
+
+// The build ID among the notes of a loaded file, empty where there is none.
+static llvm::StringRef findBuildID(llvm::StringRef notes) {
+  while (notes.size() >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) header;
+    std::memcpy(&header, notes.data(), sizeof(header));
+    notes = notes.drop_front(sizeof(header));
+    size_t nameBytes = llvm::alignTo<4>(header.n_namesz);
+    size_t bytes = llvm::alignTo<4>(header.n_descsz);
+    if (nameBytes > notes.size() || bytes > notes.size() - nameBytes)
+      return "";
+    if (header.n_type == NT_GNU_BUILD_ID &&
+        notes.take_front(header.n_namesz) == llvm::StringRef("GNU", 4))
+      return notes.substr(nameBytes, header.n_descsz);
+    notes = notes.drop_front(nameBytes + bytes);
+  }
+  return "";
+}
+
+// Adds the build ID of a loaded file to `data`, a std::string, which a file
+// without one leaves empty.
+static int addBuildID(dl_phdr_info *file, size_t, void *data) {
+  auto &identity = *static_cast<std::string *>(data);
+  llvm::StringRef name = llvm::sys::path::filename(file->dlpi_name);
+  // The program itself has no name here.
+  bool compiles =
+      name.empty() ? identity.empty()
+                   : name.starts_with("libLLVM") || name.starts_with("libMLIR");
+  if (!compiles)
+    return 0;
+  for (const ElfW(Phdr) & segment :
+       llvm::ArrayRef(file->dlpi_phdr, file->dlpi_phnum)) {
+    if (segment.p_type != PT_NOTE)
+      continue;
+    auto *notes =
+        reinterpret_cast<const char *>(file->dlpi_addr + segment.p_vaddr);
+    llvm::StringRef id = findBuildID({notes, segment.p_filesz});
+    if (id.empty())
+      continue;
+    identity += llvm::toHex(id) + " ";
+    return 0;
+  }
+  identity.clear();
+  return 1;
+}
+
+std::string mpc::identifyCompiler() {
+  std::string identity;
+  dl_iterate_phdr(addBuildID, &identity);
+  return identity;
+}

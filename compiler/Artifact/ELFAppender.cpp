@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/ELFAppender.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/Object/ELF.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <xxhash.h>
+
+using namespace mpc;
+using llvm::ELF::Elf64_Ehdr;
+using llvm::ELF::Elf64_Shdr;
+
+namespace {
+/// Passes bytes on to a stream, and hashes them.
+class HashingStream {
+public:
+  explicit HashingStream(llvm::raw_ostream &out)
+      : out(out), state(XXH3_createState()) {
+    XXH3_64bits_reset(state);
+  }
+  HashingStream(const HashingStream &) = delete;
+  ~HashingStream() { XXH3_freeState(state); }
+
+  void write(llvm::StringRef bytes) {
+    XXH3_64bits_update(state, bytes.data(), bytes.size());
+    out << bytes;
+    written += bytes.size();
+  }
+
+  /// Zeros up to `offset` in the file.
+  void padTo(uint64_t offset) {
+    assert(offset >= written && "sections overlap");
+    std::string zeros(offset - written, '\0');
+    write(zeros);
+  }
+
+  /// The hash of what was written and of `bytes` that are still to come.
+  uint64_t finish(llvm::StringRef bytes) {
+    XXH3_64bits_update(state, bytes.data(), bytes.size());
+    return XXH3_64bits_digest(state);
+  }
+
+private:
+  llvm::raw_ostream &out;
+  XXH3_state_t *state;
+  uint64_t written = 0;
+};
+} // namespace
+
+static uint64_t sizeOf(llvm::ArrayRef<SectionPiece> pieces) {
+  uint64_t bytes = 0;
+  for (const SectionPiece &piece : pieces)
+    bytes += piece.bytes.size() * piece.repeat;
+  return bytes;
+}
+
+/// Copies of a piece are written many at a time.
+static void writePiece(const SectionPiece &piece, HashingStream &out) {
+  constexpr uint64_t kBlockBytes = 1 << 16;
+  if (piece.repeat == 1)
+    return out.write(piece.bytes);
+  uint64_t size = std::max<uint64_t>(piece.bytes.size(), 1);
+  uint64_t atOnce =
+      std::min(piece.repeat, std::max<uint64_t>(kBlockBytes / size, 1));
+  std::string block;
+  for (uint64_t i = 0; i < atOnce; ++i)
+    block += piece.bytes;
+  for (uint64_t rest = piece.repeat; rest > 0;) {
+    uint64_t copies = std::min(rest, atOnce);
+    out.write(llvm::StringRef(block).take_front(copies * size));
+    rest -= copies;
+  }
+}
+
+template <typename T>
+static llvm::StringRef bytesOf(const T &value) {
+  return {reinterpret_cast<const char *>(&value), sizeof(T)};
+}
+
+namespace {
+/// The headers of the file that is written.
+class Layout {
+public:
+  llvm::Error read(llvm::StringRef elf);
+  llvm::Error add(llvm::StringRef name, uint64_t bytes, uint64_t alignment);
+  void finish();
+
+  Elf64_Ehdr header;
+  llvm::SmallVector<Elf64_Shdr> table;
+  /// The names of all sections, each with a zero byte behind it.
+  std::string names;
+  /// Where the file ends as far as it is laid out.
+  uint64_t end = 0;
+};
+} // namespace
+
+llvm::Error Layout::read(llvm::StringRef elf) {
+  auto file = llvm::object::ELFFile<llvm::object::ELF64LE>::create(elf);
+  if (!file)
+    return file.takeError();
+  // Checks that the table lies within the file.
+  auto sections = file->sections();
+  if (!sections)
+    return sections.takeError();
+  auto nameTable = file->getSectionStringTable(*sections);
+  if (!nameTable)
+    return nameTable.takeError();
+  names = nameTable->str();
+  if (names.empty() || names.back() != '\0')
+    names += '\0';
+  std::memcpy(&header, elf.data(), sizeof(header));
+  table.resize(sections->size());
+  std::memcpy(table.data(), sections->data(),
+              table.size() * sizeof(Elf64_Shdr));
+  end = elf.size();
+  return llvm::Error::success();
+}
+
+llvm::Error Layout::add(llvm::StringRef name, uint64_t bytes,
+                        uint64_t alignment) {
+  for (const Elf64_Shdr &section : table)
+    if (llvm::StringRef(names.c_str() + section.sh_name) == name)
+      return llvm::createStringError("the file has a section '%s' already",
+                                     name.str().c_str());
+  Elf64_Shdr section = {};
+  section.sh_name = names.size();
+  section.sh_type = llvm::ELF::SHT_PROGBITS;
+  section.sh_offset = llvm::alignTo(end, alignment);
+  section.sh_size = bytes;
+  section.sh_addralign = alignment;
+  table.push_back(section);
+  names += name;
+  names += '\0';
+  end = section.sh_offset + section.sh_size;
+  return llvm::Error::success();
+}
+
+/// Places the names, then the table, then the bytes of the last section.
+void Layout::finish() {
+  Elf64_Shdr &nameTable = table[header.e_shstrndx];
+  nameTable.sh_offset = table.back().sh_offset;
+  nameTable.sh_size = names.size();
+  header.e_shoff =
+      llvm::alignTo(nameTable.sh_offset + names.size(), alignof(Elf64_Shdr));
+  header.e_shnum = table.size();
+  table.back().sh_offset = header.e_shoff + table.size() * sizeof(Elf64_Shdr);
+}
+
+llvm::Error mpc::appendSections(llvm::StringRef elf,
+                                llvm::ArrayRef<AppendedSection> sections,
+                                llvm::StringRef digestName,
+                                llvm::raw_ostream &out) {
+  // Where everything comes to lie is known before anything is written.
+  Layout layout;
+  if (llvm::Error error = layout.read(elf))
+    return error;
+  for (const AppendedSection &section : sections)
+    if (llvm::Error error =
+            layout.add(section.name, sizeOf(section.pieces), section.alignment))
+      return error;
+  if (llvm::Error error = layout.add(digestName, sizeof(uint64_t), 1))
+    return error;
+  layout.finish();
+
+  // The file as it was, under its new header.
+  HashingStream stream(out);
+  stream.write(bytesOf(layout.header));
+  stream.write(elf.drop_front(sizeof(layout.header)));
+  // The sections, in order: theirs are the last headers but the digest's.
+  llvm::ArrayRef<Elf64_Shdr> headers = layout.table;
+  headers = headers.drop_back().take_back(sections.size());
+  for (auto [section, header] : llvm::zip_equal(sections, headers)) {
+    stream.padTo(header.sh_offset);
+    for (const SectionPiece &piece : section.pieces)
+      writePiece(piece, stream);
+  }
+  // Names, table and digest.
+  stream.write(layout.names);
+  stream.padTo(layout.header.e_shoff);
+  for (const Elf64_Shdr &header : layout.table)
+    stream.write(bytesOf(header));
+  char digest[sizeof(uint64_t)] = {};
+  llvm::support::endian::write64le(
+      digest, stream.finish(llvm::StringRef(digest, sizeof(digest))));
+  out << llvm::StringRef(digest, sizeof(digest));
+  return llvm::Error::success();
+}

@@ -1,0 +1,35 @@
+// Puts the code of kernels that were compiled one by one together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_ARTIFACT_KERNELCODE_H
+#define MPC_COMPILER_ARTIFACT_KERNELCODE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc {
+
+/// The name that a kernel has while it is compiled, so that its code does not
+/// depend on which model and which step it is of.
+constexpr llvm::StringLiteral kAnonymousKernel = "mpc_kernel";
+
+/// A kernel by its name in the plan, and its code, in which it is called
+/// `kAnonymousKernel`.
+struct KernelCode {
+  std::string name, code;
+};
+
+/// An archive of object files, one per kernel; the same bytes for the same
+/// kernels.
+llvm::Expected<std::string> joinObjects(llvm::ArrayRef<KernelCode> kernels);
+
+/// One PTX file of all kernels, which have its version and target in common.
+llvm::Expected<std::string> joinPTX(llvm::ArrayRef<KernelCode> kernels);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_ARTIFACT_KERNELCODE_H

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/PlanToJSON.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+namespace json = llvm::json;
+
+// The name of an element type in artifacts; empty where they do not know it.
+// The runtime moves bytes and leaves their sign to the kernels: what is signed
+// never passes into or out of a program.
+static StringRef typeName(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case([](Float16Type) { return "f16"; })
+      .Case([](BFloat16Type) { return "bf16"; })
+      .Case([](Float32Type) { return "f32"; })
+      .Case([](Float64Type) { return "f64"; })
+      .Case([](IntegerType integer) -> StringRef {
+        switch (integer.getWidth()) {
+        case 1:
+          return "i1";
+        case 8:
+          return "u8";
+        case 32:
+          return "i32";
+        case 64:
+          return "i64";
+        default:
+          return "";
+        }
+      })
+      .Default([](Type) { return ""; });
+}
+
+// Names come from models, whose bytes need not be UTF-8.
+static json::Value text(StringRef name) {
+  return json::isUTF8(name) ? name.str() : json::fixUTF8(name);
+}
+
+static json::Array listOf(ArrayRef<int64_t> values) {
+  return json::Array(values);
+}
+
+// Adds "type" and "shape" to `object`.
+static LogicalResult addType(json::Object &object, Operation *op,
+                             ShapedType type) {
+  StringRef name = typeName(type.getElementType());
+  if (name.empty())
+    return op->emitOpError("artifacts have no element type ")
+           << type.getElementType();
+  object["type"] = name;
+  object["shape"] = listOf(type.getShape());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+/// The number that every element of a float tensor is, if JSON can say it:
+/// weights that start as zeros or ones need no bytes in the artifact.
+static std::optional<double> getSingleValue(ElementsAttr init) {
+  auto type = dyn_cast<FloatType>(init.getElementType());
+  unsigned width = type ? type.getWidth() / 8 : 0;
+  ArrayRef<char> raw;
+  if (auto dense = dyn_cast<DenseElementsAttr>(init)) {
+    raw = dense.getRawData();
+  } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(init)) {
+    if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
+      raw = blob->getData();
+  }
+  // Each byte is the one an element before it.
+  if (width == 0 || raw.size() < width ||
+      !std::equal(raw.begin() + width, raw.end(), raw.begin()))
+    return std::nullopt;
+  uint64_t bits = 0;
+  std::memcpy(&bits, raw.data(), width);
+  APFloat value(type.getFloatSemantics(), APInt(type.getWidth(), bits));
+  if (!value.isFinite() || value.isNegZero())
+    return std::nullopt;
+  return value.convertToDouble();
+}
+
+static FailureOr<json::Object> variableToJSON(VariableOp variable,
+                                              DataSection &data) {
+  json::Object object{{"name", text(variable.getSymName())},
+                      {"role", variable.getRole()}};
+  if (failed(addType(object, variable, variable.getTensorType())))
+    return failure();
+  if (!variable.getInit()) {
+    APFloat fill = variable.getFill().value_or(APFloat(0.0));
+    object["init"] = json::Object{{"fill", fill.convertToDouble()}};
+    return object;
+  }
+  if (std::optional<double> value = getSingleValue(*variable.getInit())) {
+    object["init"] = json::Object{{"fill", *value}};
+    return object;
+  }
+  FailureOr<DataEntry> entry = data.add(*variable.getInit());
+  if (failed(entry))
+    return variable.emitOpError("has an initial value without data");
+  object["init"] =
+      json::Object{{"offset", entry->offset}, {"bytes", entry->bytes}};
+  return object;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes one program.
+class ProgramWriter {
+public:
+  ProgramWriter(plan::ProgramOp program, DataSection &data,
+                const llvm::StringMap<int64_t> &stateIndex)
+      : program(program), data(data), stateIndex(stateIndex) {}
+  FailureOr<json::Object> write();
+
+private:
+  LogicalResult addBuffer(Operation *op);
+  FailureOr<json::Object> memoryOf(Operation *op);
+  json::Array stepsOf(Block &block);
+  json::Object stepOf(Operation *op);
+  json::Object launch(plan::LaunchOp op);
+  json::Object fused(plan::MatMulOp op);
+  json::Object matmul(plan::MatMulOp op);
+  json::Object conv(plan::ConvOp op);
+
+  int64_t index(Value buffer) const { return indexOf.lookup(buffer); }
+  json::Value optionalIndex(Value buffer) const {
+    return buffer ? json::Value(index(buffer)) : json::Value(nullptr);
+  }
+  json::Array indices(ValueRange ins, ValueRange outs) const;
+  template <typename OpTy>
+  json::Value epilogueOf(OpTy op) const;
+
+  plan::ProgramOp program;
+  DataSection &data;
+  const llvm::StringMap<int64_t> &stateIndex;
+  DenseMap<Value, int64_t> indexOf;
+  json::Array buffers, inputs, outputs;
+};
+} // namespace
+
+// Where the memory of a buffer lies: "space" with "offset" or "index".
+FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
+  using Memory = FailureOr<json::Object>;
+  return llvm::TypeSwitch<Operation *, Memory>(op)
+      .Case([&](plan::ArenaOp arena) -> Memory {
+        if (!arena.getOffset())
+          return arena.emitOpError("has no offset, run plan-assign-offsets");
+        return json::Object{
+            {"space", "arena"},
+            {"offset", static_cast<int64_t>(*arena.getOffset())}};
+      })
+      .Case([&](plan::StateOp state) -> Memory {
+        return json::Object{{"space", "state"},
+                            {"index", stateIndex.lookup(state.getVariable())}};
+      })
+      .Case([&](plan::InputOp) -> Memory {
+        return json::Object{{"space", "input"},
+                            {"index", static_cast<int64_t>(inputs.size())}};
+      })
+      .Case([&](plan::ConstantOp constant) -> Memory {
+        FailureOr<DataEntry> entry = data.add(constant.getValue());
+        if (failed(entry))
+          return constant.emitOpError("has no data");
+        return json::Object{{"space", "constant"}, {"offset", entry->offset}};
+      })
+      .Case([&](plan::ViewOp view) -> Memory {
+        Value storage = plan::getStorage(view.getBuffer());
+        json::Object memory = *buffers[index(storage)].getAsObject();
+        return memory;
+      })
+      .DefaultUnreachable("not a buffer");
+}
+
+LogicalResult ProgramWriter::addBuffer(Operation *op) {
+  FailureOr<json::Object> object = memoryOf(op);
+  Value buffer = op->getResult(0);
+  if (failed(object) ||
+      failed(addType(*object, op, cast<ShapedType>(buffer.getType()))))
+    return failure();
+  indexOf[buffer] = buffers.size();
+  if (auto input = dyn_cast<plan::InputOp>(op))
+    inputs.push_back(json::Object{{"name", text(input.getName())},
+                                  {"role", input.getRole()},
+                                  {"buffer", index(buffer)}});
+  buffers.push_back(std::move(*object));
+  return success();
+}
+
+json::Array ProgramWriter::indices(ValueRange ins, ValueRange outs) const {
+  json::Array result;
+  for (Value buffer : ins)
+    result.push_back(index(buffer));
+  for (Value buffer : outs)
+    result.push_back(index(buffer));
+  return result;
+}
+
+template <typename OpTy>
+json::Value ProgramWriter::epilogueOf(OpTy op) const {
+  if (!op.getEpilogue())
+    return nullptr;
+  return json::Object{
+      {"kernel", *op.getEpilogue()},
+      {"args", indices(op.getEpilogueInputs(), op.getEpilogueOutputs())}};
+}
+
+static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
+
+// Adds a member that is absent where it says nothing.
+static void addOptional(json::Object &object, StringRef key,
+                        std::optional<StringRef> word) {
+  if (word)
+    object[key] = *word;
+}
+
+json::Object ProgramWriter::fused(plan::MatMulOp op) {
+  json::Object object{{"kind", *op.getFused()}};
+  if (op.getBias())
+    object["bias"] = index(op.getBias());
+  if (op.getAux())
+    object["aux"] = index(op.getAux());
+  if (op.getBiasGrad())
+    object["bias_grad"] = index(op.getBiasGrad());
+  if (!op.getUnfused().empty())
+    object["unfused"] = stepsOf(op.getUnfused().front());
+  return object;
+}
+
+json::Object ProgramWriter::matmul(plan::MatMulOp op) {
+  json::Object step = json::Object{{"op", "matmul"},
+                                   {"a", index(op.getA())},
+                                   {"b", index(op.getB())},
+                                   {"c", optionalIndex(op.getC())},
+                                   {"batch", toSigned(op.getBatch())},
+                                   {"m", toSigned(op.getM())},
+                                   {"n", toSigned(op.getN())},
+                                   {"k", toSigned(op.getK())},
+                                   {"trans_a", op.getTransA()},
+                                   {"trans_b", op.getTransB()},
+                                   {"lda", toSigned(op.getLda())},
+                                   {"ldb", toSigned(op.getLdb())},
+                                   {"ldc", toSigned(op.getLdc())},
+                                   {"stride_a", toSigned(op.getStrideA())},
+                                   {"stride_b", toSigned(op.getStrideB())},
+                                   {"stride_c", toSigned(op.getStrideC())},
+                                   {"alpha", op.getAlpha().convertToDouble()},
+                                   {"tile_m", toSigned(op.getTileM())},
+                                   {"tile_n", toSigned(op.getTileN())},
+                                   {"epilogue", epilogueOf(op)}};
+  addOptional(step, "compute", op.getCompute());
+  if (op.getFused())
+    step["fused"] = fused(op);
+  return step;
+}
+
+json::Object ProgramWriter::conv(plan::ConvOp op) {
+  json::Object step =
+      json::Object{{"op", "conv"},
+                   {"kind", op.getKind()},
+                   {"x", optionalIndex(op.getX())},
+                   {"w", optionalIndex(op.getW())},
+                   {"y", optionalIndex(op.getY())},
+                   {"batch", toSigned(op.getBatch())},
+                   {"groups", toSigned(op.getGroups())},
+                   {"in_channels", toSigned(op.getInChannels())},
+                   {"out_channels", toSigned(op.getOutChannels())},
+                   {"in_spatial", listOf(op.getInSpatial())},
+                   {"out_spatial", listOf(op.getOutSpatial())},
+                   {"kernel", listOf(op.getKernel())},
+                   {"strides", listOf(op.getStrides())},
+                   {"dilations", listOf(op.getDilations())},
+                   {"pads_begin", listOf(op.getPadsBegin())},
+                   {"pads_end", listOf(op.getPadsEnd())},
+                   {"epilogue", epilogueOf(op)}};
+  addOptional(step, "compute", op.getCompute());
+  addOptional(step, "filter_layout", op.getFilterLayout());
+  return step;
+}
+
+json::Object ProgramWriter::launch(plan::LaunchOp op) {
+  json::Object step{{"op", "launch"},
+                    {"kernel", op.getKernel()},
+                    {"args", indices(op.getInputs(), op.getOutputs())},
+                    {"extent", toSigned(op.getExtent())},
+                    {"grain", toSigned(op.getGrain())}};
+  if (op.getThreads())
+    step["threads"] = toSigned(*op.getThreads());
+  if (op.getSharedBytes())
+    step["shared_bytes"] = toSigned(*op.getSharedBytes());
+  return step;
+}
+
+json::Object ProgramWriter::stepOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, json::Object>(op)
+      .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
+      .Case([&](plan::MatMulOp product) { return matmul(product); })
+      .Case([&](plan::ConvOp convolution) { return conv(convolution); })
+      .Case([&](plan::CopyOp copy) {
+        return json::Object{{"op", "copy"},
+                            {"src", index(copy.getSource())},
+                            {"dst", index(copy.getDestination())}};
+      })
+      .Case([&](plan::IfOp condition) {
+        return json::Object{{"op", "if"},
+                            {"predicate", index(condition.getPredicate())},
+                            {"then", stepsOf(condition.getThen().front())}};
+      })
+      .DefaultUnreachable("not a step");
+}
+
+json::Array ProgramWriter::stepsOf(Block &block) {
+  json::Array steps;
+  for (Operation &op : block) {
+    if (!plan::isStep(&op))
+      continue;
+    json::Object step = stepOf(&op);
+    StringRef node = getNodeName(&op);
+    step["name"] = text(node.empty() ? op.getName().stripDialect() : node);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+FailureOr<json::Object> ProgramWriter::write() {
+  Block &body = program.getBody().front();
+  for (Operation &op : body) {
+    if (auto output = dyn_cast<plan::OutputOp>(op))
+      outputs.push_back(json::Object{{"name", text(output.getName())},
+                                     {"role", output.getRole()},
+                                     {"buffer", index(output.getBuffer())}});
+    else if (!plan::isStep(&op) && failed(addBuffer(&op)))
+      return failure();
+  }
+  json::Array steps = stepsOf(body);
+  return json::Object{
+      {"arena_bytes", toSigned(program.getArenaBytes().value_or(0))},
+      {"inputs", std::move(inputs)},
+      {"outputs", std::move(outputs)},
+      {"buffers", std::move(buffers)},
+      {"steps", std::move(steps)}};
+}
+
+FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
+  PlanMembers members;
+  // Constants come first: they alone are kept where steps read them. What has
+  // no data is reported where it is written.
+  module.walk(
+      [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
+  members.constantBytes = data.getSize();
+  llvm::StringMap<int64_t> stateIndex;
+  for (auto variable : module.getOps<VariableOp>()) {
+    FailureOr<json::Object> object = variableToJSON(variable, data);
+    if (failed(object))
+      return failure();
+    stateIndex[variable.getSymName()] = members.state.size();
+    members.state.push_back(std::move(*object));
+  }
+  for (auto program : module.getOps<plan::ProgramOp>()) {
+    FailureOr<json::Object> object =
+        ProgramWriter(program, data, stateIndex).write();
+    if (failed(object))
+      return failure();
+    members.functions[program.getSymName()] = std::move(*object);
+  }
+  return members;
+}

@@ -1,0 +1,31 @@
+// Plan ops as the JSON of runtime/ArtifactFormat.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_ARTIFACT_PLANTOJSON_H
+#define MPC_COMPILER_ARTIFACT_PLANTOJSON_H
+
+#include "compiler/Artifact/DataSection.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+namespace mpc {
+
+/// The members of a plan that the IR holds; the ArtifactWriter's caller adds
+/// model, precision, recipe and target.
+struct PlanMembers {
+  /// How much of the data, from its start, is constants.
+  int64_t constantBytes = 0;
+  llvm::json::Array state;
+  llvm::json::Object functions;
+};
+
+/// What every `mpc.variable` and `plan.program` of `module` says. Initial
+/// values and constants are appended to `data`. Fails, with a diagnostic, on a
+/// type that artifacts do not know or a constant without data.
+mlir::FailureOr<PlanMembers> planToJSON(mlir::ModuleOp module,
+                                        DataSection &data);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_ARTIFACT_PLANTOJSON_H

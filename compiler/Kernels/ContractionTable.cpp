@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/ContractionTable.h"
+
+#include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class Machine { Any, CPU };
+enum class Types { Any, F64 };
+
+/// What a row applies to, and whom it chooses.
+struct Row {
+  Machine machine;
+  Types types;
+  ContractionProvider provider;
+};
+} // namespace
+
+static constexpr auto kLibrary = ContractionProvider::Library;
+static constexpr auto kGenerated = ContractionProvider::Generated;
+
+/// The first row that fits decides. On a GPU the library multiplies faster than
+/// a generated kernel, by more than the pass over memory costs that its tail
+/// then takes; generated products are for who asks for them.
+static constexpr Row kTable[] = {
+    {Machine::CPU, Types::F64, kGenerated},
+    {Machine::Any, Types::Any, kLibrary},
+};
+
+static bool hasType(Operation *contraction, llvm::function_ref<bool(Type)> is) {
+  auto matches = [&](Type type) {
+    return is(cast<RankedTensorType>(type).getElementType());
+  };
+  return llvm::any_of(contraction->getOperandTypes(), matches) ||
+         llvm::any_of(contraction->getResultTypes(), matches);
+}
+
+static bool isF64(Operation *contraction) {
+  return hasType(contraction, [](Type type) { return type.isF64(); });
+}
+
+static bool fits(const Row &row, Operation *contraction,
+                 const TargetInfo &target) {
+  if (row.machine == Machine::CPU && target.isGPU())
+    return false;
+  return row.types == Types::Any || isF64(contraction);
+}
+
+//===----------------------------------------------------------------------===//
+// What each can do
+//===----------------------------------------------------------------------===//
+
+static bool canDo(ContractionProvider provider, Operation *contraction,
+                  const TargetInfo &target) {
+  if (provider == ContractionProvider::Library)
+    return target.isGPU() || !isF64(contraction);
+  return !target.isGPU() || getTensorCoreTiling(contraction, target);
+}
+
+ContractionProvider
+mpc::getContractionProvider(Operation *contraction, const TargetInfo &target,
+                            std::optional<ContractionProvider> override) {
+  const Row *row = llvm::find_if(kTable, [&](const Row &candidate) {
+    return fits(candidate, contraction, target);
+  });
+  ContractionProvider chosen = override.value_or(row->provider);
+  if (canDo(chosen, contraction, target))
+    return chosen;
+  return chosen == kLibrary ? kGenerated : kLibrary;
+}
+
+bool mpc::isMatrixProduct(Operation *convolution) {
+  auto attributes = convolution->getAttrDictionary();
+  auto allAre = [&](StringRef name, int64_t value) {
+    return llvm::all_of(attributes.getAs<DenseI64ArrayAttr>(name).asArrayRef(),
+                        [&](int64_t element) { return element == value; });
+  };
+  auto group = attributes.getAs<IntegerAttr>("group");
+  if ((group && group.getInt() != 1) || !allAre("strides", 1) ||
+      !allAre("pads", 0))
+    return false;
+  // The filter has one element for each pair of channels.
+  Value filter = isa<ConvWeightGradOp>(convolution)
+                     ? convolution->getResult(0)
+                     : convolution->getOperand(1);
+  ArrayRef<int64_t> shape = shapeOf(filter);
+  int64_t inputs = hasInputChannelsLast(convolution) ? shape.back() : shape[1];
+  return ShapedType::getNumElements(shape) == shape[0] * inputs;
+}
+
+bool mpc::hasWideWeightGradient(Operation *gradient, const TargetInfo &target) {
+  return !target.isGPU() || isMatrixProduct(gradient);
+}
+
+bool mpc::takesInputChannelsLast(const TargetInfo &target) {
+  return target.isGPU();
+}

@@ -1,0 +1,70 @@
+// How the work of a kernel is divided, from its shapes alone.
+//
+// Planning writes extent and grain into a launch step, Codegen writes the loops
+// of [begin, end): both ask here, so they agree. Nothing depends on the number
+// of threads or of multiprocessors, so the same slice does the same work on any
+// machine.
+//
+// compiler/Kernels/GPUPartition.h says how the threads of a GPU share a slice.
+//
+// A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
+//
+// clang-format off
+//
+// | kind            | body                                        | extent: one index is                      |
+// |-----------------|---------------------------------------------|-------------------------------------------|
+// | `pointwise`     | elementwise ops                             | `inner` elements of the results' shape    |
+// | `row_reduce`    | reductions over the trailing axes of one    | a row: `inner` elements, all reduced      |
+// |                 | shape (keepdims), elementwise ops before    |                                           |
+// |                 | and after                                   |                                           |
+// | `column_reduce` | reductions over a group of adjacent axes    | a result element                          |
+// |                 | (keepdims), elementwise ops before          |                                           |
+// | `contraction`   | a matmul or convolution, then elementwise   | a row of `inner` elements of its result   |
+// |                 | ops                                         | as a matrix                               |
+// | `window`        | a pooling op                                | `inner` elements of the first result, its |
+// |                 |                                             | last axis                                 |
+// | `movement`      | a transpose, concat, slice or pad           | `inner` elements of the result, its last  |
+// |                 |                                             | axis                                      |
+// | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
+//
+// clang-format on
+//
+// Arguments and then results are whole buffers, row-major and contiguous, in
+// the tensor types given. A `pointwise` or `epilogue` result may be the very
+// buffer of an argument of its type; otherwise results overlap nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_KERNELS_KERNELPARTITION_H
+#define MPC_COMPILER_KERNELS_KERNELPARTITION_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Target/TargetInfo.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+
+namespace mpc {
+
+/// The indices [0, extent) of a kernel's parallel axis, in slices of `grain`.
+struct KernelPartition {
+  int64_t extent = 0;
+  int64_t grain = 1;
+  /// How many adjacent elements one index stands for. In a pointwise kernel
+  /// every operand is, over them, either dense or one value.
+  int64_t inner = 1;
+  /// On a GPU: threads of a block, how many of them share a row, and elements
+  /// of the vectors each loads and stores.
+  int64_t threads = 1, lanes = 1, vector = 1;
+};
+
+/// The partition of `kernel`, which is of any kind but epilogue, on a CPU.
+KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
+
+/// The partition of `kernel` on `target`.
+KernelPartition getKernelPartition(mlir::func::FuncOp kernel,
+                                   const TargetInfo &target);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_KERNELS_KERNELPARTITION_H

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/KernelSpace.h"
+
+#include "compiler/Dialect/MPC/FilterLayout.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
+  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+}
+
+// Whether a value of `shape`, broadcast to `space`, is dense or one value over
+// the axes of `space` from `axis` on.
+static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
+                          size_t axis) {
+  size_t missing = space.size() - shape.size();
+  bool dense = true, single = true;
+  for (size_t d = axis; d < space.size(); ++d) {
+    int64_t extent = d < missing ? 1 : shape[d - missing];
+    dense &= extent == space[d];
+    single &= extent == 1;
+  }
+  return dense || single;
+}
+
+// The shapes at which a pointwise kernel reads its arguments. An argument of
+// one_hot is read as if it had the new axis, with size 1.
+static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel) {
+  SmallVector<SmallVector<int64_t>> shapes;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    for (Value operand : op.getOperands()) {
+      SmallVector<int64_t> shape(shapeOf(operand));
+      if (auto oneHot = dyn_cast<OneHotOp>(op))
+        shape.insert(shape.begin() + oneHot.getAxis(), 1);
+      shapes.push_back(std::move(shape));
+    }
+  }
+  return shapes;
+}
+
+size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
+  SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel);
+  size_t axis = space.size();
+  while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
+           return isUniformFrom(shape, space, axis - 1);
+         }))
+    --axis;
+  return axis;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
+                                                     ArrayRef<int64_t> axes) {
+  ReductionSpace space;
+  bool sawReduced = false, sawInner = false;
+  for (auto [axis, extent] : llvm::enumerate(shape)) {
+    if (extent == 1)
+      continue;
+    if (llvm::is_contained(axes, static_cast<int64_t>(axis))) {
+      if (sawInner)
+        return std::nullopt;
+      sawReduced = true;
+      space.reduced *= extent;
+    } else if (sawReduced) {
+      sawInner = true;
+      space.inner *= extent;
+    } else {
+      space.outer *= extent;
+    }
+  }
+  return space;
+}
+
+std::optional<SmallVector<int64_t>> mpc::getReducedAxes(Operation *op) {
+  using Axes = std::optional<SmallVector<int64_t>>;
+  return llvm::TypeSwitch<Operation *, Axes>(op)
+      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>([](auto reduction) {
+        return SmallVector<int64_t>(reduction.getAxes());
+      })
+      .Case([](SumToSizeOp sum) {
+        ArrayRef<int64_t> input = sum.getInput().getType().getShape();
+        ArrayRef<int64_t> output = sum.getType().getShape();
+        size_t missing = input.size() - output.size();
+        SmallVector<int64_t> axes;
+        for (auto [axis, extent] : llvm::enumerate(input))
+          if (axis < missing || output[axis - missing] != extent)
+            axes.push_back(axis);
+        return axes;
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+int64_t mpc::getReductionParts(Operation *op) {
+  return llvm::TypeSwitch<Operation *, int64_t>(op)
+      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(
+          [](auto reduction) { return reduction.getParts().value_or(1); })
+      .Default([](Operation *) { return 1; });
+}
+
+std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
+  std::optional<ReductionSpace> space =
+      getReductionSpace(shapeOf(op->getOperand(0)), *getReducedAxes(op));
+  if (space) {
+    int64_t parts = getReductionParts(op);
+    space->outer *= parts;
+    space->reduced /= parts;
+  }
+  return space;
+}
+
+Operation *mpc::findReduction(Block &body) {
+  for (Operation &op : body)
+    if (getReducedAxes(&op))
+      return &op;
+  return nullptr;
+}
+
+ReductionSpace mpc::getReductionSpace(func::FuncOp kernel) {
+  return getReductionSpace(findReduction(kernel.getBody().front())).value();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+// Rows are all but the last axis of the result in NHWC and in matrix products.
+static ContractionSpace spaceOf(Value result, int64_t depth) {
+  ArrayRef<int64_t> shape = shapeOf(result);
+  return {ShapedType::getNumElements(shape.drop_back()), shape.back(), depth};
+}
+
+ContractionSpace mpc::getContractionSpace(Operation *contraction) {
+  return llvm::TypeSwitch<Operation *, ContractionSpace>(contraction)
+      .Case([](MatMulOp op) {
+        ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
+        return spaceOf(op.getOutput(),
+                       lhs[lhs.size() - (op.getTransA() ? 2 : 1)]);
+      })
+      .Case([](GemmOp op) {
+        return spaceOf(op.getOutput(),
+                       shapeOf(op.getA())[op.getTransA() ? 0 : 1]);
+      })
+      .Case([](ConvOp op) {
+        return spaceOf(
+            op.getOutput(),
+            ShapedType::getNumElements(shapeOf(op.getWeight()).drop_front()));
+      })
+      .Case([](ConvInputGradOp op) {
+        ArrayRef<int64_t> weight = shapeOf(op.getWeight());
+        int64_t taps =
+            hasInputChannelsLast(op)
+                ? ShapedType::getNumElements(weight.drop_front().drop_back())
+                : ShapedType::getNumElements(weight.drop_front(2));
+        return spaceOf(op.getDInput(),
+                       weight[0] / static_cast<int64_t>(op.getGroup()) * taps);
+      })
+      .Case([](ConvWeightGradOp op) {
+        ArrayRef<int64_t> weight = shapeOf(op.getDWeight());
+        return ContractionSpace{
+            weight[0], ShapedType::getNumElements(weight.drop_front()),
+            ShapedType::getNumElements(shapeOf(op.getDOutput())) / weight[0]};
+      })
+      .DefaultUnreachable("not a contraction");
+}
+
+ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
+                                      bool transA) {
+  ArrayRef<int64_t> left = shapeOf(lhs);
+  ArrayRef<int64_t> right = shapeOf(rhs);
+  ArrayRef<int64_t> result = shapeOf(output);
+  ProductExtents extents;
+  extents.m = result[result.size() - 2];
+  extents.n = result.back();
+  extents.k = left[left.size() - (transA ? 2 : 1)];
+  extents.batch = ShapedType::getNumElements(result.drop_back(2));
+  extents.repeatsLhs = ShapedType::getNumElements(left.drop_back(2)) == 1;
+  extents.repeatsRhs = ShapedType::getNumElements(right.drop_back(2)) == 1;
+  if (extents.repeatsRhs && !transA && !extents.repeatsLhs) {
+    extents.m *= extents.batch;
+    extents.batch = 1;
+  }
+  return extents;
+}
+
+ProductExtents mpc::getProductExtents(MatMulOp matmul) {
+  return getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
+                           matmul.getTransA());
+}
+
+//===----------------------------------------------------------------------===//
+// Transposes
+//===----------------------------------------------------------------------===//
+
+SmallVector<MovedAxis> mpc::mergeAxes(ArrayRef<MovedAxis> axes) {
+  SmallVector<MovedAxis> merged;
+  for (MovedAxis axis : axes) {
+    if (axis.size == 1)
+      continue;
+    if (!merged.empty() && merged.back().stride == axis.stride * axis.size)
+      merged.back() = {merged.back().size * axis.size, axis.stride};
+    else
+      merged.push_back(axis);
+  }
+  return merged;
+}
+
+TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
+  ArrayRef<int64_t> input = shapeOf(transpose.getInput());
+  SmallVector<int64_t> strides(input.size(), 1);
+  for (size_t axis = input.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * input[axis];
+  SmallVector<MovedAxis> axes;
+  for (auto [size, source] :
+       llvm::zip_equal(shapeOf(transpose.getOutput()), transpose.getPerm()))
+    axes.push_back({size, strides[source]});
+  TransposeSpace space;
+  if (!axes.empty())
+    space.columns = axes.pop_back_val();
+  space.rows = mergeAxes(axes);
+  return space;
+}

@@ -1,0 +1,115 @@
+// What kernels iterate over: the shapes of their heroes as few axes as say
+// everything that loops, strides and slices depend on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_KERNELS_KERNELSPACE_H
+#define MPC_COMPILER_KERNELS_KERNELSPACE_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+
+namespace mpc {
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+/// The shape of a kernel's first result.
+llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
+
+/// The first axis of `space` from which on every operand of a pointwise kernel
+/// is dense or one value; 0 where nothing is broadcast but scalars.
+size_t findUniformAxis(mlir::func::FuncOp kernel,
+                       llvm::ArrayRef<int64_t> space);
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// A reduction over adjacent axes seen as (outer, reduced, inner): the result
+/// has outer * inner elements.
+struct ReductionSpace {
+  int64_t outer = 1, reduced = 1, inner = 1;
+};
+
+/// The space of a reduction of `shape` over `axes`; nothing where the axes,
+/// those of size 1 aside, are not adjacent.
+std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
+                                                llvm::ArrayRef<int64_t> axes);
+
+/// The axes an op of role Reduction reduces, or nothing for any other op.
+std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
+
+/// How many parts of its first reduced axis reduction `op` reduces apart; 1
+/// where it reduces all of it.
+int64_t getReductionParts(mlir::Operation *op);
+
+/// The space of reduction `op`: parts of an axis count as outer.
+std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
+
+/// The first reduction in the body of a region or kernel, whose space all
+/// others share; null where there is none.
+mlir::Operation *findReduction(mlir::Block &body);
+
+/// The space of a kernel that reduces.
+ReductionSpace getReductionSpace(mlir::func::FuncOp kernel);
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+/// A contraction's result as a matrix and the number of products in each of its
+/// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
+/// convolution, and output channels of a weight gradient.
+struct ContractionSpace {
+  int64_t rows = 1, columns = 1, depth = 1;
+};
+ContractionSpace getContractionSpace(mlir::Operation *contraction);
+
+/// A matrix product as libraries and Tensor Cores do it: `batch` times m x n, k
+/// deep. Batches that share the right operand are rows of a single product.
+struct ProductExtents {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool repeatsLhs = false, repeatsRhs = false;
+};
+ProductExtents getProductExtents(mlir::Value lhs, mlir::Value rhs,
+                                 mlir::Value output, bool transA);
+ProductExtents getProductExtents(MatMulOp matmul);
+
+//===----------------------------------------------------------------------===//
+// Transposes
+//===----------------------------------------------------------------------===//
+
+/// An axis of a transpose's result: its size and the distance between
+/// neighbours along it in the input.
+struct MovedAxis {
+  int64_t size = 1, stride = 1;
+};
+
+/// The rows and the columns of a transpose's result, its last axis. Adjacent
+/// axes of the rows that lie alike in the input are one.
+struct TransposeSpace {
+  llvm::SmallVector<MovedAxis> rows;
+  MovedAxis columns;
+
+  /// Whether it turns columns into rows: reading along the last of the rows and
+  /// writing along the columns are both contiguous.
+  bool turnsMatrices() const {
+    return columns.size > 1 && columns.stride > 1 && !rows.empty() &&
+           rows.back().stride == 1;
+  }
+};
+TransposeSpace getTransposeSpace(TransposeOp transpose);
+
+/// The same merging for the rows of any strided copy.
+llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
+
+/// Side of the tiles by which a GPU transposes.
+inline constexpr int64_t kTransposeTile = 32;
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_KERNELS_KERNELSPACE_H

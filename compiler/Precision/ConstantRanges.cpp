@@ -1,0 +1,176 @@
+// Interval arithmetic over constants.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/ConstantRanges.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+using namespace mpc;
+
+/// What data alone determines.
+static constexpr Bounds kData = {-1.0, 1.0};
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+static Bounds hull(Bounds a, Bounds b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+}
+
+static Bounds multiply(Bounds a, Bounds b) {
+  double products[] = {a.low * b.low, a.low * b.high, a.high * b.low,
+                       a.high * b.high};
+  auto [low, high] = std::minmax_element(products, products + 4);
+  return {*low, *high};
+}
+
+// A divisor that data determines is of order 1 too, not near 0.
+static Bounds divide(Bounds a, Bounds b) {
+  if (b.low <= 0.0 && b.high >= 0.0) {
+    double magnitude = std::max(-b.low, b.high);
+    return multiply(a, {-1.0 / magnitude, 1.0 / magnitude});
+  }
+  return multiply(a, {1.0 / b.high, 1.0 / b.low});
+}
+
+static Bounds magnitude(Bounds a) {
+  double largest = std::max(std::abs(a.low), std::abs(a.high));
+  bool hasZero = a.low <= 0.0 && a.high >= 0.0;
+  return {hasZero ? 0.0 : std::min(std::abs(a.low), std::abs(a.high)), largest};
+}
+
+// Of the finite elements: an infinite one is as infinite in any type.
+static std::optional<Bounds> boundsOf(ElementsAttr elements) {
+  auto values = elements.try_value_begin<APFloat>();
+  if (!values)
+    return std::nullopt;
+  std::optional<Bounds> range;
+  int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
+  for (auto it = *values, end = *values + count; it != end; ++it) {
+    APFloat value = *it;
+    if (!value.isFinite())
+      continue;
+    double number = value.convertToDouble();
+    range = hull(range.value_or(Bounds{number, number}), {number, number});
+  }
+  return range;
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+static double toDouble(std::optional<APFloat> bound, double otherwise) {
+  return bound ? bound->convertToDouble() : otherwise;
+}
+
+// Whether `op` brings a constant of its own: what a pad puts around its input,
+// where that is not as good in any type.
+static bool holdsConstant(Operation *op) {
+  auto pad = dyn_cast<PadOp>(op);
+  return pad && pad.getValue().isFiniteNonZero();
+}
+
+// The range of the result from those of the operands; nothing for ops whose
+// results do not follow their operands' range.
+static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
+  using Result = std::optional<Bounds>;
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case([&](AddOp) {
+        return Bounds{in[0].low + in[1].low, in[0].high + in[1].high};
+      })
+      .Case([&](SubOp) {
+        return Bounds{in[0].low - in[1].high, in[0].high - in[1].low};
+      })
+      .Case([&](MulOp) { return multiply(in[0], in[1]); })
+      .Case([&](DivOp) { return divide(in[0], in[1]); })
+      .Case([&](NegOp) {
+        return Bounds{-in[0].high, -in[0].low};
+      })
+      .Case([&](AbsOp) { return magnitude(in[0]); })
+      .Case([&](ReluOp) {
+        return Bounds{std::max(in[0].low, 0.0), std::max(in[0].high, 0.0)};
+      })
+      .Case([&](ClipOp clip) {
+        double low = toDouble(clip.getMin(), in[0].low);
+        double high = toDouble(clip.getMax(), in[0].high);
+        auto clamp = [&](double x) { return std::min(std::max(x, low), high); };
+        return Bounds{clamp(in[0].low), clamp(in[0].high)};
+      })
+      .Case([&](MaximumOp) {
+        return Bounds{std::max(in[0].low, in[1].low),
+                      std::max(in[0].high, in[1].high)};
+      })
+      .Case([&](MinimumOp) {
+        return Bounds{std::min(in[0].low, in[1].low),
+                      std::min(in[0].high, in[1].high)};
+      })
+      .Case([&](PadOp pad) {
+        double value = pad.getValue().convertToDouble();
+        return hull(in[0], {value, value});
+      })
+      // Its condition is no float, so `in` holds the two choices alone.
+      .Case([&](SelectOp) { return hull(in[0], in[1]); })
+      .Case<mpc::CastOp, ReduceMaxOp, ReduceMeanOp>(
+          [&](Operation *) { return in[0]; })
+      .Default([&](Operation *other) -> Result {
+        auto precise = dyn_cast<PrecisionOpInterface>(other);
+        if (!precise || !precise.movesElements())
+          return std::nullopt;
+        return std::accumulate(in.begin() + 1, in.end(), in[0], hull);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// The analysis
+//===----------------------------------------------------------------------===//
+
+ConstantRanges::ConstantRanges(ModuleOp module) {
+  // Operands come before their readers.
+  module.walk([&](Operation *op) {
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      if (std::optional<Bounds> range = boundsOf(constant.getValue()))
+        ranges.try_emplace(constant.getResult(), *range);
+      return;
+    }
+    SmallVector<Bounds> in;
+    bool known = holdsConstant(op);
+    for (Value operand : op->getOperands()) {
+      if (!isa<FloatType>(getElementTypeOrSelf(operand.getType())))
+        continue;
+      std::optional<Bounds> range = lookup(operand);
+      known |= range.has_value();
+      in.push_back(range.value_or(kData));
+    }
+    if (!known || op->getNumResults() != 1)
+      return;
+    std::optional<Bounds> range = transfer(op, in);
+    if (range && std::isfinite(range->low) && std::isfinite(range->high))
+      ranges.try_emplace(op->getResult(0), *range);
+  });
+}
+
+std::optional<Bounds> ConstantRanges::lookup(Value value) const {
+  auto found = ranges.find(value);
+  return found == ranges.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool ConstantRanges::overflows(Value value, FloatType type) const {
+  std::optional<Bounds> range = lookup(value);
+  if (!range)
+    return false;
+  // Rounded sums with a value this close to the largest one may pass it.
+  constexpr double kMargin = 1.0 - 1.0 / 512.0;
+  double limit =
+      kMargin * APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
+  return std::max(-range->low, range->high) >= limit;
+}

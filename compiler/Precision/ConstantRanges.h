@@ -1,0 +1,43 @@
+// What constants make of the range of values.
+//
+// A mask of the smallest float that is added to scores has left the range of a
+// low type before any data is seen: rounded, it is -inf, and a row of nothing
+// else gives NaN. Values that only data determines are taken to be of order 1.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H
+#define MPC_COMPILER_PRECISION_CONSTANTRANGES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+
+namespace mpc {
+
+/// The smallest and the largest element of a value.
+struct Bounds {
+  double low, high;
+};
+
+class ConstantRanges {
+public:
+  /// Propagates constants through the elementwise ops, views and movements of
+  /// every function.
+  explicit ConstantRanges(mlir::ModuleOp module);
+
+  /// The bounds of a value that a constant has a part in.
+  std::optional<Bounds> lookup(mlir::Value value) const;
+
+  /// Whether finite values that `value` has would become infinite in `type`, or
+  /// would with a little added to them.
+  bool overflows(mlir::Value value, mlir::FloatType type) const;
+
+private:
+  llvm::DenseMap<mlir::Value, Bounds> ranges;
+};
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_PRECISION_CONSTANTRANGES_H

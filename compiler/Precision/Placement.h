@@ -1,0 +1,75 @@
+// Where to go low: the problem, and the interface of what solves it.
+//
+// The problem is a graph of ops that exchange float values, with what policy,
+// types and flags already settle pinned. A solution says low or high for each
+// node and why. Greedy painting is one solver; an exact minimum cut over the
+// same costs can take its place.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_PRECISION_PLACEMENT_H
+#define MPC_COMPILER_PRECISION_PLACEMENT_H
+
+#include "compiler/Dialect/AMP/AMP.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mpc {
+
+struct PlacementNode {
+  enum class Pin { None, Low, High };
+
+  amp::PrecisionClass precisionClass;
+  Pin pin = Pin::None;
+  /// Why it is pinned; meaningless where it is not.
+  amp::Reason pinReason = amp::Reason::Mode;
+  /// Whether a pinned-high node denies what reads it, as a denied op does.
+  bool deniesReaders = false;
+  /// Whether something outside the problem reads a result in fp32: a function's
+  /// result, an operand that stays fp32.
+  bool readInFP32 = false;
+
+  /// Whether what it produces has no bound a low type could count on.
+  bool poison = false;
+
+  /// Neighbours through values whose type is open, each once.
+  llvm::SmallVector<unsigned, 4> producers, consumers;
+  /// Neighbours through values that stay fp32 whatever is decided, such as
+  /// sums: a denial crosses them, a low type does not.
+  llvm::SmallVector<unsigned, 2> wideProducers, wideConsumers;
+
+  /// Nanoseconds in either type, and of casting the result.
+  int64_t costLow = 0, costHigh = 0, costCast = 0;
+};
+
+struct PlacementProblem {
+  std::vector<PlacementNode> nodes;
+};
+
+struct Placement {
+  bool low = false;
+  amp::Reason reason = amp::Reason::NotBetweenLow;
+  /// Nodes the reason speaks of, in the order values flow.
+  llvm::SmallVector<unsigned, 4> path;
+};
+
+class PlacementAlgorithm {
+public:
+  virtual ~PlacementAlgorithm() = default;
+
+  /// One placement per node.
+  virtual std::vector<Placement> place(const PlacementProblem &problem) = 0;
+};
+
+/// Allow/infer/deny/clear painting, as graph rewriters of frameworks do it,
+/// over forward, backward and update at once. Without `findsPaths`, placements
+/// say nothing of the way to the nodes that settled them.
+std::unique_ptr<PlacementAlgorithm>
+createGreedyPlacement(bool findsPaths = true);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_PRECISION_PLACEMENT_H

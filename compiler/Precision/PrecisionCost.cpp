@@ -1,0 +1,80 @@
+// A roofline: the larger of moving the bytes and multiplying the products.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/PrecisionCost.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+// A core of a server CPU, in units per nanosecond.
+constexpr double kBytesPerNs = 20.0;
+constexpr double kFlopsPerNs = 100.0;
+// What low products gain with bf16 dot products, what with tiles, and what they
+// lose where each operand is converted first.
+constexpr double kNativeSpeedup = 2.0;
+constexpr double kTileSpeedup = 14.0;
+constexpr double kConversionSlowdown = 0.5;
+} // namespace
+
+static double getContractionRate(FloatType type, const TargetInfo &target) {
+  if (type.getWidth() >= 32)
+    return kFlopsPerNs;
+  if (!target.hasNativeContraction(type))
+    return kFlopsPerNs * kConversionSlowdown;
+  return kFlopsPerNs * (target.hasAMX() ? kTileSpeedup : kNativeSpeedup);
+}
+
+// Bytes of a tensor with its floats stored in `low`, or as they are.
+static double countBytes(Value value, FloatType low) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return 0;
+  Type element = type.getElementType();
+  if (low && element.isF32())
+    element = low;
+  double bits = std::max(8u, element.getIntOrFloatBitWidth());
+  return static_cast<double>(type.getNumElements()) * bits / 8;
+}
+
+// Multiplications and additions of a contraction. Each of the three tensors'
+// index sets (two operands, result) covers two thirds of the loops of a matrix
+// product, so the loops number the square root of the product of their sizes;
+// what batches or slides differs by a factor that both types share.
+static double countFlops(PrecisionOpInterface op) {
+  if (op.getNumContractedOperands() == 0)
+    return 0;
+  double product = 1;
+  for (Value value : std::initializer_list<Value>{
+           op->getOperand(0), op->getOperand(1), op->getResult(0)})
+    product *= static_cast<double>(
+        cast<RankedTensorType>(value.getType()).getNumElements());
+  return 2 * std::sqrt(product);
+}
+
+PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
+                                const TargetInfo &target) {
+  double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
+  for (Value value : op->getOperands()) {
+    bytesLow += countBytes(value, low);
+    bytesHigh += countBytes(value, {});
+  }
+  for (Value value : op->getResults()) {
+    bytesLow += countBytes(value, low);
+    bytesHigh += countBytes(value, {});
+    resultBytes += countBytes(value, low) + countBytes(value, {});
+  }
+  double flops = countFlops(op);
+  auto roofline = [&](double bytes, FloatType type) {
+    return std::max(bytes / kBytesPerNs,
+                    flops / getContractionRate(type, target));
+  };
+  auto wide = Float32Type::get(op->getContext());
+  PrecisionCost cost;
+  cost.low = std::llround(roofline(bytesLow, low));
+  cost.high = std::llround(roofline(bytesHigh, wide));
+  cost.cast = std::llround(resultBytes / kBytesPerNs);
+  return cost;
+}

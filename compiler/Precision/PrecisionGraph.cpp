@@ -1,0 +1,408 @@
+// Building the precision problem: group, consult policy, pin, connect.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/PrecisionGraph.h"
+
+#include "compiler/Precision/ConstantRanges.h"
+#include "compiler/Precision/PrecisionCost.h"
+#include "compiler/Support/ExitCode.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+using amp::PrecisionClass;
+using amp::Reason;
+using Pin = PlacementNode::Pin;
+
+static Type getElementType(Value value) {
+  return getElementTypeOrSelf(value.getType());
+}
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementType(value));
+}
+
+static bool isF32(Value value) { return getElementType(value).isF32(); }
+
+StringRef mpc::getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : StringRef("forward");
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+// Ops of the same kind and node name are one node across functions; within one
+// function the n-th of them is the n-th of the others. Ops without a name stand
+// for themselves.
+void PrecisionGraph::collect(ModuleOp module) {
+  std::map<std::pair<std::string, unsigned>, unsigned> groups;
+  for (auto function : module.getOps<FunctionOpInterface>()) {
+    llvm::StringMap<unsigned> occurrences;
+    function->walk([&](PrecisionOpInterface op) {
+      if (llvm::none_of(op->getOperands(), isFloat) &&
+          llvm::none_of(op->getResults(), isFloat))
+        return;
+      StringRef name = getNodeName(op);
+      unsigned index = nodes.size();
+      if (!name.empty()) {
+        std::string key = (op.getPolicyKey() + " " + name).str();
+        index = groups
+                    .try_emplace({key, occurrences[key]++},
+                                 static_cast<unsigned>(nodes.size()))
+                    .first->second;
+      }
+      if (index == nodes.size()) {
+        nodes.emplace_back();
+        nodes.back().name = name.empty() ? op.getPolicyKey().str() : name.str();
+      }
+      nodes[index].ops.push_back(op);
+      indexOf[op] = index;
+    });
+  }
+  problem.nodes.resize(nodes.size());
+}
+
+// The row of an op. A sum in a backward pass is the gradient of a broadcast,
+// whatever op differentiation or the model's author wrote it with: it carries
+// no risk that would deny or poison the gradients around it.
+StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
+  auto region = cast<RegionOpInterface>(op.getOperation());
+  if (getPhase(op) == "backward" &&
+      region.getRegionRole() == RegionRole::Reduction)
+    return SumToSizeOp::getOperationName().split('.').second;
+  return op.getPolicyKey();
+}
+
+void PrecisionGraph::consult(PrecisionPolicy &policy) {
+  for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
+    PrecisionOpInterface op = node.ops.front();
+    StringRef key = getPolicyRow(op);
+    if (auto entry = policy.lookup(key, getNodeName(op))) {
+      node.entry = std::move(*entry);
+    } else {
+      op->emitWarning("no precision policy for ")
+          << op->getName() << ", so it stays fp32";
+      node.entry.precisionClass = PrecisionClass::Deny;
+      node.entry.rule = ("default:" + key).str();
+      node.entry.why = "in no list";
+      placed.pin = Pin::High;
+      placed.pinReason = Reason::UnknownOp;
+    }
+    placed.precisionClass = node.entry.precisionClass;
+    placed.poison = node.entry.poison;
+    placed.deniesReaders = placed.precisionClass == PrecisionClass::Deny;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Pins
+//===----------------------------------------------------------------------===//
+
+// Why a fixed op is fixed.
+static Reason getFixedReason(Operation *op) {
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return Reason::Constant;
+  return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
+}
+
+static bool overflows(std::optional<APFloat> bound, FloatType low) {
+  if (!bound)
+    return false;
+  bool losesInfo;
+  bound->convert(low.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                 &losesInfo);
+  return bound->isInfinity();
+}
+
+// Whether a constant puts values of the op beyond `low`: one it reads, a bound
+// it clips to, or one that its result or what it must read in `low` comes from.
+static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
+                        FloatType low) {
+  StringRef key = op.getPolicyKey();
+  if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
+    if (overflows(clip.getMin(), low) || overflows(clip.getMax(), low))
+      return true;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    bool rounded = index < op.getNumContractedOperands() ||
+                   operand.get().getDefiningOp<ConstantOp>();
+    if (rounded && isF32(operand.get()) &&
+        !policyKeepsOperandFP32(key, index) &&
+        ranges.overflows(operand.get(), low))
+      return true;
+  }
+  return llvm::any_of(op->getResults(), [&](OpResult result) {
+    return isF32(result) &&
+           !policyKeepsResultFP32(key, result.getResultNumber()) &&
+           ranges.overflows(result, low);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The loss region
+//===----------------------------------------------------------------------===//
+
+// Where a walk from the loss ends: contractions and normalisations are the
+// model's, and what they hand the loss is wide.
+static bool endsLossRegion(Operation *op) {
+  if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp>(op))
+    return true;
+  auto region = dyn_cast<RegionOpInterface>(op);
+  return !region || region.getRegionRole() == RegionRole::Contraction;
+}
+
+// Adds the forward ops that a loss of `function` is computed with, back to the
+// first contraction or normalisation on each way.
+static void collectLoss(FunctionOpInterface function,
+                        llvm::DenseSet<Operation *> &region) {
+  SmallVector<Operation *> worklist;
+  auto visit = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && isFloat(value) && !endsLossRegion(op) &&
+        !op->hasTrait<OpTrait::ConstantLike>() &&
+        (getPhase(op) == "forward" || getPhase(op) == "loss") &&
+        region.insert(op).second)
+      worklist.push_back(op);
+  };
+  Operation *terminator = function.getFunctionBody().front().getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    auto role = function.getResultAttrOfType<StringAttr>(
+        result.getOperandNumber(), kRoleAttr);
+    if (role && (role.getValue() == "loss" || role.getValue() == "sample_loss"))
+      visit(result.get());
+  }
+  while (!worklist.empty())
+    for (Value operand : worklist.pop_back_val()->getOperands())
+      visit(operand);
+}
+
+// Adds the gradients that the model itself computes of its loss: from the seeds
+// on to the first contraction or normalisation. Those that differentiation made
+// are found by their names.
+static void collectLossGradient(FunctionOpInterface function,
+                                llvm::DenseSet<Operation *> &region) {
+  SmallVector<Operation *> worklist;
+  function->walk([&](GradientSeedOp seed) { worklist.push_back(seed); });
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val()->getUsers())
+      if (getPhase(user) == "backward" && !endsLossRegion(user) &&
+          !getNodeName(user).contains('#') && region.insert(user).second)
+        worklist.push_back(user);
+}
+
+// All ops of the losses and of their gradients.
+static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
+  llvm::DenseSet<Operation *> region;
+  module.walk([&](PrecisionOpInterface op) {
+    if (getPhase(op) == "loss")
+      region.insert(op);
+  });
+  for (auto function : module.getOps<FunctionOpInterface>())
+    collectLoss(function, region);
+  llvm::StringSet<> names;
+  for (Operation *op : region)
+    if (!getNodeName(op).empty())
+      names.insert(getNodeName(op));
+  module.walk([&](PrecisionOpInterface op) {
+    if (getPhase(op) == "backward" &&
+        names.contains(getNodeName(op).split('#').first))
+      region.insert(op);
+  });
+  for (auto function : module.getOps<FunctionOpInterface>())
+    collectLossGradient(function, region);
+  return region;
+}
+
+// What is computed from the seed of a backward pass and constants alone: the
+// loss scale times some factor, which low types may not hold.
+static llvm::DenseSet<Operation *> findMultiplesOfSeed(ModuleOp module) {
+  llvm::DenseSet<Operation *> multiples;
+  auto isMultiple = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && (isa<GradientSeedOp>(op) || multiples.contains(op));
+  };
+  // Operands come before their readers.
+  module.walk([&](PrecisionOpInterface op) {
+    bool isAlone = llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isMultiple(operand) || operand.getDefiningOp<ConstantOp>();
+    });
+    if (isAlone && llvm::any_of(op->getOperands(), isMultiple))
+      multiples.insert(op);
+  });
+  return multiples;
+}
+
+static bool hasOpenType(PrecisionOpInterface op) {
+  return op.getNumContractedOperands() > 0 ||
+         llvm::any_of(op->getResults(), [&](OpResult result) {
+           return isF32(result) &&
+                  !policyKeepsResultFP32(op.getPolicyKey(),
+                                         result.getResultNumber());
+         });
+}
+
+// Whether the op has a float that is not fp32 in the model, or no float result.
+static bool hasOtherType(Operation *op) {
+  auto isOther = [](Value value) { return isFloat(value) && !isF32(value); };
+  return llvm::any_of(op->getResults(), isOther) ||
+         llvm::any_of(op->getOperands(), isOther) ||
+         llvm::none_of(op->getResults(), isFloat);
+}
+
+// Settles what the graph alone settles. Later pins win over earlier ones.
+void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
+  llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
+  llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
+  ConstantRanges ranges(module);
+
+  for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
+    auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
+      placed->pin = Pin::High;
+      placed->pinReason = reason;
+      node->evidence = amp::Evidence::Proved;
+    };
+    PrecisionOpInterface op = node.ops.front();
+    bool isFixed = node.entry.precisionClass == PrecisionClass::Fixed;
+    if (llvm::any_of(node.ops, [&](PrecisionOpInterface member) {
+          return leavesRange(member, ranges, policy.getLowType());
+        }))
+      pinHigh(Reason::ConstantRange);
+    node.isOpen = !isFixed && hasOpenType(op);
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return multiplesOfSeed.contains(member);
+        }))
+      pinHigh(Reason::LossRegion);
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return lossRegion.contains(member);
+        })) {
+      pinHigh(Reason::LossRegion);
+      placed.deniesReaders = true;
+    }
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return getPhase(member) == "optimizer";
+        }))
+      pinHigh(Reason::Update);
+    if (isFixed)
+      pinHigh(getFixedReason(op));
+    else if (hasOtherType(op))
+      pinHigh(Reason::ModelType);
+  }
+}
+
+// Whether no flag lifts a pin: types the model gives, the update and the loss.
+static bool isHard(const PlacementNode &placed) {
+  return placed.pin == Pin::High && (placed.pinReason == Reason::ModelType ||
+                                     placed.pinReason == Reason::Update ||
+                                     placed.pinReason == Reason::LossRegion);
+}
+
+// Pins what the user's expressions name. What is fixed stays: an expression
+// that finds nothing else is as wrong as one that finds nothing.
+LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
+                                    StringRef flag, Pin pin, Reason reason,
+                                    ModuleOp module) {
+  for (const std::string &expression : expressions) {
+    llvm::Regex regex(expression);
+    std::string message;
+    if (!regex.isValid(message))
+      return withExitCode(module.emitError(), ExitCode::Usage)
+             << flag << ": invalid expression '" << expression
+             << "': " << message;
+    bool found = false, changed = false;
+    for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
+      if (!regex.match(getNodeName(node.ops.front())))
+        continue;
+      found = true;
+      if (!node.isOpen || isHard(placed))
+        continue;
+      changed = true;
+      placed.pin = pin;
+      placed.pinReason = reason;
+      placed.deniesReaders = false;
+      node.entry.rule = (flag + "=" + expression).str();
+      node.entry.why.clear();
+      node.evidence = amp::Evidence::Assumed;
+    }
+    if (!changed)
+      return withExitCode(module.emitError(), ExitCode::Usage)
+             << flag << ": expression '" << expression << "' matches "
+             << (found ? "only nodes whose precision is fixed" : "no node");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Edges and costs
+//===----------------------------------------------------------------------===//
+
+void PrecisionGraph::connect() {
+  for (auto [index, node] : llvm::enumerate(nodes)) {
+    unsigned self = index;
+    PlacementNode &placed = problem.nodes[self];
+    StringRef key = node.ops.front().getPolicyKey();
+    llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
+    auto connectTo = [&](OpOperand &use, bool isWide) {
+      auto reader = indexOf.find(use.getOwner());
+      if (reader == indexOf.end() ||
+          policyKeepsOperandFP32(
+              nodes[reader->second].ops.front().getPolicyKey(),
+              use.getOperandNumber())) {
+        placed.readInFP32 |= !isWide;
+        return;
+      }
+      PlacementNode &read = problem.nodes[reader->second];
+      if (!(isWide ? wide : open).insert(reader->second).second)
+        return;
+      if (isWide) {
+        placed.wideConsumers.push_back(reader->second);
+        read.wideProducers.push_back(self);
+      } else {
+        placed.consumers.push_back(reader->second);
+        read.producers.push_back(self);
+      }
+    };
+    for (Operation *op : node.ops)
+      for (OpResult result : op->getResults())
+        if (isF32(result))
+          for (OpOperand &use : result.getUses())
+            connectTo(use,
+                      policyKeepsResultFP32(key, result.getResultNumber()));
+  }
+}
+
+void PrecisionGraph::estimate(const TargetInfo &target, FloatType low) {
+  for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
+    PrecisionCost cost = estimateCost(node.ops.front(), low, target);
+    placed.costLow = cost.low;
+    placed.costHigh = cost.high;
+    placed.costCast = cost.cast;
+  }
+}
+
+FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
+                                                PrecisionPolicy &policy,
+                                                const Overrides &overrides,
+                                                const TargetInfo &target) {
+  PrecisionGraph graph;
+  graph.collect(module);
+  graph.consult(policy);
+  for (const std::string &rule : policy.getUnmatchedRules())
+    return withExitCode(module.emitError(), ExitCode::Usage)
+           << rule << ": matches no node of the model";
+  graph.pin(policy, module);
+  // Keeping fp32 is the safe side, so it wins where both flags match.
+  if (failed(graph.apply(overrides.forceLow, "--force-low", Pin::Low,
+                         Reason::ForceLow, module)) ||
+      failed(graph.apply(overrides.keepFP32, "--keep-fp32", Pin::High,
+                         Reason::KeepFP32, module)))
+    return failure();
+  graph.connect();
+  graph.estimate(target, policy.getLowType());
+  return graph;
+}

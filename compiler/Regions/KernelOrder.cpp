@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Regions/KernelOrder.h"
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Edges
+//===----------------------------------------------------------------------===//
+
+void KernelOrder::findEdges(Block &block) {
+  SmallVector<unsigned> counts(ops.size(), 0);
+  for (Operation *op : ops) {
+    size_t begin = users.ends.size();
+    for (Operation *user : op->getUsers())
+      users.ends.push_back(indexOf.lookup(block.findAncestorOpInBlock(*user)));
+    llvm::sort(users.ends.begin() + begin, users.ends.end());
+    users.ends.erase(std::unique(users.ends.begin() + begin, users.ends.end()),
+                     users.ends.end());
+    users.begins.push_back(users.ends.size());
+    for (unsigned user : ArrayRef(users.ends).drop_front(begin))
+      ++counts[user];
+  }
+  for (unsigned count : counts)
+    producers.begins.push_back(producers.begins.back() + count);
+  producers.ends.resize(users.ends.size());
+  SmallVector<unsigned> filled(producers.begins);
+  for (unsigned op = 0; op < ops.size(); ++op)
+    for (unsigned user : users.of(op))
+      producers.ends[filled[user]++] = op;
+}
+
+// Goes along the longest way first: that of a training step leads through the
+// whole forward and backward pass, and makes most paths ones of the tree.
+void KernelOrder::buildTree() {
+  SmallVector<unsigned> height(ops.size(), 0), roots;
+  for (unsigned op = ops.size(); op-- > 0;) {
+    for (unsigned user : users.of(op))
+      height[op] = std::max(height[op], height[user] + 1);
+    auto list = MutableArrayRef(users.ends)
+                    .slice(users.begins[op], users.of(op).size());
+    llvm::stable_sort(
+        list, [&](unsigned a, unsigned b) { return height[a] > height[b]; });
+    if (producers.of(op).empty())
+      roots.push_back(op);
+  }
+  llvm::stable_sort(
+      roots, [&](unsigned a, unsigned b) { return height[a] > height[b]; });
+
+  entered.assign(ops.size(), ~0u);
+  left.assign(ops.size(), 0);
+  unsigned time = 0;
+  SmallVector<std::pair<unsigned, unsigned>> path;
+  auto enter = [&](unsigned op) {
+    if (entered[op] != ~0u)
+      return;
+    entered[op] = time++;
+    path.push_back({op, 0});
+  };
+  for (unsigned root : roots) {
+    enter(root);
+    while (!path.empty()) {
+      auto &[op, next] = path.back();
+      if (next < users.of(op).size()) {
+        enter(users.of(op)[next++]);
+        continue;
+      }
+      left[op] = time;
+      path.pop_back();
+    }
+  }
+}
+
+KernelOrder::KernelOrder(Block &block) : order(block.getOperations().size()) {
+  for (Operation &op : block) {
+    unsigned index = ops.size();
+    indexOf[&op] = index;
+    ops.push_back(&op);
+    groupOf.push_back(index);
+    members.push_back({index});
+    top.push_back(index);
+  }
+  seenBy.assign(ops.size(), 0);
+  findEdges(block);
+  buildTree();
+}
+
+//===----------------------------------------------------------------------===//
+// Searches
+//===----------------------------------------------------------------------===//
+
+/// A search from a group, along users towards a later group or along producers
+/// towards an earlier one.
+struct KernelOrder::Search {
+  const Edges &edges;
+  unsigned from, to, number;
+  bool isDown;
+  /// What it has come by, and the edge it follows next.
+  SmallVector<unsigned> reached = {from};
+  unsigned group = 0, member = 0, edge = 0;
+
+  bool isThrough() const { return group == reached.size(); }
+};
+
+// The next edge of a search; false where there is none.
+bool KernelOrder::advance(Search &search, unsigned &source,
+                          unsigned &target) const {
+  for (; search.group < search.reached.size(); ++search.group) {
+    source = search.reached[search.group];
+    for (; search.member < members[source].size(); ++search.member) {
+      ArrayRef<unsigned> ends = search.edges.of(members[source][search.member]);
+      if (search.edge < ends.size()) {
+        target = groupOf[ends[search.edge++]];
+        return true;
+      }
+      search.edge = 0;
+    }
+    search.member = 0;
+  }
+  return false;
+}
+
+// Follows one edge of a search. Returns whether it shows a path between its two
+// groups through a third.
+bool KernelOrder::step(Search &search, const Search &other) {
+  unsigned source, target;
+  if (!advance(search, source, target) || target == source)
+    return false;
+  if (target == search.to)
+    return source != search.from;
+  bool isBeyond = search.isDown ? order.isBefore(search.to, target)
+                                : order.isBefore(target, search.to);
+  if (isBeyond || seenBy[target] == search.number)
+    return false;
+  if (seenBy[target] == other.number)
+    return true;
+  seenBy[target] = search.number;
+  search.reached.push_back(target);
+  return false;
+}
+
+// Searches from both ends in turn, until they meet or one is through.
+bool KernelOrder::findPath(Search &below, Search &above) {
+  while (!below.isThrough() && !above.isThrough())
+    if (step(below, above) || step(above, below))
+      return true;
+  return false;
+}
+
+// Whether the tree shows a path from group `a` to group `b` through a third.
+// Looks at a few edges of the smaller one only: a search finds the rest.
+bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
+  constexpr unsigned kMostTries = 32;
+  bool fromAbove = members[a].size() < members[b].size();
+  auto isBetween = [&](unsigned op) {
+    if (groupOf[op] == a || groupOf[op] == b)
+      return false;
+    if (!fromAbove)
+      return isAbove(top[a], op);
+    return isAbove(op, top[b]) || isAbove(op, members[b].front()) ||
+           isAbove(op, members[b].back());
+  };
+  unsigned tries = 0;
+  for (unsigned op : members[fromAbove ? a : b])
+    for (unsigned neighbour : (fromAbove ? users : producers).of(op)) {
+      if (isBetween(neighbour))
+        return true;
+      if (++tries == kMostTries)
+        return false;
+    }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+// Joins two groups in the place of one of them, under the number of the larger,
+// so that no op changes its number often.
+void KernelOrder::merge(unsigned place, unsigned other) {
+  unsigned kept = place, gone = other;
+  if (members[kept].size() < members[gone].size()) {
+    std::swap(kept, gone);
+    order.moveAfter(kept, place);
+  }
+  order.remove(gone);
+  for (unsigned op : members[gone])
+    groupOf[op] = kept;
+  llvm::append_range(members[kept], members[gone]);
+  members[gone].clear();
+  auto reach = [&](unsigned op) { return left[op] - entered[op]; };
+  if (reach(top[gone]) > reach(top[kept]))
+    top[kept] = top[gone];
+}
+
+bool KernelOrder::isTopological() const {
+  for (unsigned op = 0; op < ops.size(); ++op)
+    for (unsigned user : users.of(op))
+      if (groupOf[op] != groupOf[user] &&
+          !order.isBefore(groupOf[op], groupOf[user]))
+        return false;
+  return true;
+}
+
+bool KernelOrder::tryJoin(unsigned a, unsigned b) {
+  assert(a != b && !members[a].empty() && !members[b].empty() &&
+         "two groups that are there");
+  if (order.isBefore(b, a))
+    std::swap(a, b);
+  if (isPathInTree(a, b))
+    return false;
+  Search below{users, a, b, ++numSearches, /*isDown=*/true};
+  Search above{producers, b, a, ++numSearches, /*isDown=*/false};
+  if (findPath(below, above))
+    return false;
+
+  // What depends on `a` moves behind `b`, or else what `b` depends on moves
+  // before `a`.
+  auto isEarlier = [&](unsigned x, unsigned y) { return order.isBefore(x, y); };
+  bool movesDown = below.isThrough();
+  Search &through = movesDown ? below : above;
+  MutableArrayRef<unsigned> moved =
+      MutableArrayRef(through.reached).drop_front();
+  llvm::sort(moved, isEarlier);
+  if (movesDown) {
+    for (unsigned group : llvm::reverse(moved))
+      order.moveAfter(group, b);
+    merge(b, a);
+  } else {
+    for (unsigned group : moved)
+      order.moveBefore(group, a);
+    merge(a, b);
+  }
+  return true;
+}

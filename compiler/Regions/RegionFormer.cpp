@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Regions/RegionFormer.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelSpace.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// What an op can be part of
+//===----------------------------------------------------------------------===//
+
+static bool isSingleElement(ArrayRef<int64_t> shape) {
+  return llvm::all_of(shape, [](int64_t extent) { return extent == 1; });
+}
+
+static std::optional<RegionRole> roleOf(Operation *op) {
+  auto candidate = dyn_cast<RegionOpInterface>(op);
+  return candidate ? std::optional(candidate.getRegionRole()) : std::nullopt;
+}
+
+static bool resultsHaveShape(Operation *op, ArrayRef<int64_t> shape) {
+  return llvm::all_of(op->getResults(),
+                      [&](Value result) { return shapeOf(result) == shape; });
+}
+
+std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
+  std::optional<RegionRole> role = roleOf(op);
+  if (!role || *role == RegionRole::View || *role == RegionRole::Constant)
+    return std::nullopt;
+  KernelRegion region;
+  region.hero = op;
+  region.ops = {op};
+  region.space = SmallVector<int64_t>(shapeOf(op->getResult(0)));
+  switch (*role) {
+  case RegionRole::Elementwise:
+    region.kind = KernelKind::Pointwise;
+    break;
+  case RegionRole::Reduction: {
+    region.space = SmallVector<int64_t>(shapeOf(op->getOperand(0)));
+    region.axes = *getReducedAxes(op);
+    region.parts = getReductionParts(op);
+    auto space = getReductionSpace(op);
+    region.kind = space && space->inner == 1 ? KernelKind::RowReduce
+                                             : KernelKind::ColumnReduce;
+    break;
+  }
+  case RegionRole::Contraction:
+    region.kind = KernelKind::Contraction;
+    break;
+  case RegionRole::Window:
+    region.kind = KernelKind::Window;
+    break;
+  case RegionRole::Movement:
+    region.kind = KernelKind::Movement;
+    break;
+  default: // Composite
+    break;
+  }
+  return region;
+}
+
+// The axis of a contraction's result that counts columns; nothing where the
+// result is produced whole, so that nothing can follow in the same kernel.
+static std::optional<size_t> columnAxis(Operation *hero) {
+  return llvm::TypeSwitch<Operation *, std::optional<size_t>>(hero)
+      .Case<ConvOp, ConvInputGradOp>([](auto conv) -> std::optional<size_t> {
+        return getChannelAxis(conv.getLayout(),
+                              shapeOf(conv->getResult(0)).size());
+      })
+      .Case([](ConvWeightGradOp) { return std::nullopt; })
+      .Default([](Operation *op) -> std::optional<size_t> {
+        return shapeOf(op->getResult(0)).size() - 1;
+      });
+}
+
+// Whether a tail over `space` can read a tensor of `shape`: it is full, one
+// value, one value per row or one per column.
+static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
+                          size_t columnAxis) {
+  if (shape == space || isSingleElement(shape))
+    return true;
+  if (shape.size() > space.size())
+    return false;
+  size_t missing = space.size() - shape.size();
+  bool perRow = true, perColumn = true;
+  for (size_t axis = 0; axis < space.size(); ++axis) {
+    int64_t extent = axis < missing ? 1 : shape[axis - missing];
+    bool isColumn = axis == columnAxis;
+    perRow &= extent == (isColumn ? 1 : space[axis]);
+    perColumn &= extent == (isColumn ? space[axis] : 1);
+  }
+  return perRow || perColumn;
+}
+
+// Whether reductions alone use what `op` computes: their kernels do it again
+// for less than storing it takes.
+static bool isOnlyReduced(Operation *op) {
+  return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
+    return getReducedAxes(user).has_value();
+  });
+}
+
+bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
+  std::optional<size_t> axis = columnAxis(region.hero);
+  return axis && !isa<OneHotOp>(op) && !isOnlyReduced(op) &&
+         resultsHaveShape(op, region.space) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return isTailOperand(shapeOf(operand), region.space, *axis);
+         });
+}
+
+bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
+  if (resultsHaveShape(op, region.space))
+    return true;
+  // Between reductions of rows.
+  SmallVector<int64_t> reduced = region.space;
+  for (int64_t axis : region.axes)
+    reduced[axis] = 1;
+  return region.kind == KernelKind::RowReduce && region.parts == 1 &&
+         resultsHaveShape(op, reduced);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+RegionFormer::RegionFormer(Block &block) : order(block) {
+  regionOfGroup.assign(block.getOperations().size(), kNone);
+  for (Operation &op : block) {
+    position[&op] = position.size();
+    std::optional<KernelRegion> region = seedRegion(&op);
+    if (!region)
+      continue;
+    regionOfGroup[order.getGroup(&op)] = regions.size();
+    oneHots.emplace_back();
+    if (isa<OneHotOp>(op))
+      oneHots.back().push_back(&op);
+    regions.push_back(std::move(*region));
+  }
+}
+
+// Whether `op` is elementwise and not yet part of a kernel with others.
+bool RegionFormer::isAlonePointwise(Operation *op) const {
+  unsigned region = find(op);
+  return region != kNone && regions[region].kind == KernelKind::Pointwise &&
+         regions[region].ops.size() == 1;
+}
+
+// one_hot reads its labels at fewer axes than the kernel iterates over, so they
+// must come from memory.
+bool RegionFormer::feedsOneHot(unsigned producer, unsigned consumer) const {
+  return llvm::any_of(oneHots[consumer], [&](Operation *op) {
+    return find(op->getOperand(0).getDefiningOp()) == producer;
+  });
+}
+
+// Joins two kernels unless that closes a cycle; `into` keeps hero and kind.
+bool RegionFormer::tryMerge(unsigned into, unsigned from) {
+  KernelRegion &target = regions[into], &source = regions[from];
+  assert(!target.ops.empty() && !source.ops.empty() &&
+         "a kernel that was taken in joins no other");
+  if (into == from || feedsOneHot(into, from) || feedsOneHot(from, into) ||
+      !order.tryJoin(order.getGroup(target.hero), order.getGroup(source.hero)))
+    return false;
+  regionOfGroup[order.getGroup(target.hero)] = into;
+  if (target.ops.size() < source.ops.size())
+    std::swap(target.ops, source.ops);
+  llvm::append_range(target.ops, source.ops);
+  llvm::append_range(oneHots[into], oneHots[from]);
+  source.ops.clear();
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+// Takes into the tail what follows the contraction, and producers (a cast, say)
+// of other operands of the tail that nothing else needs, nor the contraction:
+// it reads memory. What keeps an op out is a neighbour of it in the end, which
+// leads there again once it has joined.
+void RegionFormer::growTail(unsigned region) {
+  Operation *hero = regions[region].hero;
+  Operations users(hero->getUsers()), producers;
+  // The first user of a producer that is not in the tail.
+  DenseMap<Operation *, Operation::user_iterator> outside;
+  auto isNeededOutside = [&](Operation *op) {
+    auto &user = outside.try_emplace(op, op->user_begin()).first->second;
+    while (user != op->user_end() && *user != hero && find(*user) == region)
+      ++user;
+    return user != op->user_end();
+  };
+  auto take = [&](Operation *op) {
+    if (!isAlonePointwise(op) || !fitsTail(op, regions[region]))
+      return;
+    if (!tryMerge(region, find(op)))
+      return;
+    llvm::append_range(users, op->getUsers());
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        producers.push_back(producer);
+  };
+  while (!users.empty() || !producers.empty()) {
+    if (!users.empty())
+      take(users.pop_back_val());
+    else if (Operation *op = producers.pop_back_val(); !isNeededOutside(op))
+      take(op);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Pointwise
+//===----------------------------------------------------------------------===//
+
+// Takes in elementwise users, as long as there are any. In which order makes no
+// difference: what keeps one out never gets more. What a kernel that has grown
+// could not take, one that takes it in cannot either: what is between the two
+// is no such user, or was kept out itself.
+void RegionFormer::growPointwise(unsigned region) {
+  Operations candidates(regions[region].hero->getUsers());
+  while (!candidates.empty()) {
+    unsigned other = find(candidates.pop_back_val());
+    if (other == kNone || other == region ||
+        regions[other].kind != KernelKind::Pointwise ||
+        regions[other].space != regions[region].space ||
+        !tryMerge(region, other) || hasGrown.contains(other))
+      continue;
+    llvm::append_range(candidates, regions[other].hero->getUsers());
+  }
+  hasGrown.insert(region);
+}
+
+// Small kernels cost a launch each and little else: join those of one space
+// even where they share nothing. Only some of them are tried with each other,
+// so that large models do not take quadratic time.
+void RegionFormer::mergeSmall() {
+  constexpr unsigned kTries = 32;
+  constexpr int64_t kSmall = 4096;
+  /// Those of a space, and how many of them have had their turn.
+  struct Bucket {
+    SmallVector<unsigned> regions;
+    size_t turn = 0;
+  };
+  std::map<SmallVector<int64_t>, Bucket> buckets;
+  SmallVector<unsigned> small;
+  for (unsigned i = 0; i < regions.size(); ++i)
+    if (!regions[i].ops.empty() && regions[i].kind == KernelKind::Pointwise &&
+        ShapedType::getNumElements(regions[i].space) <= kSmall) {
+      small.push_back(i);
+      buckets[regions[i].space].regions.push_back(i);
+    }
+  for (unsigned region : small) {
+    Bucket &bucket = buckets[regions[region].space];
+    auto others = ArrayRef<unsigned>(bucket.regions).drop_front(++bucket.turn);
+    unsigned tries = 0;
+    for (unsigned other : others) {
+      if (regions[region].ops.empty() || tries == kTries)
+        break;
+      if (regions[other].ops.empty())
+        continue;
+      ++tries;
+      tryMerge(region, other);
+    }
+  }
+}
+
+void RegionFormer::run() {
+  auto forEach = [&](auto matches, auto body) {
+    for (unsigned i = 0; i < regions.size(); ++i)
+      if (!regions[i].ops.empty() && regions[i].kind &&
+          matches(*regions[i].kind))
+        body(i);
+  };
+  forEach([](KernelKind kind) { return kind == KernelKind::Contraction; },
+          [&](unsigned i) { growTail(i); });
+  forEach(
+      [](KernelKind kind) {
+        return kind == KernelKind::RowReduce ||
+               kind == KernelKind::ColumnReduce;
+      },
+      [&](unsigned i) { growReduction(i); });
+  mergeReductions();
+  forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
+          [&](unsigned i) { growPointwise(i); });
+  mergeSmall();
+  assert(order.isTopological() && "kernels can run one after another");
+  for (KernelRegion &region : regions)
+    llvm::sort(region.ops, [&](Operation *a, Operation *b) {
+      return position.lookup(a) < position.lookup(b);
+    });
+}

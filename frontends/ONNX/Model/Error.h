@@ -1,0 +1,59 @@
+// What is wrong with a model, as an error that carries the exit code.
+//
+// Every finding is one ImportError; several travel as one llvm::Error joined
+// with llvm::joinErrors, so that a model is fixed in one round.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_MODEL_ERROR_H
+#define MPC_FRONTENDS_ONNX_MODEL_ERROR_H
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::onnx_frontend {
+
+/// Why an import failed, as the exit code of a command-line tool.
+enum class ErrorKind : int {
+  Usage = 2,       ///< an option does not fit the model
+  Invalid = 3,     ///< the file breaks the format's or an op's rules
+  Unsupported = 4, ///< valid, but mpc cannot import it
+  IO = 5,          ///< the file cannot be read or written
+  Internal = 70,   ///< the importer broke its own rules
+};
+
+/// One finding. The message is complete: file, node, expected, found.
+class ImportError : public llvm::ErrorInfo<ImportError> {
+public:
+  static char ID;
+
+  ImportError(ErrorKind kind, const llvm::Twine &message)
+      : kind(kind), message(message.str()) {}
+
+  ErrorKind getKind() const { return kind; }
+  const std::string &getMessage() const { return message; }
+
+  void log(llvm::raw_ostream &os) const override;
+  std::error_code convertToErrorCode() const override;
+
+private:
+  ErrorKind kind;
+  std::string message;
+};
+
+/// A finding as an error.
+llvm::Error makeError(ErrorKind kind, const llvm::Twine &message);
+
+/// All findings of an error, in the order they were made, and the exit code
+/// that stands for them: the lowest of their kinds.
+struct Findings {
+  int exitCode = 0;
+  std::vector<std::string> messages;
+};
+Findings takeFindings(llvm::Error error);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_MODEL_ERROR_H

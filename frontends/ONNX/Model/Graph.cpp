@@ -1,0 +1,271 @@
+// Structural checks and the topological sort. Everything is linear in the size
+// of the graph and without recursion: graphs are as deep as their file says.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Graph.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/JSON.h"
+
+#include <functional>
+#include <queue>
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+
+std::string mpc::onnx_frontend::getNodeName(const proto::NodeProto &node) {
+  if (!node.name().empty())
+    return node.name();
+  for (const std::string &output : node.output())
+    if (!output.empty())
+      return node.op_type() + "_" + output;
+  return node.op_type();
+}
+
+std::string mpc::onnx_frontend::getOpName(const proto::NodeProto &node) {
+  StringRef domain = normalizeDomain(node.domain());
+  return domain.empty() ? node.op_type()
+                        : (domain + "." + node.op_type()).str();
+}
+
+std::vector<StringRef>
+mpc::onnx_frontend::getReadValues(const proto::NodeProto &node) {
+  std::vector<StringRef> values;
+  for (const std::string &input : node.input())
+    if (!input.empty())
+      values.push_back(input);
+  if (node.op_type() != "Gradient")
+    return values;
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "y" && !attribute.s().empty())
+      values.push_back(attribute.s());
+  return values;
+}
+
+Expected<Graph> Graph::check(const Model &model,
+                             ArrayRef<const proto::GraphProto *> parts) {
+  Graph graph(model);
+  for (const proto::GraphProto *part : parts)
+    if (Error error = graph.addPart(*part))
+      return error;
+  if (Error error = graph.checkUses())
+    return error;
+  if (Error error = graph.sortNodes())
+    return error;
+  return graph;
+}
+
+//===----------------------------------------------------------------------===//
+// Definitions
+//===----------------------------------------------------------------------===//
+
+Error Graph::define(StringRef name, const Twine &by) {
+  auto [entry, isNew] = definitions.try_emplace(name, by.str());
+  if (isNew)
+    return Error::success();
+  return model->error(ErrorKind::Invalid, "value '" + name +
+                                              "' is defined twice, by " +
+                                              entry->second + " and by " + by);
+}
+
+// What a caller has to name is in files whose text is UTF-8: artifacts,
+// weights, checkpoints.
+static Error checkNames(const Model &model, const proto::GraphProto &part) {
+  auto check = [&](const auto &values, StringRef kind) {
+    Error errors = Error::success();
+    for (const auto &value : values)
+      if (!llvm::json::isUTF8(value.name()))
+        errors =
+            llvm::joinErrors(std::move(errors),
+                             model.error(ErrorKind::Invalid,
+                                         "the name of " + kind + " '" +
+                                             value.name() + "' is not UTF-8"));
+    return errors;
+  };
+  return llvm::joinErrors(
+      llvm::joinErrors(check(part.initializer(), "initializer"),
+                       check(part.input(), "graph input")),
+      check(part.output(), "graph output"));
+}
+
+Error Graph::addPart(const proto::GraphProto &part) {
+  if (Error error = checkNames(*model, part))
+    return error;
+  if (part.sparse_initializer_size() != 0)
+    return model->error(ErrorKind::Unsupported,
+                        "sparse initializers are not supported");
+  for (const proto::TensorProto &tensor : part.initializer()) {
+    if (tensor.name().empty())
+      return model->error(ErrorKind::Invalid, "an initializer has no name");
+    if (Error error = define(tensor.name(), "an initializer"))
+      return error;
+    initializers[tensor.name()] = &tensor;
+  }
+  llvm::StringSet<> inputNames;
+  for (const proto::ValueInfoProto &input : part.input()) {
+    if (input.name().empty())
+      return model->error(ErrorKind::Invalid, "a graph input has no name");
+    if (!inputNames.insert(input.name()).second)
+      return model->error(ErrorKind::Invalid, "graph input '" + input.name() +
+                                                  "' is declared twice");
+    // An input with an initializer has a default value: state, here.
+    if (initializers.contains(input.name()))
+      continue;
+    if (Error error = define(input.name(), "a graph input"))
+      return error;
+    inputs.push_back(&input);
+  }
+  for (const proto::NodeProto &node : part.node()) {
+    nodes.push_back(&node);
+    for (const std::string &output : node.output()) {
+      if (output.empty())
+        continue;
+      if (Error error = define(output, "node '" + getNodeName(node) + "'"))
+        return error;
+      producers[output] = &node;
+    }
+  }
+  for (const proto::ValueInfoProto &output : part.output()) {
+    if (outputNames.insert(output.name()).second)
+      outputs.push_back(&output);
+    else
+      model->warn("graph output '" + output.name() +
+                  "' is declared twice; the second declaration is left out");
+  }
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Uses
+//===----------------------------------------------------------------------===//
+
+std::string Graph::suggestName(StringRef name) const {
+  // Quadratic in the length of names, so only on models of readable size.
+  constexpr unsigned kMostNames = 5000;
+  if (definitions.size() > kMostNames || name.size() > 200)
+    return {};
+  StringRef best;
+  unsigned bestDistance = std::max<size_t>(2, name.size() / 4);
+  for (StringRef candidate : definitions.keys()) {
+    unsigned distance = name.edit_distance(candidate, true, bestDistance + 1);
+    if (distance <= bestDistance &&
+        (best.empty() || distance < bestDistance ||
+         (distance == bestDistance && candidate < best)))
+      best = candidate, bestDistance = distance;
+  }
+  return best.empty() ? "" : ("; did you mean '" + best + "'?").str();
+}
+
+Error Graph::checkUses() const {
+  Error errors = Error::success();
+  auto report = [&](const Twine &message) {
+    errors = llvm::joinErrors(std::move(errors),
+                              model->error(ErrorKind::Invalid, message));
+  };
+  for (const proto::NodeProto *node : nodes) {
+    if (node->op_type().empty())
+      report("node '" + getNodeName(*node) + "' has no op_type");
+    for (StringRef input : getReadValues(*node))
+      if (!definitions.contains(input))
+        report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
+               "): input '" + input + "' is never defined" +
+               suggestName(input));
+  }
+  for (const proto::ValueInfoProto *output : outputs)
+    if (!definitions.contains(output->name()))
+      report("graph output '" + output->name() + "' is never defined" +
+             suggestName(output->name()));
+  return errors;
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+Error Graph::sortNodes() {
+  llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
+  for (auto [index, node] : llvm::enumerate(nodes))
+    indices[node] = index;
+  std::vector<std::vector<unsigned>> users(nodes.size());
+  std::vector<unsigned> pendingInputs(nodes.size());
+  for (auto [index, node] : llvm::enumerate(nodes))
+    for (StringRef input : getReadValues(*node))
+      if (const proto::NodeProto *producer = getProducer(input)) {
+        users[indices[producer]].push_back(index);
+        ++pendingInputs[index];
+      }
+
+  // The lowest index first keeps the order of a file that is sorted.
+  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
+  for (unsigned index = 0; index < nodes.size(); ++index)
+    if (pendingInputs[index] == 0)
+      ready.push(index);
+  std::vector<const proto::NodeProto *> sorted;
+  sorted.reserve(nodes.size());
+  while (!ready.empty()) {
+    unsigned index = ready.top();
+    ready.pop();
+    sorted.push_back(nodes[index]);
+    for (unsigned user : users[index])
+      if (--pendingInputs[user] == 0)
+        ready.push(user);
+  }
+  if (sorted.size() != nodes.size())
+    return model->error(ErrorKind::Invalid, "the graph has a cycle: " +
+                                                describeCycle(pendingInputs));
+  nodes = std::move(sorted);
+  return Error::success();
+}
+
+// Walks backwards from a node that could not be placed, over such nodes only,
+// until one comes up again.
+std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
+  llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
+  for (auto [index, node] : llvm::enumerate(nodes))
+    indices[node] = index;
+  auto isPending = [&](unsigned index) { return pending[index] != 0; };
+  unsigned index = 0;
+  while (!isPending(index))
+    ++index;
+  llvm::DenseMap<unsigned, size_t> position;
+  std::vector<unsigned> path;
+  while (position.try_emplace(index, path.size()).second) {
+    path.push_back(index);
+    for (StringRef input : getReadValues(*nodes[index])) {
+      const proto::NodeProto *producer = getProducer(input);
+      if (producer && isPending(indices[producer])) {
+        index = indices[producer];
+        break;
+      }
+    }
+  }
+  constexpr size_t kMostNames = 12;
+  std::string text = "'" + getNodeName(*nodes[index]) + "'";
+  size_t length = path.size() - position[index];
+  for (size_t i = 0; i < std::min(length, kMostNames); ++i)
+    text += " <- '" +
+            getNodeName(*nodes[path[position[index] + (i + 1) % length]]) + "'";
+  return length > kMostNames ? text + " <- ..." : text;
+}
+
+std::vector<const proto::NodeProto *>
+Graph::getNodesFor(ArrayRef<StringRef> values) const {
+  llvm::StringSet<> needed;
+  for (StringRef value : values)
+    needed.insert(value);
+  std::vector<const proto::NodeProto *> result;
+  for (const proto::NodeProto *node : llvm::reverse(nodes)) {
+    bool isNeeded = llvm::any_of(node->output(), [&](const std::string &name) {
+      return !name.empty() && needed.contains(name);
+    });
+    if (!isNeeded)
+      continue;
+    result.push_back(node);
+    for (StringRef input : getReadValues(*node))
+      needed.insert(input);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}

@@ -1,0 +1,154 @@
+// Reading and parsing ONNX files.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Model.h"
+
+#include "frontends/ONNX/Model/FileInput.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <climits>
+#include <google/protobuf/io/coded_stream.h>
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+// What this importer was written against: ONNX 1.23.
+static constexpr int64_t kOldestIRVersion = 3, kNewestIRVersion = 14;
+static constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
+
+StringRef mpc::onnx_frontend::normalizeDomain(StringRef domain) {
+  return domain == "ai.onnx" ? StringRef() : domain;
+}
+
+int64_t mpc::onnx_frontend::getOldestOpset(StringRef domain) {
+  return domain.empty() ? kOldestOpset : 1;
+}
+
+llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
+                                                   MLIRContext *context) {
+  std::shared_ptr<Model> model(new Model(path, context));
+  if (llvm::Error error = model->parse())
+    return error;
+  if (llvm::Error error = model->checkHeader())
+    return error;
+  return model;
+}
+
+// What a file that is not ONNX looks like, from its first bytes.
+static StringRef guessFormat(StringRef start) {
+  StringRef text = start.ltrim();
+  if (start.starts_with("version https://git-lfs"))
+    return "a Git LFS pointer: the model itself was not downloaded";
+  if (text.starts_with_insensitive("<!doctype") ||
+      text.starts_with_insensitive("<html"))
+    return "an HTML page";
+  if (start.starts_with("\x1f\x8b"))
+    return "gzip data";
+  if (start.starts_with("PK\x03\x04"))
+    return "a zip archive";
+  if (start.starts_with("\x7f"
+                        "ELF"))
+    return "an ELF file";
+  // JSON behind its length, which is far below 4 GiB.
+  if (start.substr(4).starts_with(StringRef("\0\0\0\0{", 5)))
+    return "a safetensors file";
+  if (text.starts_with("<") && text.contains("ir_version"))
+    return "ONNX text";
+  if (!text.empty() && llvm::all_of(start, [](char c) {
+        return llvm::isPrint(c) || llvm::isSpace(c);
+      }))
+    return "a text file";
+  return {};
+}
+
+llvm::Error Model::parse() {
+  llvm::Expected<File> file = File::open(path);
+  if (!file)
+    return file.takeError();
+  FileInput input(*file);
+  auto start = input.peek(256);
+  if (!start)
+    return start.takeError();
+  if (start->empty())
+    return error(ErrorKind::Invalid, "the file is empty");
+  auto checkSize = [this](int64_t size) -> llvm::Error {
+    if (size <= INT_MAX)
+      return llvm::Error::success();
+    return error(ErrorKind::Invalid,
+                 "a protobuf file cannot exceed 2 GiB, found " + Twine(size) +
+                     " bytes; store the weights as external data");
+  };
+  if (llvm::Error error = checkSize(file->getSize().value_or(0)))
+    return error;
+  if (StringRef format = guessFormat(*start); !format.empty())
+    return error(ErrorKind::Invalid, "expected an ONNX file, found " + format);
+
+  constexpr int blockBytes = 1 << 20;
+  google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
+  google::protobuf::io::CodedInputStream coded(&stream);
+  if (model.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage()) {
+    hash = input.getHash();
+    return llvm::Error::success();
+  }
+  if (llvm::Error error = input.takeError())
+    return error;
+  if (llvm::Error error = checkSize(input.getCount()))
+    return error;
+  std::string size = file->getSize() ? " of " + std::to_string(*file->getSize())
+                                     : std::string();
+  return error(ErrorKind::Invalid,
+               "not an ONNX file: truncated, damaged or nested too deeply near "
+               "byte " +
+                   Twine(coded.CurrentPosition()) + size);
+}
+
+llvm::Error Model::checkHeader() {
+  if (!model.has_graph())
+    return error(ErrorKind::Invalid, "not an ONNX model: no graph in the file");
+  int64_t version = model.ir_version();
+  if (version < 1)
+    return error(ErrorKind::Invalid,
+                 "no valid ir_version, found " + Twine(version));
+  if (version < kOldestIRVersion || version > kNewestIRVersion)
+    return error(ErrorKind::Unsupported,
+                 "expected ir_version " + Twine(kOldestIRVersion) + " to " +
+                     Twine(kNewestIRVersion) + ", found " + Twine(version));
+  for (const auto &import : model.opset_import()) {
+    StringRef domain = normalizeDomain(import.domain());
+    if (import.version() < 1)
+      return error(ErrorKind::Invalid, "opset '" + domain + "' has version " +
+                                           Twine(import.version()));
+    // Tools that add nodes to an exporter's model append what they import; to
+    // ONNX's own tools the last import holds, too.
+    int64_t &version = opsets[domain];
+    if (version != 0 && version != import.version())
+      warnings.push_back(
+          ("opset '" + (domain.empty() ? StringRef("ai.onnx") : domain) +
+           "' is imported twice, as version " + Twine(version) + " and " +
+           Twine(import.version()) + "; the last one holds")
+              .str());
+    version = import.version();
+  }
+  int64_t opset = getOpset("");
+  if (opset != 0 && (opset < kOldestOpset || opset > kNewestOpset))
+    return error(ErrorKind::Unsupported,
+                 "expected opset " + Twine(kOldestOpset) + " to " +
+                     Twine(kNewestOpset) + ", found " + Twine(opset));
+  return llvm::Error::success();
+}
+
+bool Model::isFromUnbiasedProducer() const {
+  StringRef producer = model.producer_name();
+  return producer == "pytorch" || producer == "keras" ||
+         producer == "tf2onnx" || producer == "keras2onnx";
+}
+
+void Model::warn(const Twine &message) const {
+  mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
+}
+
+int64_t Model::getOpset(StringRef domain) const {
+  return opsets.lookup(normalizeDomain(domain));
+}

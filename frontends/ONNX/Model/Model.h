@@ -1,0 +1,90 @@
+// An ONNX file in memory: parsed, its header checked, its tensors decoded on
+// demand and only after every size in them was checked.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_MODEL_MODEL_H
+#define MPC_FRONTENDS_ONNX_MODEL_MODEL_H
+
+#include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/ONNXProto.h"
+
+#include <memory>
+
+namespace mpc::onnx_frontend {
+
+/// ONNX's own domain has two spellings; this is the one used here.
+llvm::StringRef normalizeDomain(llvm::StringRef domain);
+
+/// The oldest version of a domain that is read.
+int64_t getOldestOpset(llvm::StringRef domain);
+
+class Model : public std::enable_shared_from_this<Model> {
+public:
+  /// Reads and parses the file, and checks versions and opset imports.
+  static llvm::Expected<std::shared_ptr<Model>>
+  read(llvm::StringRef path, mlir::MLIRContext *context);
+
+  const proto::ModelProto &getProto() const { return model; }
+  /// For the exporter, which owns the model it changes.
+  proto::ModelProto &getProto() { return model; }
+  llvm::StringRef getPath() const { return path; }
+  /// XXH3 of the file's bytes, as 16 hexadecimal digits.
+  llvm::StringRef getHash() const { return hash; }
+  mlir::MLIRContext *getContext() const { return context; }
+  /// The model outlives the context that it was read in: nothing of that is
+  /// kept in it.
+  void setContext(mlir::MLIRContext *other) { context = other; }
+
+  /// The imported version of a domain; 0 if it is not imported.
+  int64_t getOpset(llvm::StringRef domain) const;
+
+  /// Whether the program that made the model trains with unbiased running
+  /// variances: PyTorch and Keras do.
+  bool isFromUnbiasedProducer() const;
+  /// Says something about the file that is no reason to give up.
+  void warn(const llvm::Twine &message) const;
+  /// What reading the file gave reason to say, for `warn` once it is imported.
+  llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
+
+  /// A finding about this file.
+  llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {
+    return makeError(kind, path + ": " + message);
+  }
+
+  /// The MLIR type of an ONNX element type (TensorProto.DataType).
+  llvm::Expected<mlir::Type> getElementType(int32_t dataType,
+                                            const llvm::Twine &what) const;
+
+  /// The values of `tensor`, sharing memory with this model where they are
+  /// stored as they are used.
+  llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
+                                    const llvm::Twine &what) const;
+
+private:
+  Model(llvm::StringRef path, mlir::MLIRContext *context)
+      : path(path.str()), context(context) {}
+
+  llvm::Error parse();
+  llvm::Error checkHeader();
+  llvm::Expected<HostTensor> decodeRaw(llvm::ArrayRef<char> bytes,
+                                       std::shared_ptr<const void> owner,
+                                       mlir::RankedTensorType type,
+                                       const llvm::Twine &what) const;
+  llvm::Expected<HostTensor> decodeTyped(const proto::TensorProto &tensor,
+                                         mlir::RankedTensorType type,
+                                         const llvm::Twine &what) const;
+  llvm::Expected<HostTensor> decodeExternal(const proto::TensorProto &tensor,
+                                            mlir::RankedTensorType type,
+                                            const llvm::Twine &what) const;
+
+  std::string path, hash;
+  mlir::MLIRContext *context;
+  proto::ModelProto model;
+  llvm::StringMap<int64_t> opsets;
+  std::vector<std::string> warnings;
+};
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_MODEL_MODEL_H

@@ -1,0 +1,286 @@
+// Decoding of TensorProto: inline, typed and external data.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/File.h"
+#include "frontends/ONNX/Model/Model.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+using llvm::Expected;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
+  Builder builder(context);
+  switch (dataType) {
+  case proto::TensorProto::FLOAT:
+    return builder.getF32Type();
+  case proto::TensorProto::DOUBLE:
+    return builder.getF64Type();
+  case proto::TensorProto::FLOAT16:
+    return builder.getF16Type();
+  case proto::TensorProto::BFLOAT16:
+    return builder.getBF16Type();
+  case proto::TensorProto::BOOL:
+    return builder.getI1Type();
+  case proto::TensorProto::UINT8:
+    return builder.getIntegerType(8, /*isSigned=*/false);
+  case proto::TensorProto::INT8:
+    return builder.getIntegerType(8);
+  case proto::TensorProto::INT32:
+    return builder.getI32Type();
+  case proto::TensorProto::INT64:
+    return builder.getI64Type();
+  default:
+    return {};
+  }
+}
+
+// The largest element type of TensorProto that ONNX 1.23 defines (uint2/int2).
+static constexpr int32_t kNewestDataType = 26;
+
+Expected<Type> Model::getElementType(int32_t dataType,
+                                     const Twine &what) const {
+  if (Type type = lookUpElementType(context, dataType))
+    return type;
+  if (dataType < 1 || dataType > kNewestDataType)
+    return error(ErrorKind::Invalid,
+                 what + ": no element type has number " + Twine(dataType));
+  return error(ErrorKind::Unsupported, what + ": element type number " +
+                                           Twine(dataType) +
+                                           " of ONNX is not supported");
+}
+
+//===----------------------------------------------------------------------===//
+// Inline data
+//===----------------------------------------------------------------------===//
+
+Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
+                                      std::shared_ptr<const void> owner,
+                                      RankedTensorType type,
+                                      const Twine &what) const {
+  auto expected = getCheckedBytes(type.getShape(), type.getElementType());
+  if (static_cast<int64_t>(bytes.size()) != *expected)
+    return error(ErrorKind::Invalid, what + ": expected " + Twine(*expected) +
+                                         " bytes of data, found " +
+                                         Twine(bytes.size()));
+  if (type.getElementType().isInteger(1))
+    for (char byte : bytes)
+      if (byte != 0 && byte != 1)
+        return error(ErrorKind::Invalid,
+                     what + ": expected booleans of 0 or 1, found " +
+                         Twine(static_cast<int>(byte)));
+  return HostTensor{type, bytes, std::move(owner)};
+}
+
+// Elements of narrow types, each stored in an int32.
+static bool narrow(ArrayRef<int32_t> values, RankedTensorType type,
+                   char *data) {
+  Type element = type.getElementType();
+  int64_t width = getElementBytes(element);
+  int64_t low = 0, high = (int64_t(1) << (8 * width)) - 1;
+  if (element.isInteger(1))
+    high = 1;
+  else if (element.isSignlessInteger())
+    low = -(int64_t(1) << (8 * width - 1)), high = -low - 1;
+  for (auto [i, value] : llvm::enumerate(values)) {
+    if (value < low || value > high)
+      return false;
+    std::memcpy(data + i * width, &value, width);
+  }
+  return true;
+}
+
+Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
+                                        RankedTensorType type,
+                                        const Twine &what) const {
+  auto share = [&](auto &field) {
+    using T = std::remove_reference_t<decltype(field[0])>;
+    const char *data = reinterpret_cast<const char *>(field.data());
+    return decodeRaw(ArrayRef<char>(data, field.size() * sizeof(T)),
+                     shared_from_this(), type, what);
+  };
+  switch (tensor.data_type()) {
+  case proto::TensorProto::FLOAT:
+    return share(tensor.float_data());
+  case proto::TensorProto::DOUBLE:
+    return share(tensor.double_data());
+  case proto::TensorProto::INT64:
+    return share(tensor.int64_data());
+  case proto::TensorProto::INT32:
+    return share(tensor.int32_data());
+  default:
+    break;
+  }
+  ArrayRef<int32_t> values(tensor.int32_data().data(),
+                           tensor.int32_data().size());
+  if (static_cast<int64_t>(values.size()) != type.getNumElements())
+    return error(ErrorKind::Invalid,
+                 what + ": expected " + Twine(type.getNumElements()) +
+                     " elements, found " + Twine(values.size()));
+  auto [result, data] = HostTensor::allocate(type);
+  if (!narrow(values, type, data))
+    return error(ErrorKind::Invalid,
+                 what + ": an element does not fit its type");
+  return result;
+}
+
+Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
+                                   const Twine &what) const {
+  Expected<Type> element = getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  if (!getCheckedBytes(dims, *element))
+    return error(ErrorKind::Invalid,
+                 what + ": the dimensions are negative or their product "
+                        "overflows");
+  if (tensor.has_segment())
+    return error(ErrorKind::Unsupported,
+                 what + ": tensors in segments are not supported");
+  auto type = RankedTensorType::get(dims, *element);
+  if (tensor.data_location() == proto::TensorProto::EXTERNAL)
+    return decodeExternal(tensor, type, what);
+
+  int fields =
+      tensor.has_raw_data() + (tensor.float_data_size() != 0) +
+      (tensor.int32_data_size() != 0) + (tensor.int64_data_size() != 0) +
+      (tensor.double_data_size() != 0) + (tensor.uint64_data_size() != 0) +
+      (tensor.string_data_size() != 0);
+  if (fields > 1)
+    return error(ErrorKind::Invalid,
+                 what + ": expected data in one field, found it in " +
+                     Twine(fields));
+  if (!tensor.has_raw_data())
+    return decodeTyped(tensor, type, what);
+  const std::string &raw = tensor.raw_data();
+  return decodeRaw({raw.data(), raw.size()}, shared_from_this(), type, what);
+}
+
+//===----------------------------------------------------------------------===//
+// External data
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The keys of external_data.
+struct ExternalLocation {
+  StringRef location;
+  int64_t offset = 0;
+  std::optional<int64_t> length;
+};
+} // namespace
+
+// Whether the real path `path` lies in the real folder `directory`; if so the
+// rest of the path.
+static std::optional<StringRef> stripDirectory(StringRef path,
+                                               StringRef directory) {
+  if (!path.consume_front(directory))
+    return std::nullopt;
+  if (directory != "/" && !path.consume_front("/"))
+    return std::nullopt;
+  return path;
+}
+
+// Opens external data that must lie, after all links, in the folder of the
+// model or in that of the file the model is a link to (download caches link
+// both into one folder of blobs).
+static Expected<File> openExternal(StringRef model, StringRef location) {
+  bool leaves =
+      llvm::sys::path::is_absolute(location) ||
+      llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location),
+                                          llvm::sys::path::end(location)),
+                         "..");
+  if (leaves)
+    return makeError(ErrorKind::Invalid,
+                     "external data '" + location +
+                         "' is not below the folder of the model");
+  Expected<std::string> folder = getRealDirectory(model, /*followFile=*/false);
+  if (!folder)
+    return folder.takeError();
+  Expected<std::string> real = getRealDirectory(model, /*followFile=*/true);
+  if (!real)
+    return real.takeError();
+  std::string joined = (*folder + "/" + location).str();
+  std::unique_ptr<char, void (*)(void *)> target(
+      realpath(joined.c_str(), nullptr), std::free);
+  if (!target)
+    return makeError(ErrorKind::IO,
+                     "external data '" + location + "' is not in " + *folder);
+  for (StringRef directory : {StringRef(*folder), StringRef(*real)})
+    if (auto rest = stripDirectory(target.get(), directory))
+      return File::openBeneath(directory, *rest);
+  return makeError(ErrorKind::Invalid, "external data '" + location +
+                                           "' is a link out of " + *folder);
+}
+
+static Expected<ExternalLocation>
+parseLocation(const proto::TensorProto &tensor) {
+  ExternalLocation result;
+  for (const auto &entry : tensor.external_data()) {
+    StringRef key = entry.key(), value = entry.value();
+    int64_t number = 0;
+    bool isNumber =
+        llvm::all_of(value, llvm::isDigit) && !value.getAsInteger(10, number);
+    if (key == "location")
+      result.location = value;
+    else if ((key == "offset" || key == "length") && !isNumber)
+      return makeError(ErrorKind::Invalid, "expected a number as " + key +
+                                               " of external data, found '" +
+                                               value + "'");
+    else if (key == "offset")
+      result.offset = number;
+    else if (key == "length")
+      result.length = number;
+  }
+  if (result.location.empty())
+    return makeError(ErrorKind::Invalid, "external data has no location");
+  return result;
+}
+
+// Adds where a finding is to one that does not say it.
+static llvm::Error prefix(llvm::Error error, const Twine &where) {
+  std::string start = where.str();
+  return llvm::handleErrors(std::move(error), [&](const ImportError &finding) {
+    return makeError(finding.getKind(), start + ": " + finding.getMessage());
+  });
+}
+
+Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
+                                           RankedTensorType type,
+                                           const Twine &what) const {
+  std::string where = (path + ": " + what).str();
+  Expected<ExternalLocation> place = parseLocation(tensor);
+  if (!place)
+    return prefix(place.takeError(), where);
+  Expected<File> file = openExternal(path, place->location);
+  if (!file)
+    return prefix(file.takeError(), where);
+  int64_t size = *file->getSize();
+  int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
+  if (place->length && *place->length != bytes)
+    return error(ErrorKind::Invalid,
+                 what + ": expected " + Twine(bytes) +
+                     " bytes of external data, found a length of " +
+                     Twine(*place->length));
+  if (place->offset > size || bytes > size - place->offset)
+    return error(ErrorKind::Invalid,
+                 what + ": external data '" + place->location +
+                     "' ends at byte " + Twine(size) + ", expected " +
+                     Twine(bytes) + " bytes from byte " + Twine(place->offset));
+  auto [result, data] = HostTensor::allocate(type);
+  if (llvm::Error error =
+          file->read(place->offset, {data, static_cast<size_t>(bytes)}))
+    return prefix(std::move(error), where);
+  // Once more through decodeRaw for the checks on elements.
+  return decodeRaw(result.data, result.owner, type, what);
+}

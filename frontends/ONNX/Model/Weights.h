@@ -1,0 +1,25 @@
+// Values that the user gives in place of the model's: `--weights`.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H
+#define MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H
+
+#include "frontends/ONNX/Model/ImportOptions.h"
+#include "frontends/ONNX/Model/Model.h"
+
+namespace mpc::onnx_frontend {
+
+/// The value given for `what`, such as "input 'w'", as `type`, which the model
+/// declares: floats are converted, another shape or kind of type is an error.
+llvm::Expected<HostTensor> fitWeight(const Model &model,
+                                     const llvm::Twine &what,
+                                     const HostTensor &given,
+                                     mlir::RankedTensorType type);
+
+/// A file may give more than the model takes, but not nothing that it takes:
+/// the model would silently keep its own values.
+llvm::Error checkWeights(const Model &model, const ImportOptions &options);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H

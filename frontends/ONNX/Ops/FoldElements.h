@@ -1,0 +1,53 @@
+// What folding computes with: the elements of tensors that are known at import.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_OPS_FOLDELEMENTS_H
+#define MPC_FRONTENDS_ONNX_OPS_FOLDELEMENTS_H
+
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+
+namespace mpc::onnx_frontend {
+
+using Integers = llvm::SmallVector<int64_t>;
+
+/// Shape arithmetic is small; larger tensors are data.
+inline constexpr int64_t kMostFoldedElements = 1 << 16;
+
+/// A tensor of this element type; integers wrap and floats are rounded as
+/// ONNX's are.
+HostTensor makeIntegers(mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<int64_t> values);
+HostTensor makeFloats(mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                      llvm::ArrayRef<double> values);
+
+/// The tensor of `shape` whose element at an index is that of `source` at the
+/// position that `positionOf` gives for the index.
+HostTensor
+pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
+     llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> positionOf);
+
+/// Calls `visit` with every index of `shape`, in row-major order.
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
+
+/// The row-major position of `index`, broadcast, in a tensor of `shape`.
+int64_t getPosition(llvm::ArrayRef<int64_t> index,
+                    llvm::ArrayRef<int64_t> shape);
+
+/// Fails, without a finding, where a result is larger than anything computed
+/// from shapes: the node is then an op.
+mlir::LogicalResult checkFoldedSize(NodeImporter &node,
+                                    llvm::ArrayRef<int64_t> shape);
+
+/// How a node is folded: defines its outputs. A failure without a finding says
+/// that it is better imported as an op.
+using Folder = mlir::LogicalResult (*)(NodeImporter &);
+
+/// The folder of an op that moves elements, of one that computes them; null
+/// where there is none. Names are as `getOpName` gives them.
+Folder getMovementFolder(llvm::StringRef op);
+Folder getArithmeticFolder(llvm::StringRef op);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_OPS_FOLDELEMENTS_H

@@ -1,0 +1,417 @@
+// Functions: arguments, results, and the walk over the nodes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+#include "frontends/ONNX/Model/Weights.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
+                                   StringRef name)
+    : module(module), graph(graph), builder(module.getContext()) {
+  builder.setInsertionPointToEnd(module.getModule().getBody());
+  auto loc = NameLoc::get(builder.getStringAttr(name));
+  function =
+      func::FuncOp::create(builder, loc, name, builder.getFunctionType({}, {}));
+  body = function.addEntryBlock();
+  builder.setInsertionPointToEnd(body);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+// What callers give and get is in buffers, which hold bytes, integers of 32 and
+// 64 bits, booleans and floats.
+void FunctionImporter::checkPort(StringRef name, Type type) {
+  Type element = cast<RankedTensorType>(type).getElementType();
+  if (isa<FloatType>(element) || element.isInteger(1) ||
+      element.isUnsignedInteger(8) || element.isInteger(32) ||
+      element.isInteger(64))
+    return;
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << "'" << name << "' is of type " << element
+      << ", which no input, output or state can have; cast "
+         "it to int32 or uint8";
+  module.report(getModel().error(ErrorKind::Unsupported, text));
+}
+
+Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
+                                 StringRef role) {
+  checkPort(name, type);
+  Value value =
+      body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
+  Port port{{}, value};
+  port.attributes.set(kInputAttr, builder.getStringAttr(name));
+  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  arguments.push_back(std::move(port));
+  values[name].value = value;
+  return value;
+}
+
+// Sums and masters are float32 at least, whatever the precision.
+static bool isTooNarrow(VariableOp variable) {
+  auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
+  return type && type.getWidth() < 32 && variable.getRole() != "frozen";
+}
+
+Value FunctionImporter::getState(VariableOp variable) {
+  Value &value = states[variable.getSymName()];
+  if (value)
+    return value;
+  if (isTooNarrow(variable)) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << "'" << variable.getSymName() << "' is of type "
+        << variable.getTensorType().getElementType()
+        << ", but what may be trained is expected in f32 or f64; convert the "
+           "model to float32 and choose with --precision what it computes in";
+    module.report(getModel().error(ErrorKind::Unsupported, text));
+  }
+  checkPort(variable.getSymName(), variable.getTensorType());
+  value = body->addArgument(variable.getTensorType(), variable.getLoc());
+  Port port{{}, value};
+  port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
+  arguments.push_back(std::move(port));
+  return value;
+}
+
+void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
+  checkPort(name, value.getType());
+  Port port{{}, value};
+  port.attributes.set(kOutputAttr, builder.getStringAttr(name));
+  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  results.push_back(std::move(port));
+}
+
+Value FunctionImporter::getOutput(StringRef role) const {
+  auto wanted = StringAttr::get(builder.getContext(), role);
+  for (const Port &port : results)
+    if (port.attributes.get(kRoleAttr) == wanted)
+      return port.value;
+  return {};
+}
+
+std::optional<int64_t> FunctionImporter::getBatchSize() const {
+  std::optional<int64_t> batch;
+  for (const Port &port : arguments) {
+    if (!port.attributes.get(kInputAttr))
+      continue;
+    ArrayRef<int64_t> shape = NodeImporter::shapeOf(port.value);
+    if (shape.empty() || (batch && *batch != shape[0]))
+      return std::nullopt;
+    batch = shape[0];
+  }
+  return batch;
+}
+
+Value FunctionImporter::getUpdate(VariableOp variable) const {
+  auto reference = FlatSymbolRefAttr::get(variable);
+  for (const Port &port : results)
+    if (port.attributes.get(kUpdatesAttr) == reference)
+      return port.value;
+  return {};
+}
+
+LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
+  if (getUpdate(variable))
+    return failure();
+  // A statistic that the model has in 16 bits.
+  auto type = cast<RankedTensorType>(value.getType());
+  if (isa<FloatType>(type.getElementType()) &&
+      type.clone(builder.getF32Type()) == variable.getType() &&
+      type != variable.getType())
+    value = mpc::CastOp::create(builder, variable.getLoc(), variable.getType(),
+                                value);
+  Port port{{}, value};
+  port.attributes.set(kUpdatesAttr, FlatSymbolRefAttr::get(variable));
+  results.push_back(std::move(port));
+  return success();
+}
+
+void FunctionImporter::markLabel(Value value) {
+  for (Port &port : arguments)
+    if (port.value == value && port.attributes.get(kInputAttr))
+      port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
+}
+
+void FunctionImporter::bind(StringRef name, Value value) {
+  values[name].value = value;
+}
+
+void FunctionImporter::bindState(StringRef name, VariableOp variable) {
+  ImportedValue &entry = values[name];
+  entry.variable = variable;
+  entry.constant.reset();
+}
+
+func::FuncOp FunctionImporter::finish() {
+  // What a caller asked for first, then new state.
+  std::stable_partition(results.begin(), results.end(), [](const Port &port) {
+    return port.attributes.get(kOutputAttr) != Attribute();
+  });
+  SmallVector<Value> returned;
+  SmallVector<Type> types;
+  for (const Port &port : results) {
+    returned.push_back(port.value);
+    types.push_back(port.value.getType());
+  }
+  func::ReturnOp::create(builder, function.getLoc(), returned);
+  function.setFunctionType(
+      builder.getFunctionType(body->getArgumentTypes(), types));
+  SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
+  for (Port &port : arguments)
+    argumentAttrs.push_back(
+        port.attributes.getDictionary(builder.getContext()));
+  for (Port &port : results)
+    resultAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
+  function.setAllArgAttrs(argumentAttrs);
+  function.setAllResultAttrs(resultAttrs);
+  return function;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+ImportedValue &FunctionImporter::lookup(StringRef name) {
+  ImportedValue &entry = values[name];
+  if (entry.value || entry.variable || entry.constant || entry.failed)
+    return entry;
+  const proto::TensorProto *tensor = graph.getInitializer(name);
+  if (!tensor)
+    return entry;
+  auto decoded = getModel().decode(*tensor, "initializer '" + name + "'");
+  if (!decoded) {
+    entry.failed = true;
+    module.report(decoded.takeError());
+    return entry;
+  }
+  entry.constant = *decoded;
+  auto given = module.getOptions().weights.find(name);
+  if (given != module.getOptions().weights.end()) {
+    auto value = fitWeight(getModel(), "initializer '" + name + "'",
+                           given->second, decoded->type);
+    if (!value) {
+      entry.failed = true;
+      module.report(value.takeError());
+      return entry;
+    }
+    entry.constant = *value;
+  }
+  if (decoded->isFloat())
+    entry.stateRole = module.getParameterRole(name, decoded->type);
+  return entry;
+}
+
+// The state that starts as an initializer. Sums of updates need float32 at
+// least, so 16-bit values are state in float32 and rounded where they are read,
+// which changes none of them.
+static Value createState(FunctionImporter &function, StringRef name,
+                         const ImportedValue &entry) {
+  ModuleImporter &module = function.getModule();
+  RankedTensorType type = entry.constant->type;
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  bool isNarrow = element && element.getWidth() < 32;
+  if (!isNarrow)
+    return function.getState(
+        module.getVariable(name, entry.stateRole, type, &*entry.constant));
+  VariableOp variable = module.findVariable(name);
+  OpBuilder &builder = function.getBuilder();
+  if (!variable) {
+    HostTensor wide = *convertFloats(*entry.constant, builder.getF32Type());
+    variable = module.getVariable(name, entry.stateRole, wide.type, &wide);
+  }
+  return mpc::CastOp::create(builder, variable.getLoc(), type,
+                             function.getState(variable));
+}
+
+Value FunctionImporter::materialize(StringRef name, StringRef reader) {
+  ImportedValue &entry = lookup(name);
+  if (!entry.reservedFor.empty() && entry.reservedFor != reader) {
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is supported as an input of " +
+            entry.reservedFor + " only, found " +
+            (reader.empty() ? StringRef("a graph output") : reader)));
+    return {};
+  }
+  if (entry.value || entry.failed)
+    return entry.value;
+  if (!entry.aliasOf.empty())
+    return entry.value = materialize(entry.aliasOf, reader);
+  if (entry.variable)
+    return entry.value = getState(entry.variable);
+  if (!entry.constant) {
+    // Checked graphs define every name; this one's node was not imported.
+    entry.failed = true;
+    module.report(getModel().error(ErrorKind::Unsupported,
+                                   "value '" + name +
+                                       "' is not available in this function"));
+    return {};
+  }
+  if (!entry.stateRole.empty())
+    return entry.value = createState(*this, name, entry);
+  auto loc = NameLoc::get(builder.getStringAttr(name));
+  ElementsAttr elements = module.toAttribute(*entry.constant, name);
+  return entry.value =
+             ConstantOp::create(builder, loc, entry.constant->type, elements);
+}
+
+int64_t FunctionImporter::getDropoutId(StringRef name) {
+  return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
+}
+
+std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
+  auto it = dropoutIds.find(name);
+  return it == dropoutIds.end() ? std::nullopt : std::optional(it->second);
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+// The values that depend on what a caller gives, which no op without a builder
+// can have as input. What Shape and Size give depends on no element.
+llvm::StringSet<>
+FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> data;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!lookup(input->name()).constant)
+      data.insert(input->name());
+  for (const proto::NodeProto *node : nodes) {
+    if (node->op_type() == "Shape" || node->op_type() == "Size")
+      continue;
+    if (llvm::any_of(node->input(), [&](const std::string &input) {
+          return data.contains(input);
+        }))
+      data.insert(node->output().begin(), node->output().end());
+  }
+  return data;
+}
+
+// Every op that has no entry, or none for data, once, with its count, why, and
+// its first node.
+llvm::Error
+FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = getModel();
+  llvm::StringSet<> data = findData(nodes);
+  std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
+  for (const proto::NodeProto *node : nodes) {
+    StringRef domain = normalizeDomain(node->domain());
+    std::string name = getOpName(*node);
+    const OpEntry *entry =
+        findOp(domain, node->op_type(), model.getOpset(domain));
+    if (entry) {
+      if (!entry->build && node->op_type() != "Shape" &&
+          node->op_type() != "Size" &&
+          llvm::any_of(node->input(), [&](const std::string &input) {
+            return data.contains(input);
+          }))
+        missing[name + " (of data)"].push_back(node);
+      continue;
+    }
+    for (const auto &function : model.getProto().functions())
+      if (function.name() == node->op_type() &&
+          normalizeDomain(function.domain()) == domain)
+        name += " (a function of the model)";
+    if (model.getOpset(domain) == 0)
+      name += " (domain not imported)";
+    else if (isKnownOp(domain, node->op_type()))
+      name += " (not in opset " + std::to_string(model.getOpset(domain)) + ")";
+    missing[name].push_back(node);
+  }
+  if (missing.empty())
+    return llvm::Error::success();
+  std::string list;
+  for (const auto &[name, found] : missing)
+    list += (list.empty() ? "" : ", ") + name + " x" +
+            std::to_string(found.size()) + " (node '" +
+            getNodeName(*found.front()) + "')";
+  return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
+}
+
+void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
+  if (llvm::Error error = reportUnsupported(nodes)) {
+    module.report(std::move(error));
+    for (const proto::NodeProto *node : nodes)
+      for (const std::string &output : node->output())
+        values[output].failed = true;
+    return;
+  }
+  for (const proto::NodeProto *node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      for (int index : {3, 4})
+        statistics.insert(node->input(index));
+  for (const proto::NodeProto *node : nodes)
+    importNode(*node);
+}
+
+static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
+  unsigned inputs = node.getNumInputs();
+  if (inputs > entry.maxInputs)
+    return node.invalid("expected at most " + Twine(entry.maxInputs) +
+                        " inputs, found " + Twine(inputs));
+  for (unsigned i = 0; i < entry.minInputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("expected at least " + Twine(entry.minInputs) +
+                          " inputs, found " + Twine(i));
+  // Inputs of which there may be any number are not optional.
+  for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
+  unsigned outputs = node.getNode().output_size();
+  if (outputs == 0 || outputs > entry.maxOutputs)
+    return node.invalid("expected 1 to " + Twine(entry.maxOutputs) +
+                        " outputs, found " + Twine(outputs));
+  return success();
+}
+
+// Why an op that computes shapes alone could not.
+static LogicalResult refuseData(NodeImporter &node) {
+  std::string reason = "the result is too large, or of a type without a kernel";
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (node.hasInput(i) && (!node.constant(i) || node.isState(i)))
+      reason = ("'" + node.getInputName(i) + "' " +
+                (node.constant(i) ? "is a parameter" : "depends on data"))
+                   .str();
+  return node.unsupported("supported only to compute shapes, from values known "
+                          "at import; " +
+                          reason);
+}
+
+void FunctionImporter::importNode(const proto::NodeProto &node) {
+  auto fail = [&] {
+    // Readers are passed over, so what was defined before is not to be had.
+    for (const std::string &output : node.output())
+      if (!output.empty()) {
+        values[output] = {};
+        values[output].failed = true;
+      }
+  };
+  for (const std::string &input : node.input())
+    if (!input.empty() && lookup(input).failed)
+      return fail();
+  StringRef domain = normalizeDomain(node.domain());
+  const OpEntry *entry =
+      findOp(domain, node.op_type(), getModel().getOpset(domain));
+  NodeImporter importer(*this, node);
+  if (failed(checkCounts(importer, *entry)))
+    return fail();
+  FailureOr<bool> folded = foldNode(importer);
+  if (failed(folded))
+    return fail();
+  if (!*folded &&
+      failed(entry->build ? entry->build(importer) : refuseData(importer)))
+    return fail();
+  Rebatch *rebatch = module.getRebatch();
+  if (failed(importer.finish()) ||
+      (rebatch && failed(rebatch->follow(importer))))
+    fail();
+}

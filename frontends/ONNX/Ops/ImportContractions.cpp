@@ -1,0 +1,159 @@
+// Contractions and sliding windows: MatMul, Gemm, Conv, pooling.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Window.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// A contraction of nothing is a sum over nothing, or no result.
+static LogicalResult checkExtents(NodeImporter &node) {
+  for (unsigned i : {0, 1})
+    if (llvm::is_contained(node.operandShape(i), 0))
+      return node.unsupported("input " + Twine(i) +
+                              " has an axis of 0 elements");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
+
+// A vector becomes a row (left) or a column (right) whose axis is dropped again
+// from the result.
+static LogicalResult importMatMul(NodeImporter &node) {
+  Value lhs = node.operand(0), rhs = node.operand(1);
+  SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));
+  SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
+  if (a.empty() || b.empty())
+    return node.invalid("expected operands of rank 1 or more");
+  if (failed(checkExtents(node)))
+    return failure();
+  bool isRow = a.size() == 1, isColumn = b.size() == 1;
+  if (isRow)
+    a.insert(a.begin(), 1);
+  if (isColumn)
+    b.push_back(1);
+  auto op = node.create<MatMulOp>({node.reshape(lhs, a), node.reshape(rhs, b)});
+  if (!op)
+    return failure();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(op.getOutput()));
+  if (isColumn)
+    shape.pop_back();
+  if (isRow)
+    shape.erase(isColumn ? shape.end() - 1 : shape.end() - 2);
+  return node.define(0, node.reshape(op.getOutput(), shape));
+}
+
+// A factor of a product, 1 where there is none.
+static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
+  double factor = node.real(name, 1.0);
+  if (!std::isfinite(factor))
+    return node.invalid("attribute '" + name + "' is not a finite number");
+  return factor;
+}
+
+static LogicalResult importGemm(NodeImporter &node) {
+  auto alpha = readFactor(node, "alpha"), beta = readFactor(node, "beta");
+  if (failed(alpha) || failed(beta) || failed(checkExtents(node)))
+    return failure();
+  if (node.getOpset() < 7)
+    node.ignore("broadcast"); // what the shape of C says, too
+  auto op = node.create<GemmOp>(
+      {node.operand(0), node.operand(1), node.operand(2)},
+      {node.attribute("alpha", *alpha), node.attribute("beta", *beta),
+       node.attribute("transA", node.integer("transA", 0) != 0),
+       node.attribute("transB", node.integer("transB", 0) != 0)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// com.microsoft: MatMul with transposed operands and a factor.
+static LogicalResult importFusedMatMul(NodeImporter &node) {
+  if (node.integer("transBatchA", 0) || node.integer("transBatchB", 0))
+    return node.unsupported("transposed batch axes are not supported");
+  auto alpha = readFactor(node, "alpha");
+  if (failed(alpha) || failed(checkExtents(node)))
+    return failure();
+  auto op = node.create<MatMulOp>(
+      {node.operand(0), node.operand(1)},
+      {node.attribute("alpha", *alpha),
+       node.attribute("transA", node.integer("transA", 0) != 0),
+       node.attribute("transB", node.integer("transB", 0) != 0)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importConv(NodeImporter &node) {
+  Value input = node.operand(0), weight = node.operand(1);
+  ArrayRef<int64_t> weightShape = NodeImporter::shapeOf(weight);
+  if (weightShape.size() < 3)
+    return node.invalid("expected a weight of shape (M, C/group, k...), found "
+                        "rank " +
+                        Twine(weightShape.size()));
+  if (failed(checkExtents(node)))
+    return failure();
+  auto window =
+      readWindow(node, NodeImporter::shapeOf(input), weightShape.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto op = node.create<ConvOp>(
+      {input, weight, node.operand(2)},
+      window->convAttributes(node, node.integer("group", 1)));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importMaxPool(NodeImporter &node) {
+  auto window = readWindow(node, node.operandShape(0), {});
+  if (failed(window))
+    return failure();
+  bool columnMajor = node.integer("storage_order", 0) != 0;
+  if (columnMajor && node.hasOutput(1))
+    return node.unsupported("column-major indices are not supported");
+  auto attributes =
+      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
+  attributes.push_back(node.attribute("dilations", window->dilations));
+  auto op = node.create<MaxPoolOp>({node.operand(0)}, attributes);
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getOutput());
+  return node.defineSaved(1, op.getIndices(), "MaxPoolGrad");
+}
+
+static LogicalResult importAveragePool(NodeImporter &node) {
+  auto window = readWindow(node, node.operandShape(0), {});
+  if (failed(window))
+    return failure();
+  if (llvm::any_of(window->dilations, [](int64_t d) { return d != 1; }))
+    return node.unsupported("dilations other than 1 are not supported");
+  auto attributes =
+      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
+  attributes.push_back(node.attribute(
+      "count_include_pad", node.integer("count_include_pad", 0) != 0));
+  auto op = node.create<AveragePoolOp>({node.operand(0)}, attributes);
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importGlobalAveragePool(NodeImporter &node) {
+  auto op = node.create<GlobalAveragePoolOp>({node.operand(0)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getContractionOps() {
+  static const OpEntry entries[] = {
+      {"", "AveragePool", 1, kNoEnd, 1, 1, 1, importAveragePool},
+      {"", "Conv", 1, kNoEnd, 2, 3, 1, importConv},
+      {"", "Gemm", 6, kNoEnd, 2, 3, 1, importGemm},
+      {"", "GlobalAveragePool", 1, kNoEnd, 1, 1, 1, importGlobalAveragePool},
+      {"", "MatMul", 1, kNoEnd, 2, 2, 1, importMatMul},
+      {"", "MaxPool", 1, kNoEnd, 1, 1, 2, importMaxPool},
+      {kMicrosoft, "FusedMatMul", 1, kNoEnd, 2, 2, 1, importFusedMatMul},
+      {kMicrosoft, "TransposeMatMul", 1, kNoEnd, 2, 2, 1, importFusedMatMul},
+  };
+  return entries;
+}

@@ -1,0 +1,248 @@
+// Elementwise ops: activations, arithmetic, Clip, Cast.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+template <typename OpT>
+static LogicalResult importUnary(NodeImporter &node) {
+  if (auto op = node.create<OpT>({node.operand(0)}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// ONNX wants equal element types; mpc's ops would promote silently.
+static LogicalResult checkSameElementType(NodeImporter &node) {
+  Type first = node.operandType(0).getElementType();
+  for (unsigned i = 1; i < node.getNumInputs(); ++i)
+    if (node.operandType(i).getElementType() != first)
+      return node.invalid("the inputs have different element types");
+  return success();
+}
+
+template <typename OpT>
+static LogicalResult importBinary(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  if (auto op = node.create<OpT>({node.operand(0), node.operand(1)}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// Whether input `index` is an integer that the steps of training count in.
+static bool isCounter(NodeImporter &node, unsigned index) {
+  VariableOp variable =
+      node.getFunction().lookup(node.getInputName(index)).variable;
+  return variable && variable.getRole() == "counter";
+}
+
+// A counter plus 1 is its next value, which a skipped step leaves out.
+static LogicalResult importAdd(NodeImporter &node) {
+  for (unsigned index : {0, 1}) {
+    auto other = node.constant(1 - index);
+    if (!isCounter(node, index) || !other || other->isFloat() ||
+        other->getNumElements() != 1 || other->getInteger(0) != 1 ||
+        other->type.getRank() > node.operandType(index).getRank())
+      continue;
+    node.setPhase("optimizer");
+    auto op = node.create<IncrementOp>({node.operand(index)});
+    return op ? node.define(0, op.getOutput()) : failure();
+  }
+  if (node.operandType(0).getElementType().isInteger())
+    return node.unsupported("expected floats, or integers that are known at "
+                            "import; integers that depend on data are not "
+                            "added yet");
+  return importBinary<AddOp>(node);
+}
+
+// Before opset 7: `b` has the shape of `a`, or with attribute 'broadcast' that
+// of some adjacent axes of `a`, the last ones or those from 'axis' on.
+static FailureOr<Value> alignRight(NodeImporter &node, Value a, Value b) {
+  bool broadcast = node.integer("broadcast", 0) != 0;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(b));
+  int64_t rank = NodeImporter::shapeOf(a).size(), size = shape.size();
+  if (!broadcast && NodeImporter::shapeOf(a) != NodeImporter::shapeOf(b))
+    return node.invalid("expected inputs of the same shape without attribute "
+                        "'broadcast'");
+  if (!node.hasAttribute("axis"))
+    return b;
+  int64_t axis = node.integer("axis", 0);
+  axis = axis < 0 ? axis + rank : axis;
+  if (axis < 0 || size > rank || axis > rank - size)
+    return node.invalid("attribute 'axis' puts " + Twine(size) +
+                        " axes outside the " + Twine(rank) +
+                        " of the first input");
+  shape.append(rank - size - axis, 1);
+  return node.reshape(b, shape);
+}
+
+template <typename OpT>
+static LogicalResult importAligned(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  Value a = node.operand(0);
+  FailureOr<Value> b = alignRight(node, a, node.operand(1));
+  if (failed(b) || !*b)
+    return failure();
+  if (auto op = node.create<OpT>({a, *b}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// Sum, Max and Min of any number of inputs, from the left.
+template <typename OpT>
+static LogicalResult importVariadic(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  Value result = node.operand(0);
+  for (unsigned i = 1; i < node.getNumInputs(); ++i) {
+    auto op = node.create<OpT>({result, node.operand(i)});
+    if (!op)
+      return failure();
+    result = op.getOutput();
+  }
+  return node.define(0, result);
+}
+
+// The exponent in the type of the base. One that is known becomes a constant of
+// that type: later stages multiply x by itself for 2, not for a cast of 2.
+static Value importExponent(NodeImporter &node) {
+  Value exponent = node.operand(1);
+  Type element = node.operandType(0).getElementType();
+  auto type = NodeImporter::typeOf(exponent);
+  if (type.getElementType() == element)
+    return exponent;
+  type = type.clone(element);
+  std::optional<HostTensor> known = node.constant(1);
+  if (known && !node.isState(1) && known->getNumElements() == 1 &&
+      isa<FloatType>(element)) {
+    Attribute value =
+        node.attributes().getFloatAttr(element, known->getDouble(0));
+    auto constant = node.create<ConstantOp>(
+        {}, {node.attribute("value", DenseElementsAttr::get(type, value))},
+        type);
+    return constant ? constant.getOutput() : Value();
+  }
+  auto cast = node.create<CastOp>({exponent}, {}, type);
+  return cast ? cast.getOutput() : Value();
+}
+
+// Pow's exponent may have another type, integers included.
+static LogicalResult importPow(NodeImporter &node) {
+  Value exponent = importExponent(node);
+  if (!exponent)
+    return failure();
+  if (auto op = node.create<PowOp>({node.operand(0), exponent}))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
+                               std::optional<double> max) {
+  SmallVector<NamedAttribute> bounds;
+  if (min)
+    bounds.push_back(node.attribute("min", *min));
+  if (max)
+    bounds.push_back(node.attribute("max", *max));
+  if (auto op = node.create<ClipOp>({node.operand(0)}, bounds))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// Opset 6: bounds are attributes, by default the range of float.
+static LogicalResult importClipAttributes(NodeImporter &node) {
+  std::optional<double> min, max;
+  if (node.hasAttribute("min"))
+    min = node.real("min", 0);
+  if (node.hasAttribute("max"))
+    max = node.real("max", 0);
+  return buildClip(node, min, max);
+}
+
+static LogicalResult importClip(NodeImporter &node) {
+  std::optional<double> bounds[2];
+  for (unsigned i : {0, 1}) {
+    if (!node.hasInput(i + 1))
+      continue;
+    FailureOr<double> bound = node.scalar(i + 1, i == 0 ? "min" : "max");
+    if (failed(bound))
+      return failure();
+    bounds[i] = *bound;
+  }
+  return buildClip(node, bounds[0], bounds[1]);
+}
+
+static LogicalResult importCast(NodeImporter &node) {
+  int64_t to = node.integer("to", 0);
+  node.ignore("saturate"); // matters for 8-bit floats only
+  if (node.hasAttribute("round_mode"))
+    return node.unsupported("attribute 'round_mode' is not supported");
+  auto element = node.getFunction().getModel().getElementType(
+      to, node.describe() + ": attribute 'to'");
+  if (!element) {
+    node.getFunction().getModule().report(element.takeError());
+    return failure();
+  }
+  if (auto op = node.create<CastOp>(
+          {node.operand(0)}, {},
+          RankedTensorType::get(node.operandShape(0), *element)))
+    return node.define(0, op.getOutput());
+  return failure();
+}
+
+// The type is that of another value, whose elements do not matter.
+static LogicalResult importCastLike(NodeImporter &node) {
+  node.ignore("saturate"); // matters for 8-bit floats only
+  if (node.hasAttribute("round_mode"))
+    return node.unsupported("attribute 'round_mode' is not supported");
+  auto type = node.operandType(0).clone(node.operandType(1).getElementType());
+  if (type == node.operandType(0))
+    return node.define(0, node.operand(0));
+  auto op =
+      node.create<CastOp>({node.operand(0)}, {}, cast<RankedTensorType>(type));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importIdentity(NodeImporter &node) {
+  // Not an op of the IR: another name for the same value.
+  if (node.isState(0) && node.constant(0) && node.hasOutput(0))
+    return node.defineAlias();
+  return node.define(0, node.operand(0));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
+  static const OpEntry entries[] = {
+      {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
+      {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
+      {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
+      {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
+      {"", "CastLike", 15, kNoEnd, 2, 2, 1, importCastLike},
+      {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
+      {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
+      {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
+      {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
+      {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
+      {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
+      {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
+      {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
+      {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+      {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
+      {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
+      {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
+      {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
+      {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
+      {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
+      {"", "Relu", 6, kNoEnd, 1, 1, 1, importUnary<ReluOp>},
+      {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
+      {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
+      {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
+      {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
+      {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
+      {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
+      {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+  };
+  return entries;
+}

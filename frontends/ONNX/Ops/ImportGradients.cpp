@@ -1,0 +1,319 @@
+// Gradient ops of com.microsoft, as ONNX Runtime's gradient builder writes
+// them.
+//
+// What such an op knows of its forward op only by convention (the geometry of a
+// pooling, the random numbers of a dropout) is taken from the op that made the
+// saved value, which is still there.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/LossAttributes.h"
+#include "frontends/ONNX/Ops/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importElementwiseGrad(NodeImporter &node) {
+  auto op = node.create<OpT>({node.operand(0), node.operand(1)});
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// `value` summed to the shape of input `index`, which was broadcast.
+static Value sumTo(NodeImporter &node, Value value, unsigned index) {
+  auto type = node.operandType(index);
+  if (!value || NodeImporter::shapeOf(value) == type.getShape())
+    return value;
+  auto op = node.create<SumToSizeOp>({value}, {}, type);
+  return op ? op.getOutput() : Value();
+}
+
+// dA = dY / B; dB = -dY * A / (B * B).
+static LogicalResult importDivGrad(NodeImporter &node) {
+  Value dy = node.operand(0), a = node.operand(1), b = node.operand(2);
+  node.setSuffix("#da");
+  auto da = node.create<DivOp>({dy, b});
+  if (!da)
+    return failure();
+  if (node.hasOutput(0) &&
+      failed(node.define(0, sumTo(node, da.getOutput(), 1))))
+    return failure();
+  if (!node.hasOutput(1))
+    return success();
+  node.setSuffix("#db");
+  auto product = node.create<MulOp>({da.getOutput(), a});
+  auto quotient =
+      product ? node.create<DivOp>({product.getOutput(), b}) : DivOp();
+  auto negated =
+      quotient ? node.create<NegOp>({quotient.getOutput()}) : NegOp();
+  return negated ? node.define(1, sumTo(node, negated.getOutput(), 2))
+                 : failure();
+}
+
+// The mask is recomputed: the same dropout, by its id, on the gradient.
+static LogicalResult importDropoutGrad(NodeImporter &node) {
+  FunctionImporter &function = node.getFunction();
+  Value dy = node.operand(0);
+  auto id = function.findDropoutId(node.getInputName(1));
+  if (!id && node.constant(1)) // the forward op was an identity
+    return node.define(0, dy);
+  auto forward = node.operand(1).getDefiningOp<DropoutOp>();
+  if (!id || !forward)
+    return node.unsupported("input 'mask' does not come from a Dropout");
+  auto op = node.create<DropoutOp>(
+      {dy, forward.getSeed(), forward.getMicroStep()},
+      {node.attribute("ratio", forward.getRatio().convertToDouble()),
+       node.attribute("id", *id)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// Scale: input * scale, or input / scale. The scale is a number of elements
+// more often than a float.
+static LogicalResult importScale(NodeImporter &node) {
+  bool down = node.integer("scale_down", 0) != 0;
+  Value input = node.operand(0), scale;
+  auto known = node.constant(1);
+  if (known && known->getNumElements() == 1)
+    scale = node.scalarConstant(known->getDouble(0),
+                                node.operandType(0).getElementType());
+  else
+    scale = node.operand(1);
+  if (node.hasFailed())
+    return failure();
+  Value result;
+  if (down) {
+    if (auto op = node.create<DivOp>({input, scale}))
+      result = op.getOutput();
+  } else if (auto op = node.create<MulOp>({input, scale})) {
+    result = op.getOutput();
+  }
+  return node.define(0, result);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax and losses
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importSoftmaxGrad(NodeImporter &node) {
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op = node.create<OpT>({node.operand(0), node.operand(1)},
+                             {node.attribute("axis", *axis)});
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// Before opset 13: over all axes from `axis` on, as if they were one.
+template <typename OpT>
+static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis))
+    return failure();
+  if (node.operandShape(1) != ArrayRef<int64_t>(shape))
+    return node.invalid("expected inputs of equal shapes");
+  int64_t rows = 1, columns = 1;
+  for (auto [i, extent] : llvm::enumerate(shape))
+    (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
+  auto op = node.create<OpT>({node.reshape(node.operand(0), {rows, columns}),
+                              node.reshape(node.operand(1), {rows, columns})},
+                             {node.attribute("axis", int64_t(1))});
+  return op ? node.define(0, node.reshape(op.getDInput(), shape)) : failure();
+}
+
+static LogicalResult importLossGrad(NodeImporter &node) {
+  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(
+      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+      readLossAttributes(node));
+  return op ? node.define(0, op.getDScores()) : failure();
+}
+
+// ignore_index is an input here.
+static LogicalResult importInternalLossGrad(NodeImporter &node) {
+  auto attributes = readInternalLossAttributes(node, 4);
+  if (failed(attributes))
+    return failure();
+  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(
+      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+      *attributes);
+  return op ? node.define(0, op.getDScores()) : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+static LogicalResult defineInputGrad(NodeImporter &node,
+                                     ArrayRef<NamedAttribute> window) {
+  if (!node.hasOutput(0))
+    return success();
+  node.setSuffix("#dx");
+  auto op = node.create<ConvInputGradOp>({node.operand(0), node.operand(2)},
+                                         window, node.operandType(1));
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+static LogicalResult defineWeightGrad(NodeImporter &node,
+                                      ArrayRef<NamedAttribute> window) {
+  if (!node.hasOutput(1))
+    return success();
+  node.setSuffix("#dw");
+  auto op = node.create<ConvWeightGradOp>({node.operand(1), node.operand(0)},
+                                          window, node.operandType(2));
+  return op ? node.define(1, op.getDWeight()) : failure();
+}
+
+static LogicalResult defineBiasGrad(NodeImporter &node) {
+  if (!node.hasOutput(2))
+    return success();
+  node.setSuffix("#db");
+  SmallVector<int64_t> axes = {0};
+  for (int64_t axis = 2, e = node.operandShape(0).size(); axis < e; ++axis)
+    axes.push_back(axis);
+  auto op = node.create<ReduceSumOp>(
+      {node.operand(0)}, {node.attribute("axes", ArrayRef<int64_t>(axes)),
+                          node.attribute("keepdims", false)});
+  return op ? node.define(2, op.getOutput()) : failure();
+}
+
+static LogicalResult importConvGrad(NodeImporter &node) {
+  ArrayRef<int64_t> weight = node.operandShape(2);
+  if (weight.size() < 3)
+    return node.invalid("expected a weight of rank 3 or more");
+  auto window = readWindow(node, node.operandShape(1), weight.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto attributes = window->convAttributes(node, node.integer("group", 1));
+  if (failed(defineInputGrad(node, attributes)) ||
+      failed(defineWeightGrad(node, attributes)))
+    return failure();
+  return defineBiasGrad(node);
+}
+
+// Window attributes the op repeats from its forward op.
+static void ignoreWindow(NodeImporter &node) {
+  for (StringRef name : {"kernel_shape", "strides", "pads", "dilations",
+                         "auto_pad", "ceil_mode", "storage_order"})
+    node.ignore(name);
+}
+
+static LogicalResult importMaxPoolGrad(NodeImporter &node) {
+  ignoreWindow(node);
+  Value indices = node.operand(1);
+  auto forward = indices.getDefiningOp<MaxPoolOp>();
+  if (!forward)
+    return node.unsupported("input 'Indices' does not come from a MaxPool");
+  auto op = node.create<MaxPoolGradOp>(
+      {node.operand(0), indices},
+      {node.attribute("kernel", forward.getKernel()),
+       node.attribute("strides", forward.getStrides()),
+       node.attribute("pads", forward.getPads()),
+       node.attribute("dilations", forward.getDilations()),
+       node.attribute("ceil_mode", forward.getCeilMode())},
+      cast<RankedTensorType>(forward.getInput().getType()));
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// The op does not say what shape it restores; by convention it makes X_grad for
+// the forward op's input X.
+static LogicalResult importAveragePoolGrad(NodeImporter &node) {
+  StringRef name = node.getOutputName(0);
+  if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
+    return node.unsupported("cannot tell the shape of the gradient: expected "
+                            "an output named after the pooled value, X_grad");
+  auto type = NodeImporter::typeOf(node.getFunction().lookup(name).value);
+  auto window = readWindow(node, type.getShape(), {});
+  if (failed(window))
+    return failure();
+  auto attributes =
+      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
+  attributes.push_back(node.attribute(
+      "count_include_pad", node.integer("count_include_pad", 0) != 0));
+  node.ignore("storage_order");
+  auto op = node.create<AveragePoolGradOp>({node.operand(0)}, attributes, type);
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+static LogicalResult importBatchNormGrad(NodeImporter &node) {
+  node.ignore("epsilon"); // part of the saved inverse deviation
+  node.ignore("momentum");
+  node.ignore("training_mode");
+  auto op = node.create<BatchNormGradOp>(node.operands());
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getDInput());
+  (void)node.define(1, op.getDScale());
+  return node.define(2, op.getDBias());
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+// The axes over which the gradients of two broadcast operands are summed.
+static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
+  auto a = node.integers(0, "a_shape"), b = node.integers(1, "b_shape");
+  if (failed(a) || failed(b))
+    return failure();
+  int64_t rank = std::max(a->size(), b->size());
+  int64_t missingA = rank - a->size(), missingB = rank - b->size();
+  a->insert(a->begin(), missingA, 1);
+  b->insert(b->begin(), missingB, 1);
+  SmallVector<int64_t> axes[2];
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    bool differ = (*a)[axis] != (*b)[axis];
+    if (axis < missingA || (differ && (*a)[axis] == 1))
+      axes[0].push_back(axis);
+    if (axis < missingB || (differ && (*b)[axis] == 1))
+      axes[1].push_back(axis);
+  }
+  for (unsigned i : {0, 1})
+    (void)node.define(i, HostTensor::fromIntegers(
+                             node.getContext(),
+                             {static_cast<int64_t>(axes[i].size())}, axes[i]));
+  return success();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
+  static const OpEntry entries[] = {
+      // Two schemas stand in the default domain; files have both spellings.
+      {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
+      {"", "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
+      {kMicrosoft, "AveragePoolGrad", 1, kNoEnd, 1, 1, 1,
+       importAveragePoolGrad},
+      {kMicrosoft, "BatchNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importBatchNormGrad},
+      {kMicrosoft, "BroadcastGradientArgs", 1, kNoEnd, 2, 2, 2,
+       importBroadcastGradientArgs},
+      {kMicrosoft, "ConvGrad", 1, kNoEnd, 3, 3, 3, importConvGrad},
+      {kMicrosoft, "DivGrad", 1, kNoEnd, 3, 3, 2, importDivGrad},
+      {kMicrosoft, "DropoutGrad", 1, kNoEnd, 2, 4, 1, importDropoutGrad},
+      {kMicrosoft, "LogSoftmaxGrad", 1, kNoEnd, 2, 2, 1,
+       importFlattenedSoftmaxGrad<LogSoftmaxGradOp>},
+      {kMicrosoft, "LogSoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,
+       importSoftmaxGrad<LogSoftmaxGradOp>},
+      {kMicrosoft, "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
+      {kMicrosoft, "ReluGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<ReluGradOp>},
+      {kMicrosoft, "Scale", 1, kNoEnd, 2, 2, 1, importScale},
+      {kMicrosoft, "SigmoidGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<SigmoidGradOp>},
+      {kMicrosoft, "SoftmaxCrossEntropyLossGrad", 1, kNoEnd, 3, 4, 1,
+       importLossGrad},
+      {kMicrosoft, "SoftmaxCrossEntropyLossInternalGrad", 1, kNoEnd, 3, 5, 1,
+       importInternalLossGrad},
+      {kMicrosoft, "SoftmaxGrad", 1, kNoEnd, 2, 2, 1,
+       importFlattenedSoftmaxGrad<SoftmaxGradOp>},
+      {kMicrosoft, "SoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,
+       importSoftmaxGrad<SoftmaxGradOp>},
+      {kMicrosoft, "TanhGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<TanhGradOp>},
+  };
+  return entries;
+}

@@ -1,0 +1,101 @@
+// Losses over class labels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/LossAttributes.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+SmallVector<NamedAttribute>
+mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("reduction", StringRef(node.string("reduction", "mean")))};
+  if (node.hasAttribute("ignore_index"))
+    attributes.push_back(
+        node.attribute("ignore_index", node.integer("ignore_index", 0)));
+  return attributes;
+}
+
+static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
+  node.setPhase("loss");
+  Value labels = node.operand(1);
+  node.getFunction().markLabel(labels);
+  auto op = node.create<SoftmaxCrossEntropyLossOp>(
+      {node.operand(0), labels, node.operand(2)}, readLossAttributes(node));
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getLoss());
+  return node.define(1, op.getLogProb());
+}
+
+static LogicalResult importNLLLoss(NodeImporter &node) {
+  node.setPhase("loss");
+  Value labels = node.operand(1);
+  node.getFunction().markLabel(labels);
+  auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
+                                   readLossAttributes(node));
+  return op ? node.define(0, op.getLoss()) : failure();
+}
+
+// com.microsoft: ignore_index is an input.
+static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
+  node.setPhase("loss");
+  auto attributes = readInternalLossAttributes(node, 3);
+  if (failed(attributes))
+    return failure();
+  Value labels = node.operand(1);
+  node.getFunction().markLabel(labels);
+  auto op = node.create<SoftmaxCrossEntropyLossOp>(
+      {node.operand(0), labels, node.operand(2)}, *attributes);
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getLoss());
+  return node.define(1, op.getLogProb());
+}
+
+// output_type, where it is given, must be the type the loss has anyway.
+static LogicalResult checkOutputType(NodeImporter &node) {
+  int64_t dataType = node.integer("output_type", 0);
+  if (dataType == 0)
+    return success();
+  auto type = node.getFunction().getModel().getElementType(
+      dataType, node.describe() + ": attribute 'output_type'");
+  if (!type) {
+    node.getFunction().getModule().report(type.takeError());
+    return failure();
+  }
+  if (*type != node.operandType(0).getElementType())
+    return node.unsupported(
+        "attribute 'output_type' other than the input's type is not supported");
+  return success();
+}
+
+FailureOr<SmallVector<NamedAttribute>>
+mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
+                                               unsigned ignoreIndex) {
+  if (failed(checkOutputType(node)))
+    return failure();
+  SmallVector<NamedAttribute> attributes = readLossAttributes(node);
+  if (!node.hasInput(ignoreIndex))
+    return attributes;
+  auto index = node.integers(ignoreIndex, "ignore_index");
+  if (failed(index))
+    return failure();
+  if (index->size() != 1)
+    return node.invalid("expected one ignore_index");
+  attributes.push_back(node.attribute("ignore_index", index->front()));
+  return attributes;
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
+  static const OpEntry entries[] = {
+      {"", "NegativeLogLikelihoodLoss", 12, kNoEnd, 2, 3, 1, importNLLLoss},
+      {"", "SoftmaxCrossEntropyLoss", 12, kNoEnd, 2, 3, 2,
+       importSoftmaxCrossEntropyLoss},
+      {kMicrosoft, "SoftmaxCrossEntropyLossInternal", 1, kNoEnd, 2, 4, 2,
+       importSoftmaxCrossEntropyLossInternal},
+  };
+  return entries;
+}

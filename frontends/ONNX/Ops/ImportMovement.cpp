@@ -1,0 +1,405 @@
+// Movement: what changes where elements lie, and nothing else of them.
+//
+// The IR has contiguous slices, concatenation and padding; strides are made of
+// those.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+static SmallVector<int64_t> firstAxes(size_t count) {
+  return llvm::to_vector(llvm::seq<int64_t>(0, count));
+}
+
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::readPermutation(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  SmallVector<int64_t> reversed = firstAxes(rank);
+  std::reverse(reversed.begin(), reversed.end());
+  auto perm = node.integerList("perm").value_or(reversed);
+  SmallVector<int64_t> sorted(perm);
+  llvm::sort(sorted);
+  if (sorted != firstAxes(rank))
+    return node.invalid("attribute 'perm' is no permutation of the " +
+                        Twine(rank) + " axes");
+  return perm;
+}
+
+static LogicalResult importTranspose(NodeImporter &node) {
+  auto perm = readPermutation(node);
+  if (failed(perm))
+    return failure();
+  auto op = node.create<TransposeOp>(
+      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(*perm))});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+FailureOr<int64_t> mpc::onnx_frontend::readConcatAxis(NodeImporter &node) {
+  if (!node.hasAttribute("axis"))
+    return node.invalid("attribute 'axis' is missing");
+  return node.normalizeAxis(node.integer("axis", 0),
+                            node.operandShape(0).size());
+}
+
+LogicalResult mpc::onnx_frontend::defineLengths(NodeImporter &node,
+                                                int64_t axis) {
+  SmallVector<int64_t> lengths;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    lengths.push_back(node.operandShape(i)[axis]);
+  return node.define(1, HostTensor::fromIntegers(
+                            node.getContext(),
+                            {static_cast<int64_t>(lengths.size())}, lengths));
+}
+
+// A part that is one for all samples, where the batch of the others was 1 when
+// the model was exported.
+static Value spreadOverBatch(NodeImporter &node, Value part, unsigned input,
+                             int64_t axis) {
+  Rebatch *rebatch = node.getFunction().getModule().getRebatch();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(part));
+  for (int64_t i = 0, rank = shape.size(); rebatch && i < rank; ++i) {
+    auto extent = rebatch->getConcatExtent(node, input, i);
+    if (i != axis && shape[i] == 1 && extent)
+      shape[i] = *extent;
+  }
+  auto type = NodeImporter::typeOf(part).clone(shape);
+  if (type == part.getType())
+    return part;
+  auto op = node.create<ExpandOp>({part}, {}, cast<RankedTensorType>(type));
+  return op ? op.getOutput() : Value();
+}
+
+static LogicalResult importConcat(NodeImporter &node) {
+  FailureOr<int64_t> axis = readConcatAxis(node);
+  if (failed(axis))
+    return failure();
+  SmallVector<Value> parts = node.operands();
+  for (auto [i, part] : llvm::enumerate(parts))
+    part = spreadOverBatch(node, part, i, *axis);
+  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", *axis)});
+  if (!op || failed(node.define(0, op.getOutput())))
+    return failure();
+  return node.hasOutput(1) ? defineLengths(node, *axis) : success();
+}
+
+static LogicalResult importExpand(NodeImporter &node) {
+  auto requested = node.integers(1, "the shape");
+  if (failed(requested))
+    return failure();
+  if (Rebatch *rebatch = node.getFunction().getModule().getRebatch())
+    requested = rebatch->adaptExpand(node, *requested);
+  auto type = node.operandType(0);
+  if (!getCheckedBytes(*requested, type.getElementType()))
+    return node.invalid("the shape has a negative extent or overflows");
+  // Both sides broadcast: an axis of 1 in the request keeps the input's.
+  auto shape = broadcastShapes(type.getShape(), *requested);
+  if (failed(shape))
+    return node.invalid("the input does not broadcast to the shape");
+  auto op = node.create<ExpandOp>(
+      {node.operand(0)}, {},
+      RankedTensorType::get(*shape, type.getElementType()));
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+// `size` elements of `value` from `offset` along `axis`.
+static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
+                       int64_t offset, int64_t size) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(value));
+  if (sizes[axis] == size)
+    return value;
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  auto op = node.create<SliceOp>(
+      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                node.attribute("sizes", ArrayRef<int64_t>(sizes))});
+  return op ? op.getOutput() : Value();
+}
+
+static Value concatenate(NodeImporter &node, ArrayRef<Value> parts,
+                         int64_t axis) {
+  if (!llvm::all_of(parts, [](Value part) { return part != nullptr; }))
+    return {};
+  if (parts.size() == 1)
+    return parts.front();
+  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", axis)});
+  return op ? op.getOutput() : Value();
+}
+
+// Every `step`-th of `count` * `step` elements from `offset`: the first column
+// of a matrix.
+static Value firstOfEach(NodeImporter &node, Value value, int64_t axis,
+                         int64_t offset, int64_t count, int64_t step) {
+  value = sliceAxis(node, value, axis, offset, count * step);
+  if (!value)
+    return {};
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  SmallVector<int64_t> result(shape);
+  result[axis] = count;
+  shape[axis] = count;
+  shape.insert(shape.begin() + axis + 1, step);
+  value = sliceAxis(node, node.reshape(value, shape), axis + 1, 0, 1);
+  return node.reshape(value, result);
+}
+
+// `count` elements from `offset`, `step` apart.
+static Value sliceStrided(NodeImporter &node, Value value, int64_t axis,
+                          int64_t offset, int64_t count, int64_t step) {
+  if (!value || step == 1 || count <= 1)
+    return sliceAxis(node, value, axis, offset, count);
+  int64_t last = offset + (count - 1) * step;
+  if (last + step <= NodeImporter::shapeOf(value)[axis])
+    return firstOfEach(node, value, axis, offset, count, step);
+  // The matrix would reach past the end: its last row is one element.
+  Value parts[] = {firstOfEach(node, value, axis, offset, count - 1, step),
+                   sliceAxis(node, value, axis, last, 1)};
+  return concatenate(node, parts, axis);
+}
+
+// The lists of the same length that Slice has: where each range starts and
+// ends, on which axis, and its step.
+static FailureOr<std::array<SmallVector<int64_t>, 4>>
+readSliceLists(NodeImporter &node) {
+  std::array<SmallVector<int64_t>, 4> lists;
+  auto &[starts, ends, axes, steps] = lists;
+  if (node.getOpset() < 10) {
+    auto first = node.integerList("starts"), last = node.integerList("ends");
+    if (!first || !last)
+      return node.invalid("attributes 'starts' and 'ends' are missing");
+    starts = *first;
+    ends = *last;
+    axes = node.integerList("axes").value_or(firstAxes(starts.size()));
+    steps.assign(starts.size(), 1);
+    return lists;
+  }
+  StringRef names[] = {"starts", "ends", "axes", "steps"};
+  for (unsigned i = 0; i < 4; ++i) {
+    if (i >= 2 && !node.hasInput(i + 1)) {
+      lists[i] = i == 2 ? firstAxes(starts.size())
+                        : SmallVector<int64_t>(starts.size(), 1);
+      continue;
+    }
+    auto given = node.integers(i + 1, names[i]);
+    if (failed(given))
+      return failure();
+    lists[i] = *given;
+  }
+  return lists;
+}
+
+FailureOr<SmallVector<SliceRange>>
+mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
+  auto lists = readSliceLists(node);
+  if (failed(lists))
+    return failure();
+  auto &[starts, ends, axes, steps] = *lists;
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size())
+    return node.invalid("starts, ends, axes and steps have different lengths");
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (failed(node.normalizeAxes(axes, shape.size())))
+    return failure();
+  SmallVector<SliceRange> ranges;
+  for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
+    if (step == 0)
+      return node.invalid("expected steps other than 0");
+    axis = axis < 0 ? axis + shape.size() : axis;
+    int64_t extent = shape[axis];
+    bool backwards = step < 0;
+    auto clamp = [&, extent = extent](int64_t position, int64_t lowest) {
+      position =
+          position < 0 ? std::max(position, -extent - 1) + extent : position;
+      return std::max(std::min(position, backwards ? extent - 1 : extent),
+                      lowest);
+    };
+    // A range that runs backwards may end before the first element.
+    int64_t offset = clamp(start, 0), last = clamp(end, backwards ? -1 : 0);
+    int64_t length = backwards ? offset - last : last - offset;
+    if (extent == 0)
+      length = 0;
+    // No further apart than the range is long, so that nothing overflows.
+    int64_t stride = std::clamp<int64_t>(step, -std::max<int64_t>(length, 1),
+                                         std::max<int64_t>(length, 1));
+    int64_t distance = std::abs(stride);
+    int64_t count = length <= 0 ? 0 : (length + distance - 1) / distance;
+    ranges.push_back({axis, count == 0 ? 0 : offset, count, stride});
+  }
+  return ranges;
+}
+
+static LogicalResult importSlice(NodeImporter &node) {
+  auto ranges = readSliceRanges(node);
+  if (failed(ranges))
+    return failure();
+  Value value = node.operand(0);
+  for (const SliceRange &range : *ranges) {
+    if (range.step < 0)
+      return node.unsupported("negative steps are not supported");
+    value = sliceStrided(node, value, range.axis, range.offset, range.count,
+                         range.step);
+  }
+  return node.define(0, value);
+}
+
+//===----------------------------------------------------------------------===//
+// Split
+//===----------------------------------------------------------------------===//
+
+// The lengths of the parts: an attribute, an input, or equal but for the last.
+static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
+                                                 int64_t extent) {
+  int64_t count = node.getNode().output_size();
+  if (auto list = node.integerList("split"))
+    return *list;
+  if (node.hasInput(1))
+    return node.integers(1, "split");
+  if (node.integer("num_outputs", count) != count)
+    return node.invalid("attribute 'num_outputs' is not the number of outputs");
+  SmallVector<int64_t> lengths;
+  int64_t length = (extent + count - 1) / count;
+  for (int64_t left = extent; count-- > 0; left -= lengths.back())
+    lengths.push_back(std::min(length, left));
+  return lengths;
+}
+
+FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
+  if (failed(axis))
+    return failure();
+  int64_t extent = shape[*axis], left = extent;
+  auto lengths = readSplit(node, extent);
+  if (failed(lengths))
+    return failure();
+  size_t outputs = node.getNode().output_size();
+  if (lengths->size() != outputs)
+    return node.invalid("expected the lengths of " + Twine(outputs) +
+                        " parts, found " + Twine(lengths->size()));
+  for (int64_t length : *lengths) {
+    if (length < 0 || length > left) {
+      left = -1;
+      break;
+    }
+    left -= length;
+  }
+  if (left != 0)
+    return node.invalid("the parts do not add up to the " + Twine(extent) +
+                        " elements of the axis");
+  return SplitParts{*axis, *lengths};
+}
+
+static LogicalResult importSplit(NodeImporter &node) {
+  FailureOr<SplitParts> parts = readSplitParts(node);
+  if (failed(parts))
+    return failure();
+  int64_t offset = 0;
+  for (auto [i, length] : llvm::enumerate(parts->lengths)) {
+    Value part = sliceAxis(node, node.operand(0), parts->axis, offset, length);
+    if (failed(node.define(i, part)))
+      return failure();
+    offset += length;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pad
+//===----------------------------------------------------------------------===//
+
+// Negative amounts cut off.
+static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
+                             ArrayRef<int64_t> pads, double padding) {
+  Value value = node.operand(0);
+  if (!isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
+    return node.unsupported("expected floats to pad");
+  SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    int64_t extent = NodeImporter::shapeOf(value)[axis];
+    int64_t cut = std::max<int64_t>(-before, 0);
+    int64_t kept = extent - cut - std::max<int64_t>(-after, 0);
+    if (kept < 0)
+      return node.invalid("pads cut more than the " + Twine(extent) +
+                          " elements of axis " + Twine(axis));
+    value = sliceAxis(node, value, axis, cut, kept);
+    if (!value)
+      return failure();
+    offsets[axis] = std::max<int64_t>(before, 0);
+    shape[axis] = offsets[axis] + kept + std::max<int64_t>(after, 0);
+  }
+  if (NodeImporter::shapeOf(value) == ArrayRef<int64_t>(shape))
+    return node.define(0, value);
+  auto op = node.create<PadOp>(
+      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                node.attribute("shape", ArrayRef<int64_t>(shape)),
+                node.attribute("value", padding)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// Before opset 11 amounts and value are attributes, then inputs.
+static LogicalResult importPad(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  SmallVector<int64_t> axes = firstAxes(rank), pads;
+  double padding = node.real("value", 0.0);
+  if (auto list = node.integerList("pads")) {
+    pads = *list;
+  } else {
+    auto given = node.integers(1, "pads");
+    FailureOr<double> value =
+        node.hasInput(2) ? node.scalar(2, "the padding") : padding;
+    if (failed(given) || failed(value))
+      return failure();
+    pads = *given;
+    padding = *value;
+  }
+  if (node.hasInput(3)) {
+    auto given = node.integers(3, "axes");
+    if (failed(given))
+      return failure();
+    axes = *given;
+    for (int64_t &axis : axes) {
+      auto normalized = node.normalizeAxis(axis, rank);
+      if (failed(normalized))
+        return failure();
+      axis = *normalized;
+    }
+  }
+  if (pads.size() != 2 * axes.size())
+    return node.invalid("expected " + Twine(2 * axes.size()) + " pads, found " +
+                        Twine(pads.size()));
+  // No two sums of these overflow, and no tensor is that large.
+  constexpr int64_t kLargest = int64_t(1) << 30;
+  if (llvm::any_of(pads,
+                   [](int64_t n) { return n < -kLargest || n > kLargest; }))
+    return node.invalid("a pad is not in a sane range");
+  bool changes = llvm::any_of(pads, [](int64_t count) { return count != 0; });
+  std::string mode = node.string("mode", "constant");
+  if (changes && mode != "constant")
+    return node.unsupported("mode '" + mode + "' is not supported");
+  return padAxes(node, axes, pads, padding);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getMovementOps() {
+  static const OpEntry entries[] = {
+      {"", "Concat", 4, kNoEnd, 1, kAnyNumber, 1, importConcat},
+      {"", "Expand", 8, kNoEnd, 2, 2, 1, importExpand},
+      {"", "Pad", 2, kNoEnd, 1, 4, 1, importPad},
+      {"", "Slice", 1, 9, 1, 1, 1, importSlice},
+      {"", "Slice", 10, kNoEnd, 3, 5, 1, importSlice},
+      {"", "Split", 2, kNoEnd, 1, 2, kAnyNumber, importSplit},
+      {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
+      {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
+      {kMicrosoft, "SplitTraining", 1, kNoEnd, 2, 2, kAnyNumber, importSplit},
+  };
+  return entries;
+}

@@ -1,0 +1,232 @@
+// BatchNormalization, Dropout and the softmax family.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// BatchNormalization
+//===----------------------------------------------------------------------===//
+
+// Input, scale, bias, mean and variance; an initializer read as one of the last
+// two is state of that role. Exporters merge initializers that are equal, as
+// all statistics are before training, and give each reader an Identity of the
+// one; statistics are each node's own nevertheless.
+static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
+  for (unsigned index : {3, 4}) {
+    ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
+    if (entry.value || !entry.constant || entry.stateRole.empty())
+      continue;
+    entry.stateRole = "statistic";
+    entry.aliasOf.clear();
+  }
+  return node.operands();
+}
+
+// The variable behind input `index`, if it is one.
+static VariableOp findState(NodeImporter &node, unsigned index) {
+  return node.getFunction().getModule().findVariable(node.getInputName(index));
+}
+
+static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
+                                     Value newValue) {
+  VariableOp variable = findState(node, index);
+  bool isTraining = node.getMode() == ImportMode::Training;
+  if (!variable && isTraining && node.operand(index).getDefiningOp())
+    return node.unsupported("expected running statistics that are "
+                            "initializers, found '" +
+                            node.getInputName(index) + "', which is computed");
+  if (!variable)
+    return success();
+  if (variable.getRole() != "statistic")
+    return node.unsupported("'" + node.getInputName(index) +
+                            "' is read as a running statistic here and as "
+                            "something else elsewhere");
+  if (failed(node.getFunction().addUpdate(variable, newValue)))
+    return node.unsupported("running statistic '" + node.getInputName(index) +
+                            "' is shared with another node");
+  return success();
+}
+
+static bool isVarianceUnbiased(NodeImporter &node) {
+  switch (node.getFunction().getModule().getOptions().runningVariance) {
+  case RunningVariance::Unbiased:
+    return true;
+  case RunningVariance::Population:
+    return false;
+  case RunningVariance::Auto:
+    return node.getFunction().getModel().isFromUnbiasedProducer();
+  }
+  llvm_unreachable("all kinds are above");
+}
+
+static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
+                                             double momentum,
+                                             StringRef savedReader) {
+  auto op = node.create<BatchNormOp>(readBatchNormOperands(node),
+                                     {node.attribute("epsilon", epsilon),
+                                      node.attribute("momentum", momentum)});
+  if (!op || failed(updateStatistic(node, 3, op.getNewRunningMean())) ||
+      failed(updateStatistic(node, 4, op.getNewRunningVar())))
+    return failure();
+  if (isVarianceUnbiased(node))
+    op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());
+  (void)node.define(0, op.getOutput());
+  (void)node.define(1, op.getNewRunningMean());
+  (void)node.define(2, op.getNewRunningVar());
+  (void)node.defineSaved(3, op.getMean(), savedReader);
+  return node.defineSaved(4, op.getInvStd(), savedReader);
+}
+
+static LogicalResult importBatchNorm(NodeImporter &node) {
+  double epsilon = node.real("epsilon", 1e-5);
+  double momentum = node.real("momentum", 0.9);
+  if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
+    return node.unsupported("attribute 'spatial' of 0 is not supported");
+  // Before opset 14 the outputs say whether this is training, and before opset
+  // 7 an attribute, where it is there.
+  bool exportedForTraining = node.hasOutput(1);
+  if (node.getOpset() >= 14)
+    exportedForTraining = node.integer("training_mode", 0) != 0;
+  else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    exportedForTraining = node.integer("is_test", 0) == 0;
+  if (node.getMode() == ImportMode::Training ||
+      (node.getMode() == ImportMode::AsExported && exportedForTraining))
+    return importTrainingBatchNorm(node, epsilon, momentum,
+                                   "BatchNormalizationGrad");
+  auto op = node.create<BatchNormInferenceOp>(
+      readBatchNormOperands(node), {node.attribute("epsilon", epsilon)});
+  if (!op)
+    return failure();
+  // The running statistics stay what they are. What is saved for a gradient
+  // stays undefined: reading it is a finding.
+  (void)node.define(1, op.getMean());
+  (void)node.define(2, op.getVar());
+  return node.define(0, op.getOutput());
+}
+
+// com.microsoft: always training, with what the gradient needs as outputs.
+static LogicalResult importBatchNormInternal(NodeImporter &node) {
+  node.ignore("training_mode");
+  return importTrainingBatchNorm(node, node.real("epsilon", 1e-5),
+                                 node.real("momentum", 0.9),
+                                 "BatchNormalizationGrad");
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+static LogicalResult buildDropout(NodeImporter &node, double ratio) {
+  FunctionImporter &function = node.getFunction();
+  ModuleImporter &module = function.getModule();
+  int64_t id =
+      function.getDropoutId(node.getOutputName(node.hasOutput(1) ? 1 : 0));
+  auto op = node.create<DropoutOp>(
+      {node.operand(0), function.getState(module.getCounter("mpc.seed")),
+       function.getState(module.getCounter("mpc.micro_step"))},
+      {node.attribute("ratio", ratio), node.attribute("id", id)});
+  if (!op)
+    return failure();
+  // The mask is recomputed from the id, never stored; what stands for it here
+  // is the output, which has its shape.
+  (void)node.define(0, op.getOutput());
+  return node.defineSaved(1, op.getOutput(), "DropoutGrad");
+}
+
+// The mask of a dropout that drops nothing is all true.
+static LogicalResult importIdentityDropout(NodeImporter &node) {
+  if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
+    return node.hasFailed() ? failure() : success();
+  auto [kept, data] = HostTensor::allocate(
+      RankedTensorType::get({}, node.attributes().getI1Type()));
+  *data = 1;
+  return defineSplat(node, 1, node.operandShape(0), kept);
+}
+
+// Up to opset 11 the ratio is an attribute and the op inference only.
+static LogicalResult importDropoutAttributes(NodeImporter &node) {
+  double ratio = node.real("ratio", 0.5);
+  bool training = node.getMode() == ImportMode::Training;
+  // Before opset 7 the op may say that it drops, too.
+  if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    training |= node.integer("is_test", 0) == 0 &&
+                node.getMode() == ImportMode::AsExported;
+  if (!training || ratio == 0.0)
+    return importIdentityDropout(node);
+  return buildDropout(node, ratio);
+}
+
+static LogicalResult importDropout(NodeImporter &node) {
+  node.ignore("seed"); // mpc's seed is the run's
+  bool training = node.getMode() == ImportMode::Training;
+  if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
+    auto mode = node.integers(2, "training_mode");
+    if (failed(mode))
+      return failure();
+    if (mode->size() != 1)
+      return node.invalid("expected one element in training_mode");
+    training = mode->front() != 0;
+  }
+  double ratio = 0.5;
+  if (node.hasInput(1)) {
+    FailureOr<double> given = node.scalar(1, "ratio");
+    if (failed(given))
+      return failure();
+    ratio = *given;
+  }
+  if (!training || ratio == 0.0)
+    return importIdentityDropout(node);
+  return buildDropout(node, ratio);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importSoftmax(NodeImporter &node) {
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op =
+      node.create<OpT>({node.operand(0)}, {node.attribute("axis", *axis)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// Before opset 13: over all axes from `axis` on, as if they were one.
+template <typename OpT>
+static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis))
+    return failure();
+  int64_t rows = 1, columns = 1;
+  for (auto [i, extent] : llvm::enumerate(shape))
+    (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
+  auto op = node.create<OpT>({node.reshape(node.operand(0), {rows, columns})},
+                             {node.attribute("axis", int64_t(1))});
+  return op ? node.define(0, node.reshape(op.getOutput(), shape)) : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getNormalizationOps() {
+  static const OpEntry entries[] = {
+      {"", "BatchNormalization", 6, 13, 5, 5, 5, importBatchNorm},
+      {"", "BatchNormalization", 14, kNoEnd, 5, 5, 3, importBatchNorm},
+      {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
+      {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},
+      {"", "LogSoftmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<LogSoftmaxOp>},
+      {"", "LogSoftmax", 13, kNoEnd, 1, 1, 1, importSoftmax<LogSoftmaxOp>},
+      {"", "Softmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<SoftmaxOp>},
+      {"", "Softmax", 13, kNoEnd, 1, 1, 1, importSoftmax<SoftmaxOp>},
+      {kMicrosoft, "BatchNormInternal", 1, kNoEnd, 5, 5, 5,
+       importBatchNormInternal},
+  };
+  return entries;
+}

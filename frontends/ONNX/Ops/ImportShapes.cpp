@@ -1,0 +1,316 @@
+// Reshapes, constants and reductions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Reshapes
+//===----------------------------------------------------------------------===//
+
+static LogicalResult defineReshape(NodeImporter &node,
+                                   FailureOr<SmallVector<int64_t>> shape) {
+  return failed(shape) ? failure()
+                       : node.define(0, node.reshape(node.operand(0), *shape));
+}
+
+// Replaces 0 (copy) and -1 (infer) in a requested shape.
+static FailureOr<SmallVector<int64_t>>
+resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
+  ArrayRef<int64_t> input = node.operandShape(0);
+  SmallVector<int64_t> shape(requested);
+  int64_t known = 1;
+  std::optional<size_t> unknown;
+  for (auto [i, extent] : llvm::enumerate(shape)) {
+    if (extent == 0 && !allowZero) {
+      if (i >= input.size())
+        return node.invalid("0 at position " + Twine(i) +
+                            " of the shape copies an axis the input does not "
+                            "have");
+      extent = input[i];
+    }
+    if (extent < -1 || (extent == -1 && unknown))
+      return node.invalid("expected extents of at least 0 and at most one -1");
+    if (extent == -1)
+      unknown = i;
+    else if (llvm::MulOverflow(known, extent, known))
+      return node.invalid("the number of elements of the shape overflows");
+  }
+  int64_t count = ShapedType::getNumElements(input);
+  if (unknown && (known == 0 || count % known != 0))
+    return node.invalid("cannot infer -1: " + Twine(count) +
+                        " elements do not divide into " + Twine(known));
+  if (unknown)
+    shape[*unknown] = count / known;
+  else if (known != count)
+    return node.invalid("expected a shape of " + Twine(count) +
+                        " elements, found " + Twine(known));
+  return shape;
+}
+
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferReshape(NodeImporter &node) {
+  auto requested = node.integers(1, "the shape");
+  if (succeeded(requested))
+    if (Rebatch *rebatch = node.getFunction().getModule().getRebatch())
+      requested = rebatch->adaptReshape(node, *requested);
+  if (failed(requested))
+    return failure();
+  return resolveShape(node, *requested, node.integer("allowzero", 0) != 0);
+}
+
+static LogicalResult importReshape(NodeImporter &node) {
+  return defineReshape(node, inferReshape(node));
+}
+
+static LogicalResult importFlatten(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  int64_t rank = shape.size(), axis = node.integer("axis", 1);
+  if (axis < -rank || axis > rank)
+    return node.invalid("axis " + Twine(axis) + " is not in [" + Twine(-rank) +
+                        ", " + Twine(rank) + "]");
+  if (axis < 0)
+    axis += rank;
+  SmallVector<int64_t> matrix = {
+      ShapedType::getNumElements(shape.take_front(axis)),
+      ShapedType::getNumElements(shape.drop_front(axis))};
+  return defineReshape(node, matrix);
+}
+
+// The axes of Squeeze, Unsqueeze and reductions: an attribute first, then an
+// input. Nothing where there are none.
+static FailureOr<std::optional<SmallVector<int64_t>>>
+readAxes(NodeImporter &node) {
+  if (auto list = node.integerList("axes"))
+    return std::optional(*list);
+  if (!node.hasInput(1))
+    return std::optional<SmallVector<int64_t>>();
+  auto list = node.integers(1, "axes");
+  if (failed(list))
+    return failure();
+  return std::optional(*list);
+}
+
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  SmallVector<int64_t> result;
+  if (!*axes) {
+    llvm::copy_if(shape, std::back_inserter(result),
+                  [](int64_t extent) { return extent != 1; });
+    return result;
+  }
+  auto normalized = node.normalizeAxes(**axes, shape.size());
+  if (failed(normalized))
+    return failure();
+  for (auto [i, extent] : llvm::enumerate(shape)) {
+    bool drop = llvm::is_contained(*normalized, static_cast<int64_t>(i));
+    if (drop && extent != 1)
+      return node.invalid("axis " + Twine(i) + " has " + Twine(extent) +
+                          " elements, expected 1");
+    if (!drop)
+      result.push_back(extent);
+  }
+  return result;
+}
+
+static LogicalResult importSqueeze(NodeImporter &node) {
+  return defineReshape(node, inferSqueeze(node));
+}
+
+FailureOr<SmallVector<int64_t>>
+mpc::onnx_frontend::inferUnsqueeze(NodeImporter &node) {
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  if (!*axes)
+    return node.invalid("axes are missing");
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto normalized = node.normalizeAxes(**axes, shape.size() + (*axes)->size());
+  if (failed(normalized))
+    return failure();
+  for (int64_t axis : *normalized)
+    shape.insert(shape.begin() + axis, 1);
+  return shape;
+}
+
+static LogicalResult importUnsqueeze(NodeImporter &node) {
+  return defineReshape(node, inferUnsqueeze(node));
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+static HostTensor makeFloats(NodeImporter &node, ArrayRef<int64_t> shape,
+                             ArrayRef<float> values) {
+  auto type = RankedTensorType::get(shape, node.attributes().getF32Type());
+  auto [tensor, data] = HostTensor::allocate(type);
+  llvm::copy(values, reinterpret_cast<float *>(data));
+  return tensor;
+}
+
+static LogicalResult defineTensor(NodeImporter &node,
+                                  const proto::TensorProto &tensor) {
+  auto decoded = node.getFunction().getModel().decode(
+      tensor, node.describe() + ": attribute 'value'");
+  if (!decoded) {
+    node.getFunction().getModule().report(decoded.takeError());
+    return failure();
+  }
+  // Weights of some exporters; as state the user can choose to train them.
+  if (decoded->isFloat() && decoded->getNumElements() > 1)
+    return node.defineState(0, *decoded, "frozen");
+  return node.define(0, *decoded);
+}
+
+static LogicalResult importConstant(NodeImporter &node) {
+  using Attribute = proto::AttributeProto;
+  MLIRContext *context = node.getContext();
+  if (const auto *value = node.find("value", Attribute::TENSOR))
+    return defineTensor(node, value->t());
+  if (const auto *value = node.find("value_int", Attribute::INT))
+    return node.define(0, HostTensor::fromIntegers(context, {}, {value->i()}));
+  if (const auto *value = node.find("value_ints", Attribute::INTS))
+    return node.define(
+        0, HostTensor::fromIntegers(
+               context, {value->ints_size()},
+               ArrayRef<int64_t>(value->ints().data(), value->ints_size())));
+  if (const auto *value = node.find("value_float", Attribute::FLOAT))
+    return node.define(0, makeFloats(node, {}, {value->f()}));
+  if (const auto *value = node.find("value_floats", Attribute::FLOATS))
+    return node.define(0, makeFloats(node, {value->floats_size()},
+                                     ArrayRef<float>(value->floats().data(),
+                                                     value->floats_size())));
+  return node.unsupported("expected a value, value_int(s) or value_float(s)");
+}
+
+static LogicalResult importConstantOfShape(NodeImporter &node) {
+  auto shape = node.integers(0, "the shape");
+  if (failed(shape))
+    return failure();
+  HostTensor element = makeFloats(node, {1}, {0.0f});
+  if (const auto *value = node.find("value", proto::AttributeProto::TENSOR)) {
+    auto decoded = node.getFunction().getModel().decode(
+        value->t(), node.describe() + ": attribute 'value'");
+    if (!decoded) {
+      node.getFunction().getModule().report(decoded.takeError());
+      return failure();
+    }
+    element = *decoded;
+  }
+  if (element.getNumElements() != 1)
+    return node.invalid("expected one element as value");
+  return defineSplat(node, 0, *shape, element);
+}
+
+LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
+                                              unsigned output,
+                                              ArrayRef<int64_t> shape,
+                                              const HostTensor &element) {
+  Type elementType = element.type.getElementType();
+  auto bytes = getCheckedBytes(shape, elementType);
+  if (!bytes)
+    return node.invalid("the shape has a negative extent or overflows");
+  auto type = RankedTensorType::get(shape, elementType);
+  // Folding reads elements, so what may take part in it has them all.
+  constexpr int64_t kMostBytes = int64_t(1) << 19;
+  if (*bytes <= kMostBytes) {
+    auto [tensor, data] = HostTensor::allocate(type);
+    for (int64_t i = 0; i < *bytes; i += element.data.size())
+      llvm::copy(element.data, data + i);
+    return node.define(output, tensor);
+  }
+  Attribute value = element.toAttribute("").getValues<Attribute>()[0];
+  auto op = node.create<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, value))}, type);
+  return op ? node.define(output, op.getOutput()) : failure();
+}
+
+static LogicalResult importWhere(NodeImporter &node) {
+  auto op = node.create<SelectOp>(
+      {node.operand(0), node.operand(1), node.operand(2)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  auto axes = readAxes(node);
+  if (failed(axes))
+    return failure();
+  bool noop = node.integer("noop_with_empty_axes", 0) != 0;
+  bool keepDims = node.integer("keepdims", 1) != 0;
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  bool isEmpty = !*axes || (*axes)->empty();
+  if (isEmpty && noop)
+    return Reduction{{}, keepDims, /*isIdentity=*/true};
+  auto normalized = node.normalizeAxes(
+      isEmpty ? ArrayRef<int64_t>(all) : ArrayRef<int64_t>(**axes), rank);
+  if (failed(normalized))
+    return failure();
+  return Reduction{*normalized, keepDims, /*isIdentity=*/false};
+}
+
+template <typename OpT>
+static LogicalResult importReduce(NodeImporter &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (reduction->isIdentity)
+    return node.define(0, node.operand(0));
+  auto op = node.create<OpT>(
+      {node.operand(0)},
+      {node.attribute("axes", ArrayRef<int64_t>(reduction->axes)),
+       node.attribute("keepdims", reduction->keepDims)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
+  static const OpEntry entries[] = {
+      {"", "And", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
+      {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
+      {"", "Equal", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
+      {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Gather", 1, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Greater", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Less", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Mod", 10, kNoEnd, 2, 2, 1, nullptr},
+      {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Not", 1, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Or", 7, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
+      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMaxOp>},
+      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMeanOp>},
+      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, nullptr},
+      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, nullptr},
+      {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
+      {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
+      {"", "Shape", 1, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Size", 1, kNoEnd, 1, 1, 1, nullptr},
+      {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
+      {"", "Tile", 6, kNoEnd, 2, 2, 1, nullptr},
+      {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
+      {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
+      {"", "Xor", 7, kNoEnd, 2, 2, 1, nullptr},
+      {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
+       importReduce<ReduceSumOp>},
+  };
+  return entries;
+}

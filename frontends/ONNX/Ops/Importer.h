@@ -1,0 +1,431 @@
+// The importer at work: the module and the functions it builds, and what an
+// op's builder sees of its node. Private to the frontend.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_OPS_IMPORTER_H
+#define MPC_FRONTENDS_ONNX_OPS_IMPORTER_H
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/ImportOptions.h"
+#include "frontends/ONNX/Ops/Rebatch.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+
+namespace mpc::onnx_frontend {
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+/// Builds the module: its variables, and the findings so far.
+class ModuleImporter {
+public:
+  /// `rebatch` is given where the model was exported for another batch.
+  ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context,
+                 Rebatch *rebatch = nullptr);
+  /// Findings of an import that was given up for another reason are dropped.
+  ~ModuleImporter() { llvm::consumeError(std::move(errors)); }
+
+  const ImportOptions &getOptions() const { return options; }
+  mlir::MLIRContext *getContext() const { return context; }
+  mlir::ModuleOp getModule() const { return *module; }
+  Rebatch *getRebatch() const { return rebatch; }
+
+  /// Adds a finding; the import goes on to find more.
+  void report(llvm::Error error) {
+    errors = llvm::joinErrors(std::move(errors), std::move(error));
+    failed = true;
+  }
+  bool hasFailed() const { return failed; }
+  /// Says something about the model that is no reason to give up.
+  void warn(const llvm::Twine &message) {
+    mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
+  }
+
+  /// The variable for the ONNX value `name`, declared at its first use; without
+  /// `init` it starts at zero.
+  VariableOp getVariable(llvm::StringRef name, llvm::StringRef role,
+                         mlir::RankedTensorType type,
+                         const HostTensor *init = nullptr);
+  /// An i64 scalar variable of role "counter" that starts at zero.
+  VariableOp getCounter(llvm::StringRef name);
+  /// The variable for that ONNX value, or null.
+  VariableOp findVariable(llvm::StringRef name) const {
+    return variables.lookup(name);
+  }
+
+  /// Names of float initializers that are trained by default: findTrainable.
+  void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
+  /// The attribute with the elements of `tensor`. An import that takes notes
+  /// for another has zeros in their place.
+  mlir::ElementsAttr toAttribute(const HostTensor &tensor,
+                                 llvm::StringRef name) const;
+  /// The role of a float initializer with this name and type: "parameter",
+  /// "frozen", or empty where it is a constant of the model.
+  llvm::StringRef getParameterRole(llvm::StringRef name,
+                                   mlir::RankedTensorType type) const;
+
+  /// The module, verified, or all findings.
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> finish();
+
+private:
+  VariableOp declare(llvm::StringRef symbol, llvm::StringRef role,
+                     mlir::RankedTensorType type, mlir::ElementsAttr init);
+
+  const ImportOptions &options;
+  mlir::MLIRContext *context;
+  Rebatch *rebatch;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// By ONNX name, and mpc's own by theirs.
+  llvm::StringMap<VariableOp> variables, counters;
+  llvm::StringSet<> trainable;
+  VariableOp lastVariable;
+  llvm::Error errors = llvm::Error::success();
+  bool failed = false;
+};
+
+//===----------------------------------------------------------------------===//
+// A function
+//===----------------------------------------------------------------------===//
+
+/// What is known of an ONNX value while a function is built.
+struct ImportedValue {
+  /// The value in the function, once something uses it.
+  mlir::Value value;
+  /// The variable that holds it, where the importer knows it as state.
+  VariableOp variable;
+  /// Its elements, where they are known at import.
+  std::optional<HostTensor> constant;
+  /// The role of the variable that holds it, for state: "parameter", "frozen".
+  llvm::StringRef stateRole;
+  /// The state it is another name for.
+  std::string aliasOf;
+  /// Its node could not be imported; nodes that read it are passed over.
+  bool failed = false;
+  /// The only op that may read it, where its form is mpc's and not ONNX's:
+  /// saved values of the forward pass.
+  llvm::StringRef reservedFor;
+};
+
+/// Builds one function from the nodes of a graph.
+class FunctionImporter {
+public:
+  FunctionImporter(ModuleImporter &module, const Graph &graph,
+                   llvm::StringRef name);
+
+  ModuleImporter &getModule() { return module; }
+  const Graph &getGraph() const { return graph; }
+  const Model &getModel() const { return graph.getModel(); }
+  mlir::OpBuilder &getBuilder() { return builder; }
+
+  /// Adds a function argument for a graph input.
+  mlir::Value addInput(llvm::StringRef name, mlir::RankedTensorType type,
+                       llvm::StringRef role);
+  /// The function argument that is the state `variable`.
+  mlir::Value getState(VariableOp variable);
+  void addOutput(llvm::StringRef name, mlir::Value value, llvm::StringRef role);
+  /// The first output of that role, or null.
+  mlir::Value getOutput(llvm::StringRef role) const;
+  /// The first dimension of all inputs of data; nothing where they differ.
+  std::optional<int64_t> getBatchSize() const;
+  /// `value` becomes the new value of `variable`; at most once per variable.
+  mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
+  /// The pending new value of a variable, or null.
+  mlir::Value getUpdate(VariableOp variable) const;
+
+  /// Gives `name` a meaning before any node is met: a value, or state, which
+  /// becomes an argument where it is used.
+  void bind(llvm::StringRef name, mlir::Value value);
+  void bindState(llvm::StringRef name, VariableOp variable);
+
+  /// Imports nodes in order. Findings go to the module.
+  void importNodes(llvm::ArrayRef<const proto::NodeProto *> nodes);
+  /// One error that names every op among `nodes` that mpc does not have.
+  llvm::Error reportUnsupported(llvm::ArrayRef<const proto::NodeProto *> nodes);
+
+  /// The value of that name in the function, for an op of type `reader`; a
+  /// finding and null where it has none.
+  mlir::Value materialize(llvm::StringRef name, llvm::StringRef reader);
+  /// What is known of a name; its initializer is decoded at first use.
+  ImportedValue &lookup(llvm::StringRef name);
+
+  /// Marks the input behind `value` as a class label, if it is one.
+  void markLabel(mlir::Value value);
+  /// The id of the dropout whose mask (or else output) has that name; fixed at
+  /// import.
+  int64_t getDropoutId(llvm::StringRef name);
+  /// The same for one that exists.
+  std::optional<int64_t> findDropoutId(llvm::StringRef name) const;
+
+  /// Phases by node: "loss", "backward"; absent: forward.
+  llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
+  /// The phase of nodes that are not in `phases`.
+  llvm::StringRef defaultPhase;
+
+  mlir::func::FuncOp finish();
+
+private:
+  friend class NodeImporter;
+
+  void importNode(const proto::NodeProto &node);
+  llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
+  void checkPort(llvm::StringRef name, mlir::Type type);
+
+  struct Port {
+    mlir::NamedAttrList attributes;
+    mlir::Value value;
+  };
+
+  ModuleImporter &module;
+  const Graph &graph;
+  mlir::OpBuilder builder;
+  mlir::func::FuncOp function;
+  mlir::Block *body;
+  std::vector<Port> arguments, results;
+  llvm::StringMap<mlir::Value> states;
+  llvm::StringMap<ImportedValue> values;
+  llvm::StringMap<int64_t> dropoutIds;
+  /// Names that BatchNormalization reads as running statistics.
+  llvm::StringSet<> statistics;
+};
+
+//===----------------------------------------------------------------------===//
+// A node
+//===----------------------------------------------------------------------===//
+
+/// What a builder sees of a node: operands, attributes, a way to create checked
+/// ops and to say what is wrong. Attribute accessors record a wrong type as a
+/// finding and give the default; the node then fails when its builder is done.
+class NodeImporter {
+public:
+  NodeImporter(FunctionImporter &function, const proto::NodeProto &node);
+
+  FunctionImporter &getFunction() { return function; }
+  const proto::NodeProto &getNode() const { return node; }
+  mlir::MLIRContext *getContext() const;
+  llvm::StringRef getOpType() const { return node.op_type(); }
+  int64_t getOpset() const;
+  ImportMode getMode() const;
+
+  //===--- Inputs ---===//
+  unsigned getNumInputs() const { return node.input_size(); }
+  bool hasInput(unsigned index) const;
+  llvm::StringRef getInputName(unsigned index) const;
+  /// The input as a value; a placeholder where it cannot be had, in which case
+  /// the node fails. Null only for an absent optional input.
+  mlir::Value operand(unsigned index);
+  llvm::SmallVector<mlir::Value> operands();
+  mlir::RankedTensorType operandType(unsigned index);
+  llvm::ArrayRef<int64_t> operandShape(unsigned index) {
+    return operandType(index).getShape();
+  }
+  /// The input's elements if they are known at import.
+  std::optional<HostTensor> constant(unsigned index);
+  /// Whether those elements are state, which may change.
+  bool isState(unsigned index);
+  /// The elements of an integer input that must be known; `what` names it.
+  mlir::FailureOr<llvm::SmallVector<int64_t>> integers(unsigned index,
+                                                       llvm::StringRef what);
+  /// The one element of a float input that must be known.
+  mlir::FailureOr<double> scalar(unsigned index, llvm::StringRef what);
+
+  //===--- Outputs ---===//
+  bool hasOutput(unsigned index) const;
+  llvm::StringRef getOutputName(unsigned index) const;
+  mlir::LogicalResult define(unsigned index, mlir::Value value);
+  mlir::LogicalResult define(unsigned index, HostTensor constant);
+  mlir::LogicalResult defineState(unsigned index, HostTensor constant,
+                                  llvm::StringRef role);
+  /// Output 0 is another name for input 0, which is state.
+  mlir::LogicalResult defineAlias();
+  /// Defines a value that only ops of type `reader` understand.
+  mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
+                                  llvm::StringRef reader);
+
+  //===--- Attributes ---===//
+  bool hasAttribute(llvm::StringRef name) const;
+  int64_t integer(llvm::StringRef name, int64_t byDefault);
+  double real(llvm::StringRef name, double byDefault);
+  std::string string(llvm::StringRef name, llvm::StringRef byDefault);
+  std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
+  const proto::AttributeProto *find(llvm::StringRef name,
+                                    proto::AttributeProto::AttributeType type);
+  /// The attribute means nothing here.
+  void ignore(llvm::StringRef name) { readAttributes.insert(name); }
+
+  //===--- Findings ---===//
+  mlir::LogicalResult invalid(const llvm::Twine &message);
+  mlir::LogicalResult unsupported(const llvm::Twine &message);
+  bool hasFailed() const { return failed; }
+  /// After the builder: attributes nobody read are findings.
+  mlir::LogicalResult finish();
+  /// Where the node is, for messages.
+  std::string describe() const;
+
+  //===--- Ops ---===//
+  mlir::Builder &attributes() { return function.getBuilder(); }
+  mlir::NamedAttribute attribute(llvm::StringRef name, mlir::Attribute value) {
+    return function.getBuilder().getNamedAttr(name, value);
+  }
+  mlir::NamedAttribute attribute(llvm::StringRef name, double value) {
+    return attribute(name, attributes().getF64FloatAttr(value));
+  }
+  mlir::NamedAttribute attribute(llvm::StringRef name, bool value) {
+    return attribute(name, attributes().getBoolAttr(value));
+  }
+  mlir::NamedAttribute attribute(llvm::StringRef name, int64_t value) {
+    return attribute(name, attributes().getI64IntegerAttr(value));
+  }
+  mlir::NamedAttribute attribute(llvm::StringRef name,
+                                 llvm::ArrayRef<int64_t> value) {
+    return attribute(name, attributes().getDenseI64ArrayAttr(value));
+  }
+  mlir::NamedAttribute attribute(llvm::StringRef name, llvm::StringRef value) {
+    return attribute(name, mlir::Attribute(attributes().getStringAttr(value)));
+  }
+
+  /// Ops created from now on are named `node` + suffix ("#dx").
+  void setSuffix(llvm::StringRef suffix);
+  /// The phase of the node, unless it is known from the graph.
+  void setPhase(llvm::StringRef phase) { ownPhase = phase; }
+
+  /// Creates the op after its operands and attributes passed its own inference
+  /// and verifier; else the node fails and the result is null. Absent operands
+  /// are null. `result` is the type where it is not inferred.
+  template <typename OpT>
+  OpT create(llvm::ArrayRef<mlir::Value> operands,
+             llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
+             mlir::RankedTensorType result = {});
+
+  /// A valid index of one of `rank` axes for `axis`, which may count from the
+  /// end.
+  mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
+  /// The same for a list, sorted and without duplicates.
+  mlir::FailureOr<llvm::SmallVector<int64_t>>
+  normalizeAxes(llvm::ArrayRef<int64_t> axes, int64_t rank);
+
+  /// Common ops.
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::Value scalarConstant(double value, mlir::Type elementType);
+
+  static mlir::RankedTensorType typeOf(mlir::Value value) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType());
+  }
+  static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+    return typeOf(value).getShape();
+  }
+
+private:
+  mlir::OperationState startOp(llvm::StringRef name,
+                               llvm::ArrayRef<mlir::Value> operands,
+                               llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  /// Inserts the op `state` describes, if it verifies.
+  mlir::Operation *finishOp(mlir::OperationState &state);
+
+  FunctionImporter &function;
+  const proto::NodeProto &node;
+  std::string suffix;
+  llvm::StringRef ownPhase;
+  llvm::StringSet<> readAttributes;
+  bool failed = false;
+};
+
+template <typename OpT>
+OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
+                         llvm::ArrayRef<mlir::NamedAttribute> attributes,
+                         mlir::RankedTensorType result) {
+  if (failed)
+    return {};
+  mlir::OperationState state =
+      startOp(OpT::getOperationName(), operands, attributes);
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          if (message.empty())
+                                            message = diagnostic.str();
+                                          return mlir::success();
+                                        });
+  mlir::OpaqueProperties properties(nullptr);
+  if constexpr (!std::is_same_v<typename OpT::Properties,
+                                mlir::EmptyProperties>) {
+    auto &typed = state.getOrAddProperties<typename OpT::Properties>();
+    properties = &typed;
+    state.name.populateDefaultProperties(properties);
+    auto report = [&] { return mlir::emitError(state.location); };
+    if (mlir::failed(OpT::setPropertiesFromAttr(
+            typed, state.attributes.getDictionary(getContext()), report))) {
+      (void)invalid(message);
+      return {};
+    }
+  }
+  if (result) {
+    state.addTypes(result);
+  } else if constexpr (OpT::template hasTrait<
+                           mlir::InferTypeOpInterface::Trait>()) {
+    llvm::SmallVector<mlir::Type> types;
+    if (mlir::failed(
+            OpT::inferReturnTypes(getContext(), state.location, state.operands,
+                                  state.attributes.getDictionary(getContext()),
+                                  properties, {}, types))) {
+      (void)invalid(message);
+      return {};
+    }
+    state.addTypes(types);
+  }
+  if (mlir::Operation *op = finishOp(state))
+    return mlir::cast<OpT>(op);
+  // What inference accepts and the verifier does not is an element type that
+  // ONNX allows and mpc has no kernels for.
+  (void)unsupported(message);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The op table
+//===----------------------------------------------------------------------===//
+
+/// How an op of a range of opsets is imported. The counts are checked before
+/// the builder runs: inputs below `minInputs` are present.
+struct OpEntry {
+  llvm::StringRef domain;
+  llvm::StringRef name;
+  int64_t since; ///< first opset of the domain with these semantics
+  int64_t until; ///< last one
+  unsigned minInputs, maxInputs, maxOutputs;
+  /// Null: the op is folded where its inputs are known, and has none in the IR.
+  mlir::LogicalResult (*build)(NodeImporter &);
+};
+
+inline constexpr int64_t kNoEnd = INT64_MAX;
+inline constexpr unsigned kAnyNumber = UINT_MAX;
+inline constexpr llvm::StringLiteral kMicrosoft = "com.microsoft";
+inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
+
+llvm::ArrayRef<OpEntry> getElementwiseOps();
+llvm::ArrayRef<OpEntry> getMovementOps();
+llvm::ArrayRef<OpEntry> getShapeOps();
+llvm::ArrayRef<OpEntry> getContractionOps();
+llvm::ArrayRef<OpEntry> getNormalizationOps();
+llvm::ArrayRef<OpEntry> getLossOps();
+llvm::ArrayRef<OpEntry> getGradientOps();
+llvm::ArrayRef<OpEntry> getTrainingOps();
+
+/// All entries, family by family.
+std::vector<OpEntry> getAllOps();
+
+/// The entry for an op at that opset of its domain, or null.
+const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
+                      int64_t opset);
+
+/// Whether some opset has an entry for the op.
+bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
+
+/// Computes the outputs of a node whose inputs are known at import, or whose
+/// outputs depend on shapes alone. False: the node is to be imported as an op.
+mlir::FailureOr<bool> foldNode(NodeImporter &node);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_OPS_IMPORTER_H

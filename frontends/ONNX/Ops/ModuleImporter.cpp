@@ -1,0 +1,136 @@
+// The module: variables, and what happens when everything was imported.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+#include "frontends/ONNX/Model/Names.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Regex.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// Symbols that functions of the module have, now or after a later stage.
+static bool isReservedSymbol(StringRef name) {
+  return name.starts_with("mpc.") ||
+         llvm::StringSwitch<bool>(name)
+             .Cases({"forward", "step", "accumulate", "update", "eval",
+                     "derive", "init"},
+                    true)
+             .Default(false);
+}
+
+std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {
+  return isReservedSymbol(onnxName) || onnxName.starts_with(kEscape)
+             ? (kEscape + onnxName).str()
+             : onnxName.str();
+}
+
+StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
+  variableName.consume_front(kEscape);
+  return variableName;
+}
+
+ModuleImporter::ModuleImporter(const ImportOptions &options,
+                               MLIRContext *context, Rebatch *rebatch)
+    : options(options), context(context), rebatch(rebatch) {
+  context->loadDialect<MPCDialect, func::FuncDialect>();
+  module = ModuleOp::create(UnknownLoc::get(context));
+}
+
+// Variables stand before functions, in the order of their first use.
+VariableOp ModuleImporter::declare(StringRef symbol, StringRef role,
+                                   RankedTensorType type, ElementsAttr init) {
+  auto builder = OpBuilder::atBlockBegin(module->getBody());
+  if (lastVariable)
+    builder.setInsertionPointAfter(lastVariable);
+  auto loc = NameLoc::get(builder.getStringAttr(symbol));
+  lastVariable = VariableOp::create(
+      builder, loc, builder.getStringAttr(symbol), TypeAttr::get(type),
+      builder.getStringAttr(role), init, FloatAttr(), StringAttr());
+  return lastVariable;
+}
+
+// The place of the first element that is no number, such as "nan at [2,3]";
+// empty where all are.
+static std::string findNonFinite(const HostTensor &tensor) {
+  std::optional<int64_t> index = tensor.findNonFinite();
+  if (!index)
+    return {};
+  std::string place;
+  int64_t rest = *index;
+  for (int64_t extent : llvm::reverse(tensor.getShape())) {
+    place = std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
+    rest /= extent;
+  }
+  bool isNaN = std::isnan(tensor.getDouble(*index));
+  return (isNaN ? "nan at [" : "inf at [") + place + "]";
+}
+
+VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
+                                       RankedTensorType type,
+                                       const HostTensor *init) {
+  VariableOp &variable = variables[name];
+  if (variable)
+    return variable;
+  bool isRead = init && !(rebatch && rebatch->isRecording());
+  if (std::string found = isRead ? findNonFinite(*init) : ""; !found.empty())
+    warn("initial value of '" + name + "' holds " + found);
+  std::string symbol = getVariableName(name);
+  variable = declare(symbol, role, type,
+                     init ? toAttribute(*init, symbol) : ElementsAttr());
+  return variable;
+}
+
+ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
+                                         StringRef name) const {
+  if (!rebatch || !rebatch->isRecording())
+    return tensor.toAttribute(name);
+  Attribute zero = Builder(context).getZeroAttr(tensor.type.getElementType());
+  return DenseElementsAttr::get(tensor.type, zero);
+}
+
+// What is not trained by default is state all the same, so that it can be
+// selected; a scalar only once it is.
+StringRef ModuleImporter::getParameterRole(StringRef name,
+                                           RankedTensorType type) const {
+  if (trainable.contains(name))
+    return "parameter";
+  bool selected =
+      llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {
+        return llvm::Regex(pattern).match(name);
+      });
+  return type.getRank() > 0 || selected ? "frozen" : "";
+}
+
+VariableOp ModuleImporter::getCounter(StringRef name) {
+  // Not an ONNX value: its reserved name stays as it is.
+  VariableOp &variable = counters[name];
+  if (!variable)
+    variable = declare(name, "counter",
+                       RankedTensorType::get({}, IntegerType::get(context, 64)),
+                       ElementsAttr());
+  return variable;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
+  if (failed)
+    return std::move(errors);
+  std::string message;
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return success();
+  });
+  llvm::cantFail(std::move(errors));
+  // Every op was verified as it was made: a failure here is ours.
+  if (mlir::failed(verify(*module)))
+    return makeError(ErrorKind::Internal,
+                     "internal error of the importer: " + message);
+  return std::move(module);
+}

@@ -1,0 +1,337 @@
+// What op builders see of a node.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using AttributeProto = proto::AttributeProto;
+
+NodeImporter::NodeImporter(FunctionImporter &function,
+                           const proto::NodeProto &node)
+    : function(function), node(node) {
+  llvm::StringSet<> names;
+  for (const AttributeProto &attribute : node.attribute()) {
+    if (!names.insert(attribute.name()).second)
+      (void)invalid("attribute '" + attribute.name() + "' is given twice");
+    if (!attribute.ref_attr_name().empty())
+      (void)invalid("attribute '" + attribute.name() +
+                    "' refers to one of a function");
+  }
+}
+
+MLIRContext *NodeImporter::getContext() const {
+  return function.module.getContext();
+}
+
+int64_t NodeImporter::getOpset() const {
+  return function.getModel().getOpset(node.domain());
+}
+
+ImportMode NodeImporter::getMode() const {
+  return function.module.getOptions().mode;
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+bool NodeImporter::hasInput(unsigned index) const {
+  return index < getNumInputs() && !node.input(index).empty();
+}
+
+StringRef NodeImporter::getInputName(unsigned index) const {
+  return hasInput(index) ? StringRef(node.input(index)) : StringRef();
+}
+
+Value NodeImporter::operand(unsigned index) {
+  if (!hasInput(index))
+    return {};
+  if (Value value = function.materialize(node.input(index), getOpType()))
+    return value;
+  // The finding is made; give the builder something to hold until it returns.
+  failed = true;
+  OpBuilder &builder = function.getBuilder();
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  return ConstantOp::create(builder, builder.getUnknownLoc(), type,
+                            DenseElementsAttr::get(type, 0.0f));
+}
+
+SmallVector<Value> NodeImporter::operands() {
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < getNumInputs(); ++i)
+    result.push_back(operand(i));
+  return result;
+}
+
+RankedTensorType NodeImporter::operandType(unsigned index) {
+  ImportedValue &entry = function.lookup(node.input(index));
+  if (!entry.value && entry.constant)
+    return entry.constant->type;
+  return typeOf(operand(index));
+}
+
+std::optional<HostTensor> NodeImporter::constant(unsigned index) {
+  if (!hasInput(index))
+    return std::nullopt;
+  return function.lookup(node.input(index)).constant;
+}
+
+bool NodeImporter::isState(unsigned index) {
+  return hasInput(index) &&
+         !function.lookup(node.input(index)).stateRole.empty();
+}
+
+FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
+                                                       StringRef what) {
+  std::optional<HostTensor> tensor = constant(index);
+  if (!tensor)
+    return unsupported("expected " + what + " (input '" + getInputName(index) +
+                       "') to be known at import; it depends on data");
+  if (tensor->isFloat())
+    return invalid("expected " + what + " to be integers, found floats");
+  return tensor->getIntegers();
+}
+
+FailureOr<double> NodeImporter::scalar(unsigned index, StringRef what) {
+  std::optional<HostTensor> tensor = constant(index);
+  if (!tensor)
+    return unsupported("expected " + what + " (input '" + getInputName(index) +
+                       "') to be known at import; it depends on data");
+  if (tensor->getNumElements() != 1)
+    return invalid("expected " + what + " to have one element, found " +
+                   Twine(tensor->getNumElements()));
+  return tensor->getDouble(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+bool NodeImporter::hasOutput(unsigned index) const {
+  return index < static_cast<unsigned>(node.output_size()) &&
+         !node.output(index).empty();
+}
+
+StringRef NodeImporter::getOutputName(unsigned index) const {
+  return hasOutput(index) ? StringRef(node.output(index)) : StringRef();
+}
+
+LogicalResult NodeImporter::define(unsigned index, Value value) {
+  if (!value)
+    return failure();
+  if (hasOutput(index))
+    function.values[node.output(index)].value = value;
+  return success();
+}
+
+LogicalResult NodeImporter::define(unsigned index, HostTensor constant) {
+  if (hasOutput(index))
+    function.values[node.output(index)].constant = std::move(constant);
+  return success();
+}
+
+LogicalResult NodeImporter::defineState(unsigned index, HostTensor constant,
+                                        StringRef role) {
+  if (hasOutput(index))
+    function.values[node.output(index)].stateRole = role;
+  return define(index, std::move(constant));
+}
+
+LogicalResult NodeImporter::defineAlias() {
+  const ImportedValue &source = function.lookup(node.input(0));
+  std::string name =
+      source.aliasOf.empty() ? node.input(0) : std::string(source.aliasOf);
+  ImportedValue &alias = function.values[node.output(0)];
+  alias.constant = source.constant;
+  alias.stateRole = source.stateRole;
+  // What starts equal to a statistic is not bound to follow it.
+  if (!function.statistics.contains(name))
+    alias.aliasOf = std::move(name);
+  return success();
+}
+
+LogicalResult NodeImporter::defineSaved(unsigned index, Value value,
+                                        StringRef reader) {
+  if (hasOutput(index))
+    function.values[node.output(index)].reservedFor = reader;
+  return define(index, value);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+bool NodeImporter::hasAttribute(StringRef name) const {
+  return llvm::any_of(node.attribute(), [&](const AttributeProto &attribute) {
+    return attribute.name() == name;
+  });
+}
+
+const AttributeProto *NodeImporter::find(StringRef name,
+                                         AttributeProto::AttributeType type) {
+  readAttributes.insert(name);
+  for (const AttributeProto &attribute : node.attribute()) {
+    if (attribute.name() != name)
+      continue;
+    if (attribute.type() == type)
+      return &attribute;
+    (void)invalid("attribute '" + name + "' has type number " +
+                  Twine(attribute.type()) + " of AttributeProto, expected " +
+                  Twine(type));
+    return nullptr;
+  }
+  return nullptr;
+}
+
+int64_t NodeImporter::integer(StringRef name, int64_t byDefault) {
+  const AttributeProto *attribute = find(name, AttributeProto::INT);
+  return attribute ? attribute->i() : byDefault;
+}
+
+double NodeImporter::real(StringRef name, double byDefault) {
+  const AttributeProto *attribute = find(name, AttributeProto::FLOAT);
+  return attribute ? attribute->f() : byDefault;
+}
+
+std::string NodeImporter::string(StringRef name, StringRef byDefault) {
+  const AttributeProto *attribute = find(name, AttributeProto::STRING);
+  return attribute ? attribute->s() : byDefault.str();
+}
+
+std::optional<SmallVector<int64_t>> NodeImporter::integerList(StringRef name) {
+  // Some tools write a list of one as a number.
+  for (const AttributeProto &attribute : node.attribute()) {
+    if (attribute.name() != name || attribute.type() != AttributeProto::INT)
+      continue;
+    readAttributes.insert(name);
+    function.module.warn(describe() + ": attribute '" + name +
+                         "' is an integer, expected a list; taken as [" +
+                         Twine(attribute.i()) + "]");
+    return SmallVector<int64_t>{attribute.i()};
+  }
+  const AttributeProto *attribute = find(name, AttributeProto::INTS);
+  if (!attribute)
+    return std::nullopt;
+  return SmallVector<int64_t>(attribute->ints().begin(),
+                              attribute->ints().end());
+}
+
+//===----------------------------------------------------------------------===//
+// Findings
+//===----------------------------------------------------------------------===//
+
+std::string NodeImporter::describe() const {
+  return "node '" + getNodeName(node) + "' (" + getOpName(node) + ")";
+}
+
+LogicalResult NodeImporter::invalid(const Twine &message) {
+  failed = true;
+  function.module.report(function.getModel().error(
+      ErrorKind::Invalid, describe() + ": " + message));
+  return failure();
+}
+
+LogicalResult NodeImporter::unsupported(const Twine &message) {
+  failed = true;
+  function.module.report(function.getModel().error(
+      ErrorKind::Unsupported, describe() + ": " + message));
+  return failure();
+}
+
+LogicalResult NodeImporter::finish() {
+  if (failed)
+    return failure();
+  // An attribute that was passed over could mean another result.
+  for (const AttributeProto &attribute : node.attribute())
+    if (!readAttributes.contains(attribute.name()))
+      return invalid("attribute '" + attribute.name() + "' is not one of " +
+                     getOpType() + " in opset " + Twine(getOpset()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void NodeImporter::setSuffix(StringRef newSuffix) { suffix = newSuffix.str(); }
+
+OperationState NodeImporter::startOp(StringRef name, ArrayRef<Value> operands,
+                                     ArrayRef<NamedAttribute> attributes) {
+  OpBuilder &builder = function.getBuilder();
+  auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node) + suffix));
+  OperationState state(loc, name);
+  for (Value operand : operands)
+    if (operand)
+      state.operands.push_back(operand);
+  state.addAttributes(attributes);
+  StringRef phase = ownPhase.empty() ? function.defaultPhase : ownPhase;
+  if (auto it = function.phases.find(&node); it != function.phases.end())
+    phase = it->second;
+  if (!phase.empty())
+    state.addAttribute(kPhaseAttr, builder.getStringAttr(phase));
+  return state;
+}
+
+// More than any machine mpc runs on can hold.
+static constexpr int64_t kMostBytes = int64_t(1) << 46;
+
+Operation *NodeImporter::finishOp(OperationState &state) {
+  for (Type type : state.types) {
+    auto tensor = cast<RankedTensorType>(type);
+    auto bytes = getCheckedBytes(tensor.getShape(), tensor.getElementType());
+    if (bytes && *bytes <= kMostBytes)
+      continue;
+    emitError(state.location)
+        << "a result of type " << type << " does not fit into memory";
+    return nullptr;
+  }
+  Operation *op = function.getBuilder().create(state);
+  if (succeeded(verify(op, /*verifyRecursively=*/false)))
+    return op;
+  op->erase();
+  return nullptr;
+}
+
+FailureOr<int64_t> NodeImporter::normalizeAxis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank)
+    return invalid("axis " + Twine(axis) + " is not in [" + Twine(-rank) +
+                   ", " + Twine(rank) + ")");
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<SmallVector<int64_t>>
+NodeImporter::normalizeAxes(ArrayRef<int64_t> axes, int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t axis : axes) {
+    FailureOr<int64_t> normalized = normalizeAxis(axis, rank);
+    if (mlir::failed(normalized))
+      return failure();
+    result.push_back(*normalized);
+  }
+  llvm::sort(result);
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    return invalid("an axis is given twice");
+  return result;
+}
+
+Value NodeImporter::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (!value || shapeOf(value) == shape)
+    return value;
+  auto type = RankedTensorType::get(shape, typeOf(value).getElementType());
+  if (auto op = create<ReshapeOp>({value}, {}, type))
+    return op.getOutput();
+  return {};
+}
+
+Value NodeImporter::scalarConstant(double value, Type elementType) {
+  Builder &builder = attributes();
+  auto type = RankedTensorType::get({}, elementType);
+  auto element = builder.getFloatAttr(elementType, value);
+  auto op = create<ConstantOp>(
+      {}, {attribute("value", DenseElementsAttr::get(type, element))}, type);
+  return op ? op.getOutput() : Value();
+}

@@ -1,0 +1,300 @@
+// Following the batch through a model, and the constants that hold it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Rebatch.h"
+
+#include "frontends/ONNX/Ops/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+std::optional<Rebatch::Place> Rebatch::findPlace(StringRef name) const {
+  auto it = places.find(name);
+  return it == places.end() ? std::nullopt : std::optional(it->second);
+}
+
+// A reshape keeps the order of the elements, so as many lie outside the batch
+// before as after: what comes before the axis, and `outer` within it.
+std::optional<Rebatch::Place>
+Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
+                            ArrayRef<int64_t> to) const {
+  int64_t outside =
+      ShapedType::getNumElements(from.take_front(place.axis)) * place.outer;
+  std::optional<Place> whole, merged;
+  int64_t before = 1;
+  for (auto [axis, extent] : llvm::enumerate(to)) {
+    if (before == 0 || outside % before != 0)
+      break;
+    int64_t outer = outside / before;
+    before *= extent;
+    if (extent == 0 || outer == 0 || extent % (outer * exported) != 0)
+      continue;
+    Place found = {static_cast<int64_t>(axis), outer};
+    // The axis that is the batch alone, or else begins with it, or else has it.
+    if (outer == 1 && extent == exported)
+      return found;
+    if (outer == 1 && !whole)
+      whole = found;
+    if (!merged)
+      merged = found;
+  }
+  // [time, 1, width] as [time, width]: the rows are merged, not the features.
+  bool isLast = whole && whole->axis + 1 == static_cast<int64_t>(to.size());
+  return whole && !isLast ? whole : merged;
+}
+
+// The same where it is known which axis has the batch: with a batch of 1 it may
+// be any of length 1.
+std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
+                                                  Place place,
+                                                  ArrayRef<int64_t> to,
+                                                  int64_t axis) const {
+  int64_t outside =
+      ShapedType::getNumElements(from.take_front(place.axis)) * place.outer;
+  int64_t before = ShapedType::getNumElements(to.take_front(axis));
+  if (before == 0 || outside % before != 0)
+    return std::nullopt;
+  int64_t outer = outside / before;
+  if (outer == 0 || to[axis] % (outer * exported) != 0)
+    return std::nullopt;
+  return Place{axis, outer};
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+// The shape of a value; nothing where it has none here.
+static std::optional<Rebatch::Shape> getKnownShape(NodeImporter &node,
+                                                   StringRef name) {
+  const ImportedValue &entry = node.getFunction().lookup(name);
+  if (entry.value)
+    return Rebatch::Shape(NodeImporter::shapeOf(entry.value));
+  if (entry.constant)
+    return Rebatch::Shape(entry.constant->getShape());
+  return std::nullopt;
+}
+
+static bool isReshape(NodeImporter &node) {
+  return llvm::is_contained({StringRef("Reshape"), StringRef("Flatten"),
+                             StringRef("Squeeze"), StringRef("Unsqueeze")},
+                            node.getOpType());
+}
+
+// The batch of an output is where that of an input was, on whatever axis of the
+// same length, or that axis is the batch itself.
+FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
+                                           int64_t extent) {
+  std::optional<int64_t> outer;
+  int64_t joined = 0;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    StringRef name = node.getInputName(i);
+    std::optional<Place> place = findPlace(name);
+    if (!place)
+      continue;
+    int64_t length = shapes.lookup(name)[place->axis];
+    // Concat of whole batches, one behind the other.
+    if (node.getOpType() == "Concat" && place->axis == axis &&
+        place->outer == 1 && length == exported)
+      ++joined;
+    if (length != extent)
+      continue;
+    if (outer && *outer != place->outer)
+      return node.unsupported("the batch is merged with other axes in "
+                              "different orders in its inputs");
+    outer = place->outer;
+  }
+  if (outer)
+    return Place{axis, *outer};
+  if (extent == exported)
+    return Place{axis, 1};
+  if (joined > 0 && extent == joined * exported)
+    return Place{axis, joined};
+  return node.unsupported("it is not clear where the batch is in its result");
+}
+
+// Whether the axis of the value that has the batch has other rows too, and the
+// batch was 1: [1, time, 8] as [time, 8]. What is then computed along that axis
+// may be meant for the rows of each sample or for all.
+bool Rebatch::isAmbiguous(StringRef name) const {
+  std::optional<Place> place = findPlace(name);
+  return exported == 1 && place && shapes.lookup(name)[place->axis] != 1;
+}
+
+// Whether the node's softmax is along an axis that had a batch of 1.
+bool Rebatch::normalizesSamples(NodeImporter &node) {
+  StringRef op = node.getOpType();
+  bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
+  std::optional<Place> place =
+      isSoftmax ? findPlace(node.getInputName(0)) : std::nullopt;
+  if (!place || exported != 1)
+    return false;
+  // Before opset 13 it is over all axes from the given one on.
+  bool isFlattened = node.getOpset() < 13;
+  int64_t axis = node.integer("axis", isFlattened ? 1 : -1);
+  if (axis < 0)
+    axis += shapes.lookup(node.getInputName(0)).size();
+  return isFlattened ? place->axis >= axis : place->axis == axis;
+}
+
+// Follows a result that has no batch, of an input that may have one: a loss
+// may be of all rows of all samples, but nothing that samples are combined
+// with.
+LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
+                                    ArrayRef<int64_t> shape) {
+  StringRef op = node.getOpType();
+  if (op == "Shape" || op == "Size" || op == "BatchNormalization")
+    return success();
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    StringRef input = node.getInputName(i);
+    if (isAmbiguous(input) && ShapedType::getNumElements(shape) > 1)
+      return node.unsupported("with a batch of 1 it joined the rows of one "
+                              "sample, now it would join those of all");
+    if (isAmbiguous(input) || joined.contains(input))
+      joined.insert(name);
+  }
+  return success();
+}
+
+LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
+                                    ArrayRef<int64_t> shape) {
+  auto known = shapes.find(name);
+  if (known == shapes.end())
+    return success();
+  const Shape &before = known->second;
+  std::optional<int64_t> changed;
+  for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
+    if (before.size() != shape.size() ||
+        (shape[axis] != before[axis] && changed))
+      return node.unsupported("the batch is on several axes of its result");
+    if (shape[axis] != before[axis])
+      changed = axis;
+  }
+  std::optional<Place> from =
+      node.hasInput(0) ? findPlace(node.getInputName(0)) : std::nullopt;
+  StringRef op = node.getOpType();
+  if (!changed) {
+    // Sums over the batch have none; parts of it are of the exported size.
+    bool isPart = op == "Slice" || op == "Split" || op == "Gather";
+    return from && isPart && !isReshape(node)
+               ? node.unsupported("it takes a part of the batch")
+               : followJoined(node, name, shape);
+  }
+  for (const std::string &input : node.getNode().input())
+    if (joined.contains(input))
+      return node.unsupported("it combines samples with what was computed of "
+                              "the rows of all");
+  if (normalizesSamples(node))
+    return node.unsupported("with a batch of 1 it was over the rows of one "
+                            "sample, now it would be over those of all");
+  int64_t extent = before[*changed];
+  if (extent % exported != 0 || shape[*changed] != scale(extent))
+    return node.unsupported("axis " + Twine(*changed) + " of its result has " +
+                            Twine(extent) + " elements as exported and " +
+                            Twine(shape[*changed]) +
+                            " now, not as many for every sample");
+  FailureOr<Place> place = failure();
+  if (isReshape(node) && from) {
+    auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,
+                            *changed);
+    if (!moved)
+      return node.unsupported("its shape moves samples into each other");
+    place = *moved;
+  } else {
+    place = inherit(node, *changed, extent);
+  }
+  if (failed(place))
+    return failure();
+  places[name] = *place;
+  return success();
+}
+
+LogicalResult Rebatch::follow(NodeImporter &node) {
+  for (const std::string &name : node.getNode().output()) {
+    std::optional<Shape> shape =
+        name.empty() ? std::nullopt : getKnownShape(node, name);
+    if (!shape)
+      continue;
+    if (!recording) {
+      if (failed(followOutput(node, name, *shape)))
+        return failure();
+      continue;
+    }
+    shapes[name] = *shape;
+    auto constant = node.getFunction().lookup(name).constant;
+    if (constant && !constant->isFloat() && shape->size() == 1)
+      integers[name] = constant->getIntegers();
+  }
+  // What the nodes read and none of them made.
+  for (const std::string &name : node.getNode().input())
+    if (recording && !name.empty() && !shapes.contains(name))
+      if (std::optional<Shape> shape = getKnownShape(node, name))
+        shapes[name] = *shape;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+FailureOr<Rebatch::Shape> Rebatch::adaptReshape(NodeImporter &node,
+                                                ArrayRef<int64_t> requested) {
+  Shape result(requested);
+  auto output = shapes.find(node.getOutputName(0));
+  std::optional<Place> from = findPlace(node.getInputName(0));
+  if (recording || !from || output == shapes.end())
+    return result;
+  // What is computed from Shape has changed by itself.
+  auto before = integers.find(node.getInputName(1));
+  if (before != integers.end() && before->second != result)
+    return result;
+  const Shape &shape = output->second;
+  auto place =
+      moveThroughReshape(shapes.lookup(node.getInputName(0)), *from, shape);
+  bool isBatch = place && place->outer == 1 && shape[place->axis] == exported;
+  if (!isBatch && llvm::is_contained(result, -1))
+    return result;
+  if (!place)
+    return node.unsupported("its shape holds the batch it was exported with, "
+                            "and it is not clear where");
+  result = shape;
+  result[place->axis] = scale(shape[place->axis]);
+  return result;
+}
+
+Rebatch::Shape Rebatch::adaptExpand(NodeImporter &node,
+                                    ArrayRef<int64_t> requested) {
+  Shape result(requested);
+  if (recording || result.empty())
+    return result;
+  auto before = integers.find(node.getInputName(1));
+  if (before != integers.end() && before->second != result)
+    return result;
+  std::optional<Place> from = findPlace(node.getInputName(0));
+  if (from) {
+    Shape shape = shapes.lookup(node.getInputName(0));
+    int64_t axis = from->axis + result.size() - shape.size();
+    if (axis >= 0 && result[axis] == shape[from->axis])
+      result[axis] = scale(result[axis]);
+  } else if (exported > 1 && result.size() > 1 && result[0] == exported) {
+    result[0] = wanted; // one for all samples, such as a class token
+  }
+  return result;
+}
+
+std::optional<int64_t> Rebatch::getConcatExtent(NodeImporter &node,
+                                                unsigned input, int64_t axis) {
+  if (recording || exported != 1 || findPlace(node.getInputName(input)))
+    return std::nullopt;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    std::optional<Place> place = findPlace(node.getInputName(i));
+    if (place && place->axis == axis)
+      return node.operandShape(i)[axis];
+  }
+  return std::nullopt;
+}

@@ -1,0 +1,234 @@
+// Binding of dynamic dimensions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Shapes.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+using Dimension = proto::TensorShapeProto::Dimension;
+
+// -1 is what old exporters write for a dimension they do not know.
+static bool isDynamic(const Dimension &dim) {
+  return !dim.has_dim_value() || dim.dim_value() == -1;
+}
+
+// What a dynamic dimension is bound by: its symbol, or its place.
+static std::string getSymbol(const proto::ValueInfoProto &input, int index) {
+  const Dimension &dim = input.type().tensor_type().shape().dim(index);
+  if (dim.has_dim_param() && !dim.dim_param().empty())
+    return dim.dim_param();
+  return input.name() + "[" + std::to_string(index) + "]";
+}
+
+Error ShapeBinder::bind(StringRef symbol, int64_t extent, StringRef input) {
+  auto [entry, isNew] = symbols.try_emplace(symbol, extent);
+  if (isNew || entry->second == extent)
+    return Error::success();
+  return model.error(ErrorKind::Usage, "dimension '" + symbol + "' of input '" +
+                                           input + "' is bound twice, to " +
+                                           Twine(entry->second) + " and " +
+                                           Twine(extent));
+}
+
+Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
+                                ArrayRef<int64_t> shape) {
+  const auto &tensor = input.type().tensor_type();
+  if (!tensor.has_shape())
+    return Error::success(); // any shape goes
+  const auto &dims = tensor.shape().dim();
+  if (static_cast<size_t>(dims.size()) != shape.size())
+    return model.error(ErrorKind::Usage,
+                       "the shape given for input '" + input.name() + "' has " +
+                           Twine(shape.size()) + " dimensions, expected " +
+                           Twine(dims.size()));
+  for (int i = 0; i < dims.size(); ++i) {
+    if (!isDynamic(dims[i])) {
+      bool isBatch = i == 0 && isRebatched(input);
+      if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
+        return model.error(ErrorKind::Usage,
+                           "dimension " + Twine(i) + " of input '" +
+                               input.name() + "' is " +
+                               Twine(dims[i].dim_value()) +
+                               " in the model, not " + Twine(shape[i]));
+      continue;
+    }
+    if (Error error = bind(getSymbol(input, i), shape[i], input.name()))
+      return error;
+  }
+  return Error::success();
+}
+
+Error ShapeBinder::collectBatch(
+    ArrayRef<const proto::ValueInfoProto *> inputs) {
+  int64_t batch = *options.batchSize;
+  std::optional<int64_t> exported = findExportedBatch(inputs);
+  if (rebatch || !exported)
+    return bindBatch(inputs, batch);
+  std::string way =
+      batch % *exported == 0 ? " " + std::to_string(batch / *exported) : "";
+  return model.error(ErrorKind::Usage,
+                     "a batch size of " + Twine(batch) +
+                         " does not fit: the model was exported for one of " +
+                         Twine(*exported) +
+                         "; export it with a dynamic batch dimension, or use "
+                         "--accumulate-grad-batches" +
+                         way);
+}
+
+std::optional<int64_t> ShapeBinder::findExportedBatch(
+    ArrayRef<const proto::ValueInfoProto *> inputs) const {
+  std::optional<int64_t> found;
+  for (const proto::ValueInfoProto *input : inputs) {
+    const auto &shape = input->type().tensor_type().shape();
+    if (shape.dim_size() == 0)
+      continue;
+    if (isDynamic(shape.dim(0)) ||
+        shape.dim(0).dim_value() == options.batchSize)
+      return std::nullopt;
+    if (!found && shape.dim(0).dim_value() > 0)
+      found = shape.dim(0).dim_value();
+  }
+  return options.batchSize ? found : std::nullopt;
+}
+
+bool ShapeBinder::isRebatched(const proto::ValueInfoProto &input) const {
+  const auto &shape = input.type().tensor_type().shape();
+  return rebatch && !rebatch->isRecording() && shape.dim_size() > 0 &&
+         shape.dim(0).dim_value() == rebatch->getExported();
+}
+
+Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
+                             int64_t batch) {
+  for (const proto::ValueInfoProto *input : inputs) {
+    const auto &tensor = input->type().tensor_type();
+    if (tensor.shape().dim_size() == 0)
+      continue;
+    if (!isDynamic(tensor.shape().dim(0)))
+      continue;
+    // A shape given for the input has the last word.
+    if (!options.shapes.count(input->name()))
+      if (Error error = bind(getSymbol(*input, 0), batch, input->name()))
+        return error;
+  }
+  return Error::success();
+}
+
+// A name is an input's or a symbol's.
+Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
+  llvm::StringSet<> names, dims;
+  for (const proto::ValueInfoProto *input : inputs) {
+    names.insert(input->name());
+    for (const Dimension &dim : input->type().tensor_type().shape().dim())
+      dims.insert(dim.dim_param());
+  }
+  for (const auto &[name, shape] : options.shapes) {
+    if (names.contains(name))
+      continue;
+    if (!dims.contains(name))
+      return model.error(ErrorKind::Usage,
+                         "a shape is given for '" + name +
+                             "', which is no input and no dimension");
+    if (shape.size() != 1)
+      return model.error(ErrorKind::Usage,
+                         "expected one number for dimension '" + name + "'");
+    if (Error error = bind(name, shape[0], name))
+      return error;
+  }
+  return Error::success();
+}
+
+Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
+  if (Error error = checkNames(inputs))
+    return error;
+  for (const proto::ValueInfoProto *input : inputs)
+    if (auto it = options.shapes.find(input->name());
+        it != options.shapes.end())
+      if (Error error = collectShape(*input, it->second))
+        return error;
+  return options.batchSize ? collectBatch(inputs) : Error::success();
+}
+
+Expected<RankedTensorType>
+ShapeBinder::getType(const proto::ValueInfoProto &input) const {
+  std::string what = "input '" + input.name() + "'";
+  if (!input.type().has_tensor_type())
+    return model.error(ErrorKind::Unsupported,
+                       what + ": expected a tensor, found " +
+                           printType(model, input.type()));
+  const auto &tensor = input.type().tensor_type();
+  Expected<Type> element = model.getElementType(tensor.elem_type(), what);
+  if (!element)
+    return element.takeError();
+  SmallVector<int64_t> shape;
+  auto given = options.shapes.find(input.name());
+  if (!tensor.has_shape()) {
+    if (given == options.shapes.end())
+      return model.error(ErrorKind::Unsupported,
+                         what + " has no shape; give it with --shape " +
+                             input.name() + "=...");
+    shape.assign(given->second.begin(), given->second.end());
+  }
+  for (int i = 0; i < tensor.shape().dim_size(); ++i) {
+    const Dimension &dim = tensor.shape().dim(i);
+    if (!isDynamic(dim)) {
+      bool isBatch = i == 0 && isRebatched(input);
+      shape.push_back(isBatch ? rebatch->getWanted() : dim.dim_value());
+      continue;
+    }
+    auto bound = symbols.find(getSymbol(input, i));
+    if (bound == symbols.end())
+      return model.error(
+          ErrorKind::Invalid,
+          what + ": dimension " + Twine(i) +
+              (dim.dim_param().empty() ? "" : " ('" + dim.dim_param() + "')") +
+              " is dynamic; bind it with " +
+              (i == 0 ? "--batch-size or " : "") + "--shape " + input.name() +
+              "=..., model has " + printType(model, input.type()));
+    shape.push_back(bound->second);
+  }
+  constexpr int64_t kMostBytes = int64_t(1) << 46;
+  if (llvm::any_of(shape, [](int64_t extent) { return extent < 0; }))
+    return model.error(ErrorKind::Invalid, what + ": negative dimension");
+  auto bytes = getCheckedBytes(shape, *element);
+  if (!bytes || *bytes > kMostBytes)
+    return model.error(ErrorKind::Unsupported,
+                       what + ": a tensor of type " +
+                           printType(model, input.type()) +
+                           " does not fit into memory");
+  return RankedTensorType::get(shape, *element);
+}
+
+std::string mpc::onnx_frontend::printType(const Model &model,
+                                          const proto::TypeProto &type) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (type.has_sequence_type())
+    return "a sequence";
+  if (!type.has_tensor_type())
+    return "no tensor";
+  const auto &tensor = type.tensor_type();
+  Expected<Type> element = model.getElementType(tensor.elem_type(), "");
+  if (element)
+    os << *element;
+  else
+    os << "type" << tensor.elem_type();
+  llvm::consumeError(element.takeError());
+  if (!tensor.has_shape())
+    return text + "[...]";
+  os << '[';
+  llvm::interleave(
+      tensor.shape().dim(), os,
+      [&](const Dimension &dim) {
+        if (dim.has_dim_value())
+          os << dim.dim_value();
+        else
+          os << (dim.dim_param().empty() ? "?" : dim.dim_param());
+      },
+      ",");
+  os << ']';
+  return text;
+}

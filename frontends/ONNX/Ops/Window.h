@@ -1,0 +1,30 @@
+// Attributes of sliding windows: convolution and pooling, forward and backward.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_OPS_WINDOW_H
+#define MPC_FRONTENDS_ONNX_OPS_WINDOW_H
+
+#include "frontends/ONNX/Ops/Importer.h"
+
+namespace mpc::onnx_frontend {
+
+/// A window with all defaults and paddings resolved.
+struct Window {
+  llvm::SmallVector<int64_t> kernel, strides, pads, dilations;
+
+  llvm::SmallVector<mlir::NamedAttribute> convAttributes(NodeImporter &node,
+                                                         int64_t group) const;
+  llvm::SmallVector<mlir::NamedAttribute> poolAttributes(NodeImporter &node,
+                                                         bool ceilMode) const;
+};
+
+/// Reads kernel_shape, strides, pads, dilations and auto_pad of a node over an
+/// input of that shape (N, C, spatial...). `kernel` is what a convolution's
+/// weight says; empty for pooling, which must have kernel_shape.
+mlir::FailureOr<Window> readWindow(NodeImporter &node,
+                                   llvm::ArrayRef<int64_t> inputShape,
+                                   llvm::ArrayRef<int64_t> kernel);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_OPS_WINDOW_H

@@ -1,0 +1,342 @@
+// ONNX Runtime's training artifacts: three graphs over one state.
+//
+// In the training graph every parameter is an input, and so is the buffer of
+// its gradient, into which InPlaceAccumulatorV2 adds (a sum, over however many
+// micro-batches) unless lazy_reset_grad says that this is the first. Here the
+// buffers are variables: @accumulate always adds, and @update, which consumes
+// the sums, resets them to zero.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/Artifacts.h"
+
+#include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Training/OptimizerGraph.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+
+static bool isAccumulator(const proto::NodeProto &node) {
+  return node.op_type() == "InPlaceAccumulatorV2" ||
+         node.op_type() == "InPlaceAccumulator";
+}
+
+bool mpc::onnx_frontend::isTrainingArtifact(const Model &model) {
+  return llvm::any_of(model.getProto().graph().node(), isAccumulator);
+}
+
+namespace {
+/// What the inputs of the training graph are.
+struct TrainingInputs {
+  /// In the order of their accumulators.
+  std::vector<Accumulation> accumulations;
+  llvm::StringSet<> parameters, statistics, buffers;
+  std::string resetFlag;
+};
+
+/// Builds the three functions over one set of variables.
+class ArtifactImporter {
+public:
+  ArtifactImporter(const Model &training, const ImportOptions &options)
+      : training(training), options(options),
+        module(options, training.getContext()) {}
+
+  Expected<OwningOpRef<ModuleOp>> run();
+
+private:
+  Error findInputs(const Graph &graph);
+  Error addInputs(FunctionImporter &function, const Graph &graph);
+  VariableOp addParameter(const Model &model, StringRef name,
+                          RankedTensorType type);
+  Error importAccumulate();
+  void bindGradientSeeds(FunctionImporter &function, const Graph &graph);
+  void addAccumulators(FunctionImporter &function);
+  Error importEval(StringRef path);
+  Error importUpdate(StringRef path);
+
+  const Model &training;
+  const ImportOptions &options;
+  ModuleImporter module;
+  TrainingInputs inputs;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+// The parameter whose gradient is added into `buffer`.
+static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
+  StringRef buffer = node.input(0), gradient = node.input(1);
+  if (buffer.consume_back("_grad.accumulation.buffer"))
+    return buffer;
+  if (gradient.consume_back("_grad"))
+    return gradient;
+  return std::nullopt;
+}
+
+// Finds accumulators, and with them what every input of the graph is.
+Error ArtifactImporter::findInputs(const Graph &graph) {
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    StringRef op = node->op_type();
+    bool hasStatistics =
+        (op == "BatchNormInternal" || op == "BatchNormalization") &&
+        node->input_size() == 5;
+    for (int index = 3; hasStatistics && index < 5; ++index)
+      inputs.statistics.insert(node->input(index));
+    if (!isAccumulator(*node))
+      continue;
+    if (node->input_size() < 2)
+      return training.error(ErrorKind::Invalid,
+                            "node '" + getNodeName(*node) +
+                                "': expected a buffer and a gradient");
+    auto parameter = getParameterName(*node);
+    if (!parameter)
+      return training.error(ErrorKind::Unsupported,
+                            "node '" + getNodeName(*node) +
+                                "': cannot tell the parameter of gradient '" +
+                                node->input(1) + "'");
+    inputs.accumulations.push_back({parameter->str(), node->input(1),
+                                    getNodeName(*node), VariableOp(),
+                                    VariableOp()});
+    inputs.parameters.insert(*parameter);
+    inputs.buffers.insert(node->input(0));
+    if (node->input_size() > 2)
+      inputs.resetFlag = node->input(2);
+  }
+  return Error::success();
+}
+
+// The variable of a parameter that is a graph input; its value is given.
+VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
+                                          RankedTensorType type) {
+  StringRef role = inputs.statistics.contains(name)   ? "statistic"
+                   : inputs.parameters.contains(name) ? "parameter"
+                                                      : "frozen";
+  auto weight = options.weights.find(name);
+  if (weight == options.weights.end()) {
+    module.report(model.error(ErrorKind::Invalid,
+                              "parameter '" + name +
+                                  "' is a graph input without a value; give "
+                                  "its value with --weights"));
+    return {};
+  }
+  Expected<HostTensor> value =
+      fitWeight(model, "parameter '" + name + "'", weight->second, type);
+  if (!value) {
+    module.report(value.takeError());
+    return {};
+  }
+  return module.getVariable(name, role, type, &*value);
+}
+
+Error ArtifactImporter::addInputs(FunctionImporter &function,
+                                  const Graph &graph) {
+  const Model &model = graph.getModel();
+  std::vector<const proto::ValueInfoProto *> data;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!inputs.buffers.contains(input->name()) &&
+        input->name() != inputs.resetFlag)
+      data.push_back(input);
+  ShapeBinder shapes(model, options);
+  if (Error error = shapes.collect(data))
+    return error;
+  for (const proto::ValueInfoProto *input : data) {
+    Expected<RankedTensorType> type = shapes.getType(*input);
+    if (!type) {
+      module.report(type.takeError());
+      continue;
+    }
+    StringRef name = input->name();
+    bool isState = inputs.parameters.contains(name) ||
+                   inputs.statistics.contains(name) ||
+                   options.weights.contains(name);
+    if (!isState)
+      function.addInput(name, *type, "data");
+    else if (VariableOp variable = addParameter(model, name, *type))
+      function.bindState(name, variable);
+    else
+      function.lookup(name).failed = true;
+  }
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// @accumulate
+//===----------------------------------------------------------------------===//
+
+// An initializer `Y_grad` of ones for an output Y starts the backward pass.
+void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
+                                         const Graph &graph) {
+  OpBuilder &builder = function.getBuilder();
+  llvm::StringSet<> backward;
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    std::string seed = output->name() + "_grad";
+    if (!graph.getInitializer(seed))
+      continue;
+    ImportedValue &entry = function.lookup(seed);
+    if (!entry.constant || !entry.constant->isFloat())
+      continue;
+    for (int64_t i = 0; i < entry.constant->getNumElements(); ++i)
+      if (entry.constant->getDouble(i) != 1.0)
+        return module.report(training.error(ErrorKind::Unsupported,
+                                            "the gradient of output '" +
+                                                output->name() +
+                                                "' does not start at 1"));
+    auto op = GradientSeedOp::create(builder,
+                                     NameLoc::get(builder.getStringAttr(seed)),
+                                     entry.constant->type);
+    op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+    function.bind(seed, op.getOutput());
+    backward.insert(seed);
+  }
+  // Whatever depends on a seed is the backward pass.
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    bool reads = llvm::any_of(node->input(), [&](const std::string &input) {
+      return backward.contains(input);
+    });
+    if (!reads)
+      continue;
+    function.phases[node] = "backward";
+    for (const std::string &output : node->output())
+      backward.insert(output);
+  }
+}
+
+void ArtifactImporter::addAccumulators(FunctionImporter &function) {
+  OpBuilder &builder = function.getBuilder();
+  for (Accumulation &accumulation : inputs.accumulations) {
+    accumulation.parameter = module.findVariable(accumulation.name);
+    Value gradient =
+        function.materialize(accumulation.gradient, "InPlaceAccumulatorV2");
+    if (!accumulation.parameter || !gradient)
+      continue;
+    RankedTensorType type = accumulation.parameter.getTensorType();
+    if (gradient.getType() != type) {
+      module.report(training.error(
+          ErrorKind::Invalid, "gradient '" + accumulation.gradient +
+                                  "' has another type than its parameter"));
+      continue;
+    }
+    accumulation.buffer =
+        module.getVariable(accumulation.name + ".grad", "accumulator", type);
+    auto loc = NameLoc::get(builder.getStringAttr(accumulation.node));
+    auto sum = AddOp::create(builder, loc, type,
+                             function.getState(accumulation.buffer), gradient);
+    sum->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+    (void)function.addUpdate(accumulation.buffer, sum.getOutput());
+  }
+}
+
+Error ArtifactImporter::importAccumulate() {
+  Expected<Graph> graph =
+      Graph::check(training, {&training.getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  if (Error error = findInputs(*graph))
+    return error;
+  FunctionImporter function(module, *graph, "accumulate");
+  if (Error error = addInputs(function, *graph))
+    return error;
+  bindGradientSeeds(function, *graph);
+  std::vector<StringRef> outputs, needed;
+  for (const proto::ValueInfoProto *output : graph->getOutputs()) {
+    const proto::NodeProto *producer = graph->getProducer(output->name());
+    if (!producer || !isAccumulator(*producer))
+      outputs.push_back(output->name());
+  }
+  needed = outputs;
+  for (const Accumulation &accumulation : inputs.accumulations)
+    needed.push_back(accumulation.gradient);
+  function.importNodes(graph->getNodesFor(needed));
+  if (!module.hasFailed()) {
+    addTrainingOutputs(function, outputs);
+    addAccumulators(function);
+    addIncrement(function, "mpc.micro_step");
+  }
+  function.finish();
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// @eval and @update
+//===----------------------------------------------------------------------===//
+
+Error ArtifactImporter::importEval(StringRef path) {
+  auto model = Model::read(path, training.getContext());
+  if (!model)
+    return model.takeError();
+  Expected<Graph> graph =
+      Graph::check(**model, {&(*model)->getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  FunctionImporter function(module, *graph, "eval");
+  if (Error error = addInputs(function, *graph))
+    return error;
+  std::vector<StringRef> outputs;
+  for (const proto::ValueInfoProto *output : graph->getOutputs())
+    outputs.push_back(output->name());
+  function.importNodes(graph->getNodesFor(outputs));
+  if (!module.hasFailed()) {
+    addTrainingOutputs(function, outputs);
+    addEvaluationOutputs(function);
+  }
+  function.finish();
+  return Error::success();
+}
+
+Error ArtifactImporter::importUpdate(StringRef path) {
+  auto model = Model::read(path, training.getContext());
+  if (!model)
+    return model.takeError();
+  Expected<Graph> graph =
+      Graph::check(**model, {&(*model)->getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  return importOptimizerGraph(module, *graph, inputs.accumulations);
+}
+
+// The file beside `training` whose name differs in its last part only.
+static std::string findSibling(StringRef training, StringRef name) {
+  StringRef file = llvm::sys::path::filename(training);
+  if (!file.consume_back("training_model.onnx"))
+    return {};
+  llvm::SmallString<128> path = llvm::sys::path::parent_path(training);
+  llvm::sys::path::append(path, file + name);
+  return llvm::sys::fs::exists(path) ? path.str().str() : std::string();
+}
+
+Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
+  std::string optimizer =
+      options.optimizerModel.empty()
+          ? findSibling(training.getPath(), "optimizer_model.onnx")
+          : options.optimizerModel;
+  std::string eval = options.evalModel.empty()
+                         ? findSibling(training.getPath(), "eval_model.onnx")
+                         : options.evalModel;
+  if (Error error = importAccumulate())
+    module.report(std::move(error));
+  // Later graphs use the variables of the first.
+  if (!module.hasFailed() && !optimizer.empty())
+    if (Error error = importUpdate(optimizer))
+      module.report(std::move(error));
+  if (!module.hasFailed() && !eval.empty())
+    if (Error error = importEval(eval))
+      module.report(std::move(error));
+  return module.finish();
+}
+
+Expected<OwningOpRef<ModuleOp>>
+mpc::onnx_frontend::importArtifacts(const Model &training,
+                                    const ImportOptions &options) {
+  // The graphs say themselves what is training and what is not.
+  ImportOptions asExported = options;
+  asExported.mode = ImportMode::AsExported;
+  return ArtifactImporter(training, asExported).run();
+}

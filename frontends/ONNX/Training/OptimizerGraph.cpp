@@ -1,0 +1,253 @@
+// Optimizer graphs over sequences of tensors, and the outputs of training
+// functions.
+//
+// A sequence is not a value of the IR: its tensors are updated one by one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/OptimizerGraph.h"
+
+#include "compiler/Dialect/MPC/SampleLoss.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+// The loss is the first scalar float output.
+void mpc::onnx_frontend::addTrainingOutputs(FunctionImporter &function,
+                                            ArrayRef<StringRef> names) {
+  bool hasLoss = false;
+  for (StringRef name : names) {
+    Value value = function.materialize(name, "");
+    if (!value)
+      continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    bool isLoss = !hasLoss && isa<FloatType>(type.getElementType()) &&
+                  type.getNumElements() == 1;
+    hasLoss |= isLoss;
+    function.addOutput(name, value, isLoss ? "loss" : "output");
+  }
+}
+
+void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
+  OpBuilder &builder = function.getBuilder();
+  SmallVector<SoftmaxCrossEntropyLossOp> losses(
+      builder.getInsertionBlock()->getOps<SoftmaxCrossEntropyLossOp>());
+  // With several losses there is no one prediction.
+  if (losses.size() == 1)
+    function.addOutput("prediction", losses.front().getScores(), "prediction");
+  Value loss = function.getOutput("loss");
+  std::optional<int64_t> batch = function.getBatchSize();
+  Value samples =
+      loss && batch ? buildSampleLoss(builder, loss, *batch) : Value();
+  if (samples)
+    function.addOutput("sample_loss", samples, "sample_loss");
+  Operation *labelLoss = findLabelLoss(*builder.getInsertionBlock());
+  if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
+    function.addOutput("correct", correct, "correct");
+}
+
+Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
+                                       StringRef counter) {
+  OpBuilder &builder = function.getBuilder();
+  VariableOp variable = function.getModule().getCounter(counter);
+  auto op = IncrementOp::create(
+      builder, NameLoc::get(builder.getStringAttr(counter)),
+      variable.getTensorType(), function.getState(variable), Value());
+  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  (void)function.addUpdate(variable, op.getOutput());
+  return op.getOutput();
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Imports the nodes of an optimizer graph.
+class OptimizerImporter {
+public:
+  OptimizerImporter(ModuleImporter &module, const Graph &graph,
+                    ArrayRef<Accumulation> accumulations)
+      : module(module), graph(graph), accumulations(accumulations),
+        function(module, graph, "update") {
+    function.defaultPhase = "optimizer";
+  }
+
+  Error run();
+
+private:
+  LogicalResult importNode(NodeImporter &node);
+  LogicalResult importClip(NodeImporter &node);
+  LogicalResult importAdamW(NodeImporter &node);
+  LogicalResult importSGD(NodeImporter &node);
+  /// Input `index` must be the sequence of gradients, clipped or not.
+  FailureOr<ArrayRef<Value>> getGradients(NodeImporter &node, unsigned index);
+  LogicalResult update(NodeImporter &node, VariableOp variable, Value value);
+  Value getMoment(Accumulation accumulation, StringRef suffix);
+
+  ModuleImporter &module;
+  const Graph &graph;
+  ArrayRef<Accumulation> accumulations;
+  FunctionImporter function;
+  Value learningRate, step;
+  /// Sequences of gradients by ONNX name.
+  llvm::StringMap<SmallVector<Value>> sequences;
+};
+} // namespace
+
+Error OptimizerImporter::run() {
+  auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
+  learningRate = function.addInput("learning_rate", scalar, "scalar");
+  // Counted from 1, as the runtime of these graphs passes it.
+  step = addIncrement(function, "mpc.step");
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    NodeImporter importer(function, *node);
+    if (failed(importNode(importer)) || failed(importer.finish()))
+      return Error::success(); // the finding is with the module
+  }
+  OpBuilder &builder = function.getBuilder();
+  for (Accumulation accumulation : accumulations) {
+    if (!function.getUpdate(accumulation.parameter))
+      return graph.getModel().error(ErrorKind::Invalid, "parameter '" +
+                                                            accumulation.name +
+                                                            "' is not updated");
+    RankedTensorType type = accumulation.buffer.getTensorType();
+    auto zero = ConstantOp::create(
+        builder, accumulation.buffer.getLoc(), type,
+        DenseElementsAttr::get(type,
+                               builder.getZeroAttr(type.getElementType())));
+    (void)function.addUpdate(accumulation.buffer, zero);
+  }
+  function.finish();
+  return Error::success();
+}
+
+LogicalResult OptimizerImporter::importNode(NodeImporter &node) {
+  if (node.getNode().domain() == kMicrosoft) {
+    if (node.getOpType() == "AdamWOptimizer")
+      return importAdamW(node);
+    if (node.getOpType() == "SGDOptimizerV2")
+      return importSGD(node);
+    if (node.getOpType() == "InplaceClipGradNorm")
+      return importClip(node);
+  }
+  return node.unsupported("expected AdamWOptimizer, SGDOptimizerV2 or "
+                          "InplaceClipGradNorm of com.microsoft");
+}
+
+FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
+                                                           unsigned index) {
+  if (!node.hasInput(index))
+    return node.invalid("input " + Twine(index) + ", the gradients, is absent");
+  SmallVector<Value> &sequence = sequences[node.getInputName(index)];
+  // The graph's own input: the sums of @accumulate.
+  if (sequence.empty())
+    for (Accumulation accumulation : accumulations)
+      sequence.push_back(function.getState(accumulation.buffer));
+  return ArrayRef<Value>(sequence);
+}
+
+Value OptimizerImporter::getMoment(Accumulation accumulation,
+                                   StringRef suffix) {
+  std::string name = (accumulation.name + suffix).str();
+  VariableOp variable = module.getVariable(name, "optimizer_state",
+                                           accumulation.buffer.getTensorType());
+  if (variable.getRole() != "optimizer_state")
+    module.report(graph.getModel().error(
+        ErrorKind::Unsupported, "'" + name +
+                                    "' is both a value of the model and the "
+                                    "name of optimizer state"));
+  return function.getState(variable);
+}
+
+LogicalResult OptimizerImporter::update(NodeImporter &node, VariableOp variable,
+                                        Value value) {
+  if (failed(function.addUpdate(variable, value)))
+    return node.invalid("'" + variable.getSymName() + "' is updated twice");
+  return success();
+}
+
+// The maximum is over the norm of all gradients together.
+LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
+  auto gradients = getGradients(node, 0);
+  if (failed(gradients))
+    return failure();
+  std::string norm = node.string("norm_type", "fro");
+  if (norm != "fro")
+    return node.unsupported("norm_type '" + norm + "' is not supported");
+  double maxNorm = node.real("max_norm", 1.0);
+  if (!(maxNorm > 0.0))
+    return node.invalid("expected max_norm above 0");
+  SmallVector<Value> operands(*gradients);
+  SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
+  OpBuilder &builder = function.getBuilder();
+  types.push_back(RankedTensorType::get({}, builder.getF32Type()));
+  auto op = ClipGradNormOp::create(
+      builder, NameLoc::get(builder.getStringAttr(getNodeName(node.getNode()))),
+      types, operands, builder.getF64FloatAttr(maxNorm));
+  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  sequences[node.getOutputName(0)] = SmallVector<Value>(op.getClipped());
+  function.addOutput("grad_norm", op.getNorm(), "grad_norm");
+  return success();
+}
+
+// adam_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's transformers.
+LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
+  auto gradients = getGradients(node, 3);
+  if (failed(gradients))
+    return failure();
+  int64_t mode = node.integer("adam_mode", 0);
+  if (mode != 0 && mode != 1)
+    return node.invalid("adam_mode is " + Twine(mode) + ", expected 0 or 1");
+  bool correct = node.integer("correct_bias", 1) != 0;
+  StringRef correction = !correct ? "none" : mode == 0 ? "torch" : "step_size";
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("beta1", node.real("alpha", 0.9f)),
+      node.attribute("beta2", node.real("beta", 0.999f)),
+      node.attribute("epsilon", node.real("epsilon", 1e-8f)),
+      node.attribute("weight_decay", node.real("weight_decay", 1e-2f)),
+      node.attribute("decay_mode",
+                     StringRef(mode == 0 ? "decoupled" : "decoupled_after")),
+      node.attribute("bias_correction", correction)};
+  for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
+    node.setSuffix("#" + accumulation.name);
+    VariableOp parameter = accumulation.parameter;
+    auto op = node.create<AdamOp>(
+        {function.getState(parameter), gradient, getMoment(accumulation, ".m"),
+         getMoment(accumulation, ".v"), learningRate, step},
+        attributes);
+    if (!op || failed(update(node, parameter, op.getNewParam())) ||
+        failed(update(node, module.findVariable(accumulation.name + ".m"),
+                      op.getNewM())) ||
+        failed(update(node, module.findVariable(accumulation.name + ".v"),
+                      op.getNewV())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult OptimizerImporter::importSGD(NodeImporter &node) {
+  auto gradients = getGradients(node, 2);
+  if (failed(gradients))
+    return failure();
+  for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
+    node.setSuffix("#" + accumulation.name);
+    VariableOp parameter = accumulation.parameter;
+    auto op = node.create<SGDOp>(
+        {function.getState(parameter), gradient, learningRate});
+    if (!op || failed(update(node, parameter, op.getNewParam())))
+      return failure();
+  }
+  return success();
+}
+
+Error mpc::onnx_frontend::importOptimizerGraph(
+    ModuleImporter &module, const Graph &graph,
+    ArrayRef<Accumulation> accumulations) {
+  return OptimizerImporter(module, graph, accumulations).run();
+}

@@ -1,0 +1,375 @@
+// Finds the weights of a forward model: from its metadata, or from what its
+// nodes do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/Trainable.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// What ops do with their operands
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class Kind { Other, Contraction, Normalization, Slope, FusedBias };
+
+/// An op whose operands at `weights` act as weights.
+struct WeightedOp {
+  StringRef name;
+  Kind kind;
+  std::initializer_list<int> weights;
+};
+} // namespace
+
+// By name alone: domains that have an op of one name mean the same by it.
+static const WeightedOp *findWeightedOp(StringRef name) {
+  static const WeightedOp ops[] = {
+      {"Attention", Kind::Contraction, {1, 2}},
+      {"Conv", Kind::Contraction, {1, 2}},
+      {"ConvTranspose", Kind::Contraction, {1, 2}},
+      {"DeformConv", Kind::Contraction, {1, 3}},
+      {"Einsum", Kind::Contraction, {0, 1, 2, 3}},
+      {"FusedConv", Kind::Contraction, {1, 2}},
+      {"FusedGemm", Kind::Contraction, {0, 1, 2}},
+      {"FusedMatMul", Kind::Contraction, {0, 1}},
+      {"GRU", Kind::Contraction, {1, 2, 3}},
+      {"Gemm", Kind::Contraction, {0, 1, 2}},
+      {"LSTM", Kind::Contraction, {1, 2, 3, 7}},
+      {"MatMul", Kind::Contraction, {0, 1}},
+      {"RNN", Kind::Contraction, {1, 2, 3}},
+      {"TransposeMatMul", Kind::Contraction, {0, 1}},
+      {"BatchNormalization", Kind::Normalization, {1, 2}},
+      {"EmbedLayerNormalization", Kind::Normalization, {2, 3, 4, 5, 6}},
+      {"GroupNorm", Kind::Normalization, {1, 2}},
+      {"GroupNormalization", Kind::Normalization, {1, 2}},
+      {"InstanceNormalization", Kind::Normalization, {1, 2}},
+      {"LayerNormalization", Kind::Normalization, {1, 2}},
+      {"LpNormalization", Kind::Normalization, {}},
+      {"MeanVarianceNormalization", Kind::Normalization, {}},
+      {"RMSNormalization", Kind::Normalization, {1}},
+      {"SimplifiedLayerNormalization", Kind::Normalization, {1}},
+      {"SkipLayerNormalization", Kind::Normalization, {2, 3, 4}},
+      {"SkipSimplifiedLayerNormalization", Kind::Normalization, {2, 3}},
+      {"PRelu", Kind::Slope, {1}},
+      {"BiasDropout", Kind::FusedBias, {1}},
+      {"BiasGelu", Kind::FusedBias, {1}},
+      {"FastGelu", Kind::FusedBias, {1}},
+  };
+  const auto *found =
+      llvm::find_if(ops, [&](const WeightedOp &op) { return op.name == name; });
+  return found == std::end(ops) ? nullptr : found;
+}
+
+// Ops whose result holds elements of their first operand (of all, for Concat)
+// and no others that matter.
+static bool isView(StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Identity", "Cast", "CastLike", "Reshape", "Flatten", "Squeeze",
+              "Unsqueeze", "Transpose"},
+             true)
+      .Cases({"Slice", "Split", "Concat", "Expand", "Tile", "Pad", "Dropout"},
+             true)
+      .Default(false);
+}
+
+static bool isSum(StringRef op) {
+  return op == "Add" || op == "Sub" || op == "Sum";
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is known of a value of the graph.
+struct Facts {
+  /// It depends on no input of the model: initializers, shapes, and what is
+  /// computed from them.
+  bool isFixed = false;
+  /// A product with weights, a normalization or a looked up row, perhaps
+  /// reshaped or summed with other values: what is added to it is a bias.
+  bool takesBias = false;
+  /// A normalization without scale and bias yet.
+  bool isNormalized = false;
+  /// A root of data, such as the standard deviation that a normalization spelt
+  /// out divides by; and its reciprocal.
+  bool isRoot = false, isInverseRoot = false;
+  /// Rows of a table at indices that depend on no input.
+  bool isLookup = false;
+};
+
+class TrainableSearch {
+public:
+  TrainableSearch(const Graph &graph, const TensorMap &given);
+
+  llvm::StringSet<> run();
+
+private:
+  using Node = proto::NodeProto;
+
+  std::optional<llvm::SmallVector<int64_t>> getStoredShape(StringRef name);
+  Facts getFacts(StringRef value) const { return facts.lookup(value); }
+  Facts infer(const Node &node);
+  void inferNormalization(const Node &node, Facts &result);
+  void findWeights(const Node &node);
+  void findAddends(const Node &node);
+  bool onlyScales(StringRef value);
+  bool isTable(const Node &gather);
+  void use(StringRef value, bool orScalar = true);
+
+  const Graph &graph;
+  const TensorMap &given;
+  llvm::StringMap<Facts> facts;
+  llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
+  llvm::StringSet<> weights;
+  /// Values whose origin has been searched, as weights and as what weights are
+  /// computed from.
+  llvm::StringSet<> searched, searchedWithin;
+};
+} // namespace
+
+TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
+    : graph(graph), given(given) {
+  for (const Node *node : graph.getNodes())
+    for (const std::string &input : node->input())
+      readers[input].push_back(node);
+}
+
+// The shape of an initializer or of an input with a given value.
+std::optional<llvm::SmallVector<int64_t>>
+TrainableSearch::getStoredShape(StringRef name) {
+  if (const proto::TensorProto *tensor = graph.getInitializer(name))
+    return llvm::SmallVector<int64_t>(tensor->dims().begin(),
+                                      tensor->dims().end());
+  if (auto it = given.find(name); it != given.end())
+    return llvm::SmallVector<int64_t>(it->second.getShape());
+  return std::nullopt;
+}
+
+llvm::StringSet<> TrainableSearch::run() {
+  for (const Node *node : graph.getNodes())
+    for (const std::string &input : node->input())
+      if (getStoredShape(input))
+        facts[input].isFixed = true;
+  for (const Node *node : graph.getNodes()) {
+    findWeights(*node);
+    findAddends(*node);
+    Facts result = infer(*node);
+    for (const std::string &output : node->output())
+      facts[output] = result;
+  }
+  return std::move(weights);
+}
+
+//===----------------------------------------------------------------------===//
+// What is known of a node's results
+//===----------------------------------------------------------------------===//
+
+Facts TrainableSearch::infer(const Node &node) {
+  StringRef op = node.op_type();
+  Facts result;
+  // Shapes are known when the model is imported, whatever has them.
+  result.isFixed = op == "Shape" || op == "Size" ||
+                   llvm::all_of(node.input(), [&](const std::string &input) {
+                     return input.empty() || getFacts(input).isFixed;
+                   });
+  result.isFixed &= !op.starts_with("Random");
+  const WeightedOp *weighted = findWeightedOp(op);
+  if (weighted && weighted->kind == Kind::Contraction)
+    result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
+      return index < node.input_size() && getFacts(node.input(index)).isFixed;
+    });
+  if (weighted && weighted->kind == Kind::Normalization) {
+    result.takesBias = true;
+    // A group normalization is exported as one of instances, with ones as its
+    // scale, and a product behind it.
+    result.isNormalized =
+        weighted->weights.size() == 0 || op == "InstanceNormalization";
+  }
+  if (op == "Gather" && isTable(node))
+    (result.isFixed ? result.isLookup : result.takesBias) = true;
+  if (isView(op) || isSum(op))
+    for (const std::string &input : node.input())
+      result.takesBias |= getFacts(input).takesBias;
+  if (isView(op) && node.input_size() > 0) {
+    Facts source = getFacts(node.input(0));
+    result.isNormalized = source.isNormalized;
+    result.isRoot = source.isRoot;
+    result.isInverseRoot = source.isInverseRoot;
+    result.isLookup = source.isLookup;
+  }
+  inferNormalization(node, result);
+  return result;
+}
+
+// A normalization that is spelt out: data over a root of data, such as
+// Div(Sub(x, mean), Sqrt(Add(variance, epsilon))), then its scale.
+void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
+  StringRef op = node.op_type();
+  auto get = [&](int index) {
+    return index < node.input_size() ? getFacts(node.input(index)) : Facts();
+  };
+  bool isStabilized = (isSum(op) || op == "Max" || op == "Clip") &&
+                      (get(1).isFixed || node.input_size() == 1);
+  if (op == "Sqrt" || op == "ReduceL2")
+    result.isRoot = !result.isFixed;
+  else if (isStabilized)
+    result.isRoot |= get(0).isRoot;
+  else if (op == "Reciprocal")
+    result.isInverseRoot = get(0).isRoot;
+  else if (op == "Div" && get(1).isRoot)
+    (get(0).isFixed ? result.isInverseRoot : result.isNormalized) = true;
+  else if (op == "Mul" && node.input_size() == 2)
+    for (int index : {0, 1}) {
+      Facts value = get(index), factor = get(1 - index);
+      result.isInverseRoot |= value.isInverseRoot && factor.isFixed;
+      result.isNormalized |= value.isInverseRoot && !factor.isFixed;
+      result.takesBias |= value.isNormalized && factor.isFixed;
+    }
+  result.takesBias |= result.isNormalized;
+}
+
+//===----------------------------------------------------------------------===//
+// Which operands are weights
+//===----------------------------------------------------------------------===//
+
+void TrainableSearch::findWeights(const Node &node) {
+  StringRef op = node.op_type();
+  if (const WeightedOp *weighted = findWeightedOp(op))
+    for (int index : weighted->weights)
+      if (index < node.input_size())
+        use(node.input(index));
+  if (op == "Gather" && isTable(node) && !getFacts(node.input(1)).isFixed)
+    use(node.input(0));
+  // The scale of a normalization that is spelt out, before or behind it.
+  if (op == "Mul" && node.input_size() == 2)
+    for (int index : {0, 1}) {
+      Facts other = getFacts(node.input(1 - index));
+      if (other.isNormalized || other.isInverseRoot)
+        use(node.input(index), /*orScalar=*/false);
+    }
+}
+
+// What is added to a value that takes a bias, or joined to it as class tokens
+// are to patches; looked up rows that are added to anything, as relative
+// positions are to attention scores. A scalar is a constant of the program.
+void TrainableSearch::findAddends(const Node &node) {
+  if (!isSum(node.op_type()) && node.op_type() != "Concat")
+    return;
+  bool takesBias = llvm::any_of(node.input(), [&](const std::string &input) {
+    return getFacts(input).takesBias;
+  });
+  for (const std::string &input : node.input())
+    if (takesBias || getFacts(input).isLookup)
+      use(input, /*orScalar=*/false);
+}
+
+// Whether the Gather looks up rows, as of an embedding: not elements of a
+// vector, such as the weights of classes, nor factors of data.
+bool TrainableSearch::isTable(const Node &gather) {
+  if (gather.input_size() != 2 || gather.output_size() != 1)
+    return false;
+  auto shape = getStoredShape(gather.input(0));
+  return shape && shape->size() > 1 && !onlyScales(gather.output(0));
+}
+
+// Whether all that is done with `value` is to multiply data by it, as with the
+// cosines and sines that rotate embeddings.
+bool TrainableSearch::onlyScales(StringRef value) {
+  llvm::SmallVector<StringRef> worklist = {value};
+  llvm::StringSet<> visited;
+  bool scales = false;
+  while (!worklist.empty()) {
+    StringRef current = worklist.pop_back_val();
+    if (!visited.insert(current).second)
+      continue;
+    for (const Node *reader : readers.lookup(current)) {
+      if (isView(reader->op_type())) {
+        worklist.append(reader->output().begin(), reader->output().end());
+        continue;
+      }
+      StringRef other = reader->op_type() == "Mul" && reader->input_size() == 2
+                            ? reader->input(reader->input(0) == current)
+                            : StringRef();
+      // By a constant, an embedding itself is scaled.
+      if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
+          graph.getProducer(other)->op_type() == "Constant")
+        return false;
+      scales = true;
+    }
+  }
+  return scales;
+}
+
+// `value` acts as a weight: so do the initializers that it is a view of, of
+// rank 0 only with `orScalar`, and those of more than one element that it is
+// computed from.
+void TrainableSearch::use(StringRef value, bool orScalar) {
+  llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
+  while (!worklist.empty()) {
+    auto [current, within] = worklist.pop_back_val();
+    if (!getFacts(current).isFixed ||
+        !(within ? searchedWithin : searched).insert(current).second)
+      continue;
+    if (auto shape = getStoredShape(current)) {
+      bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
+      bool isScalar = shape->empty() && !orScalar;
+      if (!isScalar && !(within && isSingle))
+        weights.insert(current);
+      continue;
+    }
+    const Node *producer = graph.getProducer(current);
+    if (!producer || producer->op_type() == "Shape")
+      continue;
+    bool isComputed = within || !isView(producer->op_type());
+    for (const std::string &input : producer->input())
+      worklist.push_back({input, isComputed});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Metadata
+//===----------------------------------------------------------------------===//
+
+static StringRef findMetadata(const proto::ValueInfoProto &value,
+                              StringRef key) {
+  for (const proto::StringStringEntryProto &entry : value.metadata_props())
+    if (entry.key() == key)
+      return entry.value();
+  return {};
+}
+
+// Whether the exporter computed the value from constants alone, such as the
+// ones that it gives a normalization as scale: what is folded from is a list
+// like "['val_0', 'val_7']", and a parameter has a name of its own.
+static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
+  StringRef list = findMetadata(value, "pkg.onnxscript.optimizer.folded_from");
+  if (list.empty())
+    return false;
+  llvm::SmallVector<StringRef> names;
+  list.split(names, ',');
+  return llvm::all_of(names, [](StringRef name) {
+    return name.trim("[]' ").starts_with("val_");
+  });
+}
+
+llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,
+                                                    const TensorMap &given) {
+  llvm::StringSet<> weights = TrainableSearch(graph, given).run();
+  const proto::GraphProto &file = graph.getModel().getProto().graph();
+  for (const auto *values : {&file.value_info(), &file.input()})
+    for (const proto::ValueInfoProto &value : *values) {
+      // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
+      StringRef kind = findMetadata(
+          value, "pkg.torch.export.graph_signature.InputSpec.kind");
+      if (kind == "PARAMETER")
+        weights.insert(value.name());
+      else if (!kind.empty() || isFoldedFromConstants(value))
+        weights.erase(value.name());
+    }
+  return weights;
+}

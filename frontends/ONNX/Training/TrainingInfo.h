@@ -1,0 +1,18 @@
+// Import of models with training_info.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAININGINFO_H
+#define MPC_FRONTENDS_ONNX_TRAINING_TRAININGINFO_H
+
+#include "frontends/ONNX/Ops/Importer.h"
+
+namespace mpc::onnx_frontend {
+
+/// The inference graph and the training algorithm together become @step, with
+/// mpc.gradient where the file has Gradient, and @eval.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importTrainingInfo(const Model &model, const ImportOptions &options);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_TRAINING_TRAININGINFO_H

@@ -1,0 +1,89 @@
+// The table of elementwise ops: what each computes, as a formula over Lanes.
+//
+// A new elementwise op is one entry in one of the EmitElementwise*.cpp files.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_ELEMENTWISETABLE_H
+#define MPC_PASSES_CODEGEN_KERNELS_ELEMENTWISETABLE_H
+
+#include "passes/Codegen/Kernels/Lanes.h"
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <functional>
+
+namespace mpc::codegen {
+
+/// Where an index-dependent op stands: an i64 scalar or vector. For one_hot the
+/// index along its axis, for dropout the row-major index in its result; null
+/// for any other op.
+using ElementIndex = mlir::Value;
+
+class ElementwiseTable {
+public:
+  /// Float operands arrive in the type the op computes in, all others in their
+  /// own (booleans as i1, bytes as i8). Float results are rounded to their
+  /// element type by the caller.
+  using Formula = std::function<llvm::SmallVector<mlir::Value>(
+      Lanes &lanes, mlir::Operation *op, mlir::ValueRange operands,
+      ElementIndex index)>;
+
+  /// The table of all ops.
+  static const ElementwiseTable &get();
+
+  /// The formula of an op by its name, or null.
+  const Formula *find(llvm::StringRef name) const;
+  const Formula *find(mlir::Operation *op) const {
+    return find(op->getName().getStringRef());
+  }
+
+  /// Adds `formula(lanes, op, adaptor of operands)`, which returns a value or a
+  /// vector of values.
+  template <typename OpTy, typename Fn>
+  void add(Fn formula) {
+    insert<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,
+                           ElementIndex) {
+      return formula(lanes, op, typename OpTy::Adaptor(operands, op));
+    });
+  }
+
+  /// The same for ops that depend on their index.
+  template <typename OpTy, typename Fn>
+  void addIndexed(Fn formula) {
+    insert<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,
+                           ElementIndex index) {
+      return formula(lanes, op, typename OpTy::Adaptor(operands, op), index);
+    });
+  }
+
+private:
+  ElementwiseTable();
+
+  template <typename OpTy, typename Fn>
+  void insert(Fn formula) {
+    entries[OpTy::getOperationName()] =
+        [formula](Lanes &lanes, mlir::Operation *op, mlir::ValueRange operands,
+                  ElementIndex index) {
+          llvm::SmallVector<mlir::Value> results;
+          auto value = formula(lanes, llvm::cast<OpTy>(op), operands, index);
+          if constexpr (std::is_same_v<decltype(value), mlir::Value>)
+            results.push_back(value);
+          else
+            results = std::move(value);
+          return results;
+        };
+  }
+
+  llvm::StringMap<Formula> entries;
+};
+
+void addMathFormulas(ElementwiseTable &table);
+void addGradientFormulas(ElementwiseTable &table);
+void addOptimizerFormulas(ElementwiseTable &table);
+void addConversionFormulas(ElementwiseTable &table);
+void addIndexedFormulas(ElementwiseTable &table);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_ELEMENTWISETABLE_H

@@ -1,0 +1,121 @@
+// Loop nest of generated contractions: matrix products and convolutions that no
+// library does, float64 ones above all, with the elementwise ops after them.
+//
+// Every element is summed in the order of its depth axes, in f32 or f64, then
+// goes through the tail of the kernel while it is in registers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
+#include "passes/Codegen/Kernels/ContractionHero.h"
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/Loops.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class ContractionEmitter {
+public:
+  ContractionEmitter(KernelContext &context, const KernelBody &body,
+                     ContractionHero &hero, Operation *heroOp)
+      : context(context), body(body), hero(hero), fragments(context, body),
+        b(context.b) {
+    for (auto [number, node] : llvm::enumerate(body.getNodes()))
+      if (node.op == heroOp)
+        heroNode = number;
+    for (const Output &output : body.getOutputs())
+      targets.push_back(output.value.node);
+  }
+
+  void emit(Value begin, Value end);
+
+private:
+  void emitBlock(Value row, int64_t count);
+  void emitTail(const Scope &outer, Value column, Value sum);
+
+  KernelContext &context;
+  const KernelBody &body;
+  ContractionHero &hero;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  SmallVector<unsigned> targets;
+  unsigned heroNode = 0;
+};
+} // namespace
+
+void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
+  Scope scope = outer;
+  if (auto vector = dyn_cast<VectorType>(sum.getType()))
+    scope.width = vector.getNumElements();
+  fragments.enterGroup(scope, 1, column);
+  fragments.setValue(scope, heroNode, sum);
+  fragments.evaluate(scope, targets);
+  for (const Output &output : body.getOutputs())
+    fragments.store(scope, output);
+}
+
+void ContractionEmitter::emitBlock(Value row, int64_t count) {
+  SmallVector<Scope> scopes(count, fragments.createScope());
+  for (auto [i, scope] : llvm::enumerate(scopes)) {
+    fragments.enterGroup(scope, 0, addIndex(b, row, i));
+    fragments.evaluate(scope, targets);
+  }
+  hero.emitRows(row, count, [&](int64_t i, Value column, Value sum) {
+    emitTail(scopes[i], column, sum);
+  });
+}
+
+void ContractionEmitter::emit(Value begin, Value end) {
+  ContractionHero::RowBlocks blocks = hero.getBlocks();
+  auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
+    auto shapes = llvm::map_to_vector(blocks.counts, [](int64_t count) {
+      return ChunkShape{count, 1};
+    });
+    emitDynamicChunks(
+        b, lower, upper, size, shapes,
+        [&](Chunk chunk) { emitBlock(chunk.index, chunk.width); },
+        context.rows);
+  };
+  int64_t rows = 1;
+  auto [first, last] = body.getGroup(0);
+  for (unsigned d = first; d < last; ++d)
+    rows *= body.getDimensions()[d].size;
+  if (blocks.counts.size() == 1 || blocks.group == rows)
+    return emitBlocks(begin, end, rows);
+
+  Value size = createIndex(b, blocks.group);
+  Value groups = arith::CeilDivUIOp::create(b, end, size);
+  emitLoop(b, arith::DivUIOp::create(b, begin, size), groups, 1, {},
+           [&](Value group, ValueRange) {
+             Value start = mulIndex(b, group, blocks.group);
+             Value stop = addIndex(b, start, blocks.group);
+             emitBlocks(arith::MaxUIOp::create(b, begin, start),
+                        arith::MinUIOp::create(b, end, stop), blocks.group);
+             return Carried();
+           });
+}
+
+LogicalResult codegen::emitContraction(KernelContext &context) {
+  Operation *op = findContraction(context.kernel.getBody().front());
+  if (std::optional<TensorCoreTiling> tiling =
+          getTensorCoreTiling(op, context.target))
+    return emitTensorCoreContraction(context, op, *tiling);
+  std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
+  if (!hero)
+    return op->emitOpError("is no contraction that code is generated for");
+  ArrayRef<int64_t> space =
+      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  int64_t rank = space.size();
+  // Rows of a weight gradient are output channels, of all others everything but
+  // the last axis.
+  int64_t rowAxes = isa<ConvWeightGradOp>(op) ? 1 : rank - 1;
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
+  if (failed(body))
+    return failure();
+  ContractionEmitter(context, *body, *hero, op)
+      .emit(context.bounds[0], context.bounds[1]);
+  return success();
+}

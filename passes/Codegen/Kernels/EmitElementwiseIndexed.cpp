@@ -1,0 +1,116 @@
+// Formulas of the ops that depend on where they are: one_hot and dropout.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/ElementwiseTable.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static Value emitOneHot(Lanes &l, OneHotOp op, OneHotOp::Adaptor in,
+                        ElementIndex index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Value label = in.getLabels();
+  if (!getElementTypeOrSelf(label.getType()).isInteger(64))
+    label = arith::ExtSIOp::create(b, Lanes::typeLike(b.getI64Type(), label),
+                                   label);
+  return l.select(l.compare(arith::CmpIPredicate::eq, label, index),
+                  l.constant(1), l.constant(0));
+}
+
+namespace {
+/// Philox-4x32-10 (Salmon et al., 2011) over lanes of i32.
+class Philox {
+public:
+  Philox(Lanes &lanes) : l(lanes), b(lanes.getBuilder()) {}
+
+  /// The low and the high 32 bits of an i64.
+  Value low(Value wide) {
+    return arith::TruncIOp::create(b, Lanes::typeLike(b.getI32Type(), wide),
+                                   wide);
+  }
+  Value high(Value wide) { return low(shiftRight(wide, 32)); }
+
+  Value shiftRight(Value value, int64_t bits) {
+    Value amount = l.integer(getElementTypeOrSelf(value.getType()), bits);
+    return arith::ShRUIOp::create(b, value, l.broadcast(amount, value));
+  }
+
+  /// Ten rounds; `counter` is replaced by the four outputs.
+  void run(MutableArrayRef<Value> counter, Value key0, Value key1) {
+    for (unsigned round = 0; round < 10; ++round) {
+      if (round > 0) {
+        key0 = l.addInt(key0, word(0x9E3779B9));
+        key1 = l.addInt(key1, word(0xBB67AE85));
+      }
+      auto [high0, low0] = multiply(counter[0], 0xD2511F53);
+      auto [high1, low1] = multiply(counter[2], 0xCD9E8D57);
+      counter[0] = l.xorInt(l.xorInt(high1, counter[1]), key0);
+      counter[1] = low1;
+      counter[2] = l.xorInt(l.xorInt(high0, counter[3]), key1);
+      counter[3] = low0;
+    }
+  }
+
+private:
+  Value word(uint32_t value) {
+    return l.integer(b.getI32Type(), static_cast<int32_t>(value));
+  }
+
+  std::pair<Value, Value> multiply(Value x, uint32_t factor) {
+    Type wide = Lanes::typeLike(b.getI64Type(), x);
+    Value product = l.mulInt(arith::ExtUIOp::create(b, wide, x),
+                             l.integer(b.getI64Type(), factor));
+    return {high(product), low(product)};
+  }
+
+  Lanes &l;
+  ImplicitLocOpBuilder &b;
+};
+} // namespace
+
+static Value toI64(Lanes &l, Value value) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  if (getElementTypeOrSelf(value.getType()).isInteger(64))
+    return value;
+  return arith::ExtSIOp::create(b, Lanes::typeLike(b.getI64Type(), value),
+                                value);
+}
+
+// Key: the two halves of the seed. Counter: the two halves of i / 4, the id,
+// the micro-step. Element i takes output i % 4.
+static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
+                         ElementIndex index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Philox philox(l);
+  Value seed = toI64(l, in.getSeed());
+  Value group = philox.shiftRight(index, 2);
+  Value words[4] = {philox.low(group), philox.high(group),
+                    philox.low(l.integer(b.getI64Type(), op.getId())),
+                    philox.low(toI64(l, in.getMicroStep()))};
+  philox.run(words, philox.low(seed), philox.high(seed));
+
+  Value three = l.integer(b.getI64Type(), 3);
+  Value lane = arith::AndIOp::create(b, index, l.broadcast(three, index));
+  Value bits = words[3];
+  for (int64_t i = 2; i >= 0; --i)
+    bits = l.select(
+        l.compare(arith::CmpIPredicate::eq, lane, l.integer(b.getI64Type(), i)),
+        words[i], bits);
+
+  // "The upper 24 bits as a fraction are not below ratio", in integers.
+  double ratio = op.getRatio().convertToDouble();
+  auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(ratio, 24)));
+  Value keep = l.compare(arith::CmpIPredicate::uge, philox.shiftRight(bits, 8),
+                         l.integer(b.getI32Type(), threshold));
+  Value scaled = l.div(in.getInput(), l.constant(1 - ratio));
+  return l.select(keep, scaled, l.constant(0));
+}
+
+void codegen::addIndexedFormulas(ElementwiseTable &table) {
+  table.addIndexed<OneHotOp>(emitOneHot);
+  table.addIndexed<DropoutOp>(emitDropout);
+}

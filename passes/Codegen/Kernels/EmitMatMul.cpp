@@ -1,0 +1,185 @@
+// Sums of matrix products.
+//
+// Where the right operand's rows are contiguous, vectors lie along the result's
+// columns; where both operands are contiguous along the depth, vectors lie
+// along the depth and their lanes are added at the end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/ContractionHero.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+/// One operand as a stack of matrices, with the axes of the result's batch.
+struct Matrix {
+  Value argument;
+  SmallVector<int64_t> batchStrides;
+  /// Along the result's rows or columns, and along the depth.
+  int64_t outerStride, depthStride;
+};
+
+class MatMulHero : public ContractionHero {
+public:
+  MatMulHero(KernelContext &context, Operation *op, Value lhs, Value rhs,
+             bool transA, bool transB, double alpha);
+
+  void emitRows(Value row, int64_t count, Sink sink) override;
+  RowBlocks getBlocks() override { return {{kRowsAtOnce, 1}, rowSizes.back()}; }
+
+private:
+  /// Both give the sums of all `chunk.count` vectors of the first row, then
+  /// those of the second, and so on.
+  SmallVector<Value> sumAlongColumns(ArrayRef<Value> left, Value right,
+                                     Chunk chunk);
+  SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
+                                   Chunk chunk);
+  Value batchOffset(const Matrix &matrix, ArrayRef<Value> indices);
+
+  Matrix lhs, rhs;
+  int64_t columns;
+  /// Sizes of the result's batch axes, then its rows.
+  SmallVector<int64_t> rowSizes;
+  int64_t depth;
+  double alpha;
+};
+} // namespace
+
+SmallVector<int64_t> codegen::getBatchStrides(ArrayRef<int64_t> shape,
+                                              size_t batchRank) {
+  SmallVector<int64_t> strides(batchRank, 0);
+  int64_t stride = shape[shape.size() - 1] * shape[shape.size() - 2];
+  size_t missing = batchRank - (shape.size() - 2);
+  for (size_t axis = shape.size() - 2; axis-- > 0; stride *= shape[axis])
+    if (shape[axis] != 1)
+      strides[missing + axis] = stride;
+  return strides;
+}
+
+MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
+                       Value right, bool transA, bool transB, double alpha)
+    : ContractionHero(context, op), alpha(alpha) {
+  ArrayRef<int64_t> result =
+      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  ArrayRef<int64_t> a = cast<RankedTensorType>(left.getType()).getShape();
+  ArrayRef<int64_t> c = cast<RankedTensorType>(right.getType()).getShape();
+  rowSizes.assign(result.begin(), result.end() - 1);
+  columns = result.back();
+  depth = a[a.size() - (transA ? 2 : 1)];
+  lhs = {left, getBatchStrides(a, result.size() - 2), transA ? 1 : a.back(),
+         transA ? a.back() : 1};
+  rhs = {right, getBatchStrides(c, result.size() - 2), transB ? c.back() : 1,
+         transB ? 1 : c.back()};
+}
+
+Value MatMulHero::batchOffset(const Matrix &matrix, ArrayRef<Value> indices) {
+  Value offset = createIndex(b, 0);
+  for (auto [index, stride] : llvm::zip_equal(indices, matrix.batchStrides))
+    if (stride != 0)
+      offset = addIndex(b, offset, mulIndex(b, index, stride));
+  return offset;
+}
+
+SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
+                                               Value right, Chunk chunk) {
+  SmallVector<Value> init(left.size() * chunk.count, zeros(chunk.width));
+  return emitLoop(
+      b, createIndex(b, 0), createIndex(b, depth), 1, init,
+      [&](Value k, ValueRange sums) {
+        Value start = addIndex(b, right, mulIndex(b, k, rhs.depthStride));
+        SmallVector<Value> vectors;
+        for (int64_t i = 0; i < chunk.count; ++i)
+          vectors.push_back(
+              load(rhs.argument,
+                   addIndex(b, start, i * chunk.stride * rhs.outerStride),
+                   chunk.width));
+        Value shift = mulIndex(b, k, lhs.depthStride);
+        Carried next;
+        for (Value row : left) {
+          Value x = load(lhs.argument, addIndex(b, row, shift));
+          for (Value y : vectors)
+            next.push_back(multiplyAdd(x, y, sums[next.size()]));
+        }
+        return next;
+      });
+}
+
+SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
+                                             Chunk chunk) {
+  // Adds the products of `width` elements of the depth from `k` on.
+  auto step = [&](Value k, int64_t width, ValueRange sums) {
+    SmallVector<Value> vectors;
+    for (int64_t i = 0; i < chunk.count; ++i)
+      vectors.push_back(load(rhs.argument,
+                             addIndex(b, addIndex(b, right, k),
+                                      i * chunk.stride * rhs.outerStride),
+                             width));
+    Carried next;
+    for (Value row : left) {
+      Value x = load(lhs.argument, addIndex(b, row, k), width);
+      for (Value y : vectors) {
+        Value sum = sums[next.size()];
+        bool isWhole = sum.getType() == x.getType();
+        next.push_back(isWhole ? multiplyAdd(x, y, sum)
+                               : lanes.add(sum, sumLanes(lanes.mul(x, y))));
+      }
+    }
+    return next;
+  };
+  int64_t width = context.getVectorWidth(), done = depth / width * width;
+  Carried sums(left.size() * chunk.count, zeros(width));
+  sums = emitLoop(
+      b, createIndex(b, 0), createIndex(b, done), width, sums,
+      [&](Value k, ValueRange carried) { return step(k, width, carried); });
+  for (Value &sum : sums)
+    sum = sumLanes(sum);
+  for (int64_t rest = width / 2; rest >= 1; rest /= 2)
+    for (; depth - done >= rest; done += rest)
+      sums = step(createIndex(b, done), rest, sums);
+  return sums;
+}
+
+void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
+  SmallVector<Value> indices = splitIndex(b, row, rowSizes);
+  Value rowIndex = indices.pop_back_val();
+  Value first = addIndex(b, batchOffset(lhs, indices),
+                         mulIndex(b, rowIndex, lhs.outerStride));
+  SmallVector<Value> left;
+  for (int64_t i = 0; i < count; ++i)
+    left.push_back(addIndex(b, first, i * lhs.outerStride));
+  Value matrix = batchOffset(rhs, indices);
+  bool alongColumns = rhs.outerStride == 1;
+  bool alongDepth =
+      !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;
+  int64_t width = alongColumns ? context.getVectorWidth() : 1;
+  emitChunks(
+      b, columns, width, getVectorsAtOnce(), {},
+      [&](Chunk chunk, ValueRange) {
+        Value right =
+            addIndex(b, matrix, mulIndex(b, chunk.index, rhs.outerStride));
+        SmallVector<Value> sums = alongDepth
+                                      ? sumAlongDepth(left, right, chunk)
+                                      : sumAlongColumns(left, right, chunk);
+        for (auto [i, sum] : llvm::enumerate(sums))
+          sink(i / chunk.count, chunk.getVector(b, i % chunk.count),
+               alpha == 1 ? sum : lanes.mul(sum, lanes.constant(alpha)));
+        return Carried();
+      },
+      context.columns);
+}
+
+std::unique_ptr<ContractionHero>
+codegen::createMatMulHero(KernelContext &context, Operation *op) {
+  if (auto gemm = dyn_cast<GemmOp>(op))
+    return std::make_unique<MatMulHero>(context, op, gemm.getA(), gemm.getB(),
+                                        gemm.getTransA(), gemm.getTransB(),
+                                        gemm.getAlpha().convertToDouble());
+  auto matmul = cast<MatMulOp>(op);
+  return std::make_unique<MatMulHero>(
+      context, op, matmul.getLhs(), matmul.getRhs(), matmul.getTransA(),
+      matmul.getTransB(), matmul.getAlpha().convertToDouble());
+}

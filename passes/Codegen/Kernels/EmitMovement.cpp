@@ -1,0 +1,467 @@
+// Loop nests of kernels that move elements: transpose, slice, concat
+// and pad.
+//
+// A row of the result is copied at a time; a transpose that turns columns into
+// rows goes through square blocks in registers, or in the memory of a thread
+// block, so that both sides are read and written along their contiguous axes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "passes/Codegen/Kernels/Lanes.h"
+#include "passes/Codegen/Kernels/ThreadBlock.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+namespace {
+class MovementEmitter {
+public:
+  explicit MovementEmitter(KernelContext &context)
+      : context(context), b(context.b), output(context.buffers.back()) {
+    auto type = cast<MemRefType>(output.getType());
+    unsigned bits = type.getElementTypeBitWidth();
+    width = context.target.isGPU()
+                ? context.partition.vector
+                : std::max<int64_t>(1, context.target.getVectorBits() /
+                                           std::max(bits, 8u));
+    lineElements = std::max<int64_t>(blockSide, 64 * 8 / std::max(bits, 8u));
+  }
+
+  void emitTranspose(TransposeOp op);
+  void emitSlice(SliceOp op);
+  void emitConcat(ConcatOp op);
+  void emitPad(PadOp op);
+
+private:
+  /// Of `multiple` see KernelContext.
+  Value load(Value buffer, Value offset, int64_t lanes, int64_t multiple = 1) {
+    return context.load(buffer, offset, lanes, multiple);
+  }
+  void store(Value value, Value offset, int64_t multiple = 1) {
+    context.store(convert(value), output, offset, multiple);
+  }
+  Value convert(Value value);
+
+  /// input[from...] to output[to...], `size` elements, `stride` apart in the
+  /// input; `from` and `to` are multiples of `multiple`.
+  void copyRun(Value input, Value from, Value to, int64_t size, int64_t stride,
+               int64_t multiple);
+  /// `value` to output[to...], `size` elements.
+  void fillRun(Value value, Value to, int64_t size, int64_t multiple);
+  void emitRows(Value input, int64_t base, ArrayRef<MovedAxis> rows,
+                MovedAxis columns);
+  void emitBlocks(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
+                  MovedAxis columns);
+  void emitBlock(Value input, Value from, Value to, int64_t rowCount,
+                 MovedAxis columns);
+  void emitSquare(Value input, Value from, Value to, int64_t rows,
+                  int64_t width, MovedAxis columns);
+  void emitTile(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
+                MovedAxis columns);
+  SmallVector<Value> transposeInRegisters(SmallVector<Value> rows);
+  Value offsetOf(Value index, ArrayRef<MovedAxis> axes);
+
+  KernelContext &context;
+  ImplicitLocOpBuilder &b;
+  Value output;
+  /// Elements of one vector, and of one cache line.
+  int64_t width, lineElements;
+  /// Side of the squares that are turned in registers.
+  static constexpr int64_t blockSide = 8;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// The type of the result may be another float type than the input's.
+Value MovementEmitter::convert(Value value) {
+  auto type =
+      dyn_cast<FloatType>(cast<MemRefType>(output.getType()).getElementType());
+  return type ? Lanes(b, type).convert(value, type) : value;
+}
+
+void MovementEmitter::copyRun(Value input, Value from, Value to, int64_t size,
+                              int64_t stride, int64_t multiple) {
+  emitChunks(
+      b, size, stride == 1 ? width : 1, 1, {},
+      [&](Chunk chunk, ValueRange) {
+        Value source = addIndex(b, from, mulIndex(b, chunk.index, stride));
+        int64_t known = std::gcd(chunk.width, multiple);
+        store(load(input, source, chunk.width, known),
+              addIndex(b, to, chunk.index), known);
+        return Carried();
+      },
+      context.columns);
+}
+
+void MovementEmitter::fillRun(Value value, Value to, int64_t size,
+                              int64_t multiple) {
+  if (size == 0)
+    return;
+  emitChunks(
+      b, size, width, 1, {},
+      [&](Chunk chunk, ValueRange) {
+        Value lanes = value;
+        if (chunk.width > 1)
+          lanes = vector::BroadcastOp::create(
+              b, VectorType::get(chunk.width, value.getType()), value);
+        store(lanes, addIndex(b, to, chunk.index),
+              std::gcd(chunk.width, multiple));
+        return Carried();
+      },
+      context.columns);
+}
+
+Value MovementEmitter::offsetOf(Value index, ArrayRef<MovedAxis> axes) {
+  SmallVector<int64_t> sizes;
+  for (MovedAxis axis : axes)
+    sizes.push_back(axis.size);
+  Value offset = createIndex(b, 0);
+  for (auto [part, axis] : llvm::zip_equal(splitIndex(b, index, sizes), axes))
+    offset = addIndex(b, offset, mulIndex(b, part, axis.stride));
+  return offset;
+}
+
+void MovementEmitter::emitRows(Value input, int64_t base,
+                               ArrayRef<MovedAxis> rows, MovedAxis columns) {
+  int64_t multiple = std::gcd(base, columns.size);
+  for (MovedAxis axis : rows)
+    multiple = std::gcd(multiple, axis.stride);
+  emitLoop(
+      b, context.bounds[0], context.bounds[1], 1, {},
+      [&](Value row, ValueRange) {
+        Value from = addIndex(b, offsetOf(row, rows), base);
+        copyRun(input, from, mulIndex(b, row, columns.size), columns.size,
+                columns.stride, multiple);
+        return Carried();
+      },
+      context.rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Transpose
+//===----------------------------------------------------------------------===//
+
+/// Rows of a square matrix to its columns: log2(n) perfect shuffles of rows.
+SmallVector<Value>
+MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
+  int64_t n = rows.size();
+  SmallVector<int64_t> low, high;
+  for (int64_t i = 0; i < n; ++i) {
+    low.push_back(i / 2 + (i % 2) * n);
+    high.push_back(n / 2 + i / 2 + (i % 2) * n);
+  }
+  for (int64_t step = 1; step < n; step *= 2) {
+    SmallVector<Value> shuffled;
+    for (int64_t i = 0; i < n / 2; ++i) {
+      shuffled.push_back(
+          vector::ShuffleOp::create(b, rows[i], rows[i + n / 2], low));
+      shuffled.push_back(
+          vector::ShuffleOp::create(b, rows[i], rows[i + n / 2], high));
+    }
+    rows = std::move(shuffled);
+  }
+  return rows;
+}
+
+/// `rowCount` rows of the result, all columns: the input has the rows side by
+/// side. `from` is the input's first element, `to` the result's.
+void MovementEmitter::emitBlock(Value input, Value from, Value to,
+                                int64_t rowCount, MovedAxis columns) {
+  int64_t side = std::min(rowCount, blockSide);
+  emitChunks(b, columns.size, side, 1, {}, [&](Chunk chunk, ValueRange) {
+    Value source = addIndex(b, from, mulIndex(b, chunk.index, columns.stride));
+    Value target = addIndex(b, to, chunk.index);
+    for (int64_t row = 0; row < rowCount; row += side)
+      emitSquare(input, addIndex(b, source, row),
+                 addIndex(b, target, row * columns.size), side, chunk.width,
+                 columns);
+    return Carried();
+  });
+}
+
+/// `rows` rows of `width` columns of the result.
+void MovementEmitter::emitSquare(Value input, Value from, Value to,
+                                 int64_t rows, int64_t width,
+                                 MovedAxis columns) {
+  if (rows == width && rows > 1) {
+    SmallVector<Value> vectors;
+    for (int64_t i = 0; i < rows; ++i)
+      vectors.push_back(
+          load(input, addIndex(b, from, i * columns.stride), rows));
+    for (auto [i, row] : llvm::enumerate(transposeInRegisters(vectors)))
+      store(row, addIndex(b, to, i * columns.size));
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < width; ++column)
+      store(load(input, addIndex(b, from, row + column * columns.stride), 1),
+            addIndex(b, to, row * columns.size + column));
+}
+
+/// Row r of the result is row r % rows.size of matrix r / rows.size; a slice of
+/// rows may begin and end within a matrix.
+void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
+                                 MovedAxis rows, MovedAxis columns) {
+  Value begin = context.bounds[0], end = context.bounds[1];
+  Value matrixRows = createIndex(b, rows.size);
+  Value firstMatrix = arith::DivUIOp::create(b, begin, matrixRows);
+  Value endMatrix =
+      arith::DivUIOp::create(b, addIndex(b, end, rows.size - 1), matrixRows);
+  emitLoop(b, firstMatrix, endMatrix, 1, {}, [&](Value matrix, ValueRange) {
+    Value start = mulIndex(b, matrix, rows.size);
+    Value first = arith::SubIOp::create(
+        b, arith::MaxUIOp::create(b, begin, start), start);
+    Value stop = arith::SubIOp::create(
+        b, arith::MinUIOp::create(b, end, addIndex(b, start, matrixRows)),
+        start);
+    Value base = offsetOf(matrix, outer);
+    emitDynamicChunks(
+        b, first, stop, rows.size, {{lineElements, 1}, {blockSide, 1}, {1, 1}},
+        [&](Chunk chunk) {
+          Value to = mulIndex(b, addIndex(b, start, chunk.index), columns.size);
+          emitBlock(input, addIndex(b, base, chunk.index), to, chunk.width,
+                    columns);
+        });
+    return Carried();
+  });
+}
+
+/// One square of a matrix, read along its columns and written along its rows
+/// by way of memory of the block. Rows there are an element longer than the
+/// square, so that a column lies in different banks.
+void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
+                               MovedAxis rows, MovedAxis columns) {
+  constexpr int64_t side = kTransposeTile, pitch = side + 1;
+  auto type = cast<MemRefType>(input.getType());
+  Value shared = context.createShared(side * pitch, type.getElementType());
+  SmallVector<Value> parts =
+      splitIndex(b, context.bounds[0],
+                 {1, llvm::divideCeilSigned(rows.size, side),
+                  llvm::divideCeilSigned(columns.size, side)});
+  Value matrix = parts[0], firstRow = mulIndex(b, parts[1], side),
+        firstColumn = mulIndex(b, parts[2], side);
+  // Calls `move` where both are inside the matrix.
+  auto within = [&](Value row, Value column, llvm::function_ref<void()> move) {
+    Value inside;
+    for (auto [index, axis] : {std::pair(row, rows), {column, columns}})
+      if (axis.size % side != 0) {
+        Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index,
+                                            createIndex(b, axis.size));
+        inside =
+            inside ? Value(arith::AndIOp::create(b, inside, below)) : below;
+      }
+    emitWhere(b, inside, move);
+  };
+
+  Value lane = context.columns.rank, base = offsetOf(matrix, outer);
+  auto read = [&](Value line, ValueRange) {
+    Value row = addIndex(b, firstRow, lane);
+    Value column = addIndex(b, firstColumn, line);
+    within(row, column, [&] {
+      Value from = addIndex(b, addIndex(b, base, row),
+                            mulIndex(b, column, columns.stride));
+      context.store(load(input, from, 1), shared,
+                    addIndex(b, mulIndex(b, line, pitch), lane), 1);
+    });
+    return Carried();
+  };
+  auto write = [&](Value line, ValueRange) {
+    Value row = addIndex(b, firstRow, line);
+    Value column = addIndex(b, firstColumn, lane);
+    within(row, column, [&] {
+      Value resultRow = addIndex(b, mulIndex(b, matrix, rows.size), row);
+      store(load(shared, addIndex(b, mulIndex(b, lane, pitch), line), 1),
+            addIndex(b, mulIndex(b, resultRow, columns.size), column));
+    });
+    return Carried();
+  };
+  emitLoop(b, side, 1, {}, read, context.rows);
+  emitBarrier(b);
+  emitLoop(b, side, 1, {}, write, context.rows);
+}
+
+void MovementEmitter::emitTranspose(TransposeOp op) {
+  Value input = context.buffers.front();
+  TransposeSpace space = getTransposeSpace(op);
+  ArrayRef<MovedAxis> rows = space.rows;
+  if (!space.turnsMatrices())
+    emitRows(input, 0, rows, space.columns);
+  else if (context.target.isGPU())
+    emitTile(input, rows.drop_back(), rows.back(), space.columns);
+  else
+    emitBlocks(input, rows.drop_back(), rows.back(), space.columns);
+}
+
+//===----------------------------------------------------------------------===//
+// Slice and concat
+//===----------------------------------------------------------------------===//
+
+void MovementEmitter::emitSlice(SliceOp op) {
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getInput()));
+  int64_t base = 0;
+  SmallVector<MovedAxis> axes;
+  for (auto [offset, size, stride] :
+       llvm::zip_equal(op.getOffsets(), op.getSizes(), strides)) {
+    base += offset * stride;
+    axes.push_back({size, stride});
+  }
+  MovedAxis columns = axes.empty() ? MovedAxis{1, 1} : axes.pop_back_val();
+  emitRows(context.buffers.front(), base, mergeAxes(axes), columns);
+}
+
+// A row of the result is (outer, index along the axis, inner), or, where the
+// last axis is joined, a piece of every input.
+void MovementEmitter::emitConcat(ConcatOp op) {
+  ArrayRef<int64_t> shape = shapeOf(op.getOutput());
+  int64_t axis = op.getAxis(), rank = shape.size();
+  bool joinsColumns = axis == rank - 1;
+  int64_t innerRows = 1;
+  for (int64_t d = axis + 1; d < rank - 1; ++d)
+    innerRows *= shape[d];
+  auto copyRow = [&](Value row, ValueRange) {
+    Value to = mulIndex(b, row, shape.back());
+    SmallVector<Value> parts =
+        joinsColumns ? SmallVector<Value>{row}
+                     : splitIndex(b, row, {1, shape[axis], innerRows});
+    int64_t start = 0;
+    for (OpOperand &operand : op->getOpOperands()) {
+      int64_t size = shapeOf(operand.get())[axis];
+      Value input = context.getBuffer(operand.get());
+      if (joinsColumns) {
+        int64_t multiple = std::gcd(std::gcd(size, start), shape.back());
+        copyRun(input, mulIndex(b, row, size), addIndex(b, to, start), size, 1,
+                multiple);
+        start += size;
+        continue;
+      }
+      Value along = addIndex(b, parts[1], -start);
+      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
+                                           createIndex(b, size));
+      emitWhere(b, inside, [&] {
+        Value outer = mulIndex(b, parts[0], size);
+        Value sourceRow = addIndex(
+            b, mulIndex(b, addIndex(b, outer, along), innerRows), parts[2]);
+        copyRun(input, mulIndex(b, sourceRow, shape.back()), to, shape.back(),
+                1, shape.back());
+      });
+      start += size;
+    }
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, copyRow,
+           context.rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Pad
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An axis of a pad: its size in the result, and where in it the input lies,
+/// with the distance between neighbours there.
+struct PaddedAxis {
+  int64_t extent, offset, size, stride;
+};
+} // namespace
+
+// All but the last axis of a pad. One without padding joins the axis before.
+static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
+  ArrayRef<int64_t> sizes = shapeOf(op.getInput()), shape = op.getShape();
+  SmallVector<int64_t> strides = rowMajorStrides(sizes);
+  SmallVector<PaddedAxis> rows;
+  for (size_t d = 0; d + 1 < shape.size(); ++d) {
+    PaddedAxis axis = {shape[d], op.getOffsets()[d], sizes[d], strides[d]};
+    if (!rows.empty() && axis.size == axis.extent)
+      axis = {rows.back().extent * axis.extent,
+              rows.back().offset * axis.extent, rows.back().size * axis.extent,
+              axis.stride};
+    if (!rows.empty() && shape[d] == sizes[d])
+      rows.pop_back();
+    rows.push_back(axis);
+  }
+  return rows;
+}
+
+// A row of the result has the input's between padding, or is all padding.
+void MovementEmitter::emitPad(PadOp op) {
+  Value input = context.buffers.front();
+  ArrayRef<int64_t> shape = op.getShape();
+  int64_t columns = shape.empty() ? 1 : shape.back();
+  int64_t size = shape.empty() ? 1 : shapeOf(op.getInput()).back();
+  int64_t before = shape.empty() ? 0 : op.getOffsets().back();
+  SmallVector<PaddedAxis> rows = getPaddedRows(op);
+  SmallVector<int64_t> extents;
+  for (const PaddedAxis &axis : rows)
+    extents.push_back(axis.extent);
+  auto element = cast<FloatType>(elementOf(op.getOutput()));
+  Value padding = arith::ConstantOp::create(
+      b, b.getFloatAttr(element, op.getValue().convertToDouble()));
+
+  auto copyRow = [&](Value row, ValueRange) {
+    Value to = mulIndex(b, row, columns), from = createIndex(b, 0), inside;
+    for (auto [part, axis] :
+         llvm::zip_equal(splitIndex(b, row, extents), rows)) {
+      // Before the input's first, the difference is a large unsigned number.
+      Value along = addIndex(b, part, -axis.offset);
+      from = addIndex(b, from, mulIndex(b, along, axis.stride));
+      if (axis.size == axis.extent)
+        continue;
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
+                                         createIndex(b, axis.size));
+      inside = inside ? Value(arith::AndIOp::create(b, inside, here)) : here;
+    }
+    emitWhere(b, inside, [&] {
+      fillRun(padding, to, before, columns);
+      copyRun(input, from, addIndex(b, to, before), size, 1,
+              std::gcd(std::gcd(size, before), columns));
+      int64_t end = before + size;
+      fillRun(padding, addIndex(b, to, end), columns - end,
+              std::gcd(end, columns));
+    });
+    if (inside) {
+      Value one = arith::ConstantOp::create(b, b.getBoolAttr(true));
+      emitWhere(b, arith::XOrIOp::create(b, inside, one),
+                [&] { fillRun(padding, to, columns, columns); });
+    }
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, copyRow,
+           context.rows);
+}
+
+LogicalResult codegen::emitMovement(KernelContext &context) {
+  Operation &op = context.kernel.getBody().front().front();
+  Operation *terminator = op.getNextNode();
+  if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
+    return context.kernel.emitOpError(
+        "of kind 'movement' must hold exactly one op");
+  MovementEmitter emitter(context);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    emitter.emitTranspose(transpose);
+  else if (auto slice = dyn_cast<SliceOp>(op))
+    emitter.emitSlice(slice);
+  else if (auto concat = dyn_cast<ConcatOp>(op))
+    emitter.emitConcat(concat);
+  else if (auto pad = dyn_cast<PadOp>(op))
+    emitter.emitPad(pad);
+  else
+    return op.emitOpError("is no movement that code is generated for");
+  return success();
+}

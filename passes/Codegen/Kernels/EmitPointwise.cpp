@@ -1,0 +1,171 @@
+// Loop nests of pointwise kernels and of epilogues.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/Loops.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static ArrayRef<int64_t> resultShape(func::FuncOp kernel) {
+  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+}
+
+namespace {
+/// The loops over one kernel's elements; all outputs have the space's shape.
+class PointwiseEmitter {
+public:
+  PointwiseEmitter(KernelContext &context, const KernelBody &body)
+      : context(context), body(body), fragments(context, body), b(context.b) {
+    for (const Output &output : body.getOutputs())
+      targets.push_back(output.value.node);
+  }
+
+  FragmentEmitter &getFragments() { return fragments; }
+
+  /// One loop over [lower, upper) of the only dimension.
+  void emitFlat(Value lower, Value upper) {
+    Scope scope = fragments.createScope();
+    fragments.evaluate(scope, targets);
+    emitRun(scope, lower, upper);
+  }
+
+  /// Rows [lower, upper) of group 0; `row` emits what is in one.
+  void emitRows(Value lower, Value upper,
+                llvm::function_ref<void(Scope &, Value row)> row) {
+    Scope outer = fragments.createScope();
+    fragments.evaluate(outer, targets);
+    emitLoop(
+        b, lower, upper, 1, {},
+        [&](Value index, ValueRange) {
+          Scope scope = outer;
+          fragments.enterGroup(scope, 0, index);
+          fragments.evaluate(scope, targets);
+          row(scope, index);
+          return Carried();
+        },
+        context.rows);
+  }
+
+  /// All of group 1.
+  void emitColumns(Scope &outer) {
+    auto [first, end] = body.getGroup(1);
+    emitColumns(outer, first, end);
+  }
+
+  /// [lower, upper) of the last dimension.
+  void emitRun(const Scope &outer, Value lower, Value upper) {
+    int64_t width = context.getVectorWidth();
+    int64_t size = body.getDimensions().back().size;
+    SmallVector<ChunkShape> shapes = {{width, 1}};
+    // A block of threads starts and ends at whole vectors, unless the last does
+    // not fill one.
+    if (!context.target.isGPU() || size % width != 0)
+      shapes.push_back({1, 1});
+    emitDynamicChunks(
+        b, lower, upper, size, shapes,
+        [&](Chunk chunk) { emitChunk(outer, chunk); }, context.columns);
+  }
+
+private:
+  void emitColumns(const Scope &outer, unsigned dimension, unsigned end) {
+    int64_t size = body.getDimensions()[dimension].size;
+    Team team = dimension == body.getLargest(1) ? context.columns : Team();
+    if (dimension + 1 == end) {
+      emitChunks(
+          b, size, context.getVectorWidth(), 1, {},
+          [&](Chunk chunk, ValueRange) {
+            emitChunk(outer, chunk);
+            return Carried();
+          },
+          team);
+      return;
+    }
+    emitLoop(
+        b, size, 1, {},
+        [&](Value index, ValueRange) {
+          Scope scope = outer;
+          scope.enter(dimension, index);
+          fragments.evaluate(scope, targets);
+          emitColumns(scope, dimension + 1, end);
+          return Carried();
+        },
+        team);
+  }
+
+  void emitChunk(const Scope &outer, Chunk chunk) {
+    Scope scope = outer;
+    scope.width = chunk.width;
+    scope.enter(body.getDimensions().size() - 1, chunk.index);
+    fragments.evaluate(scope, targets);
+    for (const Output &output : body.getOutputs())
+      fragments.store(scope, output);
+  }
+
+  KernelContext &context;
+  const KernelBody &body;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  SmallVector<unsigned> targets;
+};
+} // namespace
+
+/// How many leading axes of `space` one index of the partition stands for,
+/// where an index is `inner` elements.
+static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
+  int64_t axes = space.size(), elements = 1;
+  while (axes > 0 && elements < inner)
+    elements *= space[--axes];
+  return axes;
+}
+
+LogicalResult codegen::emitPointwise(KernelContext &context) {
+  ArrayRef<int64_t> space = resultShape(context.kernel);
+  const KernelPartition &partition = context.partition;
+  int64_t rank = space.size();
+  Value begin = context.bounds[0], end = context.bounds[1];
+  if (partition.inner == 1) {
+    FailureOr<KernelBody> body =
+        KernelBody::create(context.kernel, space, {rank});
+    if (failed(body))
+      return failure();
+    if (body->getDimensions().size() == 1) {
+      PointwiseEmitter(context, *body).emitFlat(begin, end);
+      return success();
+    }
+  }
+  int64_t rowAxes = countRowAxes(space, partition.inner);
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
+  if (failed(body))
+    return failure();
+  PointwiseEmitter emitter(context, *body);
+  emitter.emitRows(begin, end,
+                   [&](Scope &scope, Value) { emitter.emitColumns(scope); });
+  return success();
+}
+
+LogicalResult codegen::emitEpilogue(KernelContext &context) {
+  ArrayRef<int64_t> space = resultShape(context.kernel);
+  int64_t rank = space.size();
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, {rank - 1, 1},
+                         /*split=*/std::nullopt, /*hasTile=*/true);
+  if (failed(body))
+    return failure();
+  ImplicitLocOpBuilder &b = context.b;
+  Value rowBegin = context.bounds[0], rowEnd = context.bounds[1];
+  Value colBegin = context.bounds[2], colEnd = context.bounds[3];
+  Value ld = context.bounds[4];
+  PointwiseEmitter emitter(context, *body);
+  emitter.emitRows(rowBegin, rowEnd, [&](Scope &scope, Value row) {
+    // Element (row_begin, col_begin) is the tile's first.
+    Value tileRow = arith::SubIOp::create(b, row, rowBegin);
+    Value rowStart = arith::MulIOp::create(b, tileRow, ld);
+    emitter.getFragments().setTileBase(
+        arith::SubIOp::create(b, rowStart, colBegin));
+    emitter.emitRun(scope, colBegin, colEnd);
+  });
+  return success();
+}

@@ -1,0 +1,262 @@
+// Loop nest of kernels that reduce over trailing axes, row by row.
+//
+// Reductions may follow one another (softmax: a maximum, then a sum): each
+// level is one pass over the row, which by then lies in the first-level cache.
+// A row is summed in several vectors side by side, combined in a fixed order;
+// the threads of a team share its columns.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "passes/Codegen/Kernels/Accumulators.h"
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/ThreadBlock.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class RowEmitter {
+public:
+  RowEmitter(KernelContext &context, const KernelBody &body)
+      : context(context), body(body), fragments(context, body), b(context.b),
+        width(context.getVectorWidth()) {}
+
+  void emit(Value begin, Value end);
+
+private:
+  /// The carried values of one reduction: vectors side by side, where the row
+  /// has as many elements, and a scalar for the rest.
+  struct Slots {
+    unsigned reduction;
+    int64_t vectors;
+  };
+
+  void emitRow(Scope &scope);
+  int64_t countVectors(size_t reductionCount) const;
+  void reduceLevel(Scope &scope, unsigned level);
+  void storeElements(const Scope &scope);
+  Carried emitColumns(
+      const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
+      int64_t vectors, ValueRange init,
+      llvm::function_ref<Carried(const Scope &, int64_t slot, ValueRange)>
+          element,
+      BlockedChain *chain = nullptr);
+  Carried accumulate(const Scope &scope, int64_t slot, ArrayRef<Slots> slots,
+                     ValueRange carried);
+
+  SmallVector<unsigned> getOutputNodes() const {
+    SmallVector<unsigned> numbers;
+    for (const Output &output : body.getOutputs())
+      numbers.push_back(output.value.node);
+    return numbers;
+  }
+
+  KernelContext &context;
+  const KernelBody &body;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  int64_t width;
+};
+} // namespace
+
+/// Calls `element` for every vector or scalar of the columns; `slot` is which
+/// of the vectors side by side it is, or -1 where it is narrower than a vector.
+Carried RowEmitter::emitColumns(
+    const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
+    int64_t vectors, ValueRange init,
+    llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element,
+    BlockedChain *chain) {
+  int64_t size = body.getDimensions()[dimension].size;
+  unsigned last = body.getDimensions().size() - 1;
+  Team team = dimension == body.getLargest(1) ? context.columns : Team();
+  if (dimension < last) {
+    int64_t additions = llvm::divideCeilSigned(
+        body.getSizeAfter(dimension, /*group=*/1), width * vectors);
+    return emitLoop(b, size, 1, init,
+                    [&](Value index, ValueRange carried) {
+                      Scope scope = outer;
+                      scope.enter(dimension, index);
+                      fragments.evaluate(scope, targets);
+                      return emitColumns(scope, dimension + 1, targets, vectors,
+                                         carried, element, chain);
+                    },
+                    team, {chain, additions});
+  }
+  return emitChunks(b, size, width, vectors, init,
+                    [&](Chunk chunk, ValueRange carried) {
+                      Carried values(carried);
+                      for (int64_t slot = 0; slot < chunk.count; ++slot) {
+                        Scope scope = outer;
+                        scope.width = chunk.width;
+                        scope.enter(last, chunk.getVector(b, slot));
+                        fragments.evaluate(scope, targets);
+                        values = element(
+                            scope, chunk.width == width ? slot : -1, values);
+                      }
+                      return values;
+                    },
+                    team, {chain});
+}
+
+Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
+                               ArrayRef<Slots> slots, ValueRange carried) {
+  Carried values(carried);
+  unsigned first = 0;
+  for (const Slots &own : slots) {
+    Accumulator accumulator(b, body.getNodes()[own.reduction].op);
+    Value input = fragments.getReductionInput(scope, own.reduction);
+    if (slot >= 0 && slot < own.vectors && width > 1) {
+      Value &target = values[first + slot];
+      if (!isa<VectorType>(input.getType()))
+        input =
+            Lanes(b, cast<FloatType>(input.getType())).broadcast(input, target);
+      target = accumulator.combine(target, input);
+    } else {
+      // A value that is the same in all lanes counts in each of them.
+      Value &target = values[first + own.vectors];
+      if (scope.width > 1 && !isa<VectorType>(input.getType()))
+        for (int64_t lane = 0; lane < scope.width; ++lane)
+          target = accumulator.combine(target, input);
+      else
+        target = accumulator.combine(target, accumulator.combineLanes(input));
+    }
+    first += own.vectors + 1;
+  }
+  return values;
+}
+
+/// How many vectors are summed side by side: enough chains of additions to hide
+/// their latency, without spilling. Where many threads share a processor, they
+/// hide it too.
+int64_t RowEmitter::countVectors(size_t reductionCount) const {
+  unsigned last = body.getDimensions().size() - 1;
+  int64_t run = body.getDimensions().back().size;
+  if (last == body.getLargest(1))
+    run /= context.columns.size;
+  int64_t wanted = reductionCount > 2 ? 2 : 4;
+  if (context.target.isGPU())
+    wanted /= 2;
+  if (width == 1)
+    return 0;
+  return run >= width * wanted ? wanted : run >= width ? 1 : 0;
+}
+
+void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
+  SmallVector<unsigned> reductions = body.getReductions(level);
+  unsigned firstColumn = body.getGroup(1).first;
+  int64_t vectors = countVectors(reductions.size());
+
+  SmallVector<Slots> slots;
+  SmallVector<unsigned> inputs;
+  Carried init;
+  AccumulatorChain chain(b);
+  for (unsigned reduction : reductions) {
+    slots.push_back({reduction, vectors});
+    inputs.push_back(body.getNodes()[reduction].operands[0].node);
+    Accumulator accumulator(b, body.getNodes()[reduction].op);
+    for (int64_t i = 0; i < vectors; ++i)
+      init.push_back(accumulator.getInit(width));
+    init.push_back(accumulator.getInit(1));
+    chain.carry(body.getNodes()[reduction].op, width, vectors);
+    chain.carry(body.getNodes()[reduction].op, 1);
+  }
+  fragments.evaluate(scope, inputs);
+  Carried sums = emitColumns(
+      scope, firstColumn, inputs, std::max<int64_t>(vectors, 1), init,
+      [&](const Scope &at, int64_t slot, ValueRange carried) {
+        return accumulate(at, slot, slots, carried);
+      },
+      chain.ifNeeded());
+
+  unsigned first = 0;
+  for (const Slots &own : slots) {
+    Accumulator accumulator(b, body.getNodes()[own.reduction].op);
+    ValueRange all(sums);
+    Value total = all[first + own.vectors];
+    if (own.vectors > 0) {
+      Value lanes = accumulator.combine(all.slice(first, own.vectors));
+      total = accumulator.combine(accumulator.combineLanes(lanes), total);
+    }
+    total = combineColumns(context, accumulator, total);
+    fragments.setValue(scope, own.reduction, accumulator.finish(total));
+    first += own.vectors + 1;
+  }
+}
+
+void RowEmitter::storeElements(const Scope &scope) {
+  uint64_t columns = body.getGroupMask(1);
+  SmallVector<unsigned> targets;
+  for (const Output &output : body.getOutputs())
+    if (output.dimensions & columns)
+      targets.push_back(output.value.node);
+  if (targets.empty())
+    return;
+  emitColumns(scope, body.getGroup(1).first, targets, 1, {},
+              [&](const Scope &at, int64_t, ValueRange) {
+                for (const Output &output : body.getOutputs())
+                  if (output.dimensions & columns)
+                    fragments.store(at, output);
+                return Carried();
+              });
+}
+
+void RowEmitter::emitRow(Scope &scope) {
+  for (unsigned level = 1; level <= body.getLevelCount(); ++level)
+    reduceLevel(scope, level);
+  fragments.evaluate(scope, getOutputNodes());
+  uint64_t columns = body.getGroupMask(1);
+  // One column: its elements are computed where the row is.
+  SmallVector<const Output *> ofRow;
+  for (const Output &output : body.getOutputs())
+    if (!(output.dimensions & columns))
+      ofRow.push_back(&output);
+  if (!ofRow.empty())
+    emitWhere(b, isFirst(b, context.columns), [&] {
+      for (const Output *output : ofRow)
+        fragments.store(scope, *output);
+    });
+  storeElements(scope);
+}
+
+void RowEmitter::emit(Value begin, Value end) {
+  Scope outer = fragments.createScope();
+  fragments.evaluate(outer, getOutputNodes());
+  emitLoop(
+      b, begin, end, 1, {},
+      [&](Value row, ValueRange) {
+        Scope scope = outer;
+        fragments.enterGroup(scope, 0, row);
+        fragments.evaluate(scope, getOutputNodes());
+        emitRow(scope);
+        return Carried();
+      },
+      context.rows);
+}
+
+LogicalResult codegen::emitRowReduce(KernelContext &context) {
+  Operation *hero = findReduction(context.kernel.getBody().front());
+  ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
+  SmallVector<int64_t> axes = *getReducedAxes(hero);
+  int64_t rows = space.size();
+  while (rows > 0 &&
+         (space[rows - 1] == 1 || llvm::is_contained(axes, rows - 1)))
+    --rows;
+  std::optional<SplitAxis> split;
+  if (int64_t parts = getReductionParts(hero); parts > 1) {
+    // Axes of size 1 before the one that is split are the rows' too.
+    rows = axes.front();
+    split = {rows, parts};
+  }
+  SmallVector<int64_t> groups = {rows + (split ? 1 : 0),
+                                 static_cast<int64_t>(space.size()) - rows};
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, groups, split);
+  if (failed(body))
+    return failure();
+  RowEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);
+  return success();
+}

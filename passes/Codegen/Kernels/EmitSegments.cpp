@@ -1,0 +1,205 @@
+// A slice is part of one segment. Pointwise segments that compute alike share
+// one loop nest: which buffers it works on is chosen at run time, by a search
+// through the segments' first elements. All threads of a block take the same
+// way, so that those of a row may wait for each other.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/EmitSegments.h"
+
+#include "compiler/Kernels/KernelSegments.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class SegmentEmitter {
+public:
+  explicit SegmentEmitter(KernelContext &context)
+      : context(context), b(context.b),
+        segments(getKernelSegments(context.kernel, context.partition.grain)) {}
+
+  LogicalResult emit();
+
+private:
+  using Segments = ArrayRef<KernelSegment>;
+  SmallVector<Segments> divide() const;
+  LogicalResult emitNests(ArrayRef<Segments> classes);
+  LogicalResult emitNest(Segments alike);
+  LogicalResult emitElements(Segments alike);
+  LogicalResult emitRows(const KernelSegment &segment);
+  SmallVector<Value> boundsIn(Value first, Value size);
+  SmallVector<Value> select(Segments among);
+  SmallVector<Value> choose(const KernelSegment &segment);
+  Value isAtOrAfter(int64_t element);
+
+  KernelContext &context;
+  ImplicitLocOpBuilder &b;
+  SmallVector<KernelSegment> segments;
+};
+} // namespace
+
+// What a segment reads and what it makes.
+static SmallVector<Value> buffersOf(RegionOp region) {
+  SmallVector<Value> values(region.getInputs());
+  llvm::append_range(values, region.getResults());
+  return values;
+}
+
+// The segments in runs that compute alike.
+SmallVector<ArrayRef<KernelSegment>> SegmentEmitter::divide() const {
+  SmallVector<Segments> classes;
+  Segments rest = segments;
+  while (!rest.empty()) {
+    size_t count = 1;
+    while (count < rest.size() &&
+           computeAlike(rest[0].region, rest[count].region))
+      ++count;
+    classes.push_back(rest.take_front(count));
+    rest = rest.drop_front(count);
+  }
+  return classes;
+}
+
+Value SegmentEmitter::isAtOrAfter(int64_t element) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::uge, context.bounds[0],
+                               createIndex(b, element));
+}
+
+// The loop nests of `classes`, of which the one is run that the slice is for.
+LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
+  if (classes.size() == 1)
+    return emitNest(classes.front());
+  size_t half = classes.size() / 2;
+  auto branch = scf::IfOp::create(b, TypeRange(),
+                                  isAtOrAfter(classes[half].front().begin),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  if (failed(emitNests(classes.drop_front(half))))
+    return failure();
+  b.setInsertionPointToStart(branch.elseBlock());
+  return emitNests(classes.take_front(half));
+}
+
+// The buffers of a segment, of any length, then its first element and its size.
+SmallVector<Value> SegmentEmitter::choose(const KernelSegment &segment) {
+  SmallVector<Value> chosen;
+  for (Value value : buffersOf(segment.region)) {
+    Value buffer = context.getBuffer(value);
+    auto type = cast<MemRefType>(buffer.getType());
+    chosen.push_back(memref::CastOp::create(
+        b,
+        MemRefType::get({ShapedType::kDynamic}, type.getElementType(),
+                        type.getLayout(), type.getMemorySpace()),
+        buffer));
+  }
+  chosen.push_back(createIndex(b, segment.begin));
+  chosen.push_back(createIndex(b, segment.size));
+  return chosen;
+}
+
+SmallVector<Value> SegmentEmitter::select(Segments among) {
+  if (among.size() == 1)
+    return choose(among.front());
+  size_t half = among.size() / 2;
+  SmallVector<Value> upper, lower;
+  Value condition = isAtOrAfter(among[half].begin);
+  auto build = [&](Segments part) {
+    return [&, part](OpBuilder &nested, Location) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(nested.getInsertionBlock());
+      scf::YieldOp::create(b, select(part));
+    };
+  };
+  auto branch = scf::IfOp::create(b, condition, build(among.drop_front(half)),
+                                  build(among.take_front(half)));
+  return SmallVector<Value>(branch.getResults());
+}
+
+// A segment as a kernel of its own, beside the kernel it is part of.
+static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
+  OpBuilder builder(whole);
+  auto kernel = func::FuncOp::create(
+      builder, region.getLoc(), whole.getName(),
+      builder.getFunctionType(region.getInputs().getTypes(),
+                              region.getResultTypes()));
+  kernel->setAttr(kKernelAttr, whole->getAttr(kKernelAttr));
+  cloneBody(region, kernel);
+  return kernel;
+}
+
+// The part [begin, end) of the slice that is the segment's, counted from its
+// first element.
+SmallVector<Value> SegmentEmitter::boundsIn(Value first, Value size) {
+  Value begin = arith::SubIOp::create(b, context.bounds[0], first);
+  Value end = arith::SubIOp::create(b, context.bounds[1], first);
+  return {begin, arith::MinUIOp::create(b, end, size)};
+}
+
+// The segment that stands for all that compute alike. A loop nest depends on
+// the size in two ways alone: there are no vectors in fewer elements than one,
+// and nothing is left behind whole vectors. So it is the largest of those that
+// leave something, if any does.
+static const KernelSegment *findTypical(ArrayRef<KernelSegment> alike,
+                                        int64_t width) {
+  return llvm::max_element(
+      alike, [&](const KernelSegment &a, const KernelSegment &other) {
+        return std::pair(a.size % width != 0, a.size) <
+               std::pair(other.size % width != 0, other.size);
+      });
+}
+
+LogicalResult SegmentEmitter::emitElements(Segments alike) {
+  SmallVector<Value> chosen = select(alike);
+  Value size = chosen.pop_back_val(), first = chosen.pop_back_val();
+  const KernelSegment *typical = findTypical(alike, context.getVectorWidth());
+  func::FuncOp kernel = createKernel(typical->region, context.kernel);
+  KernelContext part{kernel,         b,
+                     chosen,         boundsIn(first, size),
+                     context.target, context.partition,
+                     context.rows,   context.columns};
+  LogicalResult result = emitPointwise(part);
+  kernel.erase();
+  return result;
+}
+
+// The rows of one segment, each for all threads of a block.
+LogicalResult SegmentEmitter::emitRows(const KernelSegment &segment) {
+  RegionOp region = segment.region;
+  SmallVector<Value> buffers;
+  for (Value value : buffersOf(region))
+    buffers.push_back(context.getBuffer(value));
+  func::FuncOp kernel = createKernel(region, context.kernel);
+  KernelPartition partition = getKernelPartition(kernel, context.target);
+  partition.grain = context.partition.grain;
+  partition.threads = context.partition.threads;
+  partition.lanes = context.partition.lanes;
+  KernelContext part{
+      kernel,
+      b,
+      buffers,
+      boundsIn(createIndex(b, segment.begin), createIndex(b, segment.size)),
+      context.target,
+      partition,
+      context.rows,
+      context.columns};
+  LogicalResult result = emitRowReduce(part);
+  kernel.erase();
+  return result;
+}
+
+LogicalResult SegmentEmitter::emitNest(Segments alike) {
+  return getKernelKind(context.kernel) == KernelKind::RowReduce
+             ? emitRows(alike.front())
+             : emitElements(alike);
+}
+
+LogicalResult SegmentEmitter::emit() { return emitNests(divide()); }
+
+LogicalResult codegen::emitSegments(KernelContext &context) {
+  return SegmentEmitter(context).emit();
+}

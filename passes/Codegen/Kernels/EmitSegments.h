@@ -1,0 +1,16 @@
+// Loop nests of kernels with segments; see compiler/Kernels/KernelSegments.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H
+#define MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H
+
+#include "passes/Codegen/Kernels/KernelContext.h"
+
+namespace mpc::codegen {
+
+/// The loop nests of all segments, of which a slice runs the one it is part of.
+mlir::LogicalResult emitSegments(KernelContext &context);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/Loops.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/BitVector.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+Scope FragmentEmitter::createScope() const {
+  Scope scope;
+  scope.indices.resize(body.getDimensions().size());
+  scope.values.resize(body.getNodes().size());
+  return scope;
+}
+
+void FragmentEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
+  auto [first, end] = body.getGroup(group);
+  SmallVector<int64_t> sizes;
+  for (unsigned d = first; d < end; ++d)
+    sizes.push_back(body.getDimensions()[d].size);
+  for (auto [offset, part] : llvm::enumerate(splitIndex(b, index, sizes)))
+    scope.enter(first + offset, part);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Whether what these strides reach differs between the lanes of a vector.
+bool FragmentEmitter::isVector(const Scope &scope,
+                               ArrayRef<int64_t> strides) const {
+  unsigned last = body.getDimensions().size() - 1;
+  return scope.width > 1 && (scope.known >> last & 1) && strides[last] != 0;
+}
+
+Value FragmentEmitter::getOffset(const Scope &scope,
+                                 ArrayRef<int64_t> strides) {
+  Value offset;
+  for (auto [index, stride] : llvm::zip_equal(scope.indices, strides)) {
+    if (stride == 0)
+      continue;
+    Value term = mulIndex(b, index, stride);
+    offset = offset ? addIndex(b, offset, term) : term;
+  }
+  return offset ? offset : createIndex(b, 0);
+}
+
+/// Of what a vector's offset is a multiple: its last index is one of its width.
+int64_t FragmentEmitter::getMultiple(const Scope &scope,
+                                     ArrayRef<int64_t> strides) const {
+  int64_t multiple = scope.width;
+  for (int64_t stride : strides.drop_back())
+    multiple = std::gcd(multiple, stride);
+  return multiple;
+}
+
+Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
+  Value buffer = context.buffers[node.argument];
+  Type storage = cast<MemRefType>(buffer.getType()).getElementType();
+  bool vector = isVector(scope, *node.strides);
+  Value offset;
+  if (node.argument == 0 && tileBase) {
+    offset = addIndex(b, tileBase, scope.indices.back());
+    vector = scope.width > 1;
+  } else {
+    offset = getOffset(scope, *node.strides);
+    assert((!vector || node.strides->back() == 1) &&
+           "adjacent elements lie side by side");
+  }
+  Value value = context.load(buffer, offset, vector ? scope.width : 1,
+                             getMultiple(scope, *node.strides));
+  Type element = cast<RankedTensorType>(
+                     context.kernel.getArgument(node.argument).getType())
+                     .getElementType();
+  if (!element.isInteger(1))
+    return value;
+  Lanes lanes(b, b.getF32Type());
+  return lanes.compare(arith::CmpIPredicate::ne, value,
+                       lanes.integer(storage, 0));
+}
+
+void FragmentEmitter::store(const Scope &scope, const Output &output) {
+  Value value = scope.values[output.value.node][output.value.result];
+  Value buffer = context.buffers[output.argument];
+  Type storage = cast<MemRefType>(buffer.getType()).getElementType();
+  Value offset = getOffset(scope, output.strides);
+  bool vector = isVector(scope, output.strides);
+  assert((!vector || output.strides.back() == 1) &&
+         "adjacent elements lie side by side");
+  if (vector && !isa<VectorType>(value.getType()))
+    value = vector::BroadcastOp::create(
+        b, VectorType::get(scope.width, value.getType()), value);
+  if (getElementTypeOrSelf(value.getType()).isInteger(1))
+    value = arith::ExtUIOp::create(b, Lanes::typeLike(storage, value), value);
+  context.store(value, buffer, offset, getMultiple(scope, output.strides));
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+Value FragmentEmitter::getOperand(const Scope &scope, NodeResult operand,
+                                  FloatType compute) {
+  Value value = scope.values[operand.node][operand.result];
+  if (!isa<FloatType>(getElementTypeOrSelf(value.getType())))
+    return value;
+  return Lanes(b, compute).convert(value, compute);
+}
+
+/// A cast is an observable rounding wherever it stands, so every result is
+/// rounded to its element type, in a region as in memory.
+Value FragmentEmitter::round(Value value, Type elementType) {
+  auto type = dyn_cast<FloatType>(elementType);
+  return type ? Lanes(b, type).convert(value, type) : value;
+}
+
+/// The index an index-dependent op stands at, as i64; null for other ops.
+Value FragmentEmitter::getElementIndex(const Scope &scope, const Node &node) {
+  if (!node.strides)
+    return nullptr;
+  Type i64 = b.getI64Type();
+  Value index =
+      arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
+  if (!isVector(scope, *node.strides))
+    return index;
+  auto type = VectorType::get(scope.width, i64);
+  SmallVector<int64_t> steps;
+  for (int64_t lane = 0; lane < scope.width; ++lane)
+    steps.push_back(lane * node.strides->back());
+  Value lanes = arith::ConstantOp::create(
+      b, type, DenseElementsAttr::get(type, ArrayRef(steps)));
+  return arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
+                               lanes);
+}
+
+/// The one value of a constant, as a scalar.
+static Value createSplat(ImplicitLocOpBuilder &b, Operation *op) {
+  Type element =
+      cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  if (isa<GradientSeedOp>(op))
+    return arith::ConstantOp::create(
+        b, b.getFloatAttr(cast<FloatType>(element), 1));
+  auto value = cast<DenseElementsAttr>(cast<ConstantOp>(op).getValue());
+  if (auto type = dyn_cast<FloatType>(element))
+    return arith::ConstantOp::create(
+        b, FloatAttr::get(type, value.getSplatValue<APFloat>()));
+  APInt bits = value.getSplatValue<APInt>();
+  Type signless = b.getIntegerType(bits.getBitWidth());
+  return arith::ConstantOp::create(b, IntegerAttr::get(signless, bits));
+}
+
+void FragmentEmitter::compute(Scope &scope, unsigned number) {
+  const Node &node = body.getNodes()[number];
+  SmallVector<Value, 1> &results = scope.values[number];
+  if (!node.op) {
+    results.push_back(loadArgument(scope, node));
+    return;
+  }
+  b.setLoc(node.op->getLoc());
+  if (isa<ConstantOp, GradientSeedOp>(node.op)) {
+    results.push_back(createSplat(b, node.op));
+    return;
+  }
+  if (isa<ReshapeOp>(node.op)) {
+    results.push_back(
+        scope.values[node.operands[0].node][node.operands[0].result]);
+    return;
+  }
+  FloatType type = KernelContext::getComputeType(node.op);
+  Lanes lanes(b, type);
+  SmallVector<Value> operands;
+  for (NodeResult operand : node.operands)
+    operands.push_back(getOperand(scope, operand, type));
+  const ElementwiseTable::Formula *formula =
+      ElementwiseTable::get().find(node.op);
+  SmallVector<Value> values =
+      (*formula)(lanes, node.op, operands, getElementIndex(scope, node));
+  for (auto [value, result] : llvm::zip_equal(values, node.op->getResults()))
+    results.push_back(round(
+        value, cast<RankedTensorType>(result.getType()).getElementType()));
+}
+
+void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
+  ArrayRef<Node> nodes = body.getNodes();
+  llvm::BitVector needed(nodes.size());
+  for (unsigned target : targets)
+    needed.set(target);
+  for (unsigned number = nodes.size(); number-- > 0;) {
+    if (!needed[number])
+      continue;
+    if (!scope.values[number].empty())
+      needed.reset(number);
+    else
+      for (NodeResult operand : nodes[number].operands)
+        needed.set(operand.node);
+  }
+  for (unsigned number : needed.set_bits()) {
+    const Node &node = nodes[number];
+    bool ready = !node.isReduction() && !node.isContraction() &&
+                 !(node.dimensions & ~scope.known) &&
+                 llvm::all_of(node.operands, [&](NodeResult operand) {
+                   return !scope.values[operand.node].empty();
+                 });
+    if (ready)
+      compute(scope, number);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+Value FragmentEmitter::getReductionInput(const Scope &scope,
+                                         unsigned reduction) {
+  const Node &node = body.getNodes()[reduction];
+  return getOperand(scope, node.operands[0],
+                    KernelContext::getComputeType(node.op));
+}
+
+void FragmentEmitter::setValue(Scope &scope, unsigned reduction, Value value) {
+  Operation *op = body.getNodes()[reduction].op;
+  scope.values[reduction].assign({round(
+      value,
+      cast<RankedTensorType>(op->getResult(0).getType()).getElementType())});
+}

@@ -1,0 +1,83 @@
+// Computes the values of a kernel's body at one position of its loops.
+//
+// A scope is a position: the indices of the loop dimensions known so far, and
+// what has been computed there. Entering a loop copies the scope, so what does
+// not depend on the loop is computed once, before it; that also holds for
+// loads, which no later pass could move over the kernel's stores.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
+#define MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
+
+#include "passes/Codegen/Kernels/KernelBody.h"
+#include "passes/Codegen/Kernels/KernelContext.h"
+#include "passes/Codegen/Kernels/Lanes.h"
+
+namespace mpc::codegen {
+
+struct Scope {
+  /// Per loop dimension its index, or null where it is not known yet.
+  llvm::SmallVector<mlir::Value> indices;
+  /// Bit i: dimension i is known.
+  uint64_t known = 0;
+  /// Elements along the last dimension that are computed at once.
+  int64_t width = 1;
+  /// Per node its results, scalar or vector, in their element types; empty
+  /// where they have not been computed.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value, 1>> values;
+
+  void enter(unsigned dimension, mlir::Value index) {
+    indices[dimension] = index;
+    known |= uint64_t(1) << dimension;
+  }
+};
+
+class FragmentEmitter {
+public:
+  FragmentEmitter(KernelContext &context, const KernelBody &body)
+      : context(context), body(body), b(context.b) {}
+
+  /// A scope at which no dimension is known.
+  Scope createScope() const;
+
+  /// Makes all dimensions of a group known, by the row-major index in it.
+  void enterGroup(Scope &scope, unsigned group, mlir::Value index);
+
+  /// Computes what `targets` (node numbers) need, as far as it depends on known
+  /// dimensions and finished reductions only.
+  void evaluate(Scope &scope, llvm::ArrayRef<unsigned> targets);
+
+  /// Stores an output whose node has been computed in `scope`.
+  void store(const Scope &scope, const Output &output);
+
+  /// Float operand 0 of a reduction, in the type it accumulates in.
+  mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
+
+  /// Records the finished value of a reduction or contraction, given in its
+  /// compute type.
+  void setValue(Scope &scope, unsigned node, mlir::Value value);
+
+  /// For epilogues: argument 0 is read at this base plus the column.
+  void setTileBase(mlir::Value base) { tileBase = base; }
+
+private:
+  void compute(Scope &scope, unsigned number);
+  mlir::Value loadArgument(const Scope &scope, const Node &node);
+  mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
+  int64_t getMultiple(const Scope &scope,
+                      llvm::ArrayRef<int64_t> strides) const;
+  mlir::Value getElementIndex(const Scope &scope, const Node &node);
+  bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
+  mlir::Value getOperand(const Scope &scope, NodeResult operand,
+                         mlir::FloatType compute);
+  mlir::Value round(mlir::Value value, mlir::Type elementType);
+
+  KernelContext &context;
+  const KernelBody &body;
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::Value tileBase;
+};
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H

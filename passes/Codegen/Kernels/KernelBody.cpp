@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/KernelBody.h"
+
+#include "compiler/Kernels/KernelSpace.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+bool Node::isReduction() const { return op && getReducedAxes(op).has_value(); }
+bool Node::isContraction() const {
+  return op && hasRole(op, RegionRole::Contraction);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// The place of a value of `shape` that is aligned at the last axes with one of
+/// `place`, by NumPy's rules.
+static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
+  Place result;
+  size_t missing = place.size() - shape.size();
+  for (auto [axis, extent] : llvm::enumerate(shape))
+    result.push_back(extent == 1 ? kUnit : place[missing + axis]);
+  return result;
+}
+
+/// The place of the operand of a reshape that only adds or drops axes of size
+/// 1; nothing for any other.
+static std::optional<Place> throughReshape(ArrayRef<int64_t> from,
+                                           ArrayRef<int64_t> to,
+                                           ArrayRef<int64_t> place) {
+  Place result;
+  size_t next = 0;
+  for (int64_t extent : from) {
+    while (extent != 1 && next < to.size() && to[next] == 1)
+      ++next;
+    if (extent == 1) {
+      result.push_back(kUnit);
+      continue;
+    }
+    if (next == to.size() || to[next] != extent)
+      return std::nullopt;
+    result.push_back(place[next++]);
+  }
+  return result;
+}
+
+/// Where an operand of `op` is read when the op's results are at `place`.
+static FailureOr<Place> operandPlace(OpOperand &operand,
+                                     ArrayRef<int64_t> place,
+                                     ArrayRef<int64_t> space) {
+  Operation *op = operand.getOwner();
+  ArrayRef<int64_t> shape = shapeOf(operand.get());
+  if (getReducedAxes(op)) {
+    if (shape != space)
+      return op->emitOpError("reduces a value of another shape than the "
+                             "kernel's iteration space");
+    return alignRight(shape,
+                      llvm::to_vector(llvm::seq<int64_t>(0, space.size())));
+  }
+  if (auto oneHot = dyn_cast<OneHotOp>(op)) {
+    Place without(place);
+    without.erase(without.begin() + oneHot.getAxis());
+    return alignRight(shape, without);
+  }
+  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+    std::optional<Place> through =
+        throughReshape(shape, shapeOf(reshape.getOutput()), place);
+    if (!through)
+      return op->emitOpError("in a kernel may only add or drop axes of size 1");
+    return *through;
+  }
+  return alignRight(shape, place);
+}
+
+/// The place of a returned value: that of the space, or of what is left of it
+/// where reductions dropped their axes.
+static FailureOr<Place> outputPlace(OpOperand &returned,
+                                    ArrayRef<int64_t> space) {
+  ArrayRef<int64_t> shape = shapeOf(returned.get());
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, space.size()));
+  Operation *def = returned.get().getDefiningOp();
+  std::optional<SmallVector<int64_t>> reduced;
+  if (def)
+    reduced = getReducedAxes(def);
+  if (reduced && shape.size() + reduced->size() == space.size()) {
+    Place kept;
+    for (int64_t axis : all)
+      if (!llvm::is_contained(*reduced, axis))
+        kept.push_back(axis);
+    return alignRight(shape, kept);
+  }
+  if (shape.size() > space.size())
+    return returned.getOwner()->emitOpError("returns ")
+           << returned.get().getType()
+           << ", of higher rank than the kernel's iteration space";
+  return alignRight(shape, all);
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// At which places each value is needed, in the order they were asked for.
+class Demand {
+public:
+  void add(Value value, const Place &place) {
+    SmallVector<Place> &list = places[value];
+    if (!llvm::is_contained(list, place))
+      list.push_back(place);
+  }
+  ArrayRef<Place> get(Value value) const {
+    auto entry = places.find(value);
+    return entry == places.end() ? ArrayRef<Place>() : entry->second;
+  }
+  /// Places at which any result of `op` is needed.
+  SmallVector<Place> getAny(Operation *op) const {
+    SmallVector<Place> all;
+    for (Value result : op->getResults())
+      for (const Place &place : get(result))
+        if (!llvm::is_contained(all, place))
+          all.push_back(place);
+    return all;
+  }
+
+private:
+  llvm::MapVector<Value, SmallVector<Place>> places;
+};
+} // namespace
+
+/// The number of the node that computes `value` at `place`.
+static NodeResult findNode(ArrayRef<Node> nodes, Value value,
+                           const Place &place) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  for (auto [number, node] : llvm::enumerate(nodes)) {
+    if (node.place != place)
+      continue;
+    if (argument ? !node.op && node.argument == argument.getArgNumber()
+                 : node.op == value.getDefiningOp())
+      return {static_cast<unsigned>(number),
+              argument ? 0 : cast<OpResult>(value).getResultNumber()};
+  }
+  llvm_unreachable("every operand was demanded");
+}
+
+/// Demands the operands of what is demanded, users first. A contraction's
+/// operands are its own affair.
+static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
+                                    Demand &demand) {
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (hasRole(&op, RegionRole::Contraction))
+      continue;
+    for (const Place &place : demand.getAny(&op))
+      for (OpOperand &operand : op.getOpOperands()) {
+        FailureOr<Place> source = operandPlace(operand, place, space);
+        if (failed(source))
+          return failure();
+        demand.add(operand.get(), *source);
+      }
+  }
+  return success();
+}
+
+/// `op` at `place`; the nodes of its operands are among `nodes`.
+static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
+                       ArrayRef<int64_t> space) {
+  Node node;
+  node.op = &op;
+  node.place = place;
+  if (!node.isContraction())
+    for (OpOperand &operand : op.getOpOperands())
+      node.operands.push_back(
+          findNode(nodes, operand.get(), *operandPlace(operand, place, space)));
+  return node;
+}
+
+LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
+  Block &block = kernel.getBody().front();
+  Operation *terminator = block.getTerminator();
+  Demand demand;
+  for (OpOperand &returned : terminator->getOpOperands()) {
+    FailureOr<Place> place = outputPlace(returned, space);
+    if (failed(place))
+      return failure();
+    demand.add(returned.get(), *place);
+    Output output;
+    output.place = *place;
+    output.argument = kernel.getNumArguments() + returned.getOperandNumber();
+    outputs.push_back(output);
+  }
+  if (failed(demandOperands(block, space, demand)))
+    return failure();
+
+  for (BlockArgument argument : block.getArguments())
+    for (const Place &place : demand.get(argument)) {
+      Node node;
+      node.argument = argument.getArgNumber();
+      node.place = place;
+      nodes.push_back(node);
+    }
+  for (Operation &op : block.without_terminator())
+    for (const Place &place : demand.getAny(&op))
+      nodes.push_back(createNode(op, place, nodes, space));
+  for (OpOperand &returned : terminator->getOpOperands()) {
+    Output &output = outputs[returned.getOperandNumber()];
+    output.value = findNode(nodes, returned.get(), output.place);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Strides and dimensions
+//===----------------------------------------------------------------------===//
+
+/// Strides along the axes of the space, of a row-major buffer of `shape`.
+static Strides stridesAlongAxes(ArrayRef<int64_t> shape,
+                                ArrayRef<int64_t> place, size_t rank) {
+  Strides strides(rank, 0);
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis])
+    if (place[axis] != kUnit)
+      strides[place[axis]] += stride;
+  return strides;
+}
+
+/// The index an op depends on, as strides along the axes of the space, if any.
+static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
+  if (auto oneHot = dyn_cast_or_null<OneHotOp>(node.op)) {
+    Strides strides(rank, 0);
+    if (int64_t axis = node.place[oneHot.getAxis()]; axis != kUnit)
+      strides[axis] = 1;
+    return strides;
+  }
+  if (auto dropout = dyn_cast_or_null<DropoutOp>(node.op))
+    return stridesAlongAxes(shapeOf(dropout.getOutput()), node.place, rank);
+  return std::nullopt;
+}
+
+void KernelBody::splitAxis(SplitAxis split) {
+  int64_t length = space[split.axis] / split.parts;
+  space[split.axis] = length;
+  space.insert(space.begin() + split.axis, split.parts);
+  auto divide = [&](Strides &strides) {
+    auto place = strides.begin() + split.axis;
+    strides.insert(place, *place * length);
+  };
+  for (Node &node : nodes)
+    if (node.strides)
+      divide(*node.strides);
+  for (Output &output : outputs) {
+    if (nodes[output.value.node].isReduction())
+      output.strides.insert(output.strides.begin() + split.axis + 1, 0);
+    else
+      divide(output.strides);
+  }
+}
+
+void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
+  SmallVector<Strides *> all;
+  for (Node &node : nodes)
+    if (node.strides)
+      all.push_back(&*node.strides);
+  for (Output &output : outputs)
+    all.push_back(&output.strides);
+
+  // Per dimension, the last axis in it: its strides are the dimension's.
+  SmallVector<size_t> lastAxes;
+  size_t axis = 0;
+  for (auto [group, count] : llvm::enumerate(groupSizes)) {
+    size_t first = dimensions.size();
+    std::optional<size_t> previous;
+    for (size_t end = axis + count; axis < end; ++axis) {
+      if (space[axis] == 1)
+        continue;
+      bool merges =
+          previous && llvm::all_of(all, [&](Strides *strides) {
+            return strides->empty() ||
+                   (*strides)[*previous] == (*strides)[axis] * space[axis];
+          });
+      if (merges) {
+        dimensions.back().size *= space[axis];
+        lastAxes.back() = axis;
+      } else {
+        dimensions.push_back({space[axis], static_cast<unsigned>(group)});
+        lastAxes.push_back(axis);
+      }
+      previous = axis;
+    }
+    if (dimensions.size() == first) {
+      dimensions.push_back({1, static_cast<unsigned>(group)});
+      lastAxes.push_back(space.size());
+    }
+  }
+  for (Strides *strides : all) {
+    Strides merged;
+    for (size_t last : lastAxes)
+      merged.push_back(last == space.size() ? 0 : (*strides)[last]);
+    *strides = merged;
+  }
+}
+
+static uint64_t nonZero(ArrayRef<int64_t> strides) {
+  uint64_t mask = 0;
+  for (auto [dimension, stride] : llvm::enumerate(strides))
+    if (stride != 0)
+      mask |= uint64_t(1) << dimension;
+  return mask;
+}
+
+void KernelBody::findDependencies(bool hasTile) {
+  for (Node &node : nodes) {
+    if (node.strides)
+      node.dimensions = nonZero(*node.strides);
+    if (node.isContraction() || (hasTile && !node.op && node.argument == 0))
+      node.dimensions = (uint64_t(1) << dimensions.size()) - 1;
+    for (NodeResult operand : node.operands) {
+      node.dimensions |= nodes[operand.node].dimensions;
+      node.level = std::max(node.level, nodes[operand.node].level);
+    }
+    if (!node.isReduction())
+      continue;
+    ++node.level;
+    // Groups are (outer, reduced) or (outer, reduced, inner).
+    node.dimensions &= ~getGroupMask(1);
+  }
+  for (Output &output : outputs)
+    output.dimensions = nonZero(output.strides);
+}
+
+//===----------------------------------------------------------------------===//
+// The body
+//===----------------------------------------------------------------------===//
+
+FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
+                                         ArrayRef<int64_t> space,
+                                         ArrayRef<int64_t> groupSizes,
+                                         std::optional<SplitAxis> split,
+                                         bool hasTile) {
+  KernelBody body;
+  body.space.assign(space.begin(), space.end());
+  if (failed(body.addNodes(kernel)))
+    return failure();
+  size_t rank = space.size();
+  for (Node &node : body.nodes)
+    node.strides =
+        node.op ? indexStrides(node, rank)
+                : stridesAlongAxes(shapeOf(kernel.getArgument(node.argument)),
+                                   node.place, rank);
+  for (auto [output, type] :
+       llvm::zip_equal(body.outputs, kernel.getResultTypes()))
+    output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),
+                                      output.place, rank);
+  if (split)
+    body.splitAxis(*split);
+  body.collapse(groupSizes);
+  body.findDependencies(hasTile);
+  return body;
+}
+
+std::pair<unsigned, unsigned> KernelBody::getGroup(unsigned group) const {
+  unsigned first = 0;
+  while (dimensions[first].group != group)
+    ++first;
+  unsigned last = first;
+  while (last < dimensions.size() && dimensions[last].group == group)
+    ++last;
+  return {first, last};
+}
+
+uint64_t KernelBody::getGroupMask(unsigned group) const {
+  auto [first, last] = getGroup(group);
+  return ((uint64_t(1) << last) - 1) & ~((uint64_t(1) << first) - 1);
+}
+
+int64_t KernelBody::getSizeAfter(unsigned dimension, unsigned group) const {
+  int64_t size = 1;
+  for (unsigned end = getGroup(group).second; ++dimension < end;)
+    size *= dimensions[dimension].size;
+  return size;
+}
+
+unsigned KernelBody::getLargest(unsigned group) const {
+  auto [first, end] = getGroup(group);
+  unsigned largest = first;
+  for (unsigned d = first; d < end; ++d)
+    // The last of equals, which lies closest in memory.
+    if (dimensions[d].size >= dimensions[largest].size)
+      largest = d;
+  return largest;
+}
+
+unsigned KernelBody::getLevelCount() const {
+  unsigned count = 0;
+  for (const Node &node : nodes)
+    count = std::max(count, node.level);
+  return count;
+}
+
+SmallVector<unsigned> KernelBody::getReductions(unsigned level) const {
+  SmallVector<unsigned> numbers;
+  for (auto [number, node] : llvm::enumerate(nodes))
+    if (node.isReduction() && node.level == level)
+      numbers.push_back(number);
+  return numbers;
+}

@@ -1,0 +1,125 @@
+// What a kernel computes, laid over the axes its loops run along.
+//
+// The body of a kernel function becomes a list of nodes in topological order:
+// arguments read, and ops computed, each at a place, which says along which
+// axis of the iteration space each axis of the value runs. Reading a buffer at
+// a place is then a base plus a stride per loop dimension, 0 where it is
+// broadcast; adjacent axes along which all buffers run alike become one loop
+// dimension.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_KERNELBODY_H
+#define MPC_PASSES_CODEGEN_KERNELS_KERNELBODY_H
+
+#include "compiler/Kernels/KernelPartition.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mpc::codegen {
+
+/// Along which axis of the iteration space each axis of a value runs; kUnit for
+/// axes of size 1.
+using Place = llvm::SmallVector<int64_t, 4>;
+inline constexpr int64_t kUnit = -1;
+
+/// Elements between neighbours along each loop dimension.
+using Strides = llvm::SmallVector<int64_t, 4>;
+
+/// The result `result` of node `node`.
+struct NodeResult {
+  unsigned node = 0;
+  unsigned result = 0;
+};
+
+/// An argument read or an op computed at a place.
+struct Node {
+  /// Null for an argument.
+  mlir::Operation *op = nullptr;
+  /// Which argument; meaningless for an op.
+  unsigned argument = 0;
+  Place place;
+  llvm::SmallVector<NodeResult> operands;
+  /// Of an argument, where it is read; of an op that depends on its index, that
+  /// index. Other ops have none.
+  std::optional<Strides> strides;
+  /// Bit i: the value differs along loop dimension i.
+  uint64_t dimensions = 0;
+  /// How many reductions, one after the other, lead to it.
+  unsigned level = 0;
+
+  bool isReduction() const;
+  /// A contraction, whose sums the loop nest provides: it has no operands here.
+  bool isContraction() const;
+};
+
+/// A returned value and the buffer it goes to.
+struct Output {
+  NodeResult value;
+  unsigned argument = 0;
+  Place place;
+  Strides strides;
+  uint64_t dimensions = 0;
+};
+
+/// A loop dimension: one or several adjacent axes of the iteration space.
+struct Dimension {
+  int64_t size = 1;
+  /// Which of the groups of axes given to `create` it belongs to.
+  unsigned group = 0;
+};
+
+/// An axis of the space that loops run along as two: `parts` runs of equal
+/// length, and the elements of a run. Reductions have one value per run.
+struct SplitAxis {
+  int64_t axis = 0, parts = 1;
+};
+
+class KernelBody {
+public:
+  /// Lays `kernel` over `space`, whose axes are divided into consecutive groups
+  /// of `groupSizes` axes. Axes of different groups stay different dimensions,
+  /// and every group has at least one. The two of a `split` axis count as axes
+  /// in `groupSizes`. With `hasTile`, argument 0 lies in a tile and depends on
+  /// every dimension. Emits an error where the kernel's values do not fit the
+  /// space.
+  static mlir::FailureOr<KernelBody> create(mlir::func::FuncOp kernel,
+                                            llvm::ArrayRef<int64_t> space,
+                                            llvm::ArrayRef<int64_t> groupSizes,
+                                            std::optional<SplitAxis> split = {},
+                                            bool hasTile = false);
+
+  llvm::ArrayRef<Node> getNodes() const { return nodes; }
+  llvm::ArrayRef<Output> getOutputs() const { return outputs; }
+  llvm::ArrayRef<Dimension> getDimensions() const { return dimensions; }
+
+  /// The dimensions of a group: [first, second).
+  std::pair<unsigned, unsigned> getGroup(unsigned group) const;
+  uint64_t getGroupMask(unsigned group) const;
+
+  /// The elements of what follows a dimension in its group.
+  int64_t getSizeAfter(unsigned dimension, unsigned group) const;
+
+  /// The largest dimension of a group: the one worth sharing among threads.
+  unsigned getLargest(unsigned group) const;
+
+  /// The number of reduction levels.
+  unsigned getLevelCount() const;
+
+  /// Reductions of that level, as node numbers.
+  llvm::SmallVector<unsigned> getReductions(unsigned level) const;
+
+private:
+  mlir::LogicalResult addNodes(mlir::func::FuncOp kernel);
+  void splitAxis(SplitAxis split);
+  void collapse(llvm::ArrayRef<int64_t> groupSizes);
+  void findDependencies(bool hasTile);
+
+  llvm::SmallVector<int64_t> space;
+  llvm::SmallVector<Node> nodes;
+  llvm::SmallVector<Output> outputs;
+  llvm::SmallVector<Dimension> dimensions;
+};
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_KERNELBODY_H

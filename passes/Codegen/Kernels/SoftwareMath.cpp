@@ -1,0 +1,238 @@
+// Range reduction and Taylor series, in f64: the series are short because the
+// ranges are, and their coefficients are exact fractions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/SoftwareMath.h"
+
+#include "passes/Codegen/Kernels/Lanes.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// ln 2 in two parts; products of the first with exponents are exact.
+static constexpr double kLn2High = 0x1.62e42fefap-1;
+static constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
+static constexpr double kLog2E = 0x1.71547652b82fep+0;
+static constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+
+namespace {
+/// The functions, on scalars or vectors of f64.
+class Software {
+public:
+  Software(Location loc, OpBuilder &builder)
+      : b(loc, builder), l(b, b.getF64Type()) {}
+
+  Value exp(Value x);
+  Value log(Value x);
+  Value log1p(Value x);
+  Value tanh(Value x);
+  Value pow(Value x, Value y);
+
+private:
+  using Test = arith::CmpFPredicate;
+
+  Value c(double value, Value like) {
+    return l.broadcast(l.constant(value), like);
+  }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, x, y, z);
+  }
+  Value test(Test predicate, Value x, double y) {
+    return l.compare(predicate, x, l.constant(y));
+  }
+  Value word(int64_t value, Value like) {
+    return l.broadcast(l.integer(b.getI64Type(), value), like);
+  }
+  Value toBits(Value x) {
+    return arith::BitcastOp::create(b, Lanes::typeLike(b.getI64Type(), x), x);
+  }
+  Value fromBits(Value x) {
+    return arith::BitcastOp::create(b, Lanes::typeLike(b.getF64Type(), x), x);
+  }
+  /// coefficients[0] + coefficients[1] * x + ...
+  Value series(Value x, ArrayRef<double> coefficients);
+  /// 2^n, for an exponent n (i64) of a normal number.
+  Value powerOfTwo(Value n);
+
+  ImplicitLocOpBuilder b;
+  Lanes l;
+};
+} // namespace
+
+Value Software::series(Value x, ArrayRef<double> coefficients) {
+  Value sum = c(coefficients.back(), x);
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    sum = fma(sum, x, c(coefficient, x));
+  return sum;
+}
+
+Value Software::powerOfTwo(Value n) {
+  Value biased = l.addInt(n, word(1023, n));
+  return fromBits(arith::ShLIOp::create(b, biased, word(52, n)));
+}
+
+// e^x = 2^n e^r, |r| <= ln 2 / 2. The power is multiplied in two halves, so
+// that results may be denormal or overflow.
+Value Software::exp(Value x) {
+  SmallVector<double> coefficients;
+  double factorial = 1;
+  for (int i = 0; i <= 13; ++i) {
+    coefficients.push_back(1 / factorial);
+    factorial *= i + 1;
+  }
+  // Beyond these all results are the same; NaN stays.
+  Value z = l.select(test(Test::OGT, x, 710), c(710, x), x);
+  z = l.select(test(Test::OLT, z, -750), c(-750, x), z);
+  Value n = math::RoundEvenOp::create(b, l.mul(z, c(kLog2E, x)));
+  n = l.select(test(Test::UNO, x, 0), c(0, x), n);
+  Value r = fma(n, c(-kLn2High, x), z);
+  r = fma(n, c(-kLn2Low, x), r);
+  Value whole =
+      arith::FPToSIOp::create(b, Lanes::typeLike(b.getI64Type(), x), n);
+  Value half = arith::ShRSIOp::create(b, whole, word(1, whole));
+  Value rest = arith::SubIOp::create(b, whole, half);
+  Value power = l.mul(series(r, coefficients), powerOfTwo(half));
+  return l.mul(power, powerOfTwo(rest));
+}
+
+// log x = e ln 2 + log m, 1 / sqrt 2 <= m < sqrt 2; log m = 2 artanh s with
+// s = (m - 1) / (m + 1).
+Value Software::log(Value x) {
+  Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
+  Value scaled = l.select(tiny, l.mul(x, c(0x1p54, x)), x);
+  Value bits = toBits(scaled);
+  Value exponent = arith::ShRUIOp::create(b, bits, word(52, bits));
+  exponent = l.addInt(
+      exponent, l.select(tiny, word(-1023 - 54, bits), word(-1023, bits)));
+  Value mantissa =
+      arith::AndIOp::create(b, bits, word(0x000fffffffffffff, bits));
+  Value m = fromBits(
+      arith::OrIOp::create(b, mantissa, word(0x3ff0000000000000, bits)));
+  Value large = test(Test::OGT, m, kSqrt2);
+  m = l.select(large, l.mul(m, c(0.5, x)), m);
+  exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
+  Value e = arith::SIToFPOp::create(b, x.getType(), exponent);
+
+  SmallVector<double> coefficients;
+  for (int i = 0; i <= 11; ++i)
+    coefficients.push_back(2.0 / (2 * i + 3));
+  Value f = l.sub(m, c(1, x));
+  Value s = l.div(f, l.add(m, c(1, x)));
+  Value square = l.mul(s, s);
+  // log m = 2 s + s^3 (2/3 + ...) and 2 s = f - s f: f is exact.
+  Value tail = l.mul(l.mul(s, square), series(square, coefficients));
+  Value correction = fma(l.neg(s), f, tail);
+  correction = fma(e, c(kLn2Low, x), correction);
+  Value result = fma(e, c(kLn2High, x), l.add(f, correction));
+
+  result = l.select(test(Test::OEQ, x, kInfinity), x, result);
+  result = l.select(test(Test::OEQ, x, 0), c(-kInfinity, x), result);
+  // Less than zero, or NaN.
+  return l.select(test(Test::UGE, l.neg(x), 0x1p-1074), c(kNaN, x), result);
+}
+
+// With u = 1 + x rounded, log(1 + x) = log u + (x - (u - 1)) / u.
+Value Software::log1p(Value x) {
+  Value u = l.add(x, c(1, x));
+  Value lost = l.sub(x, l.sub(u, c(1, x)));
+  Value logarithm = log(u);
+  Value corrected = l.add(logarithm, l.div(lost, u));
+  Value ends = arith::OrIOp::create(b, test(Test::OEQ, u, 0),
+                                    test(Test::OEQ, u, kInfinity));
+  return l.select(ends, logarithm, corrected);
+}
+
+// sinh x / cosh x where x is small, else 1 - 2 / (e^2x + 1).
+Value Software::tanh(Value x) {
+  SmallVector<double> sine, cosine;
+  double factorial = 1;
+  for (int i = 0; i <= 9; ++i) {
+    cosine.push_back(1 / factorial);
+    factorial *= 2 * i + 1;
+    sine.push_back(1 / factorial);
+    factorial *= 2 * i + 2;
+  }
+  Value square = l.mul(x, x);
+  Value small = l.mul(x, l.div(series(square, sine), series(square, cosine)));
+  Value size = l.abs(x);
+  Value e = exp(l.mul(size, c(2, x)));
+  Value large = l.sub(c(1, x), l.div(c(2, x), l.add(e, c(1, x))));
+  large = math::CopySignOp::create(b, large, x);
+  return l.select(test(Test::OLT, size, 0.55), small, large);
+}
+
+Value Software::pow(Value x, Value y) {
+  Value size = l.abs(x);
+  Value result = exp(l.mul(y, log(size)));
+  // Anything to the power 0, and 1 to any power, NaN too.
+  Value isOne =
+      arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
+  result = l.select(isOne, c(1, x), result);
+
+  auto isWhole = [&](Value value) {
+    Value floor = math::FloorOp::create(b, value);
+    return l.compare(Test::OEQ, floor, value);
+  };
+  auto negate = [&](Value condition) {
+    return l.xorInt(condition, l.broadcast(l.integer(b.getI1Type(), 1), x));
+  };
+  Value wholePower = isWhole(y);
+  Value isOdd = arith::AndIOp::create(b, wholePower,
+                                      negate(isWhole(l.mul(y, c(0.5, y)))));
+  Value bits = toBits(x);
+  Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
+  Value flips = arith::AndIOp::create(b, isNegative, isOdd);
+  result = l.select(flips, l.neg(result), result);
+  // A finite negative number has only whole powers; that of NaN is NaN already.
+  Value isFinite = arith::AndIOp::create(b, test(Test::OLT, x, 0),
+                                         test(Test::OGT, x, -kInfinity));
+  Value broken = arith::AndIOp::create(b, isFinite, negate(wholePower));
+  return l.select(broken, c(kNaN, x), result);
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+template <typename OpTy, Value (Software::*function)(Value)>
+struct ExpandUnary : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF64())
+      return rewriter.notifyMatchFailure(op, "not of f64");
+    Software software(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, (software.*function)(op.getOperand()));
+    return success();
+  }
+};
+
+struct ExpandPow : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Lanes lanes(b, b.getF64Type());
+    auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    Value x = lanes.convert(op.getLhs(), b.getF64Type());
+    Value y = lanes.convert(op.getRhs(), b.getF64Type());
+    Value power = Software(op.getLoc(), rewriter).pow(x, y);
+    rewriter.replaceOp(op, lanes.convert(power, type));
+    return success();
+  }
+};
+} // namespace
+
+void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandUnary<math::ExpOp, &Software::exp>,
+               ExpandUnary<math::LogOp, &Software::log>,
+               ExpandUnary<math::Log1pOp, &Software::log1p>,
+               ExpandUnary<math::TanhOp, &Software::tanh>, ExpandPow>(
+      patterns.getContext());
+}

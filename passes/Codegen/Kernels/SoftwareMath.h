@@ -1,0 +1,18 @@
+// Functions of the math dialect as arithmetic, for targets without libm.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_SOFTWAREMATH_H
+#define MPC_PASSES_CODEGEN_KERNELS_SOFTWAREMATH_H
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace mpc::codegen {
+
+/// Expands exp, log, log1p, tanh and pow of f64 to a few units in the last
+/// place (pow to 2^-42 where its result is near the ends of the range), and pow
+/// of f32 by way of f64.
+void populateSoftwareMathPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_SOFTWAREMATH_H

@@ -1,0 +1,391 @@
+// Matrix products on Tensor Cores: one thread block computes one tile of the
+// result, then applies the kernel's elementwise tail to it.
+//
+// The sums leave the main loop as the mma instruction lays them out, two
+// adjacent elements here and there. They are exchanged through shared memory,
+// each warp for itself, so that a thread has up to eight adjacent elements of a
+// row in its registers: what the tail reads and writes then moves 16 bytes at a
+// time, and the tail is emitted once, in a loop, not once per sum.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/ContractionHero.h"
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/ThreadBlock.h"
+#include "passes/Codegen/Kernels/Window.h"
+#include "passes/Codegen/TensorCore/TensorCoreLoop.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static constexpr llvm::StringLiteral kSharedSymbol = "mpc_shared_memory";
+
+/// Rows of tiles that neighbouring blocks share their columns of rhs with: the
+/// blocks that run at once then form a near square and share what L2 holds.
+static constexpr int64_t kGroupRows = 8;
+
+/// Positions of a thread whose loads are issued before any is used.
+static constexpr int64_t kPositions = 4;
+
+namespace {
+class TensorCoreEmitter {
+public:
+  TensorCoreEmitter(KernelContext &context, const KernelBody &body, MatMulOp op,
+                    const TensorCoreTiling &tiling);
+  void emit();
+
+private:
+  void findTile();
+  Value getMatrix(Value argument);
+  SmallVector<Value> multiply();
+
+  void stage(ArrayRef<Value> sums);
+  Value unstage(Value row, Value column);
+  void emitTail();
+  void emitRows(const Scope &outer, Value column);
+  Scope getRowScope(const Scope &outer, Value row);
+  void storeRow(const Scope &scope, Value row, Value column);
+
+  KernelContext &context;
+  const KernelBody &body;
+  MatMulOp op;
+  const TensorCoreTiling &tiling;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  Index32 i32;
+  StagingTile staging;
+  SmallVector<unsigned> arguments, targets;
+  unsigned heroNode = 0;
+  bool hasRowEdge, hasColumnEdge;
+
+  /// The block's matrix in the batch, and its tile's first row and column:
+  /// indices.
+  Value batch, blockRow, blockColumn;
+  /// i32: the thread, its place in the warp, its warp's first row and column in
+  /// the block's tile, shared memory and the warp's part of it for staging.
+  Value thread, lane, warpRow, warpColumn, shared, warpShared;
+};
+} // namespace
+
+static Value toIndex(ImplicitLocOpBuilder &b, Value value) {
+  return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
+}
+
+/// How many adjacent elements of a row a thread handles: 16 bytes of the
+/// narrowest buffer that runs along rows, if rows are multiples of that.
+static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
+  int64_t width = 4;
+  auto narrow = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    int64_t bits =
+        getStorageType(tensor.getElementType()).getIntOrFloatBitWidth();
+    if (bits < 32 && !tensor.getShape().empty() &&
+        tensor.getShape().back() == columns)
+      width = 8;
+  };
+  // The tail's operands and results; the hero's own operands do not count.
+  for (Operation &op : kernel.getBody().front())
+    if (!isa<MatMulOp>(op))
+      for (Value operand : op.getOperands())
+        if (isa<BlockArgument>(operand) || op.hasTrait<OpTrait::IsTerminator>())
+          narrow(operand.getType());
+  return std::gcd(width, columns);
+}
+
+TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
+                                     const KernelBody &body, MatMulOp op,
+                                     const TensorCoreTiling &tiling)
+    : context(context), body(body), op(op), tiling(tiling),
+      fragments(context, body), b(context.b), i32(b) {
+  for (auto [number, node] : llvm::enumerate(body.getNodes())) {
+    if (!node.op)
+      arguments.push_back(number);
+    if (node.op == op)
+      heroNode = number;
+  }
+  for (const Output &output : body.getOutputs())
+    targets.push_back(output.value.node);
+  hasRowEdge = tiling.m % tiling.blockM != 0;
+  hasColumnEdge = tiling.n % tiling.blockN != 0;
+  staging.width = getWidth(context.kernel, tiling.n);
+}
+
+//===----------------------------------------------------------------------===//
+// Where the block and its threads are
+//===----------------------------------------------------------------------===//
+
+/// The kernel's dynamic shared memory, as an address.
+static Value getSharedMemory(KernelContext &context) {
+  ImplicitLocOpBuilder &b = context.b;
+  Operation *table = SymbolTable::getNearestSymbolTable(context.kernel);
+  auto global = SymbolTable::lookupNearestSymbolFrom<LLVM::GlobalOp>(
+      table, b.getStringAttr(kSharedSymbol));
+  if (!global) {
+    auto outer = ImplicitLocOpBuilder::atBlockBegin(
+        b.getLoc(), &table->getRegion(0).front());
+    auto type = LLVM::LLVMArrayType::get(b.getI8Type(), 0);
+    global = LLVM::GlobalOp::create(
+        outer, type, /*isConstant=*/false, LLVM::Linkage::External,
+        kSharedSymbol, Attribute(), /*alignment=*/128, kSharedMemory);
+  }
+  Value pointer = LLVM::AddressOfOp::create(b, global);
+  Value wide = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  return arith::TruncIOp::create(b, b.getI32Type(), wide);
+}
+
+/// Tiles are numbered matrix by matrix; in a matrix group by group, in a group
+/// down its rows, column after column.
+void TensorCoreEmitter::findTile() {
+  int64_t rows = tiling.getRowTiles(), columns = tiling.getColumnTiles();
+  Value block = i32.from(context.bounds[0]);
+  batch = toIndex(b, i32.div(block, rows * columns));
+  Value tile = i32.rem(block, rows * columns);
+  Value group = i32.div(tile, kGroupRows * columns);
+  Value inGroup = i32.rem(tile, kGroupRows * columns);
+  Value first = i32.mul(group, kGroupRows);
+  Value height = i32.constant(kGroupRows);
+  // The last group may have fewer rows.
+  if (rows % kGroupRows != 0) {
+    Value left = arith::SubIOp::create(b, i32.constant(rows), first);
+    height = arith::MinUIOp::create(b, left, height);
+  }
+  Value row = i32.add(first, arith::RemUIOp::create(b, inGroup, height));
+  Value column = arith::DivUIOp::create(b, inGroup, height);
+  blockRow = mulIndex(b, toIndex(b, row), tiling.blockM);
+  blockColumn = mulIndex(b, toIndex(b, column), tiling.blockN);
+}
+
+/// The matrix of an operand that belongs to the block's place in the batch.
+Value TensorCoreEmitter::getMatrix(Value argument) {
+  auto type = LLVM::LLVMPointerType::get(b.getContext(), kGlobalMemory);
+  Value pointer = UnrealizedConversionCastOp::create(
+                      b, TypeRange(type), context.getBuffer(argument))
+                      .getResult(0);
+  if (tiling.batch == 1)
+    return pointer;
+  ArrayRef<int64_t> result = op.getType().getShape();
+  SmallVector<int64_t> strides = getBatchStrides(
+      cast<RankedTensorType>(argument.getType()).getShape(), result.size() - 2);
+  SmallVector<Value> indices = splitIndex(b, batch, result.drop_back(2));
+  return getElementPointer(b, pointer, linearize(b, indices, strides));
+}
+
+//===----------------------------------------------------------------------===//
+// Main loop
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> TensorCoreEmitter::multiply() {
+  int64_t threads = tiling.getThreads();
+  TileCopier lhsCopies(b, tiling.lhs,
+                       {getMatrix(op.getLhs()), blockRow, tiling.m, tiling.k},
+                       threads, thread);
+  TileCopier rhsCopies(
+      b, tiling.rhs, {getMatrix(op.getRhs()), blockColumn, tiling.n, tiling.k},
+      threads, thread);
+  FragmentLoader lhsFragments(b, tiling.lhs, FragmentLoader::Side::Lhs,
+                              /*base=*/0, tiling.warpM, warpRow, lane);
+  FragmentLoader rhsFragments(b, tiling.rhs, FragmentLoader::Side::Rhs,
+                              tiling.lhs.tile.getBytes(),
+                              TensorCoreTiling::kWarpN, warpColumn, lane);
+  auto element = cast<FloatType>(op.getLhs().getType().getElementType());
+  return TensorCoreLoop(b, tiling, element, lhsCopies, rhsCopies, lhsFragments,
+                        rhsFragments, shared)
+      .emit();
+}
+
+//===----------------------------------------------------------------------===//
+// From the order of the mma instruction to rows
+//===----------------------------------------------------------------------===//
+
+/// Lane 4r + c holds elements (r, 2c) and (r, 2c + 1) of each mma tile's upper
+/// half, and the same of its lower half.
+void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
+  Value row = i32.div(lane, 4), pair = i32.rem(lane, 4);
+  Value odd = i32.div(pair, 2);
+  Value inUnit = i32.mul(i32.rem(pair, 2), 8);
+  Value rowBits = i32.mul(i32.rem(row, 4), 2);
+  Value rowStart = i32.add(
+      i32.add(warpShared, i32.mul(row, StagingTile::kRowBytes)), inUnit);
+  auto pairType = VectorType::get(2, b.getF32Type());
+  for (int64_t column = 0; column < StagingTile::kColumns / 8; ++column) {
+    Value even = i32.constant(staging.getPosition(2 * column));
+    Value position = arith::SelectOp::create(
+        b, i32.isLess(odd, 1), even,
+        i32.constant(staging.getPosition(2 * column + 1)));
+    Value address =
+        i32.add(rowStart, i32.mul(i32.bitXor(position, rowBits), 16));
+    for (int64_t tile = 0; tile < tiling.warpM / 16; ++tile)
+      for (int64_t half = 0; half < 2; ++half) {
+        Value vector = vector::FromElementsOp::create(
+            b, pairType,
+            ValueRange{
+                sums[TensorCoreLoop::getSum(tile, column, 2 * half)],
+                sums[TensorCoreLoop::getSum(tile, column, 2 * half + 1)]});
+        Value pointer = getSharedPointer(
+            b, address, (tile * 16 + half * 8) * StagingTile::kRowBytes);
+        LLVM::StoreOp::create(b, vector, pointer, /*alignment=*/8);
+      }
+  }
+}
+
+/// `width` sums from (row, column) of the warp's tile on, i32 both.
+Value TensorCoreEmitter::unstage(Value row, Value column) {
+  Type f32 = b.getF32Type();
+  Value start = i32.add(warpShared, i32.mul(row, StagingTile::kRowBytes));
+  Value rowBits = i32.mul(i32.rem(row, 4), 2);
+  auto load = [&](Value position, int64_t width) -> Value {
+    Value address = i32.add(start, i32.mul(i32.bitXor(position, rowBits), 16));
+    if (width < 4)
+      address = i32.add(address, i32.mul(i32.rem(column, 4), 4));
+    Type type = width == 1 ? f32 : VectorType::get(width, f32);
+    return LLVM::LoadOp::create(b, type, getSharedPointer(b, address, 0),
+                                /*alignment=*/4 * width);
+  };
+  if (staging.width < 8)
+    return load(i32.div(column, 4), staging.width);
+  // Units 2p and 2p + 1: see StagingTile::getPosition.
+  Value pair = i32.div(column, 8);
+  Value low = load(pair, 4);
+  Value high = load(i32.add(i32.bitXor(pair, i32.constant(1)), 8), 4);
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, 8));
+  return vector::ShuffleOp::create(b, low, high, order);
+}
+
+//===----------------------------------------------------------------------===//
+// Tail
+//===----------------------------------------------------------------------===//
+
+static Value clampIndex(ImplicitLocOpBuilder &b, Value index, int64_t last) {
+  return arith::MinUIOp::create(b, index, createIndex(b, last));
+}
+
+/// The scope at a row of the warp's tile. Rows past the result's end are read
+/// as its last; they are not stored.
+Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
+  Value inMatrix = addIndex(b, blockRow, toIndex(b, i32.add(warpRow, row)));
+  if (hasRowEdge)
+    inMatrix = clampIndex(b, inMatrix, tiling.m - 1);
+  Value global = tiling.batch == 1
+                     ? inMatrix
+                     : addIndex(b, mulIndex(b, batch, tiling.m), inMatrix);
+  Scope scope = outer;
+  fragments.enterGroup(scope, 0, global);
+  fragments.evaluate(scope, arguments);
+  return scope;
+}
+
+/// Stores what is in the result; `row` and `column` are in the warp's tile.
+void TensorCoreEmitter::storeRow(const Scope &scope, Value row, Value column) {
+  auto store = [&] {
+    for (const Output &output : body.getOutputs())
+      fragments.store(scope, output);
+    return Carried();
+  };
+  Value inside;
+  auto check = [&](Value block, Value warp, Value position, int64_t extent) {
+    Value index = addIndex(b, block, toIndex(b, i32.add(warp, position)));
+    Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index,
+                                           createIndex(b, extent));
+    inside = inside ? arith::AndIOp::create(b, inside, isInside) : isInside;
+  };
+  if (hasRowEdge)
+    check(blockRow, warpRow, row, tiling.m);
+  if (hasColumnEdge)
+    check(blockColumn, warpColumn, column, tiling.n);
+  if (inside)
+    emitIf(b, inside, {}, store);
+  else
+    store();
+}
+
+/// All rows of the warp's tile, at this thread's columns from `column` (i32)
+/// on.
+void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
+  int64_t rowThreads =
+      std::min(kWarpSize, StagingTile::kColumns / staging.width);
+  int64_t passRows = kWarpSize / rowThreads;
+  Value first = i32.div(lane, rowThreads);
+  emitLoop(b, tiling.warpM, passRows * kPositions, {},
+           [&](Value index, ValueRange) {
+             Value start = i32.add(i32.from(index), first);
+             SmallVector<Value> rows;
+             SmallVector<Scope> scopes;
+             for (int64_t i = 0; i < kPositions; ++i) {
+               rows.push_back(i32.add(start, i * passRows));
+               scopes.push_back(getRowScope(outer, rows.back()));
+             }
+             for (auto [row, scope] : llvm::zip_equal(rows, scopes)) {
+               Value sum = unstage(row, column);
+               double alpha = op.getAlpha().convertToDouble();
+               Lanes lanes(b, b.getF32Type());
+               if (alpha != 1)
+                 sum = lanes.mul(sum, lanes.constant(alpha));
+               fragments.setValue(scope, heroNode, sum);
+               fragments.evaluate(scope, targets);
+             }
+             for (auto [row, scope] : llvm::zip_equal(rows, scopes))
+               storeRow(scope, row, column);
+             return Carried();
+           });
+}
+
+void TensorCoreEmitter::emitTail() {
+  int64_t rowThreads =
+      std::min(kWarpSize, StagingTile::kColumns / staging.width);
+  Scope outer = fragments.createScope();
+  outer.width = staging.width;
+  fragments.evaluate(outer, targets);
+  // A warp covers a row at once, unless a thread has a single element of it.
+  Value inRow = i32.mul(i32.rem(lane, rowThreads), staging.width);
+  for (int64_t part = 0; part < StagingTile::kColumns;
+       part += rowThreads * staging.width) {
+    Value column = i32.add(inRow, part);
+    Value global =
+        addIndex(b, blockColumn, toIndex(b, i32.add(warpColumn, column)));
+    if (hasColumnEdge)
+      global = clampIndex(b, global, tiling.n - staging.width);
+    Scope scope = outer;
+    fragments.enterGroup(scope, 1, global);
+    fragments.evaluate(scope, targets);
+    emitRows(scope, column);
+  }
+}
+
+void TensorCoreEmitter::emit() {
+  thread = i32.from(getThread(b, tiling.getThreads()));
+  lane = i32.rem(thread, kWarpSize);
+  Value warp = i32.div(thread, kWarpSize);
+  warpRow = i32.mul(i32.rem(warp, tiling.getWarpsM()), tiling.warpM);
+  warpColumn =
+      i32.mul(i32.div(warp, tiling.getWarpsM()), TensorCoreTiling::kWarpN);
+  shared = getSharedMemory(context);
+  warpShared =
+      i32.add(shared, i32.mul(warp, tiling.warpM * StagingTile::kRowBytes));
+  findTile();
+  SmallVector<Value> sums = multiply();
+  // No warp still reads the stages that the sums go over.
+  emitBarrier(b);
+  stage(sums);
+  emitWarpBarrier(b);
+  emitTail();
+}
+
+LogicalResult
+codegen::emitTensorCoreContraction(KernelContext &context, Operation *op,
+                                   const TensorCoreTiling &tiling) {
+  auto matmul = cast<MatMulOp>(op);
+  ArrayRef<int64_t> space = matmul.getType().getShape();
+  int64_t rowAxes = space.size() - 1;
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, space, {rowAxes, 1});
+  if (failed(body))
+    return failure();
+  TensorCoreEmitter(context, *body, matmul, tiling).emit();
+  return success();
+}

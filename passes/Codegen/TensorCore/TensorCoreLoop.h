@@ -1,0 +1,70 @@
+// The main loop of a matrix product on Tensor Cores: from operands in memory to
+// the fp32 sums of a tile in registers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_TENSORCORE_TENSORCORELOOP_H
+#define MPC_PASSES_CODEGEN_TENSORCORE_TENSORCORELOOP_H
+
+#include "compiler/Kernels/TensorCoreTiling.h"
+#include "passes/Codegen/TensorCore/TensorCoreOperands.h"
+
+namespace mpc::codegen {
+
+/// Emits, for the thread block at hand,
+///
+///     fill stages 0 .. S-2
+///     for every tile of the depth:
+///       for every mma step of the tile:
+///         load the next step's fragments from shared memory
+///         at the first step, copy the tile S-1 further on into the ring
+///         multiply this step's fragments
+///
+/// so that global memory is S-1 tiles ahead of shared memory, and that one step
+/// ahead of the mma instructions. The last S-1 tiles, which have nothing to
+/// copy, are a loop of their own.
+///
+/// With tiles of 128 x 128, whole ones, ptxas 13.0 makes 122 instructions of an
+/// iteration, for sm_80 as for sm_90: 64 mma, 16 ldmatrix, 8 copies and 34
+/// others. A thread has 236 to 242 registers, none of them spilled, and a block
+/// 64 KiB of shared memory, so two blocks share a multiprocessor.
+class TensorCoreLoop {
+public:
+  TensorCoreLoop(mlir::ImplicitLocOpBuilder &builder,
+                 const TensorCoreTiling &tiling, mlir::FloatType element,
+                 TileCopier &lhsCopies, TileCopier &rhsCopies,
+                 const FragmentLoader &lhsFragments,
+                 const FragmentLoader &rhsFragments, mlir::Value shared);
+
+  /// The sums in the order of getSum: those a thread holds of its warp's tile.
+  llvm::SmallVector<mlir::Value> emit();
+
+  /// Which of a thread's sums is element `element` of mma tile (row, column):
+  /// elements 0 and 1 are adjacent in a row, 2 and 3 eight rows below.
+  static size_t getSum(int64_t row, int64_t column, int64_t element);
+
+private:
+  struct State;
+  static constexpr int64_t kSteps =
+      TensorCoreTiling::kBlockK / TensorCoreTiling::kMmaK;
+  static constexpr int64_t kColumns =
+      TensorCoreTiling::kWarpN / TensorCoreTiling::kMmaN;
+
+  void fillStages(State &state);
+  void loadFragments(State &state, int64_t step, State &into);
+  void emitTile(State &state, mlir::Value tile, bool copies, bool isLast);
+  void emitTiles(State &state, int64_t begin, int64_t end, bool copies);
+  void copyAhead(State &state, mlir::Value tile);
+  void multiply(State &state);
+  mlir::Value nextStage(mlir::Value stage);
+
+  mlir::ImplicitLocOpBuilder &b;
+  const TensorCoreTiling &tiling;
+  mlir::FloatType element;
+  TileCopier &lhsCopies, &rhsCopies;
+  const FragmentLoader &lhsFragments, &rhsFragments;
+  mlir::Value shared;
+};
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_TENSORCORE_TENSORCORELOOP_H

@@ -1,0 +1,213 @@
+// What the compiler says as JSON, the runtime's parser accepts and verifies,
+// and finds in it what the IR said.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/PlanToJSON.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "runtime/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace {
+class PlanToJSONTest : public ::testing::Test {
+protected:
+  PlanToJSONTest() {
+    context.loadDialect<mpc::MPCDialect, mpc::plan::PlanDialect,
+                        func::FuncDialect>();
+  }
+
+  /// The plan of the module in `source`, as the runtime reads it.
+  mpc::runtime::StatusOr<mpc::runtime::Plan>
+  parse(llvm::StringRef source,
+        llvm::StringRef triple = "x86_64-unknown-linux-gnu") {
+    module = parseSourceString<ModuleOp>(source, &context);
+    if (!module)
+      return mpc::runtime::Status(mpc::runtime::StatusCode::Internal,
+                                  "the test's module does not parse");
+    auto members = mpc::planToJSON(*module, data);
+    if (failed(members))
+      return mpc::runtime::Status(mpc::runtime::StatusCode::Internal,
+                                  "no JSON");
+    llvm::json::Object plan{
+        {"format", 1},
+        {"producer", "test"},
+        {"model",
+         llvm::json::Object{{"name", "m"}, {"hash", "h"}, {"opset", 17}}},
+        {"precision", "32-true"},
+        {"recipe", llvm::json::Object()},
+        {"target", llvm::json::Object{{"triple", triple},
+                                      {"cpu", "x86-64"},
+                                      {"features", llvm::json::Array()}}},
+        {"constant_bytes", members->constantBytes},
+        {"state", std::move(members->state)},
+        {"functions", std::move(members->functions)}};
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::json::Value(std::move(plan));
+    return mpc::runtime::parsePlan(text, data.getSize());
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  mpc::DataSection data;
+};
+} // namespace
+
+TEST_F(PlanToJSONTest, OneValueEverywhereTakesNoBytes) {
+  auto plan = parse(R"(
+    mpc.variable @ones : tensor<2x3xf32> role "parameter" init dense<1.0> : tensor<2x3xf32>
+    mpc.variable @same : tensor<3xbf16> role "parameter" init dense_resource<halves> : tensor<3xbf16>
+    mpc.variable @minus_zero : tensor<2xf32> role "parameter" init dense<-0.0> : tensor<2xf32>
+    mpc.variable @count : tensor<2xi64> role "counter" init dense<7> : tensor<2xi64>
+    {-# dialect_resources: { builtin: { halves: "0x02000000003F003F003F" } } #-}
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_EQ(plan->state.size(), 4u);
+  EXPECT_FALSE(plan->state[0].data.has_value());
+  EXPECT_EQ(plan->state[0].fill, 1.0);
+  EXPECT_FALSE(plan->state[1].data.has_value());
+  EXPECT_EQ(plan->state[1].fill, 0.5);
+  // JSON writers lose the sign, and integers are kept exactly.
+  EXPECT_TRUE(plan->state[2].data.has_value());
+  EXPECT_TRUE(plan->state[3].data.has_value());
+}
+
+TEST_F(PlanToJSONTest, EverythingArrives) {
+  auto plan = parse(R"(
+    mpc.variable @w : tensor<2x3xf32> role "parameter" init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+    mpc.variable @n : tensor<i64> role "counter" fill 7.0
+    plan.program @step attributes {arena_bytes = 192 : i64} {
+      %x = plan.input "x" role "data" : memref<4x3xf32>
+      %w = plan.state @w : memref<2x3xf32>
+      %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
+      %a = plan.arena at 64 : memref<4x2xf32>
+      plan.matmul %x, %w into %a : memref<4x2xf32> {batch = 1 : i64,
+        m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
+        lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
+        stride_b = 0 : i64, stride_c = 8 : i64, alpha = 0.5 : f64,
+        tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32> loc("fc1")
+      %v = plan.view %a : memref<4x2xf32> to memref<8xf32>
+      %b = plan.arena at 128 : memref<8xf32>
+      plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 4
+      %p = plan.arena at 0 : memref<i1>
+      plan.if %p {
+        plan.copy %v to %b : memref<8xf32>, memref<8xf32>
+      } : memref<i1>
+      plan.output "y" role "output" %b : memref<8xf32>
+    }
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_EQ(plan->state.size(), 2u);
+  EXPECT_EQ(plan->state[0].name, "w");
+  ASSERT_TRUE(plan->state[0].data.has_value());
+  EXPECT_EQ(plan->state[0].data->bytes, 24);
+  // Constants are in front of initial values.
+  EXPECT_EQ(plan->constantBytes, 8);
+  EXPECT_EQ(plan->state[0].data->offset, 64);
+  EXPECT_EQ(plan->state[1].fill, 7.0);
+
+  const mpc::runtime::Function *step = plan->findFunction("step");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->arenaBytes, 192);
+  ASSERT_EQ(step->steps.size(), 3u);
+  EXPECT_EQ(step->steps[0].name, "fc1");
+  const auto &matmul = std::get<mpc::runtime::MatMulStep>(step->steps[0].op);
+  EXPECT_TRUE(matmul.transB);
+  EXPECT_EQ(matmul.alpha, 0.5);
+  const auto &launch = std::get<mpc::runtime::LaunchStep>(step->steps[1].op);
+  ASSERT_EQ(launch.args.size(), 3u);
+  // The view lies where its source lies.
+  EXPECT_EQ(step->buffers[launch.args[0]].offset, 64);
+  EXPECT_EQ(step->buffers[launch.args[0]].shape, mpc::runtime::Shape{8});
+  EXPECT_EQ(step->buffers[launch.args[1]].space, mpc::runtime::Space::Constant);
+  const auto &condition = std::get<mpc::runtime::IfStep>(step->steps[2].op);
+  EXPECT_EQ(condition.then.size(), 1u);
+  ASSERT_NE(step->findOutput("y"), nullptr);
+}
+
+TEST_F(PlanToJSONTest, ConvolutionsArrive) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 4096 : i64} {
+      %x = plan.input "x" role "data" : memref<2x4x4x3xf32>
+      %w = plan.input "w" role "data" : memref<5x3x3x3xf32>
+      %y = plan.arena at 0 : memref<2x4x4x5xf32>
+      plan.conv "forward" x(%x : memref<2x4x4x3xf32>) w(%w : memref<5x3x3x3xf32>)
+        y(%y : memref<2x4x4x5xf32>) {batch = 2 : i64, groups = 1 : i64,
+        in_channels = 3 : i64, out_channels = 5 : i64,
+        in_spatial = array<i64: 4, 4>, out_spatial = array<i64: 4, 4>,
+        kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>,
+        dilations = array<i64: 1, 1>, pads_begin = array<i64: 1, 1>,
+        pads_end = array<i64: 1, 1>}
+      plan.output "y" role "output" %y : memref<2x4x4x5xf32>
+    }
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &step = plan->findFunction("f")->steps.front();
+  const auto &conv = std::get<mpc::runtime::ConvStep>(step.op);
+  EXPECT_EQ(conv.kind, mpc::runtime::ConvKind::Forward);
+  EXPECT_EQ(conv.outChannels, 5);
+}
+
+TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 4096 : i64} {
+      %x = plan.input "x" role "data" : memref<4x6xbf16>
+      %w = plan.input "w" role "data" : memref<6x8xbf16>
+      %y = plan.arena at 0 : memref<4x8xf32>
+      %s = plan.arena at 256 : memref<8xf32>
+      %m = plan.arena at 512 : memref<4x16xui8>
+      plan.matmul %x, %w into %y : memref<4x8xf32> fused "drelu_bgrad"
+        aux(%m : memref<4x16xui8>) bias_grad(%s : memref<8xf32>)
+        {batch = 1 : i64, m = 4 : i64, n = 8 : i64, k = 6 : i64,
+        trans_a = false, trans_b = false, lda = 6 : i64, ldb = 8 : i64,
+        ldc = 8 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
+        stride_c = 0 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
+        tile_n = 0 : i64} : memref<4x6xbf16>, memref<6x8xbf16>
+      plan.launch @kernel ins(%y : memref<4x8xf32>) outs(%s : memref<8xf32>)
+        extent 8 grain 4 threads 128 {shared_bytes = 512 : i64}
+      %f = plan.arena at 1024 : memref<2x1x1x8xf32>
+      %v = plan.view %y : memref<4x8xf32> to memref<1x2x2x8xf32>
+      %z = plan.arena at 2048 : memref<1x2x2x2xf32>
+      plan.conv "forward" x(%v : memref<1x2x2x8xf32>) w(%f : memref<2x1x1x8xf32>)
+        y(%z : memref<1x2x2x2xf32>) {batch = 1 : i64, groups = 1 : i64,
+        in_channels = 8 : i64, out_channels = 2 : i64,
+        in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>,
+        kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
+        dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+        pads_end = array<i64: 0, 0>, filter_layout = "OHWI", compute = "tf32"}
+    }
+  )",
+                    "nvptx64-nvidia-cuda");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &steps = plan->findFunction("f")->steps;
+  const auto &matmul = std::get<mpc::runtime::MatMulStep>(steps[0].op);
+  ASSERT_TRUE(matmul.fused.has_value());
+  EXPECT_EQ(matmul.fused->kind, mpc::runtime::Fused::Kind::DReluBGrad);
+  EXPECT_EQ(matmul.fused->aux, 4u);
+  EXPECT_EQ(matmul.fused->biasGrad, 3u);
+  const auto &launch = std::get<mpc::runtime::LaunchStep>(steps[1].op);
+  EXPECT_EQ(launch.threads, 128);
+  EXPECT_EQ(launch.sharedBytes, 512);
+  const auto &conv = std::get<mpc::runtime::ConvStep>(steps[2].op);
+  EXPECT_EQ(conv.filterLayout, mpc::runtime::FilterLayout::OHWI);
+  EXPECT_EQ(conv.compute, mpc::runtime::Compute::TF32);
+}
+
+TEST_F(PlanToJSONTest, OffsetsMustBeAssigned) {
+  ScopedDiagnosticHandler quiet(&context,
+                                [](Diagnostic &) { return success(); });
+  auto plan = parse(R"(
+    plan.program @f {
+      %a = plan.arena : memref<8xf32>
+      plan.output "y" role "output" %a : memref<8xf32>
+    }
+  )");
+  EXPECT_FALSE(plan.ok());
+}

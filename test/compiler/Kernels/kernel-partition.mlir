@@ -1,0 +1,147 @@
+// Kernel functions as Planning outlines them, one of each kind, and how their
+// work is divided.
+//
+// RUN: mpc-opt %s --plan-print-partition --verify-diagnostics
+
+// Dense operands and scalars: any element is like any other.
+// expected-remark @below {{extent 131072, grain 16384, inner 1}}
+func.func private @dense(%x: tensor<64x2048xf32>, %y: tensor<64x2048xbf16>,
+    %s: tensor<f32>) -> (tensor<64x2048xf32>, tensor<64x2048xbf16>)
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.mul %x, %s : (tensor<64x2048xf32>, tensor<f32>) -> tensor<64x2048xf32>
+  %1 = mpc.add %0, %y : (tensor<64x2048xf32>, tensor<64x2048xbf16>) -> tensor<64x2048xf32>
+  %2 = mpc.relu %1 : (tensor<64x2048xf32>) -> tensor<64x2048xf32>
+  %3 = amp.cast %2 : (tensor<64x2048xf32>) -> tensor<64x2048xbf16>
+  return %1, %3 : tensor<64x2048xf32>, tensor<64x2048xbf16>
+}
+
+// A vector along the last axis: one index is a row.
+// expected-remark @below {{extent 256, grain 8, inner 2048}}
+func.func private @bias(%x: tensor<256x2048xf32>, %b: tensor<2048xf32>)
+    -> tensor<256x2048xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.add %x, %b : (tensor<256x2048xf32>, tensor<2048xf32>) -> tensor<256x2048xf32>
+  return %0 : tensor<256x2048xf32>
+}
+
+// A value per channel of NCHW: over the spatial axes it is one value.
+// expected-remark @below {{extent 512, grain 256, inner 64}}
+func.func private @channels(%x: tensor<32x16x8x8xf32>, %b: tensor<16x1x1xf32>)
+    -> tensor<32x16x8x8xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.add %x, %b : (tensor<32x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<32x16x8x8xf32>
+  return %0 : tensor<32x16x8x8xf32>
+}
+
+// Labels are one value along the axis that one_hot inserts.
+// expected-remark @below {{extent 32, grain 1638, inner 10}}
+func.func private @labels(%x: tensor<32x10xf32>, %l: tensor<32xi64>)
+    -> tensor<32x10xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.one_hot %l {axis = 1 : i64, depth = 10 : i64} : (tensor<32xi64>) -> tensor<32x10xf32>
+  %1 = mpc.sub %x, %0 : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
+  return %1 : tensor<32x10xf32>
+}
+
+// One optimizer step: three results, two of them in place of their operands.
+// expected-remark @below {{extent 1000, grain 16384, inner 1}}
+func.func private @momentum(%p: tensor<1000xf32>, %g: tensor<1000xf32>,
+    %v: tensor<1000xf32>, %lr: tensor<f32>, %t: tensor<i64>)
+    -> (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xbf16>)
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %p1, %v1 = mpc.momentum %p, %g, %v, %lr, %t {momentum = 0.9 : f64}
+      : (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<f32>, tensor<i64>)
+     -> (tensor<1000xf32>, tensor<1000xf32>)
+  %low = amp.cast %p1 : (tensor<1000xf32>) -> tensor<1000xbf16>
+  return %p1, %v1, %low : tensor<1000xf32>, tensor<1000xf32>, tensor<1000xbf16>
+}
+
+// Log-softmax and the loss of every row, before the mean over rows.
+// expected-remark @below {{extent 32, grain 1638, inner 10}}
+func.func private @log_softmax(%x: tensor<32x10xf32>, %l: tensor<32xi64>)
+    -> (tensor<32x10xf32>, tensor<32x1xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %max = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+  %sub = mpc.sub %x, %max : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+  %exp = mpc.exp %sub : (tensor<32x10xf32>) -> tensor<32x10xf32>
+  %sum = mpc.reduce_sum %exp {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+  %log = mpc.log %sum : (tensor<32x1xf32>) -> tensor<32x1xf32>
+  %y = mpc.sub %sub, %log : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+  %hot = mpc.one_hot %l {axis = 1 : i64, depth = 10 : i64} : (tensor<32xi64>) -> tensor<32x10xf32>
+  %picked = mpc.mul %y, %hot : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
+  %row = mpc.reduce_sum %picked {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
+  %loss = mpc.neg %row : (tensor<32x1xf32>) -> tensor<32x1xf32>
+  return %y, %loss : tensor<32x10xf32>, tensor<32x1xf32>
+}
+
+// Everything to one value: a single row.
+// expected-remark @below {{extent 1, grain 512, inner 32}}
+func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %0 = mpc.reduce_mean %x {axes = array<i64: 0, 1>, keepdims = true} : (tensor<32x1xf32>) -> tensor<1x1xf32>
+  return %0 : tensor<1x1xf32>
+}
+
+// A bias gradient: blocks of columns.
+// expected-remark @below {{extent 2048, grain 64, inner 1}}
+func.func private @bias_gradient(%dy: tensor<256x2048xbf16>, %y: tensor<256x2048xbf16>)
+    -> (tensor<256x2048xbf16>, tensor<1x2048xf32>) attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
+  %0 = mpc.relu_grad %dy, %y : (tensor<256x2048xbf16>, tensor<256x2048xbf16>) -> tensor<256x2048xbf16>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<256x2048xbf16>) -> tensor<1x2048xf32>
+  return %0, %1 : tensor<256x2048xbf16>, tensor<1x2048xf32>
+}
+
+// Axes in the middle: (outer, reduced, inner) = (32, 64, 16).
+// expected-remark @below {{extent 512, grain 256, inner 1}}
+func.func private @image_mean(%x: tensor<32x8x8x16xf32>) -> tensor<32x1x1x16xf32>
+    attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
+  %0 = mpc.reduce_mean %x {axes = array<i64: 1, 2>, keepdims = true} : (tensor<32x8x8x16xf32>) -> tensor<32x1x1x16xf32>
+  return %0 : tensor<32x1x1x16xf32>
+}
+
+// A contraction that no library does, with its tail.
+// expected-remark @below {{extent 32, grain 1640, inner 10}}
+func.func private @linear(%x: tensor<32x64xf64>, %w: tensor<10x64xf64>, %b: tensor<10xf64>)
+    -> tensor<32x10xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  %0 = mpc.matmul %x, %w {transB = true} : (tensor<32x64xf64>, tensor<10x64xf64>) -> tensor<32x10xf64>
+  %1 = mpc.add %0, %b : (tensor<32x10xf64>, tensor<10xf64>) -> tensor<32x10xf64>
+  return %1 : tensor<32x10xf64>
+}
+
+// Rows of a weight's gradient are lanes of vectors: whole vectors of them.
+// expected-remark @below {{extent 24, grain 8, inner 72}}
+func.func private @conv_dw(%x: tensor<32x16x16x8xf64>, %dy: tensor<32x16x16x24xf64>)
+    -> tensor<24x8x3x3xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  %0 = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+      : (tensor<32x16x16x8xf64>, tensor<32x16x16x24xf64>) -> tensor<24x8x3x3xf64>
+  return %0 : tensor<24x8x3x3xf64>
+}
+
+// What follows a contraction of the library, tile by tile: argument 0 is the
+// tile's place in the whole result.
+func.func private @linear_epilogue(%tile: tensor<32x10xf32>, %b: tensor<10xf32>)
+    -> (tensor<32x10xf32>, tensor<32x10xbf16>) attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %0 = mpc.add %tile, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+  %1 = mpc.relu %0 : (tensor<32x10xf32>) -> tensor<32x10xf32>
+  %2 = amp.cast %1 : (tensor<32x10xf32>) -> tensor<32x10xbf16>
+  return %0, %2 : tensor<32x10xf32>, tensor<32x10xbf16>
+}
+
+// A weight gradient that ends in the update of the weight.
+func.func private @weight_epilogue(%tile: tensor<10x64xf32>, %w: tensor<10x64xf32>, %lr: tensor<f32>)
+    -> tensor<10x64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %0 = mpc.sgd %w, %tile, %lr : (tensor<10x64xf32>, tensor<10x64xf32>, tensor<f32>) -> tensor<10x64xf32>
+  return %0 : tensor<10x64xf32>
+}
+
+// expected-remark @below {{extent 512, grain 1024, inner 16}}
+func.func private @pool(%x: tensor<32x8x8x16xf32>)
+    -> (tensor<32x4x4x16xf32>, tensor<32x4x4x16xi32>) attributes {mpc.kernel = #mpc.kernel<window>} {
+  %y, %i = mpc.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+      pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+      : (tensor<32x8x8x16xf32>) -> (tensor<32x4x4x16xf32>, tensor<32x4x4x16xi32>)
+  return %y, %i : tensor<32x4x4x16xf32>, tensor<32x4x4x16xi32>
+}
+
+// expected-remark @below {{extent 2048, grain 1024, inner 16}}
+func.func private @to_nhwc(%x: tensor<32x16x8x8xf32>) -> tensor<32x8x8x16xf32>
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<32x16x8x8xf32>) -> tensor<32x8x8x16xf32>
+  return %0 : tensor<32x8x8x16xf32>
+}

@@ -1,0 +1,99 @@
+"""Checks that no folder includes one above it.
+
+    check_includes.py ROOT
+
+Prints every include that turns back, as FILE:LINE: FOLDER includes FOLDER, and
+exits with 1 if there is one. Headers that say what two sides agree on, and
+depend on nothing, are for everybody.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import pathlib
+import re
+import sys
+
+# From the ground up: a folder includes itself and those in its list.
+COMPILER = (
+    "compiler/Support compiler/Target compiler/Interfaces compiler/Dialect "
+    "compiler/Kernels compiler/Regions compiler/Precision compiler/Artifact"
+).split()
+DIALECTS = ["compiler/Dialect/MPC", "compiler/Dialect/AMP"]
+ONNX = [f"frontends/ONNX/{room}" for room in ("Model", "Ops", "Training")]
+CODEGEN = [f"passes/Codegen/{room}" for room in ("Kernels", "TensorCore")]
+RUNTIME = ["runtime/cpu", "runtime/cuda", "runtime/train"]
+ABOVE_STAGES = ["compiler", "passes", "frontends", "runtime"]
+
+
+def allowed():
+    """Folder -> the folders that it may include beside itself."""
+    table = {room: COMPILER[:i] for i, room in enumerate(COMPILER)}
+    below = ["compiler/Support", "compiler/Target", "compiler/Interfaces"]
+    table["compiler/Dialect/MPC"] = below
+    table["compiler/Dialect/AMP"] = below
+    table["compiler/Dialect/Plan"] = below + DIALECTS
+    table["compiler/Artifact"] = COMPILER[:4]
+    # Stages know the compiler and not each other; what runs them knows both.
+    stages = [f"passes/{stage}" for stage in STAGES]
+    for stage in stages:
+        table[stage] = COMPILER[:-1]
+    for i, room in enumerate(CODEGEN):
+        table[room] = COMPILER[:-1] + CODEGEN[:i]
+    table["passes/Codegen"] += CODEGEN
+    table["passes"] = COMPILER + stages
+    for i, room in enumerate(ONNX):
+        table[room] = COMPILER[:4] + ONNX[:i]
+    table["frontends/ONNX/Export"] = COMPILER[:4] + ONNX[:1]
+    table["frontends/ONNX"] = COMPILER[:4] + ONNX
+    table["runtime"] = RUNTIME[:2]
+    for device in RUNTIME[:2]:
+        table[device] = ["runtime"]
+    table["runtime/train"] = ["runtime"]
+    for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
+        table[tool] = ABOVE_STAGES
+    return table
+
+
+STAGES = ("Differentiation", "Precision", "Fusion", "Planning", "Codegen")
+# Plain headers on which both the compiler and the runtime stand.
+SHARED = {"runtime/ABI.h", "runtime/ArtifactFormat.h"}
+INCLUDE = re.compile(r'^\s*#?include\s+"((?:compiler|passes|frontends|runtime|tools)/[^"]+)"')
+
+
+def room_of(path, rooms):
+    """The innermost folder of the table that holds `path`."""
+    folder = pathlib.PurePosixPath(path).parent
+    while str(folder) not in rooms and str(folder) != ".":
+        folder = folder.parent
+    return str(folder)
+
+
+def findings(root):
+    table = allowed()
+    for source in sorted(root.glob("*/**/*")):
+        name = source.relative_to(root).as_posix()
+        if source.suffix not in (".h", ".cpp", ".td", ".cu", ".def"):
+            continue
+        room = room_of(name, table)
+        if room not in table:
+            continue  # tests and builds may include what they like
+        for number, line in enumerate(source.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match or match[1] in SHARED:
+                continue
+            target = room_of(match[1], table)
+            inside = target == room or any(
+                target == folder or target.startswith(folder + "/")
+                for folder in table[room]
+            )
+            if not inside:
+                yield f"{name}:{number}: {room} includes {match[1]}"
+
+
+def main():
+    found = list(findings(pathlib.Path(sys.argv[1])))
+    print("\n".join(found) if found else "no include turns back")
+    sys.exit(bool(found))
+
+
+main()
