@@ -128,8 +128,8 @@ struct Convolution {
     replace("ATTRS",
             "strides = array<i64: 2, 1>, pads = array<i64: 1, 2, 0, 1>, "
             "dilations = array<i64: 1, 2>, group = " +
-                std::to_string(groups) +
-                " : i64, layout = " + (channelsLast ? "\"NHWC\"" : "\"NCHW\""));
+                std::to_string(groups) + " : i64, layout = #mpc.layout<" +
+                (channelsLast ? "NHWC>" : "NCHW>"));
     return text;
   }
   /// Filters in the order in which the kernel of that direction has them.

@@ -192,7 +192,7 @@ std::string sumOfParts(const std::string &kind, const std::string &input,
       input + ") -> " + output + "\n";
   return "func.func private @kernel(%x: " + input + ") -> (" + output + ", " +
          output + ", " + output + ") attributes {mpc.kernel = #mpc.kernel<" +
-         kind + "\"} {\n%0 = mpc.reduce_sum %x" + attributes +
+         kind + ">} {\n%0 = mpc.reduce_sum %x" + attributes +
          "%1 = mpc.reduce_mean %x" + attributes + "%2 = mpc.reduce_max %x" +
          attributes + "return %0, %1, %2 : " + output + ", " + output + ", " +
          output + "\n}";
@@ -235,7 +235,7 @@ TEST_P(Reduction, AddsManyEqualTermsOverSeveralAxes) {
     CompiledKernel kernel(
         "func.func private @kernel(%x: " + full + ", %s: " + scale + ") -> " +
             out + " attributes {mpc.kernel = #mpc.kernel<" + kind +
-            "\"} {\n%0 = mpc.mul %x, %s : (" + full + ", " + scale + ") -> " +
+            ">} {\n%0 = mpc.mul %x, %s : (" + full + ", " + scale + ") -> " +
             full + "\n%1 = mpc.reduce_sum %0 {axes = array<i64: " + axes +
             ">, keepdims = true} : (" + full + ") -> " + out +
             "\nreturn %1 : " + out + "\n}",

@@ -30,8 +30,8 @@ std::string types(bool last, std::string text) {
   replace("SMALL", last ? "2x3x3x19" : "2x19x3x3");
   replace("ATTRS", std::string("kernel = array<i64: 3, 3>, strides = "
                                "array<i64: 2, 2>, pads = array<i64: 1, 1, 0, "
-                               "0>, layout = ") +
-                       (last ? "\"NHWC\"" : "\"NCHW\""));
+                               "0>, layout = #mpc.layout<") +
+                       (last ? "NHWC>" : "NCHW>"));
   return text;
 }
 
