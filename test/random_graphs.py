@@ -12,6 +12,8 @@ import mpctest
 
 BATCH, CLASSES = 8, 5
 FEATURES, EXTENT = 16, 6
+FUNCTIONS = ["Celu", "Elu", "Erf", "HardSigmoid", "LeakyRelu", "Selu"]
+FUNCTIONS += ["Softplus", "Softsign"]
 
 
 class Graph:
@@ -75,7 +77,7 @@ def dense_model(seed):
 
     def unary():
         ops = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg"]
-        return add(choices.choice(ops), recent())
+        return add(choices.choice(ops + FUNCTIONS), recent())
 
     def binary():
         op = choices.choice(["Add", "Mul", "Sub"])
@@ -142,7 +144,7 @@ def convolutional_model(seed):
         return add(op, image, kernel_shape=[3, 3], pads=[1] * 4)
 
     def unary(image):
-        return add(choices.choice(["Relu", "Sigmoid", "Tanh"]), image)
+        return add(choices.choice(["Relu", "Sigmoid", "Tanh", *FUNCTIONS]), image)
 
     for _ in range(choices.randint(2, 12)):
         image = choices.choice(full[-3:])

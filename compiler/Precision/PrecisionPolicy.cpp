@@ -46,6 +46,11 @@ static constexpr TableRow tableRows[] = {
       RESULTS,                                                                 \
       WHY},
 #include "compiler/Precision/DefaultPolicy.def"
+#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
+                    BNAME, B, FORMULA)                                         \
+  {#MNEMONIC, ONNX, PrecisionClass::FP16, PrecisionClass::BF16, false, 0,      \
+   0,         WHY},
+#include "compiler/Dialect/MPC/Formulas.def"
 };
 
 static constexpr FollowerRow followerRows[] = {

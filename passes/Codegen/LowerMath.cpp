@@ -42,7 +42,8 @@ private:
 static bool hasPolynomial(StringRef op) {
   return llvm::is_contained(
       {math::ExpOp::getOperationName(), math::LogOp::getOperationName(),
-       math::Log1pOp::getOperationName(), math::TanhOp::getOperationName()},
+       math::Log1pOp::getOperationName(), math::TanhOp::getOperationName(),
+       math::ErfOp::getOperationName()},
       op);
 }
 
@@ -59,7 +60,7 @@ LogicalResult LowerMathPass::callLibm() {
   ConversionTarget target(getContext());
   target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
   target.addIllegalOp<math::ExpOp, math::LogOp, math::Log1pOp, math::TanhOp,
-                      math::PowFOp>();
+                      math::PowFOp, math::ErfOp>();
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 

@@ -5,6 +5,7 @@
 #include "passes/Differentiation/GradientRules.h"
 
 #include "compiler/Dialect/MPC/ConstantExponent.h"
+#include "compiler/Dialect/MPC/Formulas.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -88,6 +89,21 @@ static void gradDropout(DropoutOp op, GradientBuilder &g) {
         DropoutOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
                           op.getSeed(), op.getMicroStep(), op.getRatioAttr(),
                           op.getIdAttr()));
+}
+
+// Any op of Formulas.def.
+template <typename OpTy>
+static void gradFormula(OpTy op, GradientBuilder &g) {
+  const formulas::Formula &formula =
+      *formulas::findFormula(OpTy::getOperationName().drop_front(4));
+  OpBuilder &b = g.ops();
+  auto parameter = [&](const formulas::Parameter &parameter) {
+    return b.getF64FloatAttr(formulas::getParameter(op, parameter));
+  };
+  g.add(0, "dx",
+        FormulaGradOp::create(b, g.at("dx"), g.dy().getType(), g.dy(),
+                              op.getInput(), b.getStringAttr(formula.op),
+                              parameter(formula.a), parameter(formula.b)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -227,6 +243,10 @@ static void gradSelect(SelectOp op, GradientBuilder &g) {
 }
 
 void mpc::addElementwiseRules(GradientRules &rules) {
+#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
+                    BNAME, B, FORMULA)                                         \
+  rules.add(gradFormula<OP##Op>);
+#include "compiler/Dialect/MPC/Formulas.def"
   rules.add(gradNeg);
   rules.add(gradAbs);
   rules.add(gradSign);

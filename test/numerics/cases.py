@@ -97,6 +97,39 @@ UNARY = {
 }
 for op, function in UNARY.items():
     add(op.lower(), op, {"x": apart(5, 37)}, function)
+# Functions of one operand with ONNX's defaults: definition and first opset.
+FORMULAS = {
+    "Celu": (reference.celu, 17),
+    "Elu": (reference.elu, 17),
+    "Erf": (reference.erf, 17),
+    "Gelu": (reference.gelu, 20),
+    "HardSigmoid": (reference.hard_sigmoid, 17),
+    "HardSwish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), 17),
+    "LeakyRelu": (lambda x: np.where(x < 0, 0.01 * x, x), 17),
+    "Mish": (lambda x: x * np.tanh(reference.softplus(x)), 18),
+    "Selu": (reference.selu, 17),
+    "Softplus": (reference.softplus, 17),
+    "Softsign": (lambda x: x / (1 + np.abs(x)), 17),
+    "Swish": (lambda x: x * reference.sigmoid(x), 24),
+    "ThresholdedRelu": (lambda x: np.where(x > 1, x, 0), 17),
+}
+for op, (function, opset) in FORMULAS.items():
+    add(op.lower(), op, {"x": apart(5, 37)}, function, opset=opset)
+# Parameters that are given.
+for name, op, function, attributes, opset in (
+    ("gelu_tanh", "Gelu", reference.gelu, {"approximate": "tanh"}, 20),
+    ("elu_alpha", "Elu", reference.elu, {"alpha": 0.25}, 17),
+    ("celu_alpha", "Celu", reference.celu, {"alpha": 2.5}, 17),
+    (
+        "hard_sigmoid_steep",
+        "HardSigmoid",
+        reference.hard_sigmoid,
+        {"alpha": 0.75, "beta": 0.25},
+        17,
+    ),
+):
+    x = {"x": apart(5, 37)}
+    add(name, op, x, function, attributes=attributes, opset=opset)
 UNARY_OF_POSITIVE = {
     "Log": np.log,
     "Reciprocal": np.reciprocal,

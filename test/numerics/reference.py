@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import itertools
+import math
 
 import numpy as np
 
@@ -14,6 +15,38 @@ import numpy as np
 def gemm(a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
     y = alpha * (a.T if transA else a) @ (b.T if transB else b)
     return y if c is None else y + beta * c
+
+
+def elu(x, alpha=1.0):
+    return np.where(x < 0, alpha * np.expm1(x), x)
+
+
+def celu(x, alpha=1.0):
+    return np.where(x < 0, alpha * np.expm1(x / alpha), x)
+
+
+def hard_sigmoid(x, alpha=0.2, beta=0.5):
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def selu(x):
+    """With the constants of the specification."""
+    alpha, gamma = 1.67326319217681884765625, 1.05070102214813232421875
+    return gamma * np.where(x < 0, alpha * np.expm1(x), x)
+
+
+def softplus(x):
+    return np.logaddexp(x, 0)
+
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def gelu(x, approximate="none"):
+    if approximate == "tanh":
+        inner = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + np.tanh(inner))
+    return 0.5 * x * (1 + erf(x / np.sqrt(2)))
 
 
 def output_size(size, kernel, stride, dilation, pads, ceil_mode):

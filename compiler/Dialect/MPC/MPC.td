@@ -111,6 +111,17 @@ class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
     : MPC_TensorOp<mnemonic, "Elementwise", traits> {
   let arguments = (ins MPC_FloatTensor:$input);
   let results = (outs MPC_FloatTensor:$output);
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Elementwise;
+    }
+    ::llvm::LogicalResult $cppClass::inferReturnTypeComponents(
+        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
+        Adaptor adaptor,
+        ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
+      return ::mpc::inferUnary(adaptor.getInput(), results);
+    }
+  }];
 }
 
 // Two float operands broadcast together.
@@ -118,6 +129,17 @@ class MPC_BinaryOp<string mnemonic, list<Trait> traits = []>
     : MPC_TensorOp<mnemonic, "Elementwise", traits> {
   let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
   let results = (outs MPC_FloatTensor:$output);
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Elementwise;
+    }
+    ::llvm::LogicalResult $cppClass::inferReturnTypeComponents(
+        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
+        Adaptor adaptor,
+        ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
+      return ::mpc::inferBinary(location, adaptor.getOperands(), results);
+    }
+  }];
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPC_TD

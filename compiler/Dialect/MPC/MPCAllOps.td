@@ -6,6 +6,7 @@
 
 include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Dialect/MPC/MPCFormulaOps.td"
 include "compiler/Dialect/MPC/MPCGradOps.td"
 include "compiler/Dialect/MPC/MPCOptimizerOps.td"
 

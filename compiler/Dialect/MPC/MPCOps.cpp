@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/StringSwitch.h"
 

@@ -91,36 +91,23 @@ LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-#define INFER_UNARY(OpTy)                                                      \
-  INFER(OpTy) {                                                                \
-    return infer(results, shapeOf(adaptor.getInput()),                         \
-                 elementOf(adaptor.getInput()));                               \
-  }
-INFER_UNARY(NegOp)
-INFER_UNARY(AbsOp)
-INFER_UNARY(SignOp)
-INFER_UNARY(ReluOp)
-INFER_UNARY(SigmoidOp)
-INFER_UNARY(TanhOp)
-INFER_UNARY(ExpOp)
-INFER_UNARY(LogOp)
-INFER_UNARY(SqrtOp)
-INFER_UNARY(ReciprocalOp)
-INFER_UNARY(ClipOp)
+LogicalResult mpc::inferUnary(Value operand, Components &results) {
+  return infer(results, shapeOf(operand), elementOf(operand));
+}
 
-#define INFER_BINARY(OpTy)                                                     \
-  INFER(OpTy) {                                                                \
-    return inferBroadcast(loc, adaptor.getOperands(),                          \
-                          elementOf(adaptor.getLhs()), results);               \
-  }
-INFER_BINARY(AddOp)
-INFER_BINARY(SubOp)
-INFER_BINARY(MulOp)
-INFER_BINARY(DivOp)
-INFER_BINARY(PowOp)
-INFER_BINARY(MaximumOp)
-INFER_BINARY(MinimumOp)
-INFER_BINARY(BCEWithLogitsOp)
+LogicalResult mpc::inferBinary(std::optional<Location> loc, ValueRange operands,
+                               Components &results) {
+  return inferBroadcast(loc, operands, elementOf(operands.front()), results);
+}
+
+INFER(FormulaGradOp) {
+  if (!formulas::findFormula(adaptor.getOf()))
+    return emitOptionalError(loc, "there is no formula of \"", adaptor.getOf(),
+                             "\"");
+  if (failed(verifySameShape(loc, adaptor.getOperands())))
+    return failure();
+  return inferUnary(adaptor.getDOutput(), results);
+}
 
 INFER(EqualOp) {
   return inferBroadcast(loc, adaptor.getOperands(),

@@ -1,6 +1,7 @@
 // Elementwise ops: activations, arithmetic, Clip, Cast.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Formulas.h"
 #include "frontends/ONNX/Ops/Importer.h"
 
 using namespace mlir;
@@ -213,6 +214,38 @@ static LogicalResult importIdentity(NodeImporter &node) {
   return node.define(0, node.operand(0));
 }
 
+// Any op of Formulas.def: its parameters have ONNX's names.
+template <typename OpT>
+static LogicalResult importFormula(NodeImporter &node) {
+  const formulas::Formula &formula =
+      *formulas::findFormula(OpT::getOperationName().drop_front(4));
+  SmallVector<NamedAttribute> parameters;
+  for (const formulas::Parameter &parameter : {formula.a, formula.b})
+    if (!parameter.name.empty() && node.hasAttribute(parameter.name))
+      parameters.push_back(node.attribute(
+          parameter.name, node.real(parameter.name, parameter.byDefault)));
+  auto op = node.create<OpT>({node.operand(0)}, parameters);
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importGelu(NodeImporter &node) {
+  std::string form = node.string("approximate", "none");
+  if (form == "none")
+    return importFormula<GeluOp>(node);
+  if (form == "tanh")
+    return importFormula<GeluTanhOp>(node);
+  return node.invalid("expected attribute 'approximate' to be 'none' or "
+                      "'tanh', found '" +
+                      form + "'");
+}
+
+// x times a sigmoid: 1.702 is the default there, ONNX's Swish has 1.
+static LogicalResult importQuickGelu(NodeImporter &node) {
+  auto alpha = node.attribute("alpha", node.real("alpha", 1.702));
+  auto op = node.create<SwishOp>({node.operand(0)}, {alpha});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
   static const OpEntry entries[] = {
       {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
@@ -243,6 +276,13 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
       {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+      {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
+      {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
+      {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},
+#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
+                    BNAME, B, FORMULA)                                         \
+  {"", ONNX, SINCE, kNoEnd, 1, 1, 1, importFormula<OP##Op>},
+#include "compiler/Dialect/MPC/Formulas.def"
   };
   return entries;
 }

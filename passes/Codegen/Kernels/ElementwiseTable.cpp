@@ -6,6 +6,7 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 ElementwiseTable::ElementwiseTable() {
+  addFormulas(*this);
   addMathFormulas(*this);
   addGradientFormulas(*this);
   addOptimizerFormulas(*this);

@@ -78,6 +78,7 @@ private:
   llvm::StringMap<Formula> entries;
 };
 
+void addFormulas(ElementwiseTable &table);
 void addMathFormulas(ElementwiseTable &table);
 void addGradientFormulas(ElementwiseTable &table);
 void addOptimizerFormulas(ElementwiseTable &table);

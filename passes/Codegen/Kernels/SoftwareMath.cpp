@@ -31,6 +31,7 @@ public:
   Value log(Value x);
   Value log1p(Value x);
   Value tanh(Value x);
+  Value erf(Value x);
   Value pow(Value x, Value y);
 
 private:
@@ -166,6 +167,23 @@ Value Software::tanh(Value x) {
   return l.select(test(Test::OLT, size, 0.55), small, large);
 }
 
+// erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2:
+// all terms are positive. Beyond 6 the result is 1.
+Value Software::erf(Value x) {
+  constexpr int kTerms = 120;
+  constexpr double k2OverSqrtPi = 1.12837916709551257390;
+  Value size = l.abs(x);
+  Value z = l.select(test(Test::OGT, size, 6), c(6, x), size);
+  Value square = l.mul(z, z), twice = l.add(square, square);
+  Value sum = c(1, x);
+  for (int i = kTerms; i > 0; --i)
+    sum = fma(l.mul(sum, twice), c(1.0 / (2 * i + 1), x), c(1, x));
+  Value decay = exp(l.neg(square));
+  Value result = l.mul(l.mul(c(k2OverSqrtPi, x), z), l.mul(decay, sum));
+  result = l.select(test(Test::OGE, size, 6), c(1, x), result);
+  return math::CopySignOp::create(b, result, x);
+}
+
 Value Software::pow(Value x, Value y) {
   Value size = l.abs(x);
   Value result = exp(l.mul(y, log(size)));
@@ -233,6 +251,7 @@ void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
   patterns.add<ExpandUnary<math::ExpOp, &Software::exp>,
                ExpandUnary<math::LogOp, &Software::log>,
                ExpandUnary<math::Log1pOp, &Software::log1p>,
-               ExpandUnary<math::TanhOp, &Software::tanh>, ExpandPow>(
+               ExpandUnary<math::TanhOp, &Software::tanh>,
+               ExpandUnary<math::ErfOp, &Software::erf>, ExpandPow>(
       patterns.getContext());
 }

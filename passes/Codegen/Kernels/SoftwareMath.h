@@ -8,7 +8,7 @@
 
 namespace mpc::codegen {
 
-/// Expands exp, log, log1p, tanh and pow of f64 to a few units in the last
+/// Expands exp, log, log1p, tanh, erf and pow of f64 to a few units in the last
 /// place (pow to 2^-42 where its result is near the ends of the range), and pow
 /// of f32 by way of f64.
 void populateSoftwareMathPatterns(mlir::RewritePatternSet &patterns);

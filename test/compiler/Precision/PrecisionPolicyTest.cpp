@@ -30,6 +30,8 @@ TEST_F(PrecisionPolicyTest, EveryOpHasARow) {
   for (RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("mpc"))
     EXPECT_TRUE(!name.hasInterface<PrecisionOpInterface>() ||
+                // Asks for the row of the op that it is the gradient of.
+                name.stripDialect() == "formula_grad" ||
                 policy.lookup(name.stripDialect(), "").has_value())
         << name.getStringRef().str();
 }

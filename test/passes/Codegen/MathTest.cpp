@@ -68,6 +68,32 @@ TEST_P(Math, ComputesExpLogAndTanhOfF64) {
   }
 }
 
+TEST_P(Math, ComputesErf) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf32>) -> (tensor<256xf64>, tensor<256xf32>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.erf %x : (tensor<256xf64>) -> tensor<256xf64>
+      %1 = mpc.erf %y : (tensor<256xf32>) -> tensor<256xf32>
+      return %0, %1 : tensor<256xf64>, tensor<256xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<double> x = manyNumbers(), e(kCount);
+  for (size_t i = 0; i < kCount / 2; ++i)
+    x[kCount - 1 - i] = -6.5 + 0.1 * i;
+  std::vector<float> y(x.begin(), x.end()), f(kCount);
+  kernel.launch({x.data(), y.data(), e.data(), f.data()});
+  for (size_t i = 0; i < kCount; ++i) {
+    // The sum of positive terms loses a digit where it is long.
+    expectNear(e[i], std::erf(x[i]), 64, x[i]);
+    double exact = std::erf(static_cast<double>(y[i]));
+    if (std::isnan(exact))
+      EXPECT_TRUE(std::isnan(f[i]));
+    else
+      EXPECT_NEAR(f[i], exact, 4 * 0x1p-23 * std::abs(exact)) << y[i];
+  }
+}
+
 TEST_P(Math, ComputesPowersOfF64) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf64>) -> tensor<256xf64>

@@ -34,6 +34,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.clip_grad", "gradient"},
     {"mpc.conv_input_grad", "gradient"},
     {"mpc.conv_weight_grad", "gradient"},
+    {"mpc.formula_grad", "gradient"},
     {"mpc.global_average_pool_grad", "gradient"},
     {"mpc.log_softmax_grad", "gradient"},
     {"mpc.max_pool_grad", "gradient"},

@@ -263,3 +263,12 @@ func.func private @kernel_as_text(%x: tensor<4xf32>) -> tensor<4xf32>
     attributes {mpc.kernel = "pointwise"} {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+func.func @no_such_formula(%dy: tensor<4xf32>, %x: tensor<4xf32>) {
+  // expected-error @below {{there is no formula of "square"}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = mpc.formula_grad %dy, %x {of = "square"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,75 @@
+// Elementwise functions of one operand; what they compute is a row each of
+// Formulas.def.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD
+
+include "compiler/Dialect/MPC/MPC.td"
+
+class MPC_FormulaOp<string mnemonic, string formula, dag parameters = (ins)>
+    : MPC_UnaryOp<mnemonic> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{ for every element.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), parameters);
+}
+
+// A parameter with ONNX's default.
+class MPC_Parameter<string value> : DefaultValuedAttr<F64Attr, value>;
+
+def MPC_CeluOp : MPC_FormulaOp<"celu", "x, or alpha (exp(x / alpha) - 1) below 0",
+    (ins MPC_Parameter<"1.0">:$alpha)>;
+def MPC_EluOp : MPC_FormulaOp<"elu", "x, or alpha (exp(x) - 1) below 0",
+    (ins MPC_Parameter<"1.0">:$alpha)>;
+def MPC_ErfOp : MPC_FormulaOp<"erf", "erf(x)">;
+def MPC_GeluOp : MPC_FormulaOp<"gelu", "x / 2 * (1 + erf(x / sqrt(2)))">;
+def MPC_GeluTanhOp : MPC_FormulaOp<"gelu_tanh",
+    "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))">;
+def MPC_HardSigmoidOp : MPC_FormulaOp<"hard_sigmoid", "alpha x + beta between 0 and 1",
+    (ins MPC_Parameter<"0.2">:$alpha, MPC_Parameter<"0.5">:$beta)>;
+def MPC_HardSwishOp : MPC_FormulaOp<"hard_swish", "x times (x / 6 + 1/2 between 0 and 1)">;
+def MPC_LeakyReluOp : MPC_FormulaOp<"leaky_relu", "x, or alpha x below 0",
+    (ins MPC_Parameter<"0.01">:$alpha)>;
+def MPC_MishOp : MPC_FormulaOp<"mish", "x tanh(log(1 + exp(x)))">;
+def MPC_SeluOp : MPC_FormulaOp<"selu", "gamma x, or gamma alpha (exp(x) - 1) below 0",
+    (ins MPC_Parameter<"1.67326319217681884765625">:$alpha,
+         MPC_Parameter<"1.05070102214813232421875">:$gamma)>;
+def MPC_SoftplusOp : MPC_FormulaOp<"softplus", "log(1 + exp(x))">;
+def MPC_SoftsignOp : MPC_FormulaOp<"softsign", "x / (1 + |x|)">;
+def MPC_SwishOp : MPC_FormulaOp<"swish", "x / (1 + exp(-alpha x))",
+    (ins MPC_Parameter<"1.0">:$alpha)>;
+def MPC_ThresholdedReluOp : MPC_FormulaOp<"thresholded_relu", "x where it is above alpha, else 0",
+    (ins MPC_Parameter<"1.0">:$alpha)>;
+
+def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise"> {
+  let summary = "gradient of any op of Formulas.def";
+  let description = [{
+    Computes dy times the derivative at x of the formula of the op that `of`
+    names, with its parameters `a` and `b`; NaN where x is NaN. The derivative is
+    the formula evaluated over dual numbers, so no row has a second formula.
+
+    ```mlir
+    %dx = mpc.formula_grad %dy, %x {of = "leaky_relu", a = 0.2 : f64}
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input, StrAttr:$of,
+                       DefaultValuedAttr<F64Attr, "0.0">:$a,
+                       DefaultValuedAttr<F64Attr, "0.0">:$b);
+  let results = (outs MPC_FloatTensor:$d_input);
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                        ::mlir::TypeRange actual) {
+      return ::mpc::areCompatibleTypes(inferred, actual);
+    }
+    /// The row of the forward op, as for every gradient.
+    ::llvm::StringRef getPolicyKey() { return getOf(); }
+  }];
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD

@@ -1,0 +1,105 @@
+// Every formula is the function it is named after, and its derivative is that
+// of the function.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Formulas.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace mpc;
+using namespace mpc::formulas;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// The kinks of these functions are at multiples of 1/2, which no point is.
+std::vector<double> points() {
+  std::vector<double> all;
+  for (double x = -8.03; x < 8; x += 0.17)
+    all.push_back(x);
+  return all;
+}
+
+TEST(Formulas, HaveTheSlopeOfTheirValues) {
+  for (const Formula &formula : getFormulas())
+    for (double x : points()) {
+      double a = formula.a.byDefault, b = formula.b.byDefault, step = 1e-6;
+      double expected =
+          (formula.value(x + step, a, b) - formula.value(x - step, a, b)) /
+          (2 * step);
+      EXPECT_NEAR(formula.slope(x, a, b), expected, 1e-8)
+          << formula.op.str() << " at " << x;
+    }
+}
+
+// A slope of an unbounded formula may be infinite or NaN where an exponential
+// overflows, though the function is flat there.
+TEST(Formulas, HaveFiniteSlopesFarOut) {
+  for (const Formula &formula : getFormulas())
+    for (double x : {-1e4, -800.0, 800.0, 1e4}) {
+      double a = formula.a.byDefault, b = formula.b.byDefault;
+      EXPECT_TRUE(std::isfinite(formula.value(x, a, b)))
+          << formula.op.str() << " at " << x;
+      EXPECT_LE(std::abs(formula.slope(x, a, b)), 2)
+          << formula.op.str() << " at " << x;
+    }
+}
+
+TEST(Formulas, LetNaNPass) {
+  for (const Formula &formula : getFormulas())
+    EXPECT_TRUE(std::isnan(
+        formula.value(kNaN, formula.a.byDefault, formula.b.byDefault)))
+        << formula.op.str();
+}
+
+double at(llvm::StringRef op, double x) {
+  const Formula &formula = *findFormula(op);
+  return formula.value(x, formula.a.byDefault, formula.b.byDefault);
+}
+
+TEST(Formulas, AreTheFunctionsOfTheirNames) {
+  for (double x : points()) {
+    double normal = (1 + std::erf(x / std::sqrt(2.0))) / 2;
+    EXPECT_NEAR(at("gelu", x), x * normal, 1e-14);
+    EXPECT_NEAR(at("gelu_tanh", x), x * normal, 1e-3);
+    EXPECT_NEAR(at("softplus", x), std::log(1 + std::exp(x)), 1e-14);
+    EXPECT_NEAR(at("mish", x), x * std::tanh(std::log(1 + std::exp(x))), 1e-14);
+    EXPECT_NEAR(at("swish", x), x / (1 + std::exp(-x)), 1e-14);
+    EXPECT_NEAR(at("elu", x), x < 0 ? std::expm1(x) : x, 1e-15);
+  }
+  EXPECT_EQ(at("hard_swish", -3), 0);
+  EXPECT_EQ(at("hard_swish", 3), 3);
+  EXPECT_EQ(at("leaky_relu", -2), -0.02);
+  EXPECT_EQ(at("thresholded_relu", 1), 0);
+  EXPECT_EQ(at("thresholded_relu", 1.5), 1.5);
+  EXPECT_EQ(at("softplus", kInfinity), kInfinity);
+}
+
+// Near 0, where exp(x) - 1 would lose its digits.
+TEST(Formulas, KeepDigitsNearZero) {
+  for (double x : {1e-3, -1e-8, 1e-12, -1e-300})
+    EXPECT_NEAR(formulas::expm1(x) / std::expm1(x), 1, 1e-15) << x;
+}
+
+// One row per op of the dialect that says so, and nothing else.
+TEST(Formulas, AreOpsOfTheDialect) {
+  mlir::MLIRContext context;
+  context.loadDialect<MPCDialect>();
+  llvm::StringSet<> seen;
+  for (const Formula &formula : getFormulas()) {
+    auto name = ("mpc." + formula.op).str();
+    EXPECT_TRUE(mlir::RegisteredOperationName::lookup(name, &context)) << name;
+    EXPECT_TRUE(seen.insert(formula.op).second) << name;
+  }
+  EXPECT_EQ(findFormula("tanh"), nullptr);
+}
+
+} // namespace

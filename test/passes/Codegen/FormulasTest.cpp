@@ -1,0 +1,94 @@
+// The code of every formula, and of its derivative, against the formula in
+// float64, on every target that can run here.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Formulas.h"
+#include "test/passes/Codegen/KernelHarness.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mpc::test {
+namespace {
+
+class Formulas : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, Formulas,
+                         testing::ValuesIn(runnableTargets()));
+
+constexpr size_t kPoints = 133;
+
+/// From -8 to 8, far out, and NaN; kinks are not among them.
+template <typename T>
+std::vector<T> makePoints() {
+  std::vector<T> x = {-1e4, -95, 95, 1e4, std::numeric_limits<T>::quiet_NaN()};
+  while (x.size() < kPoints)
+    x.push_back(-8.03 + 0.125 * (x.size() - 5));
+  return x;
+}
+
+/// The op of `formula` on elements of `type`, and its gradient for 1.
+std::string makeKernel(const formulas::Formula &formula, std::string type) {
+  std::string tensor = "tensor<133x" + type + ">", op = formula.op.str();
+  auto number = [](double value) {
+    return llvm::formatv("{0:f20} : f64", value).str();
+  };
+  std::string given = formula.a.name.empty() ? "" : " {alpha = ALPHA}";
+  std::string text = "func.func private @kernel(%x: T, %dy: T) -> (T, T) "
+                     "attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n"
+                     "%0 = mpc." +
+                     op + " %x" + given +
+                     " : (T) -> T\n"
+                     "%1 = mpc.formula_grad %dy, %x {of = \"" +
+                     op + "\", a = ALPHA, b = " + number(formula.b.byDefault) +
+                     "} : (T, T) -> T\nreturn %0, %1 : T, T\n}";
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text.compare(i, 5, "ALPHA") == 0) {
+      result += number(0.75);
+      i += 4;
+    } else if (text[i] == 'T' && !std::isalpha(text[i + 1])) {
+      result += tensor;
+    } else {
+      result += text[i];
+    }
+  return result;
+}
+
+/// Within some units of `unit` of the numbers that the result is made of.
+void expectClose(double found, double expected, double x, double unit,
+                 const std::string &what) {
+  if (std::isnan(x)) {
+    EXPECT_TRUE(std::isnan(found)) << what << " of NaN is " << found;
+    return;
+  }
+  double scale =
+      std::max({1.0, std::abs(expected), std::min(std::abs(x), 10.0)});
+  EXPECT_NEAR(found, expected, 8 * unit * scale) << what << " at " << x;
+}
+
+template <typename T>
+void compareAll(const std::string &target, const std::string &type) {
+  constexpr double unit = std::numeric_limits<T>::epsilon();
+  for (const formulas::Formula &formula : formulas::getFormulas()) {
+    CompiledKernel kernel(makeKernel(formula, type), target);
+    ASSERT_EQ(kernel.getError(), "") << formula.op.str();
+    std::vector<T> x = makePoints<T>(), one(kPoints, 1), y(kPoints),
+                   dx(kPoints);
+    kernel.launch({x.data(), one.data(), y.data(), dx.data()});
+    double a = formula.a.name.empty() ? 0 : 0.75, b = formula.b.byDefault;
+    std::string op = formula.op.str();
+    for (size_t i = 0; i < kPoints; ++i) {
+      expectClose(y[i], formula.value(x[i], a, b), x[i], unit, op);
+      expectClose(dx[i], formula.slope(x[i], a, b), x[i], unit, op + "'");
+    }
+  }
+}
+
+TEST_P(Formulas, AreComputedInF32) { compareAll<float>(GetParam(), "f32"); }
+TEST_P(Formulas, AreComputedInF64) { compareAll<double>(GetParam(), "f64"); }
+
+} // namespace
+} // namespace mpc::test
