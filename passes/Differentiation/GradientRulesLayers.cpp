@@ -138,6 +138,25 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
     g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
 }
 
+// A transposed convolution: the forward op takes a gradient back to what it is
+// the gradient of.
+static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx",
+          ConvOp::create(
+              g.ops(), g.at("dx"), getGradientType(op.getDOutput().getType()),
+              g.dy(), op.getWeight(), Value(), op.getStridesAttr(),
+              op.getPadsAttr(), op.getDilationsAttr(), op.getGroupAttr(),
+              op.getLayoutAttr(), op.getFilterLayoutAttr()));
+  if (g.needs(1))
+    g.add(1, "dw",
+          ConvWeightGradOp::create(
+              g.ops(), g.at("dw"), getGradientType(op.getWeight().getType()),
+              g.dy(), op.getDOutput(), op.getStridesAttr(), op.getPadsAttr(),
+              op.getDilationsAttr(), op.getGroupAttr(), op.getLayoutAttr(),
+              op.getFilterLayoutAttr()));
+}
+
 //===----------------------------------------------------------------------===//
 // Normalisation
 //===----------------------------------------------------------------------===//
@@ -228,6 +247,7 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradMatMul);
   rules.add(gradGemm);
   rules.add(gradConv);
+  rules.add(gradConvInputGrad);
   // Running statistics are constants. Those that are results are for the rule
   // and the next step: a loss of them has no gradient.
   rules.add(gradBatchNorm, {3, 4}, /*opaqueResults=*/{1, 2, 3, 4});

@@ -130,6 +130,83 @@ for name, op, function, attributes, opset in (
 ):
     x = {"x": apart(5, 37)}
     add(name, op, x, function, attributes=attributes, opset=opset)
+# Ops that are made of others.
+add(
+    "prelu",
+    "PRelu",
+    {"x": apart(4, 3, 5), "slope": normal(3, 1)},
+    lambda x, slope: np.where(x < 0, slope * x, x),
+)
+add(
+    "mean_of_three",
+    "Mean",
+    {"a": normal(3, 14), "b": normal(14), "c": normal(3, 1)},
+    lambda a, b, c: (a + b + c) / 3,
+    terms=3,
+)
+for name, function in {
+    "ReduceL1": lambda x, **a: np.abs(x).sum(**a),
+    "ReduceL2": lambda x, **a: np.sqrt((x * x).sum(**a)),
+    "ReduceLogSumExp": lambda x, **a: np.log(np.exp(x).sum(**a)),
+    "ReduceMin": lambda x, **a: x.min(**a),
+    "ReduceSumSquare": lambda x, **a: (x * x).sum(**a),
+}.items():
+    for keepdims in (0, 1):
+        add(
+            f"{name.lower()}_{'kept' if keepdims else 'dropped'}",
+            name,
+            {"x": apart(4, 5, 6)},
+            lambda x, axes, keepdims, f=function: f(
+                x, axis=tuple(axes), keepdims=bool(keepdims)
+            ),
+            attributes={"axes": [0, 2], "keepdims": keepdims},
+            opset=17,
+            terms=24,
+        )
+add(
+    "reducelogsum",
+    "ReduceLogSum",
+    {"x": positive(4, 7)},
+    lambda x, axes: np.log(x.sum(axis=tuple(axes), keepdims=True)),
+    attributes={"axes": [1]},
+    terms=7,
+)
+add(
+    "tile",
+    "Tile",
+    {"x": normal(4, 1, 3), "repeats": int64(2, 3, 1)},
+    np.tile,
+)
+add(
+    "global_max_pool",
+    "GlobalMaxPool",
+    {"x": apart(2, 3, 4, 5)},
+    lambda x: x.max(axis=(2, 3), keepdims=True),
+)
+for size in (3, 4):
+    add(
+        f"lrn_{size}",
+        "LRN",
+        {"x": normal(2, 6, 3, 3)},
+        reference.lrn,
+        attributes={"size": size, "alpha": 0.5, "beta": 0.75, "bias": 1.5},
+        terms=size,
+    )
+for mode in ("DCR", "CRD"):
+    add(
+        f"depth_to_space_{mode.lower()}",
+        "DepthToSpace",
+        {"x": normal(2, 12, 2, 3)},
+        reference.depth_to_space,
+        attributes={"blocksize": 2, "mode": mode},
+    )
+add(
+    "space_to_depth",
+    "SpaceToDepth",
+    {"x": normal(2, 3, 4, 6)},
+    reference.space_to_depth,
+    attributes={"blocksize": 2},
+)
 UNARY_OF_POSITIVE = {
     "Log": np.log,
     "Reciprocal": np.reciprocal,
@@ -261,6 +338,38 @@ def add_conv(name, x, w, bias=True, **attributes):
     )
 
 
+
+
+def add_conv_transpose(name, x, w, bias=True, **attributes):
+    arguments = {"x": normal(*x), "w": normal(*w)}
+    if bias:
+        arguments["b"] = normal(w[1] * attributes.get("group", 1))
+    add(
+        f"conv_transpose_{name}",
+        "ConvTranspose",
+        arguments,
+        reference.conv_transpose,
+        attributes=attributes,
+        terms=int(np.prod(w[2:])) * w[0],
+        contraction=True,
+    )
+
+
+add_conv_transpose("plain", (2, 3, 4, 5), (3, 4, 3, 3))
+add_conv_transpose(
+    "strided", (2, 3, 4, 5), (3, 2, 2, 2), bias=False, strides=[2, 2]
+)
+add_conv_transpose(
+    "padded",
+    (1, 4, 5, 4),
+    (4, 3, 3, 3),
+    strides=[2, 2],
+    pads=[1, 0, 1, 2],
+    output_padding=[1, 0],
+)
+add_conv_transpose("grouped", (2, 4, 3, 3), (4, 3, 3, 2), group=2)
+add_conv_transpose("dilated", (1, 2, 4, 4), (2, 3, 3, 3), dilations=[2, 1])
+add_conv_transpose("1d", (2, 3, 6), (3, 2, 4), strides=[2], pads=[1, 1])
 add_conv("plain", (2, 3, 6, 7), (4, 3, 3, 3))
 add_conv("no_bias", (2, 3, 6, 7), (4, 3, 3, 3), bias=False, pads=[1] * 4)
 add_conv("pointwise", (2, 5, 4, 4), (3, 5, 1, 1))

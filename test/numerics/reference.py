@@ -132,6 +132,78 @@ def conv(x, w, b=None, strides=None, dilations=None, pads=None, group=1):
     return y
 
 
+def conv_transpose(
+    x,
+    w,
+    b=None,
+    strides=None,
+    dilations=None,
+    pads=None,
+    output_padding=None,
+    group=1,
+):
+    """Adds a scaled filter to the result for every element of the input."""
+    kernel, strides, dilations, pads = defaults(
+        x, w.shape[2:], strides, dilations, pads
+    )
+    rank = x.ndim - 2
+    extra = output_padding or [0] * rank
+    full = [
+        strides[i] * (x.shape[2 + i] - 1)
+        + extra[i]
+        + (kernel[i] - 1) * dilations[i]
+        + 1
+        for i in range(rank)
+    ]
+    filters, per_group = w.shape[1], x.shape[1] // group
+    y = np.zeros((len(x), filters * group, *full), x.dtype)
+    for at in np.ndindex(*x.shape[2:]):
+        for tap in np.ndindex(*kernel):
+            to = tuple(
+                at[i] * strides[i] + tap[i] * dilations[i] for i in range(rank)
+            )
+            for g in range(group):
+                rows = slice(g * per_group, (g + 1) * per_group)
+                out = slice(g * filters, (g + 1) * filters)
+                y[(slice(None), out) + to] += (
+                    x[(slice(None), rows) + at]
+                    @ w[(rows, slice(None)) + tap].astype(x.dtype)
+                )
+    inside = tuple(
+        slice(pads[i], full[i] - pads[rank + i]) for i in range(rank)
+    )
+    y = y[(slice(None), slice(None)) + inside]
+    if b is not None:
+        y = y + b.reshape(1, -1, *[1] * rank)
+    return y
+
+
+def lrn(x, size, alpha, beta, bias):
+    squares = np.zeros_like(x)
+    for c in range(x.shape[1]):
+        first = max(0, c - (size - 1) // 2)
+        last = min(x.shape[1] - 1, c + size // 2)
+        squares[:, c] = (x[:, first : last + 1] ** 2).sum(axis=1)
+    return x / (bias + alpha / size * squares) ** beta
+
+
+def depth_to_space(x, blocksize, mode):
+    n, c, h, w = x.shape
+    b, c = blocksize, c // blocksize**2
+    if mode == "DCR":
+        x = x.reshape(n, b, b, c, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        x = x.reshape(n, c, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return x.reshape(n, c, h * b, w * b)
+
+
+def space_to_depth(x, blocksize):
+    n, c, h, w = x.shape
+    b = blocksize
+    x = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+    return x.reshape(n, b * b * c, h // b, w // b)
+
+
 def max_pool(
     x, kernel_shape, strides=None, dilations=None, pads=None, ceil_mode=0
 ):

@@ -134,18 +134,34 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   }];
 }
 
-def MPC_EqualOp : MPC_TensorOp<"equal", "Elementwise", [Commutative]> {
-  let summary = "elementwise a == b, false where either is NaN";
-  let description = [{
-    Broadcasts by NumPy's rules.
+// Two float operands broadcast together; false where either is NaN.
+class MPC_CompareOp<string mnemonic, string formula, list<Trait> traits = []>
+    : MPC_TensorOp<mnemonic, "Elementwise", traits> {
+  let summary = "elementwise " # formula # ", false where either is NaN";
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
 
     ```mlir
-    %c = mpc.equal %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xi1>
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xi1>
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
   let results = (outs MPC_BoolTensor:$output);
+  let extraClassDefinition = [{
+    ::mpc::RegionRole $cppClass::getRegionRole() {
+      return ::mpc::RegionRole::Elementwise;
+    }
+    ::llvm::LogicalResult $cppClass::inferReturnTypeComponents(
+        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
+        Adaptor adaptor,
+        ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
+      return ::mpc::inferCompare(location, adaptor.getOperands(), results);
+    }
+  }];
 }
+
+def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", [Commutative]>;
+def MPC_LessOp : MPC_CompareOp<"less", "a < b">;
+def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b">;
 
 def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let summary = "ONNX Cast: a conversion the model asks for";

@@ -109,9 +109,10 @@ INFER(FormulaGradOp) {
   return inferUnary(adaptor.getDOutput(), results);
 }
 
-INFER(EqualOp) {
-  return inferBroadcast(loc, adaptor.getOperands(),
-                        IntegerType::get(context, 1), results);
+LogicalResult mpc::inferCompare(std::optional<Location> loc,
+                                ValueRange operands, Components &results) {
+  auto boolean = IntegerType::get(operands.front().getContext(), 1);
+  return inferBroadcast(loc, operands, boolean, results);
 }
 
 INFER(SelectOp) {

@@ -21,10 +21,13 @@ infer(Components &results, llvm::ArrayRef<int64_t> shape, mlir::Type element) {
 }
 
 /// The shape and type of the operand; the shape that both operands broadcast
-/// to, and the type of the first.
+/// to, and the type of the first, or a boolean.
 llvm::LogicalResult inferUnary(mlir::Value operand, Components &results);
 llvm::LogicalResult inferBinary(std::optional<mlir::Location> loc,
                                 mlir::ValueRange operands, Components &results);
+llvm::LogicalResult inferCompare(std::optional<mlir::Location> loc,
+                                 mlir::ValueRange operands,
+                                 Components &results);
 
 /// Every value has exactly the shape of the first.
 llvm::LogicalResult verifySameShape(std::optional<mlir::Location> loc,

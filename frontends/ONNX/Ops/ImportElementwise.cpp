@@ -40,6 +40,20 @@ static bool isCounter(NodeImporter &node, unsigned index) {
   return variable && variable.getRole() == "counter";
 }
 
+// Greater(a, b) is Less(b, a).
+template <typename OpT, bool isSwapped>
+static LogicalResult importComparison(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  if (!isa<FloatType>(node.operandType(0).getElementType()))
+    return node.unsupported("expected floats, or values that are known at "
+                            "import; others that depend on data are not "
+                            "compared yet");
+  Value a = node.operand(isSwapped ? 1 : 0),
+        b = node.operand(isSwapped ? 0 : 1);
+  return node.define(0, node.emit<OpT>({a, b}));
+}
+
 // A counter plus 1 is its next value, which a skipped step leaves out.
 static LogicalResult importAdd(NodeImporter &node) {
   for (unsigned index : {0, 1}) {
@@ -257,7 +271,14 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
       {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
       {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
+      {"", "Equal", 7, kNoEnd, 2, 2, 1, importComparison<EqualOp, false>},
       {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
+      {"", "Greater", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, true>},
+      {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1,
+       importComparison<LessOrEqualOp, true>},
+      {"", "Less", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, false>},
+      {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1,
+       importComparison<LessOrEqualOp, false>},
       {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
       {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
       {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},

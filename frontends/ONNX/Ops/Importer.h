@@ -299,6 +299,18 @@ public:
              llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
              mlir::RankedTensorType result = {});
 
+  /// The first result of such an op, for builders that put several together:
+  /// null where an operand is null, so that only the last has to be looked at.
+  template <typename OpT>
+  mlir::Value emit(llvm::ArrayRef<mlir::Value> operands,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
+                   mlir::RankedTensorType result = {}) {
+    if (llvm::is_contained(operands, mlir::Value()))
+      return {};
+    OpT op = create<OpT>(operands, attributes, result);
+    return op ? op->getResult(0) : mlir::Value();
+  }
+
   /// A valid index of one of `rank` axes for `axis`, which may count from the
   /// end.
   mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
@@ -403,6 +415,7 @@ inline constexpr unsigned kAnyNumber = UINT_MAX;
 inline constexpr llvm::StringLiteral kMicrosoft = "com.microsoft";
 inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
 
+llvm::ArrayRef<OpEntry> getAssembledOps();
 llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getShapeOps();

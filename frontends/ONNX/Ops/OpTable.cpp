@@ -9,7 +9,7 @@ using namespace mpc::onnx_frontend;
 std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
   for (ArrayRef<OpEntry> family :
-       {getElementwiseOps(), getMovementOps(), getShapeOps(),
+       {getAssembledOps(), getElementwiseOps(), getMovementOps(), getShapeOps(),
         getContractionOps(), getNormalizationOps(), getLossOps(),
         getGradientOps(), getTrainingOps()})
     for (const OpEntry &entry : family)

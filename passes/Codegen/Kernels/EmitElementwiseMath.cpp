@@ -28,6 +28,14 @@ static void addBinary(ElementwiseTable &table) {
   });
 }
 
+template <typename OpTy>
+static void addComparison(ElementwiseTable &table,
+                          arith::CmpFPredicate predicate) {
+  table.add<OpTy>([predicate](Lanes &l, OpTy, typename OpTy::Adaptor in) {
+    return l.compare(predicate, in.getLhs(), in.getRhs());
+  });
+}
+
 // x^|n|, of small n that is not 0.
 static Value multiply(Lanes &l, Value x, int64_t n) {
   Value product = x;
@@ -129,9 +137,9 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   addBinary<MaximumOp, &Lanes::maximum>(table);
   addBinary<MinimumOp, &Lanes::minimum>(table);
   table.add<BCEWithLogitsOp>(emitBCE);
-  table.add<EqualOp>([](Lanes &l, EqualOp, EqualOp::Adaptor in) {
-    return l.compare(arith::CmpFPredicate::OEQ, in.getLhs(), in.getRhs());
-  });
+  addComparison<EqualOp>(table, arith::CmpFPredicate::OEQ);
+  addComparison<LessOp>(table, arith::CmpFPredicate::OLT);
+  addComparison<LessOrEqualOp>(table, arith::CmpFPredicate::OLE);
 
   table.add<SelectOp>([](Lanes &l, SelectOp, SelectOp::Adaptor in) {
     return l.select(in.getCondition(), in.getOnTrue(), in.getOnFalse());

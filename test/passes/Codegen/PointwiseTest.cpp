@@ -33,6 +33,31 @@ TEST(ElementwiseTable, HasEveryElementwiseOp) {
   EXPECT_GT(count, 30);
 }
 
+TEST_P(Pointwise, ComparesAndTakesNaNForNeither) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%a: tensor<19xf32>, %b: tensor<19xf32>) -> (tensor<19xi1>, tensor<19xi1>, tensor<19xi1>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.equal %a, %b : (tensor<19xf32>, tensor<19xf32>) -> tensor<19xi1>
+      %1 = mpc.less %a, %b : (tensor<19xf32>, tensor<19xf32>) -> tensor<19xi1>
+      %2 = mpc.less_or_equal %a, %b : (tensor<19xf32>, tensor<19xf32>) -> tensor<19xi1>
+      return %0, %1, %2 : tensor<19xi1>, tensor<19xi1>, tensor<19xi1>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto a = randomFloats(19), b = randomFloats(19);
+  a[3] = b[3];
+  a[17] = b[17];
+  a[5] = b[6] = a[18] = b[18] = NAN;
+  std::vector<uint8_t> equal(19), less(19), lessOrEqual(19);
+  kernel.launch(
+      {a.data(), b.data(), equal.data(), less.data(), lessOrEqual.data()});
+  for (int i = 0; i < 19; ++i) {
+    EXPECT_EQ(equal[i], a[i] == b[i]) << i;
+    EXPECT_EQ(less[i], a[i] < b[i]) << i;
+    EXPECT_EQ(lessOrEqual[i], a[i] <= b[i]) << i;
+  }
+}
+
 TEST_P(Pointwise, KeepsNaNInGradientsOfWhatCutsOff) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%dy: tensor<21xf32>, %x: tensor<21xf32>, %low: tensor<21xbf16>) -> (tensor<21xf32>, tensor<21xf32>, tensor<21xf32>, tensor<21xf32>)

@@ -1,0 +1,376 @@
+// Ops that are made of others: their gradients, precision and code are those of
+// the ops they become.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+#include "frontends/ONNX/Ops/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a reduction is made of: one over the node's axes, and ops around it.
+class Reducer {
+public:
+  Reducer(NodeImporter &node, const Reduction &reduction)
+      : node(node), reduction(reduction) {}
+
+  Value sum(Value x) { return reduce<ReduceSumOp>(x, reduction.keepDims); }
+  Value max(Value x) { return reduce<ReduceMaxOp>(x, reduction.keepDims); }
+  /// The largest elements in a shape that broadcasts against x.
+  Value spreadMax(Value x) { return reduce<ReduceMaxOp>(x, true); }
+  /// `value`, which has all axes, in the result's shape.
+  Value drop(Value value);
+
+private:
+  template <typename OpT>
+  Value reduce(Value x, bool keepDims) {
+    return node.emit<OpT>(
+        {x}, {node.attribute("axes", ArrayRef<int64_t>(reduction.axes)),
+              node.attribute("keepdims", keepDims)});
+  }
+
+  NodeImporter &node;
+  const Reduction &reduction;
+};
+} // namespace
+
+Value Reducer::drop(Value value) {
+  if (!value || reduction.keepDims)
+    return value;
+  SmallVector<int64_t> shape;
+  for (auto [axis, extent] : llvm::enumerate(NodeImporter::shapeOf(value)))
+    if (!llvm::is_contained(reduction.axes, static_cast<int64_t>(axis)))
+      shape.push_back(extent);
+  return node.reshape(value, shape);
+}
+
+static Value reduceL1(NodeImporter &node, Reducer &reducer, Value x) {
+  return reducer.sum(node.emit<AbsOp>({x}));
+}
+
+static Value reduceSumSquare(NodeImporter &node, Reducer &reducer, Value x) {
+  return reducer.sum(node.emit<MulOp>({x, x}));
+}
+
+static Value reduceL2(NodeImporter &node, Reducer &reducer, Value x) {
+  return node.emit<SqrtOp>({reduceSumSquare(node, reducer, x)});
+}
+
+static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
+  return node.emit<LogOp>({reducer.sum(x)});
+}
+
+// m + log(sum(exp(x - m))), m the largest element: nothing overflows.
+static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
+  Value largest = reducer.spreadMax(x);
+  Value terms = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
+  Value logarithm = node.emit<LogOp>({reducer.sum(terms)});
+  return node.emit<AddOp>({logarithm, reducer.drop(largest)});
+}
+
+static Value reduceMin(NodeImporter &node, Reducer &reducer, Value x) {
+  return node.emit<NegOp>({reducer.max(node.emit<NegOp>({x}))});
+}
+
+template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
+static LogicalResult importReduction(NodeImporter &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  Reducer reducer(node, *reduction);
+  return node.define(0, assemble(node, reducer, node.operand(0)));
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importMean(NodeImporter &node) {
+  Value sum = node.operand(0);
+  for (unsigned i = 1; i < node.getNumInputs(); ++i)
+    sum = node.emit<AddOp>({sum, node.operand(i)});
+  if (!sum)
+    return failure();
+  Value share = node.scalarConstant(1.0 / node.getNumInputs(),
+                                    NodeImporter::typeOf(sum).getElementType());
+  return node.define(0, node.emit<MulOp>({sum, share}));
+}
+
+// relu(x) - slope * relu(-x): the gradient at 0 is 0.
+static LogicalResult assemblePRelu(NodeImporter &node, Value slope) {
+  Value x = node.operand(0);
+  auto shape =
+      broadcastShapes(NodeImporter::shapeOf(x), NodeImporter::shapeOf(slope));
+  if (failed(shape) || ArrayRef<int64_t>(*shape) != NodeImporter::shapeOf(x))
+    return node.invalid("the slope does not broadcast to the input");
+  Value positive = node.emit<ReluOp>({x});
+  Value negative = node.emit<ReluOp>({node.emit<NegOp>({x})});
+  Value scaled = node.emit<MulOp>({negative, slope});
+  return node.define(0, node.emit<SubOp>({positive, scaled}));
+}
+
+static LogicalResult importPRelu(NodeImporter &node) {
+  return assemblePRelu(node, node.operand(1));
+}
+
+// Before opset 7: one slope, or one per channel.
+static LogicalResult importChannelPRelu(NodeImporter &node) {
+  SmallVector<int64_t> shape(node.operandShape(1));
+  if (shape.size() == 1 && node.operandShape(0).size() > 2)
+    shape.append(node.operandShape(0).size() - 2, 1);
+  return assemblePRelu(node, node.reshape(node.operand(1), shape));
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+// Every axis behind one of its copies, which are then spread and joined:
+// [4, 6] in copies of [2, 1] is [1, 4, 1, 6], [2, 4, 1, 6], [8, 6].
+static LogicalResult importTile(NodeImporter &node) {
+  auto copies = node.integers(1, "the number of copies");
+  if (failed(copies))
+    return failure();
+  auto type = node.operandType(0);
+  if (copies->size() != static_cast<size_t>(type.getRank()))
+    return node.invalid("expected a number of copies for each of " +
+                        Twine(type.getRank()) + " axes, found " +
+                        Twine(copies->size()));
+  SmallVector<int64_t> apart, spread, joined;
+  for (auto [extent, count] : llvm::zip(type.getShape(), *copies)) {
+    if (count < 0 || llvm::MulOverflow(extent, count, joined.emplace_back()))
+      return node.invalid("the number of copies is " + Twine(count));
+    apart.append({1, extent});
+    spread.append({count, extent});
+  }
+  if (!getCheckedBytes(joined, type.getElementType()))
+    return node.invalid("the copies are too many");
+  Value expanded =
+      node.emit<ExpandOp>({node.reshape(node.operand(0), apart)}, {},
+                          RankedTensorType::get(spread, type.getElementType()));
+  return node.define(0, expanded ? node.reshape(expanded, joined) : Value());
+}
+
+static Value transpose(NodeImporter &node, Value value,
+                       ArrayRef<int64_t> perm) {
+  return node.emit<TransposeOp>({value}, {node.attribute("perm", perm)});
+}
+
+// The block size of DepthToSpace and SpaceToDepth, and the image's extents.
+static FailureOr<int64_t> readBlock(NodeImporter &node) {
+  int64_t block = node.integer("blocksize", 0);
+  if (node.operandShape(0).size() != 4)
+    return node.invalid("expected an input of rank 4, found rank " +
+                        Twine(node.operandShape(0).size()));
+  if (block < 1)
+    return node.invalid("expected attribute 'blocksize' of at least 1, found " +
+                        Twine(block));
+  return block;
+}
+
+static LogicalResult importDepthToSpace(NodeImporter &node) {
+  FailureOr<int64_t> read = readBlock(node);
+  if (failed(read))
+    return failure();
+  int64_t b = *read, area;
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  std::string mode = node.string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return node.invalid("expected attribute 'mode' to be DCR or CRD, found '" +
+                        mode + "'");
+  if (llvm::MulOverflow(b, b, area) || shape[1] % area != 0)
+    return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
+                        " do not divide " + Twine(shape[1]) + " channels");
+  int64_t n = shape[0], c = shape[1] / area, h = shape[2], w = shape[3];
+  // To (n, c, h, b, w, b).
+  bool isDepthFirst = mode == "DCR";
+  Value apart = node.reshape(
+      node.operand(0), isDepthFirst ? ArrayRef<int64_t>{n, b, b, c, h, w}
+                                    : ArrayRef<int64_t>{n, c, b, b, h, w});
+  Value moved = transpose(node, apart,
+                          isDepthFirst ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2}
+                                       : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
+  return node.define(0, moved ? node.reshape(moved, {n, c, h * b, w * b})
+                              : Value());
+}
+
+static LogicalResult importSpaceToDepth(NodeImporter &node) {
+  FailureOr<int64_t> read = readBlock(node);
+  if (failed(read))
+    return failure();
+  int64_t b = *read;
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (shape[2] % b != 0 || shape[3] % b != 0)
+    return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
+                        " do not divide an image of " + Twine(shape[2]) +
+                        " x " + Twine(shape[3]));
+  int64_t n = shape[0], c = shape[1], h = shape[2] / b, w = shape[3] / b;
+  Value apart = node.reshape(node.operand(0), {n, c, h, b, w, b});
+  Value moved = transpose(node, apart, {0, 3, 5, 1, 2, 4});
+  return node.define(0, moved ? node.reshape(moved, {n, b * b * c, h, w})
+                              : Value());
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importGlobalMaxPool(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  if (rank < 3)
+    return node.invalid("expected an input with spatial axes, found rank " +
+                        Twine(rank));
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(2, rank));
+  return node.define(0, node.emit<ReduceMaxOp>(
+                            {node.operand(0)},
+                            {node.attribute("axes", ArrayRef<int64_t>(axes)),
+                             node.attribute("keepdims", true)}));
+}
+
+// x / (bias + alpha * mean(x^2 over neighbouring channels))^beta. Channels
+// become the one axis that a pooling window runs along; what is outside counts
+// as 0.
+static LogicalResult importLRN(NodeImporter &node) {
+  Value x = node.operand(0);
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
+  Type element = NodeImporter::typeOf(x).getElementType();
+  int64_t size = node.integer("size", 0);
+  if (shape.size() < 2 || size < 1 || size > shape[1] * 2 + 1)
+    return node.invalid("expected an input of at least rank 2 and an attribute "
+                        "'size' that fits its channels, found " +
+                        Twine(size));
+  int64_t pixels =
+      ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
+  Value squares = node.emit<MulOp>({x, x});
+  if (!squares)
+    return failure();
+  int64_t before = (size - 1) / 2;
+  Value mean = node.emit<AveragePoolOp>(
+      {node.reshape(squares, {shape[0], 1, shape[1], pixels})},
+      {node.attribute("kernel", ArrayRef<int64_t>{size, 1}),
+       node.attribute("strides", ArrayRef<int64_t>{1, 1}),
+       node.attribute("pads",
+                      ArrayRef<int64_t>{before, 0, size - 1 - before, 0}),
+       node.attribute("ceil_mode", false),
+       node.attribute("count_include_pad", true)});
+  if (!mean)
+    return failure();
+  auto scalar = [&](StringRef name, double byDefault) {
+    return node.scalarConstant(node.real(name, byDefault), element);
+  };
+  Value scaled =
+      node.emit<MulOp>({node.reshape(mean, shape), scalar("alpha", 0.0001)});
+  Value base = node.emit<AddOp>({scaled, scalar("bias", 1.0)});
+  Value power = node.emit<PowOp>({base, scalar("beta", 0.75)});
+  return node.define(0, node.emit<DivOp>({x, power}));
+}
+
+//===----------------------------------------------------------------------===//
+// Transposed convolution
+//===----------------------------------------------------------------------===//
+
+// The spatial extents of the result. Where the node says them, or auto_pad
+// does, `window` gets the paddings that lead there.
+static FailureOr<SmallVector<int64_t>>
+readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
+                      Window &window) {
+  size_t rank = input.size();
+  std::string autoPad = node.string("auto_pad", "NOTSET");
+  auto padding = node.integerList("output_padding");
+  auto wanted = node.integerList("output_shape");
+  for (const auto &list : {padding, wanted})
+    if (list && (list->size() != rank || llvm::any_of(*list, [](int64_t value) {
+                   return value < 0 || value > (int64_t(1) << 30);
+                 })))
+      return node.invalid("expected attributes 'output_padding' and "
+                          "'output_shape' to have a sane value for each "
+                          "spatial axis");
+  bool isUpper = autoPad == "SAME_UPPER";
+  SmallVector<int64_t> extents;
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t covered = window.strides[i] * (input[i] - 1) +
+                      (padding ? (*padding)[i] : 0) +
+                      (window.kernel[i] - 1) * window.dilations[i] + 1;
+    if (!wanted && !isUpper && autoPad != "SAME_LOWER") {
+      extents.push_back(covered - window.pads[i] - window.pads[rank + i]);
+    } else {
+      extents.push_back(wanted ? (*wanted)[i] : input[i] * window.strides[i]);
+      // What lies behind the last window stays without a sum, as with
+      // output_padding.
+      int64_t total = std::max<int64_t>(covered - extents.back(), 0);
+      window.pads[i] = isUpper ? total / 2 : total - total / 2;
+      window.pads[rank + i] = total - window.pads[i];
+    }
+    if (extents.back() < 1)
+      return node.invalid("the result would have no elements");
+  }
+  return extents;
+}
+
+// A transposed convolution is the gradient of a convolution with respect to its
+// input; weights have the same order.
+static LogicalResult importConvTranspose(NodeImporter &node) {
+  Value input = node.operand(0), weight = node.operand(1);
+  ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
+  ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);
+  int64_t group = node.integer("group", 1);
+  if (filters.size() < 3 || filters.size() != shape.size() || group < 1 ||
+      filters[0] != shape[1])
+    return node.invalid("expected an input of shape (N, C, d...) and a weight "
+                        "of shape (C, M/group, k...)");
+  auto window = readWindow(node, shape, filters.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto extents = readTransposedExtents(node, shape.drop_front(2), *window);
+  if (failed(extents))
+    return failure();
+  SmallVector<int64_t> result = {shape[0]};
+  if (llvm::MulOverflow(filters[1], group, result.emplace_back()))
+    return node.invalid("attribute 'group' is " + Twine(group));
+  result.append(*extents);
+  Type element = NodeImporter::typeOf(input).getElementType();
+  if (!getCheckedBytes(result, element))
+    return node.invalid("the result is too large");
+  Value output = node.emit<ConvInputGradOp>(
+      {input, weight}, window->convAttributes(node, group),
+      RankedTensorType::get(result, element));
+  if (output && node.hasInput(2)) {
+    SmallVector<int64_t> perChannel(result.size() - 1, 1);
+    perChannel[0] = result[1];
+    if (node.operandShape(2) != ArrayRef<int64_t>(result[1]))
+      return node.invalid("expected a bias of " + Twine(result[1]) +
+                          " elements");
+    output =
+        node.emit<AddOp>({output, node.reshape(node.operand(2), perChannel)});
+  }
+  return node.define(0, output);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
+  static const OpEntry entries[] = {
+      {"", "ConvTranspose", 1, kNoEnd, 2, 3, 1, importConvTranspose},
+      {"", "DepthToSpace", 1, kNoEnd, 1, 1, 1, importDepthToSpace},
+      {"", "GlobalMaxPool", 1, kNoEnd, 1, 1, 1, importGlobalMaxPool},
+      {"", "LRN", 1, kNoEnd, 1, 1, 1, importLRN},
+      {"", "Mean", 6, kNoEnd, 1, kAnyNumber, 1, importMean},
+      {"", "PRelu", 6, 6, 2, 2, 1, importChannelPRelu},
+      {"", "PRelu", 7, kNoEnd, 2, 2, 1, importPRelu},
+      {"", "ReduceL1", 1, kNoEnd, 1, 2, 1, importReduction<reduceL1>},
+      {"", "ReduceL2", 1, kNoEnd, 1, 2, 1, importReduction<reduceL2>},
+      {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1, importReduction<reduceLogSum>},
+      {"", "ReduceLogSumExp", 1, kNoEnd, 1, 2, 1,
+       importReduction<reduceLogSumExp>},
+      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, importReduction<reduceMin>},
+      {"", "ReduceSumSquare", 1, kNoEnd, 1, 2, 1,
+       importReduction<reduceSumSquare>},
+      {"", "SpaceToDepth", 1, kNoEnd, 1, 1, 1, importSpaceToDepth},
+      {"", "Tile", 6, kNoEnd, 2, 2, 1, importTile},
+  };
+  return entries;
+}
