@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 ROOT = pathlib.Path(__file__).parent.parent.parent
 BATCH = 8
 OPTIONS = "--loss softmax_cross_entropy --optimizer adamw"
-OPTIONS += " --precision bf16-mixed --target x86-64-v3"
+OPTIONS += " --precision bf16-mixed --target x86-64-v3 --kernel-cache none"
 
 
 class Graph:

@@ -15,6 +15,19 @@
 using namespace mpc;
 using namespace mpc::formulas;
 
+namespace mpc::formulas {
+#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
+                    BNAME, B, FORMULA)                                         \
+  struct OP##Formula {                                                         \
+    template <typename V>                                                      \
+    static V evaluate(V x) {                                                   \
+      return FORMULA;                                                          \
+    }                                                                          \
+  };
+#include "test/compiler/Dialect/MPC/DocumentedFormula.def"
+#undef MPC_FORMULA
+} // namespace mpc::formulas
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -87,6 +100,15 @@ TEST(Formulas, AreTheFunctionsOfTheirNames) {
 TEST(Formulas, KeepDigitsNearZero) {
   for (double x : {1e-3, -1e-8, 1e-12, -1e-300})
     EXPECT_NEAR(formulas::expm1(x) / std::expm1(x), 1, 1e-15) << x;
+}
+
+// docs/adding-an-op.md adds a row; this is what it says it is.
+TEST(Formulas, OfTheDocumentationIsLogSigmoid) {
+  for (double x : points()) {
+    Dual<double> y = LogSigmoidFormula::evaluate(Dual<double>{x, 1});
+    EXPECT_NEAR(y.value, -std::log1p(std::exp(-x)), 1e-14) << x;
+    EXPECT_NEAR(y.slope, 1 / (1 + std::exp(x)), 1e-14) << x;
+  }
 }
 
 // One row per op of the dialect that says so, and nothing else.
