@@ -85,8 +85,8 @@ static bool areLikeConstants(ConstantOp a, ConstantOp b) {
          first.getSplatValue<Attribute>() == second.getSplatValue<Attribute>();
 }
 
-// Whether `b` does to the values that `like` maps those of `a` to what `a`
-// does.
+// Whether `a` and `b` are the same op on corresponding operands: `like` maps a
+// value of the first region to its counterpart in the second.
 static bool areLike(Operation &a, Operation &b,
                     const DenseMap<Value, Value> &like) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||

@@ -302,8 +302,9 @@ static bool isHard(const PlacementNode &placed) {
                                      placed.pinReason == Reason::LossRegion);
 }
 
-// Pins what the user's expressions name. What is fixed stays: an expression
-// that finds nothing else is as wrong as one that finds nothing.
+// Pins the nodes that the user's expressions match. Fixed nodes are passed
+// over; an expression that matches fixed nodes alone is an error, as is one
+// that matches none.
 LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
                                     StringRef flag, Pin pin, Reason reason,
                                     ModuleOp module) {

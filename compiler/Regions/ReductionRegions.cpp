@@ -1,10 +1,11 @@
 // Kernels around reductions.
 //
-// What they take first decides what they can take after, so candidates are
-// tried in a fixed order: what the kernel reads, what reads it, and other
-// reductions of what it reads. The first that can join does. One that cannot is
-// kept out by a neighbour of it in the end, which leads there again once it has
-// joined.
+// A kernel grows by one op at a time, and which op joins first decides which
+// can join later. So candidates are tried in a fixed order: producers of what
+// the kernel reads, users of what it writes, other reductions of what it reads.
+// A candidate may be blocked by an op between it and the kernel: x -> relu ->
+// kernel keeps x out until relu is in. It is tried again when that op has
+// joined, since each op that joins brings its own neighbours.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionFormer.h"

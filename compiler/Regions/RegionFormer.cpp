@@ -219,10 +219,11 @@ void RegionFormer::growTail(unsigned region) {
 // Pointwise
 //===----------------------------------------------------------------------===//
 
-// Takes in elementwise users, as long as there are any. In which order makes no
-// difference: what keeps one out never gets more. What a kernel that has grown
-// could not take, one that takes it in cannot either: what is between the two
-// is no such user, or was kept out itself.
+// Takes in elementwise users, as long as there are any. Their order makes no
+// difference: a user that is blocked, by an op of another kind between it and
+// the kernel, stays blocked. A kernel that was grown before brings no new
+// candidates when this one absorbs it: what blocked its users there blocks them
+// here.
 void RegionFormer::growPointwise(unsigned region) {
   Operations candidates(regions[region].hero->getUsers());
   while (!candidates.empty()) {

@@ -48,8 +48,8 @@ struct Reads {
   bool elementwise = false;
   /// Operands that are read elsewhere all the same.
   SmallVector<Value> contracted;
-  /// Operands are read by the segment that they are for, in whose place others
-  /// must not write.
+  /// Each segment reads operands of its own, and no other segment's result may
+  /// be written over them.
   bool segmented = false;
   /// The memory of every operand, with its type or, where operands of several
   /// types are views of it, none.

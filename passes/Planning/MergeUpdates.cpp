@@ -65,8 +65,8 @@ public:
 
 private:
   unsigned maxBuffers;
-  /// What the segments read, what of it a result of theirs may be written over,
-  /// and what they make.
+  /// Tensors that the group reads; those of them that a result may be written
+  /// over; tensors that it writes.
   DenseSet<Value> inputs, overwritable, results;
 };
 } // namespace

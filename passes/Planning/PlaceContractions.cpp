@@ -142,9 +142,8 @@ static void foldCast(RegionOp region) {
 // Decisions
 //===----------------------------------------------------------------------===//
 
-// The forward product on whose result `placement` masks its own, if the library
-// makes the mask: it is that of the value before rounding, so there must be
-// none.
+// The forward product whose relu mask `placement` can use, or null. cuBLASLt
+// makes the mask before it rounds the product, so the product must be f32.
 Placement *Placer::findMask(Placement &placement) {
   Operation *producer = placement.tail.operand.getDefiningOp();
   Placement *forward = producer ? placementOf.lookup(producer) : nullptr;

@@ -29,8 +29,10 @@ void logChoice(const std::string &line) {
   }
 }
 
-/// Whether an error says that a kernel went wrong, which may be any that was
-/// launched before the call that returned it. It takes the context with it.
+/// Whether an error is a fault of a kernel: CUDA_ERROR_ILLEGAL_ADDRESS (700),
+/// or 710 to 719 (asserts, misaligned addresses, illegal instructions). Any
+/// kernel launched before the call that returned it may be the one, and the
+/// context is lost.
 static bool isKernelFault(DriverResult result) {
   auto value = static_cast<int>(result);
   return value == 700 || (value >= 710 && value <= 719);

@@ -134,8 +134,8 @@ static Status checkDirectory(const TrainOptions &options,
                     "--resume auto or choose another directory");
 }
 
-/// Later checkpoints than the one that is continued stay until this run makes
-/// its own of their names.
+/// Says which checkpoints are later than the resumed one: they stay until this
+/// run writes checkpoints of the same names.
 Status TrainingRun::noteLaterCheckpoints() const {
   if (!checkpoints)
     return Status();

@@ -15,8 +15,8 @@ namespace mpc {
 
 /// A vector of `batch` losses whose mean is `loss`, built by `builder`; null
 /// where `loss` is not seen to be the plain mean of something with a leading
-/// axis of `batch`. Weighted means are not. Of a loss that ignores a label, the
-/// mean is of the samples with another one.
+/// axis of `batch`. Weighted means are not. With ignore_index, the mean is
+/// over the samples whose label is another one.
 mlir::Value buildSampleLoss(mlir::OpBuilder &builder, mlir::Value loss,
                             int64_t batch);
 

@@ -43,8 +43,9 @@ protected:
   /// Elements of an argument in the compute type.
   mlir::Value load(mlir::Value argument, mlir::Value offset, int64_t width = 1);
 
-  /// sum + x * y, fused where the target can: the sum is of products of floats
-  /// that are exact in it or nearly so, and every target keeps its own order.
+  /// sum + x * y, one fused multiply-add where the target has it. Both are
+  /// right: products of 16-bit floats are exact in f32, and of f32 the fused
+  /// form has one rounding less. The order of a sum is fixed per target.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
 
   mlir::Value zeros(int64_t width);

@@ -69,7 +69,8 @@ Value SegmentEmitter::isAtOrAfter(int64_t element) {
                                createIndex(b, element));
 }
 
-// The loop nests of `classes`, of which the one is run that the slice is for.
+// Emits one loop nest per class, and the branches that run the nest of the
+// class that the slice belongs to.
 LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
   if (classes.size() == 1)
     return emitNest(classes.front());
@@ -140,10 +141,10 @@ SmallVector<Value> SegmentEmitter::boundsIn(Value first, Value size) {
   return {begin, arith::MinUIOp::create(b, end, size)};
 }
 
-// The segment that stands for all that compute alike. A loop nest depends on
-// the size in two ways alone: there are no vectors in fewer elements than one,
-// and nothing is left behind whole vectors. So it is the largest of those that
-// leave something, if any does.
+// The segment whose loop nest serves all segments that compute alike. The nest
+// depends on a segment's size in two ways: whether one vector fits into it, and
+// whether elements remain behind the last whole vector. So it is the largest
+// segment with a remainder, or the largest of all where none has one.
 static const KernelSegment *findTypical(ArrayRef<KernelSegment> alike,
                                         int64_t width) {
   return llvm::max_element(

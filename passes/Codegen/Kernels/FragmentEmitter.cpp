@@ -54,7 +54,8 @@ Value FragmentEmitter::getOffset(const Scope &scope,
   return offset ? offset : createIndex(b, 0);
 }
 
-/// Of what a vector's offset is a multiple: its last index is one of its width.
+/// The alignment of a vector's offset, in elements: the last index is a
+/// multiple of the width, and every other index adds a multiple of its stride.
 int64_t FragmentEmitter::getMultiple(const Scope &scope,
                                      ArrayRef<int64_t> strides) const {
   int64_t multiple = scope.width;
