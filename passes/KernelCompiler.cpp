@@ -31,6 +31,7 @@ struct Job {
   func::FuncOp kernel;
   std::string text, key;
   std::optional<std::string> code;
+  bool isKept = false; ///< the cache had the code
   std::string error;
   ExitCode exitCode = ExitCode::Internal;
 };
@@ -158,6 +159,7 @@ static void lookUp(std::vector<Job> &jobs, const CodeCache &cache,
   for (Job &job : jobs) {
     job.key = compilation + job.text;
     job.code = cache.lookup(job.key);
+    job.isKept = job.code.has_value();
   }
 }
 
@@ -168,9 +170,6 @@ mpc::compilePlannedKernels(ModuleOp planned,
   // What is kept, then what is not.
   if (options.cache)
     lookUp(jobs, *options.cache, options.target);
-  std::vector<bool> isKept;
-  for (const Job &job : jobs)
-    isKept.push_back(job.code.has_value());
   compileJobs(jobs, options);
 
   // Every failure is reported, in the order of the kernels.
@@ -186,7 +185,7 @@ mpc::compilePlannedKernels(ModuleOp planned,
 
   if (options.cache) {
     for (size_t i = 0; i < jobs.size(); ++i)
-      if (!isKept[i])
+      if (!jobs[i].isKept)
         options.cache->store(jobs[i].key, kernels[i].code);
     options.cache->prune();
   }

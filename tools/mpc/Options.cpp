@@ -187,7 +187,7 @@ void mpc::tools::addKernelCacheOption(CLI::App &command,
                                       CompileOptions &options) {
   command
       .add_option("--kernel-cache", options.kernelCache,
-                  "folder that keeps compiled kernels, of at most 512 MiB; "
+                  "folder that keeps compiled kernels, pruned to 512 MiB; "
                   "auto: $XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: nowhere")
       ->type_name("DIR")
       ->capture_default_str();

@@ -106,11 +106,9 @@ class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
   }];
 }
 
-// One float operand, one result of its shape.
-class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
+// An elementwise op whose shapes a function of ShapeInference.h infers.
+class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
     : MPC_TensorOp<mnemonic, "Elementwise", traits> {
-  let arguments = (ins MPC_FloatTensor:$input);
-  let results = (outs MPC_FloatTensor:$output);
   let extraClassDefinition = [{
     ::mpc::RegionRole $cppClass::getRegionRole() {
       return ::mpc::RegionRole::Elementwise;
@@ -119,27 +117,24 @@ class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
         ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
         Adaptor adaptor,
         ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
-      return ::mpc::inferUnary(adaptor.getInput(), results);
+      return ::mpc::}] # inference # [{;
     }
   }];
 }
 
+// One float operand, one result of its shape.
+class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
+    : MPC_InferredOp<mnemonic, "inferUnary(adaptor.getInput(), results)", traits> {
+  let arguments = (ins MPC_FloatTensor:$input);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
 // Two float operands broadcast together.
 class MPC_BinaryOp<string mnemonic, list<Trait> traits = []>
-    : MPC_TensorOp<mnemonic, "Elementwise", traits> {
+    : MPC_InferredOp<mnemonic, "inferBinary(location, adaptor.getOperands(), results)",
+                     traits> {
   let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
   let results = (outs MPC_FloatTensor:$output);
-  let extraClassDefinition = [{
-    ::mpc::RegionRole $cppClass::getRegionRole() {
-      return ::mpc::RegionRole::Elementwise;
-    }
-    ::llvm::LogicalResult $cppClass::inferReturnTypeComponents(
-        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
-        Adaptor adaptor,
-        ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
-      return ::mpc::inferBinary(location, adaptor.getOperands(), results);
-    }
-  }];
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPC_TD

@@ -136,7 +136,8 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
 
 // Two float operands broadcast together; false where either is NaN.
 class MPC_CompareOp<string mnemonic, string formula, list<Trait> traits = []>
-    : MPC_TensorOp<mnemonic, "Elementwise", traits> {
+    : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
+                     traits> {
   let summary = "elementwise " # formula # ", false where either is NaN";
   let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
 
@@ -146,17 +147,6 @@ class MPC_CompareOp<string mnemonic, string formula, list<Trait> traits = []>
   }];
   let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
   let results = (outs MPC_BoolTensor:$output);
-  let extraClassDefinition = [{
-    ::mpc::RegionRole $cppClass::getRegionRole() {
-      return ::mpc::RegionRole::Elementwise;
-    }
-    ::llvm::LogicalResult $cppClass::inferReturnTypeComponents(
-        ::mlir::MLIRContext *, std::optional<::mlir::Location> location,
-        Adaptor adaptor,
-        ::llvm::SmallVectorImpl<::mlir::ShapedTypeComponents> &results) {
-      return ::mpc::inferCompare(location, adaptor.getOperands(), results);
-    }
-  }];
 }
 
 def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", [Commutative]>;
