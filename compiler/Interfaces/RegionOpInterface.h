@@ -25,6 +25,8 @@ enum class RegionRole {
   Movement,
   /// Sliding windows.
   Window,
+  /// Writes elements to places that indices name.
+  Scatter,
   /// Decomposed into the others by the Fusion stage.
   Composite,
 };
@@ -34,6 +36,9 @@ enum class RegionRole {
 #include "compiler/Interfaces/RegionOpInterface.h.inc"
 
 namespace mpc {
+
+/// "reduction", as messages call the ops of a role.
+llvm::StringRef stringifyRegionRole(RegionRole role);
 
 /// Whether `op` takes part in kernels as `role`.
 bool hasRole(mlir::Operation *op, RegionRole role);

@@ -5,7 +5,8 @@
 // of threads or of multiprocessors, so the same slice does the same work on any
 // machine.
 //
-// compiler/Kernels/GPUPartition.h says how the threads of a GPU share a slice.
+// Each kind has a file of compiler/Kernels/Heroes, where its partition is;
+// Heroes/Partitions.h says how the threads of a GPU share a slice.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //
@@ -25,6 +26,8 @@
 // |                 |                                             | last axis                                 |
 // | `movement`      | a transpose, concat, slice or pad           | `inner` elements of the result, its last  |
 // |                 |                                             | axis                                      |
+// | `scatter`       | elementwise ops of the updates' shape, then | `inner` elements of the result: a part    |
+// |                 | a scatter                                   | along the scattered axis                  |
 // | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
 //
 // clang-format on

@@ -62,7 +62,7 @@ bool mpc::canBeSegment(RegionOp region) {
     return false;
   return llvm::all_of(region.getBody().front(), [&](Operation &op) {
     // What depends on an element's place depends on the shape.
-    return !isa<OneHotOp, DropoutOp>(op) &&
+    return !dependsOnPlace(&op) &&
            llvm::all_of(op.getOperands(), [&](Value operand) {
              return isDense(operand) || typeOf(operand).getNumElements() == 1;
            });

@@ -21,25 +21,28 @@ ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
 // the axes of `space` from `axis` on.
 static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                           size_t axis) {
-  size_t missing = space.size() - shape.size();
   bool dense = true, single = true;
-  for (size_t d = axis; d < space.size(); ++d) {
-    int64_t extent = d < missing ? 1 : shape[d - missing];
-    dense &= extent == space[d];
+  for (auto [extent, whole] :
+       llvm::zip_equal(shape.drop_front(axis), space.drop_front(axis))) {
+    dense &= extent == whole;
     single &= extent == 1;
   }
   return dense || single;
 }
 
-// The shapes at which a pointwise kernel reads its arguments. An argument of
-// one_hot is read as if it had the new axis, with size 1.
-static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel) {
+// The shapes at which a pointwise kernel of `rank` axes reads its operands,
+// with size 1 along axes that an operand does not have.
+static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
+                                                    size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    for (Value operand : op.getOperands()) {
-      SmallVector<int64_t> shape(shapeOf(operand));
-      if (auto oneHot = dyn_cast<OneHotOp>(op))
-        shape.insert(shape.begin() + oneHot.getAxis(), 1);
+    for (OpOperand &operand : op.getOpOperands()) {
+      size_t own = shapeOf(op.getResult(0)).size();
+      SmallVector<int64_t> shape(rank, 1);
+      for (auto [axis, extent] :
+           llvm::zip_equal(getOperandAxes(operand), shapeOf(operand.get())))
+        if (axis != kOwnAxis)
+          shape[rank - own + axis] = extent;
       shapes.push_back(std::move(shape));
     }
   }
@@ -47,7 +50,7 @@ static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel) {
 }
 
 size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
-  SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel);
+  SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel, space.size());
   size_t axis = space.size();
   while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
            return isUniformFrom(shape, space, axis - 1);
@@ -196,6 +199,35 @@ ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
 ProductExtents mpc::getProductExtents(MatMulOp matmul) {
   return getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
                            matmul.getTransA());
+}
+
+//===----------------------------------------------------------------------===//
+// Scatters
+//===----------------------------------------------------------------------===//
+
+ScatterSpace mpc::getScatterSpace(ScatterOpInterface scatter) {
+  ArrayRef<int64_t> shape = shapeOf(scatter->getResult(0));
+  int64_t axis = scatter.getScatteredAxis();
+  ScatterSpace space;
+  space.outer = ShapedType::getNumElements(shape.take_front(axis));
+  space.size = shape[axis];
+  space.inner = ShapedType::getNumElements(shape.drop_front(axis + 1));
+  ArrayRef<int64_t> updates = shapeOf(scatter.getUpdatesOperand().get());
+  size_t behind = shape.size() - axis - 1;
+  space.updates =
+      ShapedType::getNumElements(updates.drop_front(axis).drop_back(behind));
+  return space;
+}
+
+ScatterOpInterface mpc::findScatter(Block &body) {
+  for (Operation &op : body)
+    if (auto scatter = dyn_cast<ScatterOpInterface>(op))
+      return scatter;
+  return nullptr;
+}
+
+ScatterSpace mpc::getScatterSpace(func::FuncOp kernel) {
+  return getScatterSpace(findScatter(kernel.getBody().front()));
 }
 
 //===----------------------------------------------------------------------===//

@@ -80,6 +80,22 @@ ProductExtents getProductExtents(mlir::Value lhs, mlir::Value rhs,
 ProductExtents getProductExtents(MatMulOp matmul);
 
 //===----------------------------------------------------------------------===//
+// Scatters
+//===----------------------------------------------------------------------===//
+
+/// The result of a scatter: `outer` times `size` parts of `inner` elements, of
+/// which indices name one each. For every index of `outer` there are `updates`
+/// of them, one after the other.
+struct ScatterSpace {
+  int64_t outer = 1, size = 1, inner = 1, updates = 1;
+};
+ScatterSpace getScatterSpace(ScatterOpInterface scatter);
+
+/// The scatter of a kernel; null where it has none.
+ScatterOpInterface findScatter(mlir::Block &body);
+ScatterSpace getScatterSpace(mlir::func::FuncOp kernel);
+
+//===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
 

@@ -2,6 +2,7 @@
 #include "compiler/Regions/RegionFormer.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,49 +21,28 @@ static bool isSingleElement(ArrayRef<int64_t> shape) {
   return llvm::all_of(shape, [](int64_t extent) { return extent == 1; });
 }
 
-static std::optional<RegionRole> roleOf(Operation *op) {
-  auto candidate = dyn_cast<RegionOpInterface>(op);
-  return candidate ? std::optional(candidate.getRegionRole()) : std::nullopt;
-}
-
 static bool resultsHaveShape(Operation *op, ArrayRef<int64_t> shape) {
   return llvm::all_of(op->getResults(),
                       [&](Value result) { return shapeOf(result) == shape; });
 }
 
 std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
-  std::optional<RegionRole> role = roleOf(op);
-  if (!role || *role == RegionRole::View || *role == RegionRole::Constant)
+  if (!isa<RegionOpInterface>(op) || hasRole(op, RegionRole::View) ||
+      hasRole(op, RegionRole::Constant))
     return std::nullopt;
   KernelRegion region;
+  region.kind = KernelHero::findKind(op);
   region.hero = op;
   region.ops = {op};
   region.space = SmallVector<int64_t>(shapeOf(op->getResult(0)));
-  switch (*role) {
-  case RegionRole::Elementwise:
-    region.kind = KernelKind::Pointwise;
-    break;
-  case RegionRole::Reduction: {
+  if (auto axes = getReducedAxes(op)) {
     region.space = SmallVector<int64_t>(shapeOf(op->getOperand(0)));
-    region.axes = *getReducedAxes(op);
+    region.axes = *axes;
     region.parts = getReductionParts(op);
-    auto space = getReductionSpace(op);
-    region.kind = space && space->inner == 1 ? KernelKind::RowReduce
-                                             : KernelKind::ColumnReduce;
-    break;
   }
-  case RegionRole::Contraction:
-    region.kind = KernelKind::Contraction;
-    break;
-  case RegionRole::Window:
-    region.kind = KernelKind::Window;
-    break;
-  case RegionRole::Movement:
-    region.kind = KernelKind::Movement;
-    break;
-  default: // Composite
-    break;
-  }
+  if (auto scatter = dyn_cast<ScatterOpInterface>(op))
+    region.space =
+        SmallVector<int64_t>(shapeOf(scatter.getUpdatesOperand().get()));
   return region;
 }
 
@@ -109,7 +89,7 @@ static bool isOnlyReduced(Operation *op) {
 
 bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
   std::optional<size_t> axis = columnAxis(region.hero);
-  return axis && !isa<OneHotOp>(op) && !isOnlyReduced(op) &&
+  return axis && !readsMemory(op) && !isOnlyReduced(op) &&
          resultsHaveShape(op, region.space) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return isTailOperand(shapeOf(operand), region.space, *axis);
@@ -139,9 +119,9 @@ RegionFormer::RegionFormer(Block &block) : order(block) {
     if (!region)
       continue;
     regionOfGroup[order.getGroup(&op)] = regions.size();
-    oneHots.emplace_back();
-    if (isa<OneHotOp>(op))
-      oneHots.back().push_back(&op);
+    memoryReaders.emplace_back();
+    if (readsMemory(&op))
+      memoryReaders.back().push_back(&op);
     regions.push_back(std::move(*region));
   }
 }
@@ -153,11 +133,14 @@ bool RegionFormer::isAlonePointwise(Operation *op) const {
          regions[region].ops.size() == 1;
 }
 
-// one_hot reads its labels at fewer axes than the kernel iterates over, so they
-// must come from memory.
-bool RegionFormer::feedsOneHot(unsigned producer, unsigned consumer) const {
-  return llvm::any_of(oneHots[consumer], [&](Operation *op) {
-    return find(op->getOperand(0).getDefiningOp()) == producer;
+// What an op reads from memory, the labels of a one_hot or the data of a
+// gather, must be there before its kernel starts.
+bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
+  return llvm::any_of(memoryReaders[consumer], [&](Operation *op) {
+    return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+      return readsMemory(operand) &&
+             find(operand.get().getDefiningOp()) == producer;
+    });
   });
 }
 
@@ -166,14 +149,14 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
   KernelRegion &target = regions[into], &source = regions[from];
   assert(!target.ops.empty() && !source.ops.empty() &&
          "a kernel that was taken in joins no other");
-  if (into == from || feedsOneHot(into, from) || feedsOneHot(from, into) ||
+  if (into == from || feedsMemory(into, from) || feedsMemory(from, into) ||
       !order.tryJoin(order.getGroup(target.hero), order.getGroup(source.hero)))
     return false;
   regionOfGroup[order.getGroup(target.hero)] = into;
   if (target.ops.size() < source.ops.size())
     std::swap(target.ops, source.ops);
   llvm::append_range(target.ops, source.ops);
-  llvm::append_range(oneHots[into], oneHots[from]);
+  llvm::append_range(memoryReaders[into], memoryReaders[from]);
   source.ops.clear();
   return true;
 }
@@ -212,6 +195,28 @@ void RegionFormer::growTail(unsigned region) {
       take(users.pop_back_val());
     else if (Operation *op = producers.pop_back_val(); !isNeededOutside(op))
       take(op);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Scatters
+//===----------------------------------------------------------------------===//
+
+// Takes in producers of updates that nothing else needs: a slice computes only
+// those that meet its own part of the result.
+void RegionFormer::growScatter(unsigned region) {
+  auto scatter = cast<ScatterOpInterface>(regions[region].hero);
+  Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
+  while (!producers.empty()) {
+    Operation *op = producers.pop_back_val();
+    if (!op || !isAlonePointwise(op) ||
+        !resultsHaveShape(op, regions[region].space) ||
+        llvm::any_of(op->getUsers(),
+                     [&](Operation *user) { return find(user) != region; }) ||
+        !tryMerge(region, find(op)))
+      continue;
+    for (Value operand : op->getOperands())
+      producers.push_back(operand.getDefiningOp());
   }
 }
 
@@ -288,6 +293,8 @@ void RegionFormer::run() {
       },
       [&](unsigned i) { growReduction(i); });
   mergeReductions();
+  forEach([](KernelKind kind) { return kind == KernelKind::Scatter; },
+          [&](unsigned i) { growScatter(i); });
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
   mergeSmall();

@@ -41,7 +41,7 @@ private:
     return op ? regionOfGroup[order.getGroup(op)] : kNone;
   }
   bool isAlonePointwise(mlir::Operation *op) const;
-  bool feedsOneHot(unsigned producer, unsigned consumer) const;
+  bool feedsMemory(unsigned producer, unsigned consumer) const;
   bool tryMerge(unsigned into, unsigned from);
 
   void growTail(unsigned region);
@@ -49,6 +49,7 @@ private:
   void growReduction(unsigned region);
   bool followsReduction(mlir::Operation *op, unsigned region) const;
   void mergeReductions();
+  void growScatter(unsigned region);
   void growPointwise(unsigned region);
   void mergeSmall();
 
@@ -57,8 +58,8 @@ private:
   llvm::SmallVector<unsigned> regionOfGroup;
   /// The reductions among the users of a value, by its pointer.
   std::map<void *, Operations> reductionsOf;
-  /// The one_hots of each kernel.
-  llvm::SmallVector<Operations> oneHots;
+  /// The ops of each kernel that read an operand from memory.
+  llvm::SmallVector<Operations> memoryReaders;
   /// The pointwise kernels that have taken in all they can.
   llvm::DenseSet<unsigned> hasGrown;
 };

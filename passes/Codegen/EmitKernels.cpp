@@ -4,8 +4,8 @@
 // EmitElementwise*.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
-#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/EmitSegments.h"
@@ -73,27 +73,6 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
-/// Which ops the loop nest of a kind knows what to do with.
-static bool mayHold(KernelKind kind, RegionRole role) {
-  switch (role) {
-  case RegionRole::Constant:
-  case RegionRole::Elementwise:
-  case RegionRole::View:
-    return true;
-  case RegionRole::Reduction:
-    return kind == KernelKind::RowReduce || kind == KernelKind::ColumnReduce;
-  case RegionRole::Contraction:
-    return kind == KernelKind::Contraction;
-  case RegionRole::Movement:
-    return kind == KernelKind::Movement;
-  case RegionRole::Window:
-    return kind == KernelKind::Window;
-  case RegionRole::Composite:
-    return false;
-  }
-  llvm_unreachable("unknown role");
-}
-
 /// A transpose that only contractions read: to them it is a matter of strides.
 static bool isFolded(Operation *op, KernelKind kind) {
   return kind == KernelKind::Contraction && isa<TransposeOp>(op) &&
@@ -104,14 +83,19 @@ static bool isFolded(Operation *op, KernelKind kind) {
 
 /// The partition of a kernel, and its loops, are those of its hero.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
+  const KernelHero &hero = KernelHero::get(kind);
   bool isOfSegments = isa<RegionOp>(body.front());
-  bool reduces =
-      kind == KernelKind::RowReduce || kind == KernelKind::ColumnReduce;
-  if (reduces && !isOfSegments && !findReduction(body))
-    return body.getParentOp()->emitOpError("has no reduction");
-  if (kind == KernelKind::Contraction && !findContraction(body))
-    return body.getParentOp()->emitOpError("has no contraction");
-  return success();
+  if (isOfSegments || hero.getRole() == RegionRole::Elementwise ||
+      llvm::any_of(body,
+                   [&](Operation &op) { return hasRole(&op, hero.getRole()); }))
+    return success();
+  return body.getParentOp()->emitOpError("has no ")
+         << stringifyRegionRole(hero.getRole());
+}
+
+/// An op that formulas compute has one, or reads a table.
+static bool hasFormula(Operation *op) {
+  return findTable(op) || ElementwiseTable::get().find(op);
 }
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
@@ -121,14 +105,12 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
         return failure();
       continue;
     }
-    auto role = dyn_cast<RegionOpInterface>(op);
-    if (isFolded(&op, kind))
+    if (isFolded(&op, kind) || hasRole(&op, RegionRole::View))
       continue;
-    if (!role || !mayHold(kind, role.getRegionRole()))
+    if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")
              << stringifyKernelKind(kind) << "'";
-    if (role.getRegionRole() == RegionRole::Elementwise &&
-        !ElementwiseTable::get().find(&op))
+    if (hasRole(&op, RegionRole::Elementwise) && !hasFormula(&op))
       return op.emitOpError("has no formula to generate code from");
     auto constant = dyn_cast<ConstantOp>(op);
     if (constant && !constant.getValue().isSplat())
@@ -156,6 +138,8 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
     return emitMovement(context);
   case KernelKind::Epilogue:
     return emitEpilogue(context);
+  case KernelKind::Scatter:
+    return emitScatter(context);
   }
   llvm_unreachable("unknown kernel kind");
 }

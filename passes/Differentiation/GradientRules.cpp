@@ -145,6 +145,7 @@ const GradientRules &GradientRules::get() {
     addElementwiseRules(table);
     addTensorRules(table);
     addLayerRules(table);
+    addIndexedRules(table);
     return table;
   }();
   return rules;
@@ -152,7 +153,10 @@ const GradientRules &GradientRules::get() {
 
 const GradientRule *GradientRules::lookup(Operation *op) const {
   auto found = rules.find(op->getName().getStringRef());
-  return found == rules.end() ? nullptr : &found->second;
+  if (found == rules.end())
+    return nullptr;
+  const GradientRule &rule = found->second;
+  return rule.covers && !rule.covers(op) ? nullptr : &rule;
 }
 
 std::vector<StringRef> GradientRules::getOpNames() const {

@@ -103,6 +103,8 @@ struct GradientRule {
   llvm::SmallVector<unsigned> constantOperands;
   /// Float results whose derivative the rule does not know.
   llvm::SmallVector<unsigned> opaqueResults;
+  /// Whether the rule holds for an op; null where it does for all.
+  bool (*covers)(mlir::Operation *op) = nullptr;
 };
 
 /// The rules by op name.
@@ -128,7 +130,15 @@ public:
           rule(llvm::cast<OpTy>(op), gradients);
         },
         llvm::SmallVector<unsigned>(constantOperands),
-        llvm::SmallVector<unsigned>(opaqueResults)};
+        llvm::SmallVector<unsigned>(opaqueResults), nullptr};
+  }
+
+  /// A rule for the ops of a kind that `covers` holds for.
+  template <typename OpTy>
+  void addIf(bool (*covers)(mlir::Operation *op),
+             void (*rule)(OpTy, GradientBuilder &)) {
+    add(rule);
+    rules[OpTy::getOperationName()].covers = covers;
   }
 
   /// The names of all ops that have a rule, sorted.
@@ -148,6 +158,7 @@ llvm::SmallVector<mlir::Value> joinBoxes(mlir::OpBuilder &builder,
 void addElementwiseRules(GradientRules &rules);
 void addTensorRules(GradientRules &rules);
 void addLayerRules(GradientRules &rules);
+void addIndexedRules(GradientRules &rules);
 
 /// All values that `y` depends on through ops a derivative flows through, `y`
 /// itself included.

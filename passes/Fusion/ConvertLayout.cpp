@@ -231,7 +231,7 @@ static TransposeOp restoringTranspose(Value value) {
 // An op whose result at an element depends on its operands there and nothing
 // else, its place included.
 static bool ignoresPlace(Operation *op) {
-  return hasRole(op, RegionRole::Elementwise) && !isa<OneHotOp, DropoutOp>(op);
+  return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op);
 }
 
 // Whether `op` computes with state, whose layout does not change.

@@ -9,6 +9,7 @@
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Regions/RegionAnalysis.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -150,30 +151,30 @@ SmallVector<unsigned> Former::order() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-// Whether a kernel reads `value` from memory, constant or not: contractions and
-// kernels that copy memory do, all others have splats in registers.
-static bool isFromMemory(Value value, const KernelRegion &region) {
-  switch (*region.kind) {
-  case KernelKind::Movement:
-  case KernelKind::Window:
+// Whether a kernel reads an operand from memory, constant or not: heroes that
+// move or multiply memory do, and tables are read anywhere. All others have
+// splats in registers.
+static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
+  if (KernelHero::get(*region.kind).readsMemory() &&
+      operand.getOwner() == region.hero)
     return true;
-  case KernelKind::Contraction:
-    return llvm::is_contained(region.hero->getOperands(), value);
-  default:
-    return false;
-  }
+  return readsMemory(operand);
 }
 
 // What the ops of a unit read and what others read of theirs.
 static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
+  llvm::SmallPtrSet<Value, 4> fromMemory;
+  for (Operation *op : unit.ops)
+    for (OpOperand &operand : op->getOpOperands())
+      if (isFromMemory(operand, *unit.region))
+        fromMemory.insert(operand.get());
   Boundary boundary;
   for (Operation *op : unit.ops) {
     for (Value operand : op->getOperands()) {
       if (members.contains(operand.getDefiningOp()))
         continue;
-      bool isInside =
-          isSplatConstant(operand) && !isFromMemory(operand, *unit.region);
+      bool isInside = isSplatConstant(operand) && !fromMemory.contains(operand);
       (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
     for (Value result : op->getResults())

@@ -248,11 +248,22 @@ IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
   return IntegerAttr();
 }
 
+// The operands of a call of which its kernel reads elements that no loop is at.
+static SmallVector<Value> findTables(func::CallOp call, func::FuncOp kernel) {
+  SmallVector<Value> tables;
+  for (Operation &op : kernel.getBody().front())
+    if (OpOperand *table = findTable(&op))
+      if (auto argument = dyn_cast<BlockArgument>(table->get()))
+        tables.push_back(call.getOperand(argument.getArgNumber()));
+  return tables;
+}
+
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
   SmallVector<Value> outputs =
-      placeResults(call, {elementwise, {}, elementwise && isSegmented(kernel)});
+      placeResults(call, {elementwise, findTables(call, kernel),
+                          elementwise && isSegmented(kernel)});
   plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
                          buffersOf(call.getOperands()), outputs,
                          builder.getI64IntegerAttr(partition.extent),

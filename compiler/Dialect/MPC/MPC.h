@@ -4,9 +4,11 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Interfaces/IndexedOpInterface.h"
 #include "compiler/Interfaces/OptimizerOpInterface.h"
 #include "compiler/Interfaces/PrecisionOpInterface.h"
 #include "compiler/Interfaces/RegionOpInterface.h"
+#include "compiler/Interfaces/ScatterOpInterface.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_TD
 #define MPC_COMPILER_DIALECT_MPC_MPC_TD
 
+include "compiler/Interfaces/IndexedOpInterface.td"
 include "compiler/Interfaces/PrecisionOpInterface.td"
 include "compiler/Interfaces/RegionOpInterface.td"
 include "mlir/IR/OpBase.td"

@@ -29,8 +29,19 @@ def MPC_KernelKind : MPC_Enum<"KernelKind", "loop nest of a kernel", [
   I32EnumAttrCase<"Movement", 5, "movement">,
   // Called per tile of a library's product; no region is of this kind.
   I32EnumAttrCase<"Epilogue", 6, "epilogue">,
+  I32EnumAttrCase<"Scatter", 7, "scatter">,
 ]>;
 def MPC_KernelKindAttr : MPC_EnumAttr<MPC_KernelKind, "kernel">;
+
+def MPC_ScatterReduction : MPC_Enum<"ScatterReduction", "what becomes of an element that an update meets", [
+  // The update replaces it; of several updates the last one stays.
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"Add", 1, "add">,
+  I32EnumAttrCase<"Mul", 2, "mul">,
+  I32EnumAttrCase<"Max", 3, "max">,
+  I32EnumAttrCase<"Min", 4, "min">,
+]>;
+def MPC_ScatterReductionAttr : MPC_EnumAttr<MPC_ScatterReduction, "scatter">;
 
 def MPC_ContractionProvider : MPC_Enum<"ContractionProvider", "who does a contraction", [
   // oneDNN, cuBLASLt or cuDNN.

@@ -168,7 +168,8 @@ def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let hasFolder = 1;
 }
 
-def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise"> {
+def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]> {
   let summary = "training-mode dropout with a counter-based mask";
   let description = [{
     Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
@@ -202,7 +203,8 @@ def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise"> {
+def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "readsMemory"]>]> {
   let summary = "1 where the index along an axis equals the label, 0 elsewhere";
   let description = [{
     Inserts an axis of `depth` at `axis`. A label outside [0, depth), such as an

@@ -285,7 +285,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
       {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
       {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
-      {"", "Gather", 1, kNoEnd, 2, 2, 1, nullptr},
       {"", "Mod", 10, kNoEnd, 2, 2, 1, nullptr},
       {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
       {"", "Not", 1, kNoEnd, 1, 1, 1, nullptr},

@@ -418,6 +418,7 @@ inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
 llvm::ArrayRef<OpEntry> getAssembledOps();
 llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
+llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();

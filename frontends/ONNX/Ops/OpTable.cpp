@@ -9,9 +9,10 @@ using namespace mpc::onnx_frontend;
 std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
   for (ArrayRef<OpEntry> family :
-       {getAssembledOps(), getElementwiseOps(), getMovementOps(), getShapeOps(),
-        getContractionOps(), getNormalizationOps(), getLossOps(),
-        getGradientOps(), getTrainingOps()})
+       {getAssembledOps(), getElementwiseOps(), getMovementOps(),
+        getIndexedOps(), getShapeOps(), getContractionOps(),
+        getNormalizationOps(), getLossOps(), getGradientOps(),
+        getTrainingOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/Indices.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -35,7 +36,6 @@ void FragmentEmitter::enterGroup(Scope &scope, unsigned group, Value index) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Whether what these strides reach differs between the lanes of a vector.
 bool FragmentEmitter::isVector(const Scope &scope,
                                ArrayRef<int64_t> strides) const {
   unsigned last = body.getDimensions().size() - 1;
@@ -64,9 +64,30 @@ int64_t FragmentEmitter::getMultiple(const Scope &scope,
   return multiple;
 }
 
-Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
-  Value buffer = context.buffers[node.argument];
+/// Booleans are bytes in memory.
+Value FragmentEmitter::load(Value buffer, Type element, Value offset,
+                            int64_t width, int64_t multiple) {
+  Value value = context.load(buffer, offset, width, multiple);
+  if (!element.isInteger(1))
+    return value;
+  Lanes lanes(b, b.getF32Type());
+  Type storage = getElementTypeOrSelf(value.getType());
+  return lanes.compare(arith::CmpIPredicate::ne, value,
+                       lanes.integer(storage, 0));
+}
+
+void FragmentEmitter::store(Value value, Value buffer, Value offset,
+                            int64_t width, int64_t multiple) {
+  if (width > 1 && !isa<VectorType>(value.getType()))
+    value = vector::BroadcastOp::create(
+        b, VectorType::get(width, value.getType()), value);
   Type storage = cast<MemRefType>(buffer.getType()).getElementType();
+  if (getElementTypeOrSelf(value.getType()).isInteger(1))
+    value = arith::ExtUIOp::create(b, Lanes::typeLike(storage, value), value);
+  context.store(value, buffer, offset, multiple);
+}
+
+Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
   bool vector = isVector(scope, *node.strides);
   Value offset;
   if (node.argument == 0 && tileBase) {
@@ -77,32 +98,60 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
     assert((!vector || node.strides->back() == 1) &&
            "adjacent elements lie side by side");
   }
-  Value value = context.load(buffer, offset, vector ? scope.width : 1,
-                             getMultiple(scope, *node.strides));
-  Type element = cast<RankedTensorType>(
-                     context.kernel.getArgument(node.argument).getType())
-                     .getElementType();
-  if (!element.isInteger(1))
-    return value;
-  Lanes lanes(b, b.getF32Type());
-  return lanes.compare(arith::CmpIPredicate::ne, value,
-                       lanes.integer(storage, 0));
+  Value argument = context.kernel.getArgument(node.argument);
+  return load(context.buffers[node.argument], elementOf(argument), offset,
+              vector ? scope.width : 1, getMultiple(scope, *node.strides));
 }
 
 void FragmentEmitter::store(const Scope &scope, const Output &output) {
   Value value = scope.values[output.value.node][output.value.result];
-  Value buffer = context.buffers[output.argument];
-  Type storage = cast<MemRefType>(buffer.getType()).getElementType();
-  Value offset = getOffset(scope, output.strides);
   bool vector = isVector(scope, output.strides);
   assert((!vector || output.strides.back() == 1) &&
          "adjacent elements lie side by side");
-  if (vector && !isa<VectorType>(value.getType()))
-    value = vector::BroadcastOp::create(
-        b, VectorType::get(scope.width, value.getType()), value);
-  if (getElementTypeOrSelf(value.getType()).isInteger(1))
-    value = arith::ExtUIOp::create(b, Lanes::typeLike(storage, value), value);
-  context.store(value, buffer, offset, getMultiple(scope, output.strides));
+  store(value, context.buffers[output.argument],
+        getOffset(scope, output.strides), vector ? scope.width : 1,
+        getMultiple(scope, output.strides));
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// `width` adjacent elements of the part of a table that `index` names, zeros
+/// where it names none. `offset` is that of the same elements of part 0.
+Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
+                                   int64_t width, int64_t multiple) {
+  NamedElement part = resolveIndex(b, index, node.table->size);
+  Value place =
+      addIndex(b, offset, mulIndex(b, part.index, node.table->stride));
+  Type element = elementOf(context.kernel.getArgument(node.table->argument));
+  Value value = load(context.buffers[node.table->argument], element, place,
+                     width, std::gcd(multiple, node.table->stride));
+  Value zero = arith::ConstantOp::create(
+      b, b.getZeroAttr(getElementTypeOrSelf(value.getType())));
+  return Lanes(b, b.getF32Type()).select(part.exists, value, zero);
+}
+
+/// Where lanes name parts of their own, or lie apart, each is loaded by itself.
+Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
+  NodeResult operand = node.operands.front();
+  Value index = scope.values[operand.node][operand.result];
+  Value offset = getOffset(scope, *node.strides);
+  bool vector = isVector(scope, *node.strides);
+  int64_t step = node.strides->back();
+  if (!isa<VectorType>(index.getType()) && (!vector || step == 1))
+    return loadTableAt(node, index, offset, vector ? scope.width : 1,
+                       getMultiple(scope, *node.strides));
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < scope.width; ++lane) {
+    Value own = index;
+    if (isa<VectorType>(index.getType()))
+      own = vector::ExtractOp::create(b, index, lane);
+    Value place = vector ? addIndex(b, offset, lane * step) : offset;
+    lanes.push_back(loadTableAt(node, own, place, 1, 1));
+  }
+  auto type = VectorType::get(scope.width, lanes.front().getType());
+  return vector::FromElementsOp::create(b, type, lanes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,8 +192,7 @@ Value FragmentEmitter::getElementIndex(const Scope &scope, const Node &node) {
                                lanes);
 }
 
-/// The one value of a constant, as a scalar.
-static Value createSplat(ImplicitLocOpBuilder &b, Operation *op) {
+Value codegen::createSplat(ImplicitLocOpBuilder &b, Operation *op) {
   Type element =
       cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   if (isa<GradientSeedOp>(op))
@@ -169,6 +217,11 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
   b.setLoc(node.op->getLoc());
   if (isa<ConstantOp, GradientSeedOp>(node.op)) {
     results.push_back(createSplat(b, node.op));
+    return;
+  }
+  if (node.table) {
+    results.push_back(
+        round(loadTable(scope, node), elementOf(node.op->getResult(0))));
     return;
   }
   if (isa<ReshapeOp>(node.op)) {
@@ -207,7 +260,7 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
   for (unsigned number : needed.set_bits()) {
     const Node &node = nodes[number];
     bool ready = !node.isReduction() && !node.isContraction() &&
-                 !(node.dimensions & ~scope.known) &&
+                 !node.isScatter() && !(node.dimensions & ~scope.known) &&
                  llvm::all_of(node.operands, [&](NodeResult operand) {
                    return !scope.values[operand.node].empty();
                  });

@@ -50,6 +50,21 @@ public:
   /// Stores an output whose node has been computed in `scope`.
   void store(const Scope &scope, const Output &output);
 
+  /// The elements from the start of a buffer to where its strides lead.
+  mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
+
+  /// `width` adjacent elements of a buffer that holds elements of type
+  /// `element`; see KernelContext::load.
+  mlir::Value load(mlir::Value buffer, mlir::Type element, mlir::Value offset,
+                   int64_t width = 1, int64_t multiple = 1);
+  /// `value`, which is the same everywhere where it is a scalar, to `width`
+  /// adjacent elements.
+  void store(mlir::Value value, mlir::Value buffer, mlir::Value offset,
+             int64_t width, int64_t multiple);
+
+  /// Whether what these strides reach differs between the lanes of a vector.
+  bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
+
   /// Float operand 0 of a reduction, in the type it accumulates in.
   mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
 
@@ -63,11 +78,12 @@ public:
 private:
   void compute(Scope &scope, unsigned number);
   mlir::Value loadArgument(const Scope &scope, const Node &node);
-  mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
+  mlir::Value loadTable(const Scope &scope, const Node &node);
+  mlir::Value loadTableAt(const Node &node, mlir::Value index,
+                          mlir::Value offset, int64_t width, int64_t multiple);
   int64_t getMultiple(const Scope &scope,
                       llvm::ArrayRef<int64_t> strides) const;
   mlir::Value getElementIndex(const Scope &scope, const Node &node);
-  bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
   mlir::Value getOperand(const Scope &scope, NodeResult operand,
                          mlir::FloatType compute);
   mlir::Value round(mlir::Value value, mlir::Type elementType);
@@ -77,6 +93,9 @@ private:
   mlir::ImplicitLocOpBuilder &b;
   mlir::Value tileBase;
 };
+
+/// The one value of a constant, as a scalar.
+mlir::Value createSplat(mlir::ImplicitLocOpBuilder &b, mlir::Operation *op);
 
 } // namespace mpc::codegen
 

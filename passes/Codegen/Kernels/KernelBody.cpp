@@ -14,6 +14,8 @@ bool Node::isContraction() const {
   return op && hasRole(op, RegionRole::Contraction);
 }
 
+bool Node::isScatter() const { return isa_and_nonnull<ScatterOpInterface>(op); }
+
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
@@ -49,6 +51,21 @@ static std::optional<Place> throughReshape(ArrayRef<int64_t> from,
   return result;
 }
 
+/// `place` of an op's result as that of an operand whose axes run along `axes`
+/// of the result.
+static Place alongAxes(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes,
+                       ArrayRef<int64_t> place) {
+  Place result;
+  for (auto [extent, axis] : llvm::zip_equal(shape, axes))
+    result.push_back(extent == 1 || axis == kOwnAxis ? kUnit : place[axis]);
+  return result;
+}
+
+/// All axes of a space of `rank` axes.
+static Place wholeSpace(size_t rank) {
+  return llvm::to_vector<4>(llvm::seq<int64_t>(0, rank));
+}
+
 /// Where an operand of `op` is read when the op's results are at `place`.
 static FailureOr<Place> operandPlace(OpOperand &operand,
                                      ArrayRef<int64_t> place,
@@ -59,14 +76,13 @@ static FailureOr<Place> operandPlace(OpOperand &operand,
     if (shape != space)
       return op->emitOpError("reduces a value of another shape than the "
                              "kernel's iteration space");
-    return alignRight(shape,
-                      llvm::to_vector(llvm::seq<int64_t>(0, space.size())));
+    return alignRight(shape, wholeSpace(space.size()));
   }
-  if (auto oneHot = dyn_cast<OneHotOp>(op)) {
-    Place without(place);
-    without.erase(without.begin() + oneHot.getAxis());
-    return alignRight(shape, without);
-  }
+  if (auto scatter = dyn_cast<ScatterOpInterface>(op))
+    return &operand == &scatter.getIndicesOperand()
+               ? alongAxes(shape, scatter.getIndexAxes(),
+                           wholeSpace(space.size()))
+               : alignRight(shape, wholeSpace(space.size()));
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
     std::optional<Place> through =
         throughReshape(shape, shapeOf(reshape.getOutput()), place);
@@ -74,7 +90,19 @@ static FailureOr<Place> operandPlace(OpOperand &operand,
       return op->emitOpError("in a kernel may only add or drop axes of size 1");
     return *through;
   }
-  return alignRight(shape, place);
+  return alongAxes(shape, getOperandAxes(operand), place);
+}
+
+/// The place of a scatter's result in the space of its updates.
+static Place scatteredPlace(ScatterOpInterface scatter,
+                            ArrayRef<int64_t> space) {
+  ArrayRef<int64_t> shape = shapeOf(scatter->getResult(0));
+  int64_t axis = scatter.getScatteredAxis();
+  Place place = alignRight(shape, wholeSpace(space.size()));
+  for (int64_t d = 0; d < axis; ++d)
+    place[d] = shape[d] == 1 ? kUnit : d;
+  place[axis] = kUnit;
+  return place;
 }
 
 /// The place of a returned value: that of the space, or of what is left of it
@@ -82,8 +110,10 @@ static FailureOr<Place> operandPlace(OpOperand &operand,
 static FailureOr<Place> outputPlace(OpOperand &returned,
                                     ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(returned.get());
-  auto all = llvm::to_vector(llvm::seq<int64_t>(0, space.size()));
+  Place all = wholeSpace(space.size());
   Operation *def = returned.get().getDefiningOp();
+  if (auto scatter = dyn_cast_or_null<ScatterOpInterface>(def))
+    return scatteredPlace(scatter, space);
   std::optional<SmallVector<int64_t>> reduced;
   if (def)
     reduced = getReducedAxes(def);
@@ -148,6 +178,13 @@ static NodeResult findNode(ArrayRef<Node> nodes, Value value,
   llvm_unreachable("every operand was demanded");
 }
 
+/// Whether the op reads the operand itself: all of a contraction's, the table
+/// of a gather, what a scatter starts from.
+static bool isReadByOp(OpOperand &operand) {
+  auto scatter = dyn_cast<ScatterOpInterface>(operand.getOwner());
+  return isTable(operand) || (scatter && &operand == &scatter.getDataOperand());
+}
+
 /// Demands the operands of what is demanded, users first. A contraction's
 /// operands are its own affair.
 static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
@@ -157,6 +194,8 @@ static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
       continue;
     for (const Place &place : demand.getAny(&op))
       for (OpOperand &operand : op.getOpOperands()) {
+        if (isReadByOp(operand))
+          continue;
         FailureOr<Place> source = operandPlace(operand, place, space);
         if (failed(source))
           return failure();
@@ -174,8 +213,9 @@ static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
   node.place = place;
   if (!node.isContraction())
     for (OpOperand &operand : op.getOpOperands())
-      node.operands.push_back(
-          findNode(nodes, operand.get(), *operandPlace(operand, place, space)));
+      if (!isReadByOp(operand))
+        node.operands.push_back(findNode(nodes, operand.get(),
+                                         *operandPlace(operand, place, space)));
   return node;
 }
 
@@ -228,17 +268,37 @@ static Strides stridesAlongAxes(ArrayRef<int64_t> shape,
   return strides;
 }
 
-/// The index an op depends on, as strides along the axes of the space, if any.
+/// The index an op depends on, as strides along the axes of the space, if any:
+/// the row-major number of its place along the axes that the op names.
 static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
-  if (auto oneHot = dyn_cast_or_null<OneHotOp>(node.op)) {
-    Strides strides(rank, 0);
-    if (int64_t axis = node.place[oneHot.getAxis()]; axis != kUnit)
-      strides[axis] = 1;
-    return strides;
+  auto indexed = dyn_cast<IndexedOpInterface>(node.op);
+  if (!indexed || indexed.getIndexedAxes().empty())
+    return std::nullopt;
+  SmallVector<int64_t> shape;
+  Place place;
+  for (int64_t axis : indexed.getIndexedAxes()) {
+    shape.push_back(shapeOf(node.op->getResult(0))[axis]);
+    place.push_back(node.place[axis]);
   }
-  if (auto dropout = dyn_cast_or_null<DropoutOp>(node.op))
-    return stridesAlongAxes(shapeOf(dropout.getOutput()), node.place, rank);
-  return std::nullopt;
+  return stridesAlongAxes(shape, place, rank);
+}
+
+/// Makes `node`, if its op reads a table, one that does so at its place.
+static LogicalResult addTable(Node &node, size_t rank) {
+  OpOperand *operand = findTable(node.op);
+  if (!operand)
+    return success();
+  auto argument = dyn_cast<BlockArgument>(operand->get());
+  if (!argument)
+    return node.op->emitOpError("reads a table that is no input of the kernel");
+  ArrayRef<int64_t> shape = shapeOf(operand->get());
+  SmallVector<int64_t> axes = getOperandAxes(*operand);
+  size_t own = llvm::find(axes, kOwnAxis) - axes.begin();
+  node.table = {argument.getArgNumber(), shape[own],
+                ShapedType::getNumElements(shape.drop_front(own + 1))};
+  node.strides =
+      stridesAlongAxes(shape, alongAxes(shape, axes, node.place), rank);
+  return success();
 }
 
 void KernelBody::splitAxis(SplitAxis split) {
@@ -346,11 +406,14 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
   if (failed(body.addNodes(kernel)))
     return failure();
   size_t rank = space.size();
-  for (Node &node : body.nodes)
+  for (Node &node : body.nodes) {
     node.strides =
         node.op ? indexStrides(node, rank)
                 : stridesAlongAxes(shapeOf(kernel.getArgument(node.argument)),
                                    node.place, rank);
+    if (node.op && failed(addTable(node, rank)))
+      return failure();
+  }
   for (auto [output, type] :
        llvm::zip_equal(body.outputs, kernel.getResultTypes()))
     output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),

@@ -31,6 +31,14 @@ struct NodeResult {
   unsigned result = 0;
 };
 
+/// The argument that a gather reads at elements of its own choice.
+struct Table {
+  unsigned argument = 0;
+  /// The size of the axis that indices name elements of, and how far apart
+  /// these are.
+  int64_t size = 1, stride = 1;
+};
+
 /// An argument read or an op computed at a place.
 struct Node {
   /// Null for an argument.
@@ -39,9 +47,12 @@ struct Node {
   unsigned argument = 0;
   Place place;
   llvm::SmallVector<NodeResult> operands;
-  /// Of an argument, where it is read; of an op that depends on its index, that
-  /// index. Other ops have none.
+  /// Of an argument, where it is read; of an op with a table, where that is
+  /// read, the index aside; of an op that depends on its index, that index.
+  /// Other ops have none.
   std::optional<Strides> strides;
+  /// Its operands are those of the op without the table.
+  std::optional<Table> table;
   /// Bit i: the value differs along loop dimension i.
   uint64_t dimensions = 0;
   /// How many reductions, one after the other, lead to it.
@@ -50,6 +61,8 @@ struct Node {
   bool isReduction() const;
   /// A contraction, whose sums the loop nest provides: it has no operands here.
   bool isContraction() const;
+  /// A scatter, which the loop nest does; what it starts from is no operand.
+  bool isScatter() const;
 };
 
 /// A returned value and the buffer it goes to.

@@ -72,6 +72,7 @@ mlir::LogicalResult emitColumnReduce(KernelContext &context);
 mlir::LogicalResult emitMovement(KernelContext &context);
 mlir::LogicalResult emitWindow(KernelContext &context);
 mlir::LogicalResult emitContraction(KernelContext &context);
+mlir::LogicalResult emitScatter(KernelContext &context);
 
 } // namespace mpc::codegen
 

@@ -18,13 +18,20 @@ class Pointwise : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, Pointwise,
                          testing::ValuesIn(runnableTargets()));
 
+// What gathers do is no formula of their operands' elements.
+static bool readsTable(llvm::StringRef name) {
+  return name == GatherOp::getOperationName() ||
+         name == GatherElementsOp::getOperationName();
+}
+
 TEST(ElementwiseTable, HasEveryElementwiseOp) {
   mlir::MLIRContext context;
   context.loadDialect<MPCDialect, amp::AMPDialect>();
   int count = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
     auto *role = name.getInterface<RegionOpInterface>();
-    if (!role || role->getRegionRole() != RegionRole::Elementwise)
+    if (!role || role->getRegionRole() != RegionRole::Elementwise ||
+        readsTable(name.getStringRef()))
       continue;
     ++count;
     EXPECT_TRUE(codegen::ElementwiseTable::get().find(name.getStringRef()))

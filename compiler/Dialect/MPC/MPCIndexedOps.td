@@ -1,0 +1,114 @@
+// Ops that read or write elements which indices name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCINDEXEDOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCINDEXEDOPS_TD
+
+include "compiler/Dialect/MPC/MPC.td"
+include "compiler/Dialect/MPC/MPCEnums.td"
+include "compiler/Interfaces/ScatterOpInterface.td"
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+class MPC_GatherLikeOp<string mnemonic>
+    : MPC_TensorOp<mnemonic, "Elementwise",
+        [DeclareOpInterfaceMethods<IndexedOpInterface, ["readsMemory"]>]>;
+
+def MPC_GatherOp : MPC_GatherLikeOp<"gather"> {
+  let summary = "the parts of a tensor along an axis that indices name";
+  let description = [{
+    ONNX Gather, with TensorFlow's `batch_dims`: the first `batch_dims` axes of
+    data and indices run together. The result has the axes of the data before
+    `axis`, those of the indices after the batch axes, and those of the data
+    behind `axis`:
+
+      y[b, p, i, s] = data[b, p, indices[b, i], s]
+
+    An index counts from the end where it is negative. One outside
+    [-size, size) gives zeros.
+
+    ```mlir
+    %y = mpc.gather %table, %ids {axis = 0 : i64}
+        : (tensor<1000x64xf32>, tensor<4x16xi64>) -> tensor<4x16x64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices, I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
+  let results = (outs MPC_Tensor:$output);
+}
+
+def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements"> {
+  let summary = "for every index the element of its line along an axis";
+  let description = [{
+    ONNX GatherElements, PyTorch's gather: indices have the data's shape but for
+    the size of `axis`, and
+
+      y[p, i, s] = data[p, indices[p, i, s], s]
+
+    Indices are those of mpc.gather.
+
+    ```mlir
+    %y = mpc.gather_elements %x, %labels {axis = 1 : i64}
+        : (tensor<32x10xf32>, tensor<32x1xi64>) -> tensor<32x1xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices, I64Attr:$axis);
+  let results = (outs MPC_Tensor:$output);
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+class MPC_ScatterLikeOp<string mnemonic>
+    : MPC_TensorOp<mnemonic, "Scatter",
+        [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]>;
+
+def MPC_ScatterOp : MPC_ScatterLikeOp<"scatter"> {
+  let summary = "puts updates where indices name parts of a tensor";
+  let description = [{
+    The counterpart of mpc.gather: starting from the data, in order of the
+    indices,
+
+      y[b, p, indices[b, i], s] = reduction(y[b, p, indices[b, i], s],
+                                            updates[b, p, i, s])
+
+    Sums and products of floats are kept in f32 or f64, whichever the result is.
+    The order is that of the updates on any number of threads, so the same
+    inputs give the same bits. An index outside [-size, size) is left out. With
+    data of zeros and `add` this is the gradient of mpc.gather.
+
+    ```mlir
+    %dtable = mpc.scatter %zeros, %ids, %dy {axis = 0 : i64, reduction = #mpc.scatter<add>}
+        : (tensor<1000x64xf32>, tensor<4x16xi64>, tensor<4x16x64xf32>) -> tensor<1000x64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices,
+                       MPC_Tensor:$updates, I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$batch_dims,
+                       MPC_ScatterReductionAttr:$reduction);
+  let results = (outs MPC_Tensor:$output);
+}
+
+def MPC_ScatterElementsOp : MPC_ScatterLikeOp<"scatter_elements"> {
+  let summary = "puts every update where its index names an element";
+  let description = [{
+    The counterpart of mpc.gather_elements; see mpc.scatter:
+
+      y[p, indices[p, i, s], s] = reduction(y[p, indices[p, i, s], s],
+                                            updates[p, i, s])
+
+    ```mlir
+    %y = mpc.scatter_elements %x, %i, %u {axis = 1 : i64, reduction = #mpc.scatter<none>}
+        : (tensor<3x5xf32>, tensor<3x2xi64>, tensor<3x2xf32>) -> tensor<3x5xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices,
+                       MPC_Tensor:$updates, I64Attr:$axis,
+                       MPC_ScatterReductionAttr:$reduction);
+  let results = (outs MPC_Tensor:$output);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCINDEXEDOPS_TD

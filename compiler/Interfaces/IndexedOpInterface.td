@@ -1,0 +1,35 @@
+// Elementwise ops that depend on where their elements are.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    An elementwise op whose result at an index is more than a formula over its
+    operands, broadcast, at that index: it uses the index (dropout, one_hot),
+    or reads an operand along other axes or at an element that another operand
+    names (gather). Ask the functions of IndexedOpInterface.h, which answer for
+    every op.
+  }];
+  let methods = [
+    InterfaceMethod<"The axis of the result along which each axis of an operand"
+                    " runs; kOwnAxis for one along which the op itself says"
+                    " which element it reads.",
+                    "::llvm::SmallVector<int64_t>", "getOperandAxes",
+                    (ins "unsigned":$operand)>,
+    InterfaceMethod<"Whether an operand must lie in memory, since elements of it"
+                    " are read that no loop of the kernel is at.",
+                    "bool", "readsMemory", (ins "unsigned":$operand), [{}],
+                    [{ return false; }]>,
+    InterfaceMethod<"The axes of the result whose index, as one number in"
+                    " row-major order, the op computes with.",
+                    "::llvm::SmallVector<int64_t>", "getIndexedAxes", (ins),
+                    [{}], [{ return ::llvm::SmallVector<int64_t>(); }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_INDEXEDOPINTERFACE_TD

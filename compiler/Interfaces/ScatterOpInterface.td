@@ -1,0 +1,34 @@
+// Ops that write elements to places that indices name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    An op that starts from `data` and writes, in row-major order of `updates`,
+    each of them to the element of the result that an index names along `axis`;
+    `updates` may have any number of axes in place of that one.
+  }];
+  let methods = [
+    InterfaceMethod<"What the result starts from.", "::mlir::OpOperand &",
+                    "getDataOperand", (ins), [{}],
+                    [{ return $_op.getDataMutable(); }]>,
+    InterfaceMethod<"The indices.", "::mlir::OpOperand &",
+                    "getIndicesOperand", (ins), [{}],
+                    [{ return $_op.getIndicesMutable(); }]>,
+    InterfaceMethod<"The updates.", "::mlir::OpOperand &", "getUpdatesOperand",
+                    (ins), [{}], [{ return $_op.getUpdatesMutable(); }]>,
+    InterfaceMethod<"The axis of the result that indices name elements of.",
+                    "int64_t", "getScatteredAxis", (ins), [{}],
+                    [{ return $_op.getAxis(); }]>,
+    InterfaceMethod<"The axis of the updates along which each axis of the"
+                    " indices runs.",
+                    "::llvm::SmallVector<int64_t>", "getIndexAxes", (ins)>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_SCATTEROPINTERFACE_TD

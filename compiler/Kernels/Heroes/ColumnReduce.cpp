@@ -1,0 +1,72 @@
+// Reductions over leading axes, column by column.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/Heroes/Reductions.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class ColumnReduce : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Reduction; }
+  bool isHero(Operation *op) const override;
+  Company getCompany() const override { return Company::Heroes; }
+  LogicalResult verify(Operation *hero) const override {
+    return verifyReduction(hero);
+  }
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+bool ColumnReduce::isHero(Operation *op) const { return !reducesRows(op); }
+
+// A slice owns whole blocks of columns, or whole groups of columns where these
+// are few.
+KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
+  ReductionSpace space = getReductionSpace(kernel);
+  int64_t unit = std::min(space.inner, kColumnBlock);
+  return slice(space.outer * space.inner, 1, unit,
+               kSliceElements / std::max<int64_t>(1, space.reduced));
+}
+
+// One index is a block of columns, as wide as a warp reads at once; the teams
+// share what is reduced.
+KernelPartition ColumnReduce::partition(func::FuncOp kernel,
+                                        const TargetInfo &gpu) const {
+  ReductionSpace space = getReductionSpace(kernel);
+  // A vector must not reach beyond the last axis, whichever axes are merged.
+  ArrayRef<int64_t> shape =
+      shapeOf(findReduction(kernel.getBody().front())->getOperand(0));
+  while (!shape.empty() && shape.back() == 1)
+    shape = shape.drop_back();
+  int64_t run = space.inner == 1 ? 1 : shape.back();
+  int64_t vector = vectorOf(kernel, run, gpu);
+  int64_t vectors = space.inner / vector;
+  // Half a warp reads whole cache lines already. Two threads still read all of
+  // what memory gives at once, which is worth it where there are few blocks.
+  int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);
+  while (lanes > 2 &&
+         space.outer * llvm::divideCeilSigned(vectors, lanes) < kFewBlocks / 4)
+    lanes /= 2;
+  int64_t threads = kBlockThreads;
+  while (threads > kWarp && threads / lanes > space.reduced)
+    threads /= 2;
+  return {space.outer * llvm::divideCeilSigned(vectors, lanes),
+          1,
+          space.inner,
+          threads,
+          std::min(lanes, threads),
+          vector};
+}
+
+const KernelHero &heroes::getColumnReduce() {
+  static const ColumnReduce hero;
+  return hero;
+}

@@ -1,0 +1,82 @@
+// Matrix products and convolutions that no library does, and what follows them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class Contraction : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Contraction; }
+  Company getCompany() const override { return Company::Elementwise; }
+  bool readsMemory() const override { return true; }
+  LogicalResult verify(Operation *hero) const override;
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+LogicalResult Contraction::verify(Operation *hero) const {
+  if (!llvm::all_of(hero->getOperands(),
+                    [](Value operand) { return isa<BlockArgument>(operand); }))
+    return hero->emitOpError("expected to read inputs of its region alone");
+  if (isa<MatMulOp>(hero))
+    return success();
+  auto layout = hero->getAttrOfType<LayoutAttr>("layout");
+  if (!isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(hero))
+    return hero->emitOpError("expected a matrix product or a convolution, run "
+                             "mpc-split-contractions first");
+  if (!layout || layout.getValue() != Layout::NHWC)
+    return hero->emitOpError("expected layout NHWC, run mpc-convert-layout "
+                             "first");
+  if (auto conv = dyn_cast<ConvOp>(hero); conv && conv.getBias())
+    return hero->emitOpError("expected no bias, run mpc-split-contractions "
+                             "first");
+  return success();
+}
+
+/// Multiply-adds of a slice.
+static constexpr int64_t kSliceProducts = 1 << 20;
+/// Rows that are summed at once, and those of the gradient of a convolution's
+/// weights, which lie in the lanes of a vector.
+static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
+
+KernelPartition Contraction::partition(func::FuncOp kernel) const {
+  Operation *hero = findContraction(kernel.getBody().front());
+  ContractionSpace space = getContractionSpace(hero);
+  int64_t block = isa<ConvWeightGradOp>(hero) ? kWeightRowBlock : kRowBlock;
+  KernelPartition result =
+      slice(space.rows, space.columns * space.depth, block, kSliceProducts);
+  result.inner = space.columns;
+  return result;
+}
+
+// On Tensor Cores one index is a tile of the result, elsewhere a row of it.
+KernelPartition Contraction::partition(func::FuncOp kernel,
+                                       const TargetInfo &gpu) const {
+  Operation *hero = findContraction(kernel.getBody().front());
+  if (std::optional<TensorCoreTiling> tiling = getTensorCoreTiling(hero, gpu)) {
+    int64_t threads = tiling->getThreads();
+    return {tiling->getTileCount(),
+            1,
+            tiling->blockM * tiling->blockN,
+            threads,
+            threads,
+            1};
+  }
+  ContractionSpace space = getContractionSpace(hero);
+  return shareRows(space.rows, space.columns, 1);
+}
+
+const KernelHero &heroes::getContraction() {
+  static const Contraction hero;
+  return hero;
+}

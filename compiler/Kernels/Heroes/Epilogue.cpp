@@ -1,0 +1,30 @@
+// Elementwise ops on a tile of a library's product, called once per tile.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class Epilogue : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Elementwise; }
+  // Planning makes epilogues of what follows a contraction.
+  bool isHero(Operation *) const override { return false; }
+  Company getCompany() const override { return Company::Heroes; }
+  KernelPartition partition(func::FuncOp) const override {
+    llvm_unreachable("an epilogue is called per tile");
+  }
+  KernelPartition partition(func::FuncOp, const TargetInfo &) const override {
+    llvm_unreachable("there are no epilogues on a GPU");
+  }
+};
+} // namespace
+
+const KernelHero &heroes::getEpilogue() {
+  static const Epilogue hero;
+  return hero;
+}

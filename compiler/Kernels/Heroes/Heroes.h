@@ -1,0 +1,16 @@
+// The heroes of all kinds of kernels, for KernelHero::get alone.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_KERNELS_HEROES_HEROES_H
+#define MPC_COMPILER_KERNELS_HEROES_HEROES_H
+
+#include "compiler/Kernels/KernelHero.h"
+
+namespace mpc::heroes {
+
+#define MPC_HERO(KIND) const KernelHero &get##KIND();
+#include "compiler/Kernels/Heroes/Heroes.def"
+
+} // namespace mpc::heroes
+
+#endif // MPC_COMPILER_KERNELS_HEROES_HEROES_H

@@ -1,0 +1,95 @@
+// Elementwise ops over one shape, or like ones over many tensors: segments.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class Pointwise : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Elementwise; }
+  Company getCompany() const override { return Company::Heroes; }
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+KernelPartition Pointwise::partition(func::FuncOp kernel) const {
+  if (isSegmented(kernel))
+    return {getSegmentedExtent(kernel, kSliceElements), kSliceElements, 1};
+  ArrayRef<int64_t> space = getResultShape(kernel);
+  size_t axis = findUniformAxis(kernel, space);
+  // Nothing is broadcast but scalars: one index is one element.
+  if (axis == 0)
+    return slice(ShapedType::getNumElements(space), 1, kColumnBlock);
+  return slice(ShapedType::getNumElements(space.take_front(axis)),
+               ShapedType::getNumElements(space.drop_front(axis)));
+}
+
+// Whether every thread first computes in f64 what depends on the step alone;
+// then each should have several elements.
+static bool hasCostlyScalars(func::FuncOp kernel) {
+  return llvm::any_of(kernel.getBody().front(), [](Operation &op) {
+    return isa<OptimizerOpInterface>(op);
+  });
+}
+
+// One index is one element. Optimizers' state is wide: vectors of four.
+static KernelPartition shareSegments(func::FuncOp kernel,
+                                     const TargetInfo &target) {
+  int64_t vector = std::min<int64_t>(4, vectorOf(kernel, 0, target));
+  int64_t grain = kBlockThreads * vector;
+  int64_t blocks =
+      llvm::divideCeilSigned(getSegmentedExtent(kernel, grain), grain);
+  grain *= llvm::divideCeilSigned(blocks, kEnoughBlocks);
+  return {getSegmentedExtent(kernel, grain),
+          grain,
+          1,
+          kBlockThreads,
+          kBlockThreads,
+          vector};
+}
+
+// One index is one element. A remainder is done element by element.
+static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
+                                     const TargetInfo &target) {
+  int64_t vector = vectorOf(kernel, 0, target);
+  int64_t block = kBlockThreads * vector;
+  int64_t enough = hasCostlyScalars(kernel) ? kFewBlocks : kEnoughBlocks;
+  int64_t grain = block * countRounds(elements, block, enough);
+  return {elements, grain, 1, kBlockThreads, kBlockThreads, vector};
+}
+
+KernelPartition Pointwise::partition(func::FuncOp kernel,
+                                     const TargetInfo &gpu) const {
+  if (isSegmented(kernel))
+    return shareSegments(kernel, gpu);
+  ArrayRef<int64_t> space = getResultShape(kernel);
+  int64_t elements = ShapedType::getNumElements(space);
+  size_t uniform = findUniformAxis(kernel, space);
+  if (uniform == 0)
+    return shareElements(kernel, elements, gpu);
+  // As few trailing axes as keep a block busy, so that there are many rows.
+  size_t axis = space.size() - 1;
+  while (axis > uniform && ShapedType::getNumElements(space.drop_front(axis)) <
+                               kBlockThreads * kWarp)
+    --axis;
+  int64_t inner = ShapedType::getNumElements(space.drop_front(axis));
+  return shareRows(
+      elements / inner, inner,
+      vectorOf(kernel, space.back() == 1 ? inner : space.back(), gpu));
+}
+
+const KernelHero &heroes::getPointwise() {
+  static const Pointwise hero;
+  return hero;
+}

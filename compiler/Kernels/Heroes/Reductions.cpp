@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Reductions.h"
+
+using namespace mlir;
+using namespace mpc;
+
+LogicalResult heroes::verifyReduction(Operation *op) {
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  if (isa<SumToSizeOp>(op) || result.getRank() != input.getRank())
+    return op->emitOpError("expected a reduction that keeps its axes, run "
+                           "mpc-normalize-reductions first");
+  if (!getReductionSpace(op))
+    return op->emitOpError("expected axes that lie together");
+  return success();
+}

@@ -1,0 +1,22 @@
+// What kernels over rows and over columns have in common.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H
+#define MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H
+
+#include "compiler/Kernels/KernelSpace.h"
+
+namespace mpc::heroes {
+
+/// Whether reduction `op` leaves nothing behind what it reduces.
+inline bool reducesRows(mlir::Operation *op) {
+  std::optional<ReductionSpace> space = getReductionSpace(op);
+  return space && space->inner == 1;
+}
+
+/// Checks that a reduction keeps its axes, which lie together.
+llvm::LogicalResult verifyReduction(mlir::Operation *op);
+
+} // namespace mpc::heroes
+
+#endif // MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H

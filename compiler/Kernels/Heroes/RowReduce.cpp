@@ -1,0 +1,73 @@
+// Reductions over the last axes, row by row.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/Heroes/Reductions.h"
+#include "compiler/Kernels/KernelSegments.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class RowReduce : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Reduction; }
+  bool isHero(Operation *op) const override;
+  Company getCompany() const override { return Company::Heroes; }
+  LogicalResult verify(Operation *hero) const override {
+    return verifyReduction(hero);
+  }
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+bool RowReduce::isHero(Operation *op) const { return reducesRows(op); }
+
+KernelPartition RowReduce::partition(func::FuncOp kernel) const {
+  if (isSegmented(kernel))
+    return {getSegmentedExtent(kernel, 1), 1, 1};
+  ReductionSpace space = getReductionSpace(kernel);
+  return slice(space.outer, space.reduced);
+}
+
+/// Threads of a block that reduces one long row: still enough registers.
+static constexpr int64_t kWideBlockThreads = 512;
+/// With fewer rows than this, a block shares a row rather than a warp.
+static constexpr int64_t kManyRows = 1024;
+
+KernelPartition RowReduce::partition(func::FuncOp kernel,
+                                     const TargetInfo &gpu) const {
+  // One index is a row of a segment, for which there is a block.
+  if (isSegmented(kernel))
+    return {
+        getSegmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
+  ReductionSpace space = getReductionSpace(kernel);
+  int64_t vector = vectorOf(kernel, space.reduced, gpu);
+  int64_t vectors = llvm::divideCeilSigned(space.reduced, vector);
+  // A team is a part of a warp, or a block, which takes shared memory.
+  bool byBlock =
+      vectors > 8 * kWarp || (vectors >= 2 * kWarp && space.outer < kManyRows);
+  if (byBlock) {
+    int64_t threads = vectors > 4 * kWideBlockThreads ? kWideBlockThreads
+                      : vectors >= kBlockThreads      ? kBlockThreads
+                                                      : 2 * kWarp;
+    return {space.outer,   llvm::divideCeilSigned(space.outer, kEnoughBlocks),
+            space.reduced, threads,
+            threads,       vector};
+  }
+  KernelPartition result = shareRows(space.outer, space.reduced, vector);
+  result.lanes = std::min(result.lanes, kWarp);
+  int64_t teams = result.threads / result.lanes;
+  result.grain = teams * countRounds(space.outer, teams);
+  return result;
+}
+
+const KernelHero &heroes::getRowReduce() {
+  static const RowReduce hero;
+  return hero;
+}

@@ -1,0 +1,54 @@
+// Updates written where indices name elements. A slice owns rows of the result,
+// the parts along the scattered axis, and takes the updates that meet them: so
+// the order of the updates of an element is theirs, and needs no atomics.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class Scatter : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Scatter; }
+  Company getCompany() const override { return Company::Elementwise; }
+  LogicalResult verify(Operation *hero) const override;
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+// What a slice starts from is of the result's shape, the updates are not.
+LogicalResult Scatter::verify(Operation *hero) const {
+  Value data = cast<ScatterOpInterface>(hero).getDataOperand().get();
+  if (isa<BlockArgument>(data) || data.getDefiningOp<ConstantOp>())
+    return success();
+  return hero->emitOpError("expected to start from an input of its region or a "
+                           "constant");
+}
+
+KernelPartition Scatter::partition(func::FuncOp kernel) const {
+  ScatterSpace space = getScatterSpace(kernel);
+  return slice(space.outer * space.size, space.inner);
+}
+
+// A block does as many rows as leave few of them: each looks at all indices.
+KernelPartition Scatter::partition(func::FuncOp kernel,
+                                   const TargetInfo &gpu) const {
+  ScatterSpace space = getScatterSpace(kernel);
+  int64_t rows = space.outer * space.size;
+  int64_t lanes = std::min<int64_t>(
+      llvm::PowerOf2Ceil(std::max<int64_t>(kWarp, space.inner)), kBlockThreads);
+  return {rows, countRounds(rows, 1, kFewBlocks), space.inner, lanes, lanes, 1};
+}
+
+const KernelHero &heroes::getScatter() {
+  static const Scatter hero;
+  return hero;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/KernelHero.h"
+
+#include "compiler/Kernels/Heroes/Heroes.h"
+
+using namespace mlir;
+using namespace mpc;
+
+const KernelHero &KernelHero::get(KernelKind kind) {
+  switch (kind) {
+#define MPC_HERO(KIND)                                                         \
+  case KernelKind::KIND:                                                       \
+    return heroes::get##KIND();
+#include "compiler/Kernels/Heroes/Heroes.def"
+  }
+  llvm_unreachable("an unknown kind");
+}
+
+std::optional<KernelKind> KernelHero::findKind(Operation *op) {
+  auto candidate = dyn_cast<RegionOpInterface>(op);
+  if (!candidate)
+    return std::nullopt;
+  for (uint32_t i = 0; i <= getMaxEnumValForKernelKind(); ++i) {
+    auto kind = static_cast<KernelKind>(i);
+    const KernelHero &hero = get(kind);
+    if (hero.getRole() == candidate.getRegionRole() && hero.isHero(op))
+      return kind;
+  }
+  return std::nullopt;
+}
+
+bool mpc::mayHold(KernelKind kind, Operation *op) {
+  auto candidate = dyn_cast<RegionOpInterface>(op);
+  if (!candidate)
+    return false;
+  RegionRole role = candidate.getRegionRole();
+  return role == RegionRole::Constant || role == RegionRole::Elementwise ||
+         role == KernelHero::get(kind).getRole();
+}
+
+KernelPartition mpc::getKernelPartition(func::FuncOp kernel) {
+  return KernelHero::get(*getKernelKind(kernel)).partition(kernel);
+}
+
+KernelPartition mpc::getKernelPartition(func::FuncOp kernel,
+                                        const TargetInfo &target) {
+  if (!target.isGPU())
+    return getKernelPartition(kernel);
+  return KernelHero::get(*getKernelKind(kernel)).partition(kernel, target);
+}

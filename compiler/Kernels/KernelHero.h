@@ -1,0 +1,63 @@
+// A kind of kernel: the op that makes a kernel be of the kind, what may stand
+// beside it, and how the kernel's work is divided.
+//
+// One file of Heroes/ per kind, one line in Heroes/Heroes.def. How the loops of
+// a kind are written is Codegen's: one line in EmitKernels.cpp.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_KERNELS_KERNELHERO_H
+#define MPC_COMPILER_KERNELS_KERNELHERO_H
+
+#include "compiler/Kernels/KernelPartition.h"
+
+namespace mpc {
+
+/// What may share a kernel with its hero.
+enum class Company {
+  /// One op alone.
+  None,
+  /// One hero and elementwise ops.
+  Elementwise,
+  /// Several heroes and elementwise ops.
+  Heroes,
+};
+
+class KernelHero {
+public:
+  virtual ~KernelHero() = default;
+
+  /// What is known of kernels of `kind`.
+  static const KernelHero &get(KernelKind kind);
+
+  /// The kind of the kernel that `op` makes up on its own; nothing where it
+  /// makes none: a view, a constant, a composite.
+  static std::optional<KernelKind> findKind(mlir::Operation *op);
+
+  /// The role of the hero.
+  virtual RegionRole getRole() const = 0;
+
+  /// Whether `op`, which has the role, makes a kernel of this kind.
+  virtual bool isHero(mlir::Operation *op) const { return true; }
+
+  virtual Company getCompany() const = 0;
+
+  /// Whether the hero reads all its operands from memory, constants too.
+  virtual bool readsMemory() const { return false; }
+
+  /// Checks what the stages after Fusion take for granted about the hero.
+  virtual llvm::LogicalResult verify(mlir::Operation *hero) const {
+    return mlir::success();
+  }
+
+  /// How the work of a kernel of this kind is divided on a CPU and on a GPU.
+  virtual KernelPartition partition(mlir::func::FuncOp kernel) const = 0;
+  virtual KernelPartition partition(mlir::func::FuncOp kernel,
+                                    const TargetInfo &gpu) const = 0;
+};
+
+/// Whether `op` can stand in a kernel of `kind`.
+bool mayHold(KernelKind kind, mlir::Operation *op);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_KERNELS_KERNELHERO_H

@@ -1,0 +1,281 @@
+// Ops that read or write elements which indices name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+// Indices of input 1 that are known must name elements of an axis of `size`.
+static LogicalResult checkKnownIndices(NodeImporter &node, int64_t size) {
+  std::optional<HostTensor> indices = node.constant(1);
+  if (!indices || indices->isFloat() || node.isState(1))
+    return success();
+  for (int64_t index : indices->getIntegers())
+    if (index < -size || index >= size)
+      return node.invalid("index " + Twine(index) + " is outside an axis of " +
+                          Twine(size));
+  return success();
+}
+
+// The one index of input 1, counted from the start, where it is known.
+static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
+  std::optional<HostTensor> indices = node.constant(1);
+  if (!indices || node.isState(1) || indices->getNumElements() != 1)
+    return std::nullopt;
+  int64_t index = indices->getInteger(0);
+  return index < 0 ? index + size : index;
+}
+
+static Value slice(NodeImporter &node, Value value, ArrayRef<int64_t> offsets,
+                   ArrayRef<int64_t> sizes) {
+  if (!value || NodeImporter::shapeOf(value) == sizes)
+    return value;
+  return node.emit<SliceOp>({value}, {node.attribute("offsets", offsets),
+                                      node.attribute("sizes", sizes)});
+}
+
+//===----------------------------------------------------------------------===//
+// Gather
+//===----------------------------------------------------------------------===//
+
+static Value gather(NodeImporter &node, Value data, Value indices, int64_t axis,
+                    int64_t batchDims = 0) {
+  return node.emit<GatherOp>(
+      {data, indices},
+      {node.attribute("axis", axis), node.attribute("batch_dims", batchDims)});
+}
+
+// One index that is known is a slice, which costs no kernel of its own kind.
+static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
+                         int64_t index) {
+  ArrayRef<int64_t> shape = NodeImporter::shapeOf(data);
+  ArrayRef<int64_t> indices = node.operandShape(1);
+  SmallVector<int64_t> offsets(shape.size(), 0), sizes(shape);
+  offsets[axis] = index;
+  sizes[axis] = 1;
+  SmallVector<int64_t> result(shape.take_front(axis));
+  llvm::append_range(result, indices);
+  llvm::append_range(result, shape.drop_front(axis + 1));
+  return node.reshape(slice(node, data, offsets, sizes), result);
+}
+
+static LogicalResult importGather(NodeImporter &node) {
+  auto axis =
+      node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  int64_t size = node.operandShape(0)[*axis];
+  if (failed(checkKnownIndices(node, size)))
+    return failure();
+  if (std::optional<int64_t> index = getKnownIndex(node, size))
+    return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
+  return node.define(0, gather(node, node.operand(0), node.operand(1), *axis));
+}
+
+// The axis of a node whose indices have the rank of its data, and may have
+// fewer elements along the other axes.
+static FailureOr<int64_t> readLines(NodeImporter &node) {
+  ArrayRef<int64_t> data = node.operandShape(0), index = node.operandShape(1);
+  auto axis = node.normalizeAxis(node.integer("axis", 0), data.size());
+  if (failed(axis))
+    return failure();
+  if (data.size() != index.size())
+    return node.invalid("expected indices of rank " + Twine(data.size()) +
+                        ", found " + Twine(index.size()));
+  for (auto [d, extents] : llvm::enumerate(llvm::zip_equal(data, index))) {
+    auto [whole, part] = extents;
+    if (static_cast<int64_t>(d) != *axis && part > whole)
+      return node.invalid("axis " + Twine(d) + " of the indices has " +
+                          Twine(part) + " elements, that of the data " +
+                          Twine(whole));
+  }
+  if (failed(checkKnownIndices(node, data[*axis])))
+    return failure();
+  return *axis;
+}
+
+// The part of the data that has lines for all indices.
+static SmallVector<int64_t> getBox(NodeImporter &node, int64_t axis) {
+  SmallVector<int64_t> box(node.operandShape(1));
+  box[axis] = node.operandShape(0)[axis];
+  return box;
+}
+
+static LogicalResult importGatherElements(NodeImporter &node) {
+  FailureOr<int64_t> axis = readLines(node);
+  if (failed(axis))
+    return failure();
+  SmallVector<int64_t> box = getBox(node, *axis);
+  SmallVector<int64_t> origin(box.size(), 0);
+  Value data = slice(node, node.operand(0), origin, box);
+  return node.define(
+      0, node.emit<GatherElementsOp>({data, node.operand(1)},
+                                     {node.attribute("axis", *axis)}));
+}
+
+//===----------------------------------------------------------------------===//
+// Scatter
+//===----------------------------------------------------------------------===//
+
+static FailureOr<NamedAttribute> readReduction(NodeImporter &node,
+                                               int64_t since) {
+  std::string word =
+      node.getOpset() < since ? "none" : node.string("reduction", "none");
+  std::optional<ScatterReduction> reduction = symbolizeScatterReduction(word);
+  if (!reduction)
+    return node.invalid("attribute 'reduction' is '" + word +
+                        "', expected none, add, mul, max or min");
+  return node.attribute(
+      "reduction", ScatterReductionAttr::get(node.getContext(), *reduction));
+}
+
+// `data` with the elements of `box`, which has the first elements of every
+// axis, replaced: what the box leaves is appended axis by axis.
+static Value replaceBox(NodeImporter &node, Value data, Value box) {
+  for (int64_t axis = NodeImporter::shapeOf(data).size(); box && axis-- > 0;) {
+    SmallVector<int64_t> sizes(NodeImporter::shapeOf(box));
+    int64_t own = sizes[axis];
+    int64_t whole = NodeImporter::shapeOf(data)[axis];
+    if (own == whole)
+      continue;
+    SmallVector<int64_t> offsets(sizes.size(), 0);
+    offsets[axis] = own;
+    sizes[axis] = whole - own;
+    box = node.emit<ConcatOp>({box, slice(node, data, offsets, sizes)},
+                              {node.attribute("axis", axis)});
+  }
+  return box;
+}
+
+static LogicalResult importScatterElements(NodeImporter &node) {
+  FailureOr<int64_t> axis = readLines(node);
+  if (failed(axis))
+    return failure();
+  FailureOr<NamedAttribute> reduction = readReduction(node, 16);
+  if (failed(reduction))
+    return failure();
+  SmallVector<int64_t> box = getBox(node, *axis);
+  SmallVector<int64_t> origin(box.size(), 0);
+  Value data = node.operand(0);
+  Value scattered = node.emit<ScatterElementsOp>(
+      {slice(node, data, origin, box), node.operand(1), node.operand(2)},
+      {node.attribute("axis", *axis), *reduction});
+  return node.define(0, replaceBox(node, data, scattered));
+}
+
+//===----------------------------------------------------------------------===//
+// Tuples of indices
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the last axis of the indices of GatherND and ScatterND names: elements
+/// along `tuple` axes of the data behind the batch axes, here merged into one.
+struct Tuples {
+  int64_t batchDims;
+  SmallVector<int64_t> extents; ///< of the axes that a tuple names
+  SmallVector<int64_t> merged;  ///< the data's shape with them as one axis
+  SmallVector<int64_t> shape;   ///< the indices' without the last axis
+};
+} // namespace
+
+static FailureOr<Tuples> readTuples(NodeImporter &node, int64_t batchDims) {
+  ArrayRef<int64_t> data = node.operandShape(0), index = node.operandShape(1);
+  int64_t rank = data.size();
+  if (index.empty())
+    return node.invalid("expected indices of rank 1 or more");
+  int64_t tuple = index.back();
+  int64_t most = std::min<int64_t>(rank, index.size()) - 1;
+  if (batchDims < 0 || batchDims > most)
+    return node.invalid("attribute 'batch_dims' is " + Twine(batchDims) +
+                        ", expected one in [0, " + Twine(most) + "]");
+  if (tuple < 1 || batchDims + tuple > rank)
+    return node.invalid("the last axis of the indices has " + Twine(tuple) +
+                        " elements, expected one to " +
+                        Twine(rank - batchDims));
+  Tuples tuples;
+  tuples.batchDims = batchDims;
+  tuples.extents = SmallVector<int64_t>(data.slice(batchDims, tuple));
+  tuples.merged = SmallVector<int64_t>(data.take_front(batchDims));
+  tuples.merged.push_back(ShapedType::getNumElements(tuples.extents));
+  llvm::append_range(tuples.merged, data.drop_front(batchDims + tuple));
+  tuples.shape = SmallVector<int64_t>(index.drop_back());
+  return tuples;
+}
+
+// Tuples that are known, each as the number of the element it names.
+static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
+                          const Tuples &tuples) {
+  SmallVector<int64_t> values = indices.getIntegers(), flat;
+  for (size_t i = 0; i < values.size();) {
+    int64_t number = 0;
+    for (int64_t extent : tuples.extents) {
+      int64_t index = values[i++];
+      if (index < -extent || index >= extent) {
+        (void)node.invalid("index " + Twine(index) + " is outside an axis of " +
+                           Twine(extent));
+        return {};
+      }
+      number = number * extent + (index < 0 ? index + extent : index);
+    }
+    flat.push_back(number);
+  }
+  auto type = RankedTensorType::get(tuples.shape,
+                                    IntegerType::get(node.getContext(), 64));
+  return node.emit<ConstantOp>(
+      {},
+      {node.attribute("value",
+                      DenseElementsAttr::get(type, ArrayRef<int64_t>(flat)))},
+      type);
+}
+
+static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
+  std::optional<HostTensor> indices = node.constant(1);
+  if (indices && !indices->isFloat() && !node.isState(1))
+    return flattenKnown(node, *indices, tuples);
+  if (tuples.extents.size() == 1)
+    return node.reshape(node.operand(1), tuples.shape);
+  (void)node.unsupported("indices of several axes must be known at import");
+  return {};
+}
+
+static LogicalResult importGatherND(NodeImporter &node) {
+  int64_t batchDims = node.integer("batch_dims", 0);
+  FailureOr<Tuples> tuples = readTuples(node, batchDims);
+  if (failed(tuples))
+    return failure();
+  Value data = node.reshape(node.operand(0), tuples->merged);
+  return node.define(0, gather(node, data, flattenTuples(node, *tuples),
+                               batchDims, batchDims));
+}
+
+static LogicalResult importScatterND(NodeImporter &node) {
+  FailureOr<Tuples> tuples = readTuples(node, 0);
+  FailureOr<NamedAttribute> reduction = readReduction(node, 16);
+  if (failed(tuples) || failed(reduction))
+    return failure();
+  Value data = node.reshape(node.operand(0), tuples->merged);
+  Value scattered = node.emit<ScatterOp>(
+      {data, flattenTuples(node, *tuples), node.operand(2)},
+      {node.attribute("axis", int64_t(0)), *reduction});
+  return scattered
+             ? node.define(0, node.reshape(scattered, node.operandShape(0)))
+             : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getIndexedOps() {
+  static const OpEntry entries[] = {
+      {"", "Gather", 1, kNoEnd, 2, 2, 1, importGather},
+      {"", "GatherElements", 11, kNoEnd, 2, 2, 1, importGatherElements},
+      {"", "GatherND", 11, kNoEnd, 2, 2, 1, importGatherND},
+      {"", "Scatter", 9, 10, 3, 3, 1, importScatterElements},
+      {"", "ScatterElements", 11, kNoEnd, 3, 3, 1, importScatterElements},
+      {"", "ScatterND", 11, kNoEnd, 3, 3, 1, importScatterND},
+  };
+  return entries;
+}
