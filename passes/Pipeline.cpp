@@ -112,6 +112,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   place.target = options.target;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
+  pm.addNestedPass<func::FuncOp>(createFoldMovementPass({options.target}));
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass({options.target}));
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass({options.target}));
   pm.addNestedPass<func::FuncOp>(createOrderPass());

@@ -41,7 +41,9 @@
 //               "type": "f32", "shape": [..],
 //               "init": {"offset", "bytes"} | {"fill": number} }
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
-//               "buffer"}], "outputs": [{"name", "role": "loss|sample_loss|
+//               "buffer", optional, of i32 and i64: "index_size": n, whose
+//               elements must be in [-n, n)}], "outputs": [{"name", "role":
+//               "loss|sample_loss|
 //               prediction|correct|grad_norm|finite|loss_scale|output",
 //               "buffer"}],
 //               "buffers": [BUFFER...], "steps": [STEP...] }
@@ -60,11 +62,15 @@
 //      "trans_a", "trans_b", "lda", "ldb", "ldc", "stride_a", "stride_b",
 //      "stride_c", "alpha", "tile_m", "tile_n",
 //      "epilogue": {"kernel", "args": [..]} | null,
+//      optional: "offset_a", "offset_b",
+//      CPU, optional: "outer": {"extents", "a", "b", "c": [..]},
 //      GPU, optional: "compute": "f32|tf32|f64", "fused": FUSED}
 //         c[b] = alpha * op(a[b]) op(b[b]); row-major, strides in elements, a
-//         stride of 0 repeats the matrix; fp32 accumulation whatever a, b and c
-//         are. Work is sliced in tile_m x tile_n tiles of the result. With an
-//         epilogue, c is null and "args" are the epilogue's args 1..n.
+//         stride of 0 repeats the matrix. Matrices of a and b start at their
+//         offset. "outer" has the axes of the batch around "batch", outermost
+//         first, and the strides along them. fp32 accumulation whatever a, b
+//         and c are. Work is sliced in tile_m x tile_n tiles of the result.
+//         With an epilogue, c is null and "args" are the epilogue's args 1..n.
 //         On a GPU there is no epilogue, tile_m and tile_n are 0, and a and b
 //         have one type: c is of that type or f32. "compute" (default f32) is
 //         what products are computed and accumulated in: tf32 rounds f32

@@ -52,6 +52,8 @@ struct FunctionValue {
   std::string name;
   std::string role; ///< ArtifactFormat.h lists them
   size_t buffer = 0;
+  /// Of an input of integers: the size of the axis that they name elements of.
+  std::optional<int64_t> indexSize = std::nullopt;
 };
 
 struct LaunchStep {
@@ -93,6 +95,23 @@ struct Fused {
   static int64_t auxRowBits(int64_t n) { return (n + 127) / 128 * 128; }
 };
 
+/// Axes of a batch around the last one, outermost first, with the elements
+/// between neighbours of each operand along each.
+struct OuterAxes {
+  std::vector<int64_t> extents, a, b, c;
+
+  /// The elements from matrix 0 to matrix `index`, of a batch of `batch` by
+  /// these, of the operand with `strides` and, along the batch, `stride`.
+  int64_t offsetOf(const std::vector<int64_t> &strides, int64_t index,
+                   int64_t batch, int64_t stride) const {
+    int64_t offset = index % batch * stride;
+    index /= batch;
+    for (size_t axis = extents.size(); axis-- > 0; index /= extents[axis])
+      offset += index % extents[axis] * strides[axis];
+    return offset;
+  }
+};
+
 /// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32 or as `compute` says.
 struct MatMulStep {
   size_t a = 0, b = 0;
@@ -101,11 +120,21 @@ struct MatMulStep {
   bool transA = false, transB = false;
   int64_t lda = 0, ldb = 0, ldc = 0;             ///< elements
   int64_t strideA = 0, strideB = 0, strideC = 0; ///< elements; 0 repeats
+  int64_t offsetA = 0, offsetB = 0;              ///< elements
+  OuterAxes outer;                               ///< none on a GPU
   double alpha = 1;
   int64_t tileM = 0, tileN = 0; ///< 0 on a GPU
   std::optional<Epilogue> epilogue;
   Compute compute = Compute::F32;
   std::optional<Fused> fused;
+
+  /// All matrices of the result.
+  int64_t batches() const {
+    int64_t count = batch;
+    for (int64_t extent : outer.extents)
+      count *= extent;
+    return count;
+  }
 };
 
 enum class ConvKind { Forward, InputGrad, WeightGrad };

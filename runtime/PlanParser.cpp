@@ -242,8 +242,11 @@ static Buffer readBuffer(Reader &in) {
 }
 
 static FunctionValue readValue(Reader &in) {
-  in.expectOnly({"name", "role", "buffer"});
-  return {in.string("name"), in.string("role"), in.index("buffer")};
+  in.expectOnly({"name", "role", "buffer", "index_size"});
+  FunctionValue value{in.string("name"), in.string("role"), in.index("buffer")};
+  if (in.has("index_size"))
+    value.indexSize = in.integer("index_size");
+  return value;
 }
 
 //===----------------------------------------------------------------------===//
@@ -324,12 +327,22 @@ static std::optional<Fused> readFused(Reader &in) {
   return fused;
 }
 
+static OuterAxes readOuter(Reader &in) {
+  if (!in.has("outer"))
+    return {};
+  Reader axes = in.object("outer");
+  axes.expectOnly({"extents", "a", "b", "c"});
+  return {axes.integers("extents"), axes.integers("a"), axes.integers("b"),
+          axes.integers("c")};
+}
+
 static MatMulStep readMatMul(Reader &in) {
-  in.expectOnly({"op",       "name",     "a",     "b",      "c",
-                 "batch",    "m",        "n",     "k",      "trans_a",
-                 "trans_b",  "lda",      "ldb",   "ldc",    "stride_a",
-                 "stride_b", "stride_c", "alpha", "tile_m", "tile_n",
-                 "epilogue", "compute",  "fused"});
+  in.expectOnly({"op",       "name",     "a",     "b",        "c",
+                 "batch",    "m",        "n",     "k",        "trans_a",
+                 "trans_b",  "lda",      "ldb",   "ldc",      "stride_a",
+                 "stride_b", "stride_c", "alpha", "tile_m",   "tile_n",
+                 "epilogue", "compute",  "fused", "offset_a", "offset_b",
+                 "outer"});
   MatMulStep step;
   step.a = in.index("a");
   step.b = in.index("b");
@@ -346,6 +359,9 @@ static MatMulStep readMatMul(Reader &in) {
   step.strideA = in.integer("stride_a");
   step.strideB = in.integer("stride_b");
   step.strideC = in.integer("stride_c");
+  step.offsetA = in.integerOr("offset_a", 0);
+  step.offsetB = in.integerOr("offset_b", 0);
+  step.outer = readOuter(in);
   step.alpha = in.number("alpha");
   step.tileM = in.integer("tile_m");
   step.tileN = in.integer("tile_n");

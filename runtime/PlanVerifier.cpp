@@ -29,6 +29,8 @@ constexpr std::array<std::string_view, 8> kOutputRoles = {
 /// Extents of contractions stay below this, so that products of two of them
 /// and an element size fit 64 bits, and the library's 32-bit fields hold them.
 constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+/// Axes of a batch; no model has tensors of so many.
+constexpr size_t kMaxOuterAxes = 64;
 
 /// Of a block, on any GPU.
 constexpr int64_t kMaxThreads = 1024;
@@ -57,6 +59,21 @@ struct Checked {
   }
   bool operator<=(int64_t limit) const { return !overflowed && value <= limit; }
   bool operator==(int64_t other) const { return !overflowed && value == other; }
+};
+
+/// A matrix of rows x columns with leading dimension `ld`, once for every index
+/// of `axes`, each an extent and the elements between neighbours.
+struct Matrix {
+  int64_t offset, rows, columns, ld;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+
+  Matrix(const MatMulStep &step, int64_t offset, int64_t rows, int64_t columns,
+         int64_t ld, int64_t stride, const std::vector<int64_t> &outer)
+      : offset(offset), rows(rows), columns(columns),
+        ld(ld), axes{{step.batch, stride}} {
+    for (size_t i = 0; i < outer.size(); ++i)
+      axes.emplace_back(step.outer.extents[i], outer[i]);
+  }
 };
 
 class PlanVerifier {
@@ -105,8 +122,10 @@ private:
                           const char *name, DType type, Checked elements);
   bool verifyWritten(const Buffer &written,
                      std::initializer_list<const Buffer *> read);
-  void verifyMatrix(const Buffer &buffer, const char *name, int64_t batch,
-                    int64_t rows, int64_t columns, int64_t ld, int64_t stride);
+  bool verifyOuter(const MatMulStep &step);
+  void verifyMatrix(const Buffer &buffer, const char *name,
+                    const Matrix &matrix);
+  void verifyApart(const Matrix &matrix);
   bool verifyGeometry(const ConvStep &step);
 
   const Plan &plan;
@@ -223,6 +242,10 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     expect(buffer.space == Space::Input && buffer.index == i &&
                buffer.offset == 0,
            "an input's buffer is not the memory of that input");
+    const std::optional<int64_t> &size = checked.inputs[i].indexSize;
+    expect(!size || (*size > 0 &&
+                     (buffer.type == DType::I32 || buffer.type == DType::I64)),
+           "an index size is not that of indices");
   }
   where = prefix + ", outputs";
   verifyValues(checked.outputs, kOutputRoles);
@@ -332,16 +355,54 @@ bool PlanVerifier::verifyWritten(const Buffer &written,
                 "its result overlaps an operand");
 }
 
-/// A matrix of rows x columns with leading dimension `ld`, `batch` times.
+/// Each outer axis has a stride of every operand. A GPU's library has none.
+bool PlanVerifier::verifyOuter(const MatMulStep &step) {
+  const OuterAxes &outer = step.outer;
+  size_t count = outer.extents.size();
+  return expect(outer.a.size() == count && outer.b.size() == count &&
+                    outer.c.size() == count,
+                "outer axes have other numbers of strides") &&
+         expect(count <= kMaxOuterAxes, "it has too many outer axes") &&
+         expect(count == 0 || !plan.target.isGPU(),
+                "a GPU's library takes a batch of one axis") &&
+         expect(allWithin(outer.extents, 1, kMaxExtent),
+                "an extent is out of range");
+}
+
+/// All elements of all matrices are elements of the buffer.
 void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
-                                int64_t batch, int64_t rows, int64_t columns,
-                                int64_t ld, int64_t stride) {
-  if (ld < columns || ld > kMaxExtent || stride < 0)
+                                const Matrix &matrix) {
+  bool isPossible = matrix.offset >= 0 && matrix.ld >= matrix.columns &&
+                    matrix.ld <= kMaxExtent;
+  Checked last = Checked(matrix.offset) + Checked(matrix.rows - 1) * matrix.ld +
+                 matrix.columns;
+  for (auto [extent, stride] : matrix.axes) {
+    isPossible &= stride >= 0;
+    last = last + Checked(extent - 1) * stride;
+  }
+  if (!isPossible)
     return fail(std::string("the strides of '") + name + "' are impossible");
-  Checked last = Checked(batch - 1) * stride + Checked(rows - 1) * ld + columns;
   if (!(last <= numElements(buffer.shape)))
     fail(std::string("'") + name +
          "' is smaller than the step reads it: " + toString(buffer.shape));
+}
+
+/// No two elements of the result are one: along every axis, from the closest
+/// neighbours on, the next index is beyond all that the axes before reach.
+void PlanVerifier::verifyApart(const Matrix &matrix) {
+  std::vector<std::pair<int64_t, int64_t>> axes; // stride, extent
+  for (auto [extent, stride] : matrix.axes)
+    axes.emplace_back(stride, extent);
+  axes.emplace_back(matrix.ld, matrix.rows);
+  std::sort(axes.begin(), axes.end());
+  Checked reach = matrix.columns;
+  for (auto [stride, extent] : axes) {
+    if (extent == 1)
+      continue;
+    if (!expect(reach <= stride, "results of the batch overlap"))
+      return;
+    reach = reach + Checked(extent - 1) * stride;
+  }
 }
 
 /// The types that a GPU's libraries multiply.
@@ -387,7 +448,7 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
   using Kind = Fused::Kind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
-  expect(step.batch == 1, "a fused product has no batches");
+  expect(step.batches() == 1, "a fused product has no batches");
   // The library sums an operand while it reads it, in one order alone.
   expect(kind != Kind::BGradA || step.transA,
          "'bgrad_a' sums an a that is transposed");
@@ -434,13 +495,22 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
   if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
               "an extent is out of range"))
     return;
-  expect((Checked(step.batch) * step.m * step.n) <= INT64_MAX / 8,
-         "the result is too large");
+  if (!verifyOuter(step))
+    return;
+  Checked elements = Checked(step.batch) * step.m * step.n;
+  for (int64_t extent : step.outer.extents)
+    elements = elements * extent;
+  if (!expect(elements <= INT64_MAX / 8, "the result is too large"))
+    return;
   expect(std::isfinite(step.alpha), "alpha is not finite");
-  verifyMatrix(*a, "a", step.batch, step.transA ? step.k : step.m,
-               step.transA ? step.m : step.k, step.lda, step.strideA);
-  verifyMatrix(*b, "b", step.batch, step.transB ? step.n : step.k,
-               step.transB ? step.k : step.n, step.ldb, step.strideB);
+  verifyMatrix(*a, "a",
+               {step, step.offsetA, step.transA ? step.k : step.m,
+                step.transA ? step.m : step.k, step.lda, step.strideA,
+                step.outer.a});
+  verifyMatrix(*b, "b",
+               {step, step.offsetB, step.transB ? step.n : step.k,
+                step.transB ? step.k : step.n, step.ldb, step.strideB,
+                step.outer.b});
   if (!step.c)
     return;
   const Buffer *c = contractionOperand(*step.c, step.compute);
@@ -448,14 +518,9 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
     return;
   if (plan.target.isGPU() && !verifyGPUTypes(step.compute, *a, *b, *c))
     return;
-  verifyMatrix(*c, "c", step.batch, step.m, step.n, step.ldc, step.strideC);
-  // Results of a batch lie one after the other, or interleaved in columns.
-  bool stacked = Checked(step.m - 1) * step.ldc + step.n <= step.strideC;
-  bool interleaved =
-      step.strideC >= step.n &&
-      Checked(step.batch - 1) * step.strideC + step.n <= step.ldc;
-  expect(step.batch == 1 || stacked || interleaved,
-         "results of the batch overlap");
+  Matrix results(step, 0, step.m, step.n, step.ldc, step.strideC, step.outer.c);
+  verifyMatrix(*c, "c", results);
+  verifyApart(results);
   if (step.fused)
     verifyFused(step, *c);
 }

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
 
+#include "runtime/Indices.h"
+
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -269,6 +271,23 @@ static Status typeMismatch(const std::string &what, DType type,
                                               " " + toString(value.shape));
 }
 
+/// Whether all indices that are given as an input name an element.
+static Status checkIndices(const FunctionValue &input, const Buffer &buffer,
+                           const void *bytes) {
+  if (!input.indexSize)
+    return Status();
+  const std::optional<StrayIndex> stray = findStrayIndex(
+      buffer.type, bytes, numElements(buffer.shape), *input.indexSize);
+  if (!stray)
+    return Status();
+  return Status(StatusCode::InvalidInput,
+                "input '" + input.name + "', element " +
+                    std::to_string(stray->position) + ": index " +
+                    std::to_string(stray->index) + " is not in [" +
+                    std::to_string(-*input.indexSize) + ", " +
+                    std::to_string(*input.indexSize) + ")");
+}
+
 Status Session::setInput(std::string_view function, std::string_view name,
                          const Tensor &value) {
   StatusOr<FunctionInstance *> instance = impl->find(function);
@@ -301,6 +320,10 @@ Status Session::setInput(std::string_view function, std::string_view name,
                                                 std::to_string(expected) +
                                                 " bytes, got " +
                                                 std::to_string(size));
+  if (Status status =
+          checkIndices(*input, declared.buffers[input->buffer], bytes);
+      !status.ok())
+    return status;
   auto index = static_cast<size_t>(input - declared.inputs.data());
   instance.bound[index] = true;
   return impl->device->upload(instance.inputs[index], bytes, size);

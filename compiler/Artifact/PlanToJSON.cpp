@@ -188,10 +188,14 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
       failed(addType(*object, op, cast<ShapedType>(buffer.getType()))))
     return failure();
   indexOf[buffer] = buffers.size();
-  if (auto input = dyn_cast<plan::InputOp>(op))
-    inputs.push_back(json::Object{{"name", text(input.getName())},
-                                  {"role", input.getRole()},
-                                  {"buffer", index(buffer)}});
+  if (auto input = dyn_cast<plan::InputOp>(op)) {
+    json::Object port{{"name", text(input.getName())},
+                      {"role", input.getRole()},
+                      {"buffer", index(buffer)}};
+    if (input.getIndexSize())
+      port["index_size"] = static_cast<int64_t>(*input.getIndexSize());
+    inputs.push_back(std::move(port));
+  }
   buffers.push_back(std::move(*object));
   return success();
 }
@@ -260,6 +264,15 @@ json::Object ProgramWriter::matmul(plan::MatMulOp op) {
   addOptional(step, "compute", op.getCompute());
   if (op.getFused())
     step["fused"] = fused(op);
+  if (op.getOuter())
+    step["outer"] = json::Object{{"extents", listOf(*op.getOuter())},
+                                 {"a", listOf(*op.getOuterStridesA())},
+                                 {"b", listOf(*op.getOuterStridesB())},
+                                 {"c", listOf(*op.getOuterStridesC())}};
+  if (op.getOffsetA() != 0)
+    step["offset_a"] = toSigned(op.getOffsetA());
+  if (op.getOffsetB() != 0)
+    step["offset_b"] = toSigned(op.getOffsetB());
   return step;
 }
 

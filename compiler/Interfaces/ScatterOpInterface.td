@@ -25,6 +25,12 @@ def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
     InterfaceMethod<"The axis of the result that indices name elements of.",
                     "int64_t", "getScatteredAxis", (ins), [{}],
                     [{ return $_op.getAxis(); }]>,
+    InterfaceMethod<"Whether updates are factors of what they meet.", "bool",
+                    "multiplies", (ins), [{}],
+                    [{
+                      auto reduction = $_op.getReduction();
+                      return reduction == decltype(reduction)::Mul;
+                    }]>,
     InterfaceMethod<"The axis of the updates along which each axis of the"
                     " indices runs.",
                     "::llvm::SmallVector<int64_t>", "getIndexAxes", (ins)>,

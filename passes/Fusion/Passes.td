@@ -79,8 +79,9 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   let description = [{
     Takes what is elementwise out of a contraction, so that it can join the
     kernel's tail: C, beta and bias become ops after it. Transposes of the last
-    two axes become `transA` / `transB`; batch dimensions that only partly
-    broadcast are expanded.
+    two axes become `transA` / `transB`, of operands and of the result; of one
+    that moves batches too, that is what is left. Batch dimensions that only
+    partly broadcast are expanded.
 
     Before (test/passes/Fusion/split-contractions.mlir):
 

@@ -101,7 +101,9 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
   }
 };
 
-/// matmul(transpose(a), b) -> matmul(a, b) {transA}, and for b
+/// matmul(transpose(a), b) -> matmul(a, b) {transA}, and for b. A transpose
+/// that also moves batches becomes one that keeps rows whole: transpose(a)
+/// {perm = [0, 2, 3, 1]} -> transpose(a) {perm = [0, 2, 1, 3]}
 struct FoldTranspose : OpRewritePattern<MatMulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -109,10 +111,11 @@ struct FoldTranspose : OpRewritePattern<MatMulOp> {
                                 PatternRewriter &rewriter) const override {
     for (OpOperand &operand : op->getOpOperands()) {
       auto transpose = operand.get().getDefiningOp<TransposeOp>();
-      if (!transpose || !exchangesLastTwo(transpose.getPerm()))
+      if (!transpose || !turnsRows(transpose.getPerm()))
         continue;
+      Value kept = keepRows(transpose, rewriter);
       rewriter.modifyOpInPlace(op, [&] {
-        operand.set(transpose.getInput());
+        operand.set(kept);
         if (operand.getOperandNumber() == 0)
           op.setTransA(!op.getTransA());
         else
@@ -120,16 +123,74 @@ struct FoldTranspose : OpRewritePattern<MatMulOp> {
       });
       return success();
     }
-    return rewriter.notifyMatchFailure(op, "no operand is a transpose of its "
-                                           "last two axes");
+    return rewriter.notifyMatchFailure(op, "no operand has columns that were "
+                                           "rows");
   }
 
 private:
-  static bool exchangesLastTwo(ArrayRef<int64_t> perm) {
+  /// Whether the last axis becomes the one before it.
+  static bool turnsRows(ArrayRef<int64_t> perm) {
     int64_t rank = perm.size();
-    return rank >= 2 && perm[rank - 1] == rank - 2 &&
-           perm[rank - 2] == rank - 1 &&
-           llvm::equal(perm.drop_back(2), llvm::seq<int64_t>(0, rank - 2));
+    return rank >= 2 && perm[rank - 2] == rank - 1;
+  }
+
+  /// What `transpose` gives with its last two axes exchanged; the same value
+  /// for all that ask.
+  static Value keepRows(TransposeOp transpose, PatternRewriter &rewriter) {
+    SmallVector<int64_t> perm(transpose.getPerm()), shape;
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    Value input = transpose.getInput();
+    if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
+      return input;
+    for (Operation *user : input.getUsers())
+      if (auto other = dyn_cast<TransposeOp>(user);
+          other && other.getPerm() == ArrayRef<int64_t>(perm) &&
+          other.getType().getElementType() ==
+              transpose.getType().getElementType() &&
+          (other->isBeforeInBlock(transpose)))
+        return other.getOutput();
+    for (int64_t axis : perm)
+      shape.push_back(shapeOf(input)[axis]);
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPoint(transpose);
+    Value kept =
+        TransposeOp::create(rewriter, transpose.getLoc(),
+                            transpose.getType().clone(shape), input, perm);
+    copyPhase(transpose, kept);
+    return kept;
+  }
+};
+
+/// transpose(matmul(a, b)) -> matmul(b^T, a^T), where rows become columns:
+/// (a b)^T = b^T a^T, of the same sums. Batches may move besides.
+struct TurnProduct : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto product = op.getInput().getDefiningOp<MatMulOp>();
+    SmallVector<int64_t> perm(op.getPerm());
+    int64_t rank = perm.size();
+    if (!product || !product->hasOneUse() || perm[rank - 1] != rank - 2)
+      return rewriter.notifyMatchFailure(op, "turns no product");
+    SmallVector<int64_t> shape(product.getType().getShape());
+    std::swap(shape[rank - 1], shape[rank - 2]);
+    Value turned = MatMulOp::create(
+        rewriter, product.getLoc(), product.getType().clone(shape),
+        product.getRhs(), product.getLhs(), !product.getTransB(),
+        !product.getTransA(), product.getAlpha());
+    copyPhase(product, turned);
+    // What is left moves batches alone, or nothing: (perm . exchange).
+    for (int64_t &axis : perm)
+      axis = axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis;
+    if (llvm::equal(perm, llvm::seq<int64_t>(0, rank))) {
+      rewriter.replaceOp(op, turned);
+      return success();
+    }
+    auto rest = rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(),
+                                                         turned, perm);
+    copyPhase(product, rest.getOutput());
+    return success();
   }
 };
 
@@ -171,8 +232,8 @@ struct SplitContractionsPass
     : public mpc::impl::SplitContractionsPassBase<SplitContractionsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<SplitGemm, SplitConvBias, FoldTranspose, ExpandBatches>(
-        &getContext());
+    patterns.add<SplitGemm, SplitConvBias, FoldTranspose, TurnProduct,
+                 ExpandBatches>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

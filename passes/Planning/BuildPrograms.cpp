@@ -148,8 +148,11 @@ static EpilogueCalls findEpilogues(Block &block, const SymbolTable &symbols) {
 //===----------------------------------------------------------------------===//
 
 Value Liveness::root(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
+  while (Operation *view = value.getDefiningOp()) {
+    if (!plan::isView(view))
+      break;
+    value = view->getOperand(0);
+  }
   return value;
 }
 
@@ -157,8 +160,11 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
   for (Operation &op : block)
     positions[&op] = positions.size() + 1;
   for (Operation &op : block) {
-    if (isa<ReshapeOp>(op))
+    if (plan::isView(&op))
       continue;
+    // What is arranged is written by its product.
+    if (isa<plan::ArrangeOp>(op))
+      positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
     // A contraction with an epilogue runs where the epilogue is called.
     func::CallOp epilogue = epilogueOf.lookup(&op);
     unsigned position = positions.lookup(epilogue ? epilogue : &op);
@@ -284,7 +290,8 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
         placeResults(epilogue, {/*elementwise=*/true,
                                 SmallVector<Value>(op->getOperands())});
   } else {
-    result.buffer = placeResults(op, Reads()).front();
+    plan::ArrangeOp arrange = findArrange(op->getResult(0));
+    result.buffer = placeResults(arrange ? arrange : op, Reads()).front();
   }
   return contractions.emit(op, buffers.lookup(op->getOperand(0)),
                            buffers.lookup(op->getOperand(1)), result);
@@ -342,6 +349,13 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                              buffers.lookup(view.getInput()));
     return success();
   }
+  // Products ask where their operands are, and write arranged what they do.
+  if (auto access = dyn_cast<plan::AccessOp>(op)) {
+    buffers[access.getOutput()] = buffers.lookup(access.getSource());
+    return success();
+  }
+  if (isa<plan::ArrangeOp>(op))
+    return success();
   if (auto product = dyn_cast<plan::ProductOp>(op))
     return addProduct(product);
   // One with an epilogue is added where that is called.
@@ -389,7 +403,8 @@ void ProgramBuilder::addArguments() {
     buffers[argument] = plan::InputOp::create(
         builder, function.getLoc(), bufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
-        role ? role : builder.getStringAttr("data"));
+        role ? role : builder.getStringAttr("data"),
+        function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr));
   }
 }
 

@@ -72,23 +72,148 @@ StringAttr ContractionEmitter::getCompute(Operation *op, Value operand) const {
                                       : StringAttr();
 }
 
+namespace {
+/// Where the elements of a product's operand or result lie.
+struct Place {
+  int64_t offset = 0;
+  SmallVector<int64_t> strides; ///< of all its axes
+};
+
+/// An axis of the batch: its size, and the elements between neighbours in a, b
+/// and c; 0 repeats a matrix.
+struct BatchAxis {
+  int64_t extent = 1, a = 0, b = 0, c = 0;
+
+  /// Whether this axis and `inner` are one, in all operands.
+  bool continues(const BatchAxis &inner) const {
+    return a == inner.a * inner.extent && b == inner.b * inner.extent &&
+           c == inner.c * inner.extent;
+  }
+};
+} // namespace
+
+plan::ArrangeOp mpc::findArrange(Value result) {
+  return result.hasOneUse() ? dyn_cast<plan::ArrangeOp>(*result.user_begin())
+                            : plan::ArrangeOp();
+}
+
+// Whether an operand is one matrix.
+static bool isRepeated(Value operand) {
+  return ShapedType::getNumElements(shapeOf(operand).drop_back(2)) == 1;
+}
+
+static SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+static Place placeOfOperand(Value operand) {
+  if (auto access = operand.getDefiningOp<plan::AccessOp>())
+    return {static_cast<int64_t>(access.getOffset()),
+            SmallVector<int64_t>(access.getStrides())};
+  return {0, denseStrides(shapeOf(operand))};
+}
+
+// Axis perm[i] of the product is axis i of what it writes.
+static Place placeOfResult(Value result) {
+  plan::ArrangeOp arrange = findArrange(result);
+  if (!arrange)
+    return {0, denseStrides(shapeOf(result))};
+  Place place;
+  place.strides.resize(shapeOf(result).size());
+  SmallVector<int64_t> written = denseStrides(shapeOf(arrange.getOutput()));
+  for (auto [axis, from] : llvm::enumerate(arrange.getPerm()))
+    place.strides[from] = written[axis];
+  return place;
+}
+
+// The stride of an operand of `shape` along axis `axis` of the result's batch
+// of `rank` axes.
+static int64_t batchStride(ArrayRef<int64_t> shape, const Place &place,
+                           size_t axis, size_t rank) {
+  size_t own = shape.size() - 2, missing = rank - own;
+  if (axis < missing || shape[axis - missing] == 1)
+    return 0;
+  return place.strides[axis - missing];
+}
+
+// The distance between rows of the stored matrix.
+static int64_t leadingOf(ArrayRef<int64_t> shape, const Place &place) {
+  size_t rank = shape.size();
+  return shape[rank - 2] == 1 ? shape[rank - 1] : place.strides[rank - 2];
+}
+
+// The axes of the batch, as few as say the same.
+static SmallVector<BatchAxis> batchAxes(Operation *op, const Place &a,
+                                        const Place &b, const Place &c) {
+  ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
+  SmallVector<BatchAxis> axes;
+  for (auto [axis, extent] : llvm::enumerate(batch)) {
+    if (extent == 1)
+      continue;
+    BatchAxis next{
+        extent, batchStride(shapeOf(op->getOperand(0)), a, axis, batch.size()),
+        batchStride(shapeOf(op->getOperand(1)), b, axis, batch.size()),
+        c.strides[axis]};
+    if (!axes.empty() && axes.back().continues(next)) {
+      next.extent *= axes.back().extent;
+      axes.pop_back();
+    }
+    axes.push_back(next);
+  }
+  return axes;
+}
+
 plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               const ProductBuffers &buffers,
                                               const ContractionResult &result,
                                               bool transA, bool transB,
                                               APFloat alpha, StringAttr fused) {
-  ProductExtents extents = getProductExtents(
-      op->getOperand(0), op->getOperand(1), op->getResult(0), transA);
-  auto [batch, m, n, k, repeatsA, repeatsB] = extents;
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  int64_t m = shape[shape.size() - 2], n = shape.back();
+  int64_t k = shapeOf(lhs)[shapeOf(lhs).size() - (transA ? 2 : 1)];
+  Place a = placeOfOperand(lhs), b = placeOfOperand(rhs);
+  Place c = placeOfResult(op->getResult(0));
+  int64_t lda = leadingOf(shapeOf(lhs), a), ldb = leadingOf(shapeOf(rhs), b);
+  int64_t ldc = leadingOf(shape, c);
+
+  // Batches that share the right operand are rows of a single product, where
+  // rows lie alike from one to the next.
+  SmallVector<BatchAxis> axes = batchAxes(op, a, b, c);
+  while (!axes.empty() && axes.back().b == 0 && !transA &&
+         axes.back().a == m * lda && axes.back().c == m * ldc)
+    m *= axes.pop_back_val().extent;
+  BatchAxis batch =
+      axes.empty() ? BatchAxis{1, 0, 0, m * ldc} : axes.pop_back_val();
+  if (axes.empty() && batch.extent == 1) {
+    batch.a = isRepeated(lhs) ? 0 : m * k;
+    batch.b = isRepeated(rhs) ? 0 : k * n;
+  }
+  int64_t count = batch.extent;
+  SmallVector<int64_t> outer, outerA, outerB, outerC;
+  for (const BatchAxis &axis : axes) {
+    outer.push_back(axis.extent);
+    outerA.push_back(axis.a);
+    outerB.push_back(axis.b);
+    outerC.push_back(axis.c);
+    count *= axis.extent;
+  }
+  auto listOf = [&](ArrayRef<int64_t> list) {
+    return outer.empty() ? DenseI64ArrayAttr()
+                         : builder.getDenseI64ArrayAttr(list);
+  };
   Tiles tile =
-      target.callsEpilogues() ? chooseTiles(batch, m, n, k) : Tiles{0, 0};
+      target.callsEpilogues() ? chooseTiles(count, m, n, k) : Tiles{0, 0};
   return plan::MatMulOp::create(
       builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
       result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
-      buffers.aux, buffers.biasGrad, batch, m, n, k, transA, transB,
-      /*lda=*/transA ? m : k, /*ldb=*/transB ? k : n, /*ldc=*/n,
-      /*stride_a=*/repeatsA ? 0 : m * k, /*stride_b=*/repeatsB ? 0 : k * n,
-      /*stride_c=*/m * n, alpha, tile.m, tile.n, getCompute(op, buffers.lhs));
+      buffers.aux, buffers.biasGrad, batch.extent, m, n, k, transA, transB, lda,
+      ldb, ldc, batch.a, batch.b, batch.c, alpha, tile.m, tile.n,
+      getCompute(op, buffers.lhs), listOf(outer), listOf(outerA),
+      listOf(outerB), listOf(outerC), a.offset, b.offset);
 }
 
 plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,

@@ -22,6 +22,10 @@ struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };
 
+/// The op that says in which order a product writes `result`; null where that
+/// is its own.
+plan::ArrangeOp findArrange(mlir::Value result);
+
 /// Adds steps for contractions.
 class ContractionEmitter {
 public:

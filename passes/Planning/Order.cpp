@@ -102,7 +102,7 @@ static SmallVector<Operation *> readersOf(Value value) {
   SmallVector<Value> worklist = {value};
   while (!worklist.empty())
     for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (isa<ReshapeOp>(user))
+      if (plan::isView(user))
         worklist.push_back(user->getResult(0));
       else if (!user->hasTrait<OpTrait::IsTerminator>())
         readers.push_back(user);

@@ -64,6 +64,43 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
                            "::mpc::plan::PlanDialect"];
 }
 
+def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
+  let summary = "products read and write through transposes and slices";
+  let description = [{
+    On a CPU, whose library takes any distance between rows and between
+    matrices: an operand of a product that the library does, and that transposes,
+    slices, expansions and reshapes make of another value, is read there, through
+    `plan.access`, if its rows are still whole. A product whose result a
+    transpose alone reads writes it as that would, through `plan.arrange`.
+    Kernels that only moved what nobody reads any more go.
+
+    Expects providers on contractions, of `plan-place-contractions`.
+
+    Before (test/passes/Planning/fold-movement.mlir):
+
+    ```mlir
+    %q = mpc.region movement (%x) {kernel = "q"} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32> {
+    ^bb0(%0: tensor<8x16x4xf32>):
+      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32>
+      mpc.yield %1 : tensor<16x8x4xf32>
+    }
+    %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>} ...
+    ```
+
+    After:
+
+    ```mlir
+    %q = plan.access %x {offset = 0 : i64, strides = array<i64: 4, 64, 1>}
+        : tensor<8x16x4xf32> to tensor<16x8x4xf32>
+    %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>} ...
+    ```
+
+    Afterwards every reader of a `plan.access` is a product.
+  }];
+  let options = [TargetOption];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
 def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let summary = "the order in which a function's kernels run";
   let description = [{

@@ -112,6 +112,16 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
   return lookup(value);
 }
 
+// Of updates that replace or are added to what a scatter starts from.
+LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(ScatterOpInterface op) {
+  if (op.multiplies()) {
+    report(op) << "multiplies by values that carry the loss scale";
+    return {Multiple::Unknown};
+  }
+  Value values[] = {op.getDataOperand().get(), op.getUpdatesOperand().get()};
+  return join(op, values);
+}
+
 // The multiple that the results of `op` are.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   if (isa<AddOp, SubOp, MaximumOp, MinimumOp>(op))
@@ -133,6 +143,10 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   }
   if (role == RegionRole::View || role == RegionRole::Movement)
     return join(op, op->getOperands());
+  if (OpOperand *table = findTable(op))
+    return linear(op, table->get());
+  if (auto updates = dyn_cast<ScatterOpInterface>(op))
+    return scatter(updates);
   if (role == RegionRole::Contraction) {
     Multiple result = product(op, op->getOperand(0), op->getOperand(1));
     if (op->getNumOperands() > 2 &&

@@ -51,6 +51,7 @@ private:
   Multiple join(mlir::Operation *op, mlir::ValueRange values);
   Multiple product(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
   Multiple linear(mlir::Operation *op, mlir::Value value);
+  Multiple scatter(mpc::ScatterOpInterface op);
   void checkRounding(mlir::Operation *op, Multiple result);
 
   const mpc::VariableTable &variables;

@@ -29,15 +29,22 @@ constexpr int64_t kWidenBlock = 1 << 16;
 /// An operand as the primitive reads it: stored matrices of rows x columns.
 struct MatrixOperand {
   Operand source;
-  int64_t matrices = 1, rows = 0, columns = 0, ld = 0, stride = 0;
+  int64_t matrices = 1, rows = 0, columns = 0, ld = 0;
   bool transposed = false;
   bool widened = false;
   size_t sharedOffset = 0; ///< of the widened copy
 
-  MatrixOperand(Operand source, int64_t batch, int64_t rows, int64_t columns,
-                int64_t ld, int64_t stride, bool transposed)
-      : source(source), matrices(stride == 0 ? 1 : batch), rows(rows),
-        columns(columns), ld(ld), stride(stride), transposed(transposed) {}
+  MatrixOperand(Operand source, const MatMulStep &step, int64_t first,
+                int64_t rows, int64_t columns, int64_t ld, int64_t stride,
+                const std::vector<int64_t> &outerStrides, bool transposed)
+      : source(source), rows(rows), columns(columns), ld(ld),
+        transposed(transposed), first(first), stride(stride), batch(step.batch),
+        outer(step.outer), outerStrides(outerStrides) {
+    bool repeats = stride == 0;
+    for (int64_t elements : outerStrides)
+      repeats &= elements == 0;
+    matrices = repeats ? 1 : step.batches();
+  }
 
   /// Takes room in shared memory for a dense copy in f32.
   void widen(size_t &sharedBytes) {
@@ -55,7 +62,7 @@ struct MatrixOperand {
     if (transposed)
       std::swap(row, column);
     if (!widened)
-      return source.at(index * stride + row * ld + column);
+      return source.at(offsetOf(index) + row * ld + column);
     int64_t matrix = matrices == 1 ? 0 : index;
     return shared + sharedOffset +
            ((matrix * rows + row) * columns + column) *
@@ -72,7 +79,12 @@ struct MatrixOperand {
   int64_t elements() const { return matrices * rows * columns; }
   int64_t widenedElements() const { return widened ? elements() : 0; }
   bool isDense() const {
-    return ld == columns && (matrices == 1 || stride == rows * columns);
+    return ld == columns && (matrices == 1 || (stride == rows * columns &&
+                                               outer.extents.empty()));
+  }
+  /// The elements before matrix `index` in the source.
+  int64_t offsetOf(int64_t index) const {
+    return first + outer.offsetOf(outerStrides, index, batch, stride);
   }
 
   // Widening goes by blocks of whole rows of all matrices.
@@ -88,13 +100,18 @@ struct MatrixOperand {
     int64_t end = std::min(begin + rowsPerBlock(), matrices * rows);
     auto *result = reinterpret_cast<float *>(shared + sharedOffset);
     if (isDense())
-      return runtime::widen(source.type, source.at(begin * columns),
+      return runtime::widen(source.type, source.at(first + begin * columns),
                             result + begin * columns, (end - begin) * columns);
     for (int64_t row = begin; row < end; ++row)
       runtime::widen(source.type,
-                     source.at(row / rows * stride + row % rows * ld),
+                     source.at(offsetOf(row / rows) + row % rows * ld),
                      result + row * columns, columns);
   }
+
+private:
+  int64_t first, stride, batch;
+  OuterAxes outer;
+  std::vector<int64_t> outerStrides;
 };
 
 /// The panels of an operand, one for each tile along m or n, in an order made
@@ -170,10 +187,12 @@ class OneDNNMatMul : public Contraction {
 public:
   OneDNNMatMul(const MatMulStep &step, MatMulOperands operands)
       : step(step), c(operands.c), epilogue(std::move(operands.epilogue)),
-        a(operands.a, step.batch, step.transA ? step.k : step.m,
-          step.transA ? step.m : step.k, step.lda, step.strideA, step.transA),
-        b(operands.b, step.batch, step.transB ? step.n : step.k,
-          step.transB ? step.k : step.n, step.ldb, step.strideB, step.transB) {}
+        a(operands.a, step, step.offsetA, step.transA ? step.k : step.m,
+          step.transA ? step.m : step.k, step.lda, step.strideA, step.outer.a,
+          step.transA),
+        b(operands.b, step, step.offsetB, step.transB ? step.n : step.k,
+          step.transB ? step.k : step.n, step.ldb, step.strideB, step.outer.b,
+          step.transB) {}
 
   Status prepare(const OneDNNConfig &config);
   Status runSlice(size_t phase, int64_t slice,
@@ -197,6 +216,12 @@ private:
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
+  /// Element (row, column) of matrix `index` of the result.
+  std::byte *resultAt(int64_t index, int64_t row, int64_t column) const {
+    return c.at(
+        step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
+        row * step.ldc + column);
+  }
   void finishTile(float *accumulators, int64_t index, int64_t row, int64_t rows,
                   int64_t column, int64_t columns) const;
 
@@ -360,7 +385,7 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
     scratchSize =
         std::max({scratchSize, packedA.scratchBytes(), packedB.scratchBytes()});
   }
-  addPhase(Phase::Tiles, step.batch * tilesM * tilesN);
+  addPhase(Phase::Tiles, step.batches() * tilesM * tilesN);
   if (!direct)
     scratchSize =
         alignScratch(scratchSize) + tileRows() * tileColumns() * sizeof(float);
@@ -417,7 +442,7 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
   std::byte *result = context.scratch;
   std::byte *scratchpad = context.scratch;
   if (direct)
-    result = c.at(index * step.strideC + row * step.ldc + column);
+    result = resultAt(index, row, column);
   else
     scratchpad += alignScratch(tileRows() * tileColumns() * sizeof(float));
 
@@ -444,8 +469,8 @@ void OneDNNMatMul::finishTile(float *accumulators, int64_t index, int64_t row,
     return epilogue(accumulators, index * step.m + row, rows, column, columns,
                     columns);
   for (int64_t i = 0; i < rows; ++i)
-    narrow(c.type, accumulators + i * columns,
-           c.at(index * step.strideC + (row + i) * step.ldc + column), columns);
+    narrow(c.type, accumulators + i * columns, resultAt(index, row + i, column),
+           columns);
 }
 
 StatusOr<std::unique_ptr<Contraction>>

@@ -124,8 +124,16 @@ StatusOr<Dataset::Column> Dataset::makeColumn(const Port &port, Array array) {
   return column;
 }
 
-/// Labels that are classes: each in [0, classes) or the ignored one.
-static Status checkClasses(const Array &array, const DatasetOptions &options) {
+namespace {
+/// The integers that an input takes: [low, high), and one that is ignored.
+struct IntegerRange {
+  const char *what;
+  int64_t low, high;
+  std::optional<int64_t> ignored;
+};
+} // namespace
+
+static Status checkIntegers(const Array &array, const IntegerRange &range) {
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
@@ -135,14 +143,14 @@ static Status checkClasses(const Array &array, const DatasetOptions &options) {
       return invalid(describe(array, *bad, DType::I64));
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = values[size_t(i)];
-      if ((value >= 0 && value < *options.classes) ||
-          (options.ignoreIndex && value == *options.ignoreIndex))
+      if ((value >= range.low && value < range.high) || value == range.ignored)
         continue;
       return invalid(
-          locate(array, begin + i) + ": label " + std::to_string(value) +
-          " is not in [0," + std::to_string(*options.classes) + ")" +
-          (options.ignoreIndex
-               ? " and not the ignored " + std::to_string(*options.ignoreIndex)
+          locate(array, begin + i) + ": " + range.what + " " +
+          std::to_string(value) + " is not in [" + std::to_string(range.low) +
+          "," + std::to_string(range.high) + ")" +
+          (range.ignored
+               ? " and not the ignored " + std::to_string(*range.ignored)
                : ""));
     }
   }
@@ -157,7 +165,10 @@ Status Dataset::checkColumn(const Column &column,
     return invalid(describe(array, *bad, column.port.type));
   if (column.port.role == "label" && isInteger(column.port.type) &&
       options.classes)
-    return checkClasses(array, options);
+    return checkIntegers(array,
+                         {"label", 0, *options.classes, options.ignoreIndex});
+  if (const std::optional<int64_t> &size = column.port.indexSize)
+    return checkIntegers(array, {"index", -*size, *size, std::nullopt});
   return Status();
 }
 

@@ -27,6 +27,8 @@ struct Port {
   std::string role;
   DType type = DType::F32;
   Shape shape;
+  /// Of an input of indices: the size of the axis that they name elements of.
+  std::optional<int64_t> indexSize = std::nullopt;
 };
 
 struct FunctionPorts {

@@ -355,6 +355,49 @@ TEST(Plan, ChecksThatBatchedResultsAreApart) {
             std::string::npos);
 }
 
+TEST(Plan, ChecksOuterAxes) {
+  // Two by two results of one row of three, of which the plan has room for two.
+  ArtifactBuilder builder = fullPlan();
+  Json &step = builder.plan["functions"]["step"]["steps"][0];
+  const Json plain = step;
+  auto message = [&](const Json &outer) {
+    step = plain;
+    step["m"] = 1;
+    step["outer"] = outer;
+    return check(builder).message();
+  };
+  auto axes = [](int64_t extent, int64_t a, int64_t b, int64_t c) {
+    return Json{{"extents", {extent}}, {"a", {a}}, {"b", {b}}, {"c", {c}}};
+  };
+  EXPECT_EQ(message(axes(2, 4, 0, 3)), "");
+  EXPECT_NE(message(axes(2, 4, 0, 2)).find("results of the batch overlap"),
+            std::string::npos);
+  EXPECT_NE(message(axes(2, 4, 0, 0)).find("results of the batch overlap"),
+            std::string::npos);
+  EXPECT_NE(message(axes(3, 4, 0, 3)).find("'a' is smaller"),
+            std::string::npos);
+  EXPECT_NE(message(axes(2, 5, 0, 3)).find("'a' is smaller"),
+            std::string::npos);
+  EXPECT_NE(message(axes(2, -4, 0, 3)).find("strides of 'a' are impossible"),
+            std::string::npos);
+  EXPECT_NE(message(axes(2, 4, 1, 3)).find("'b' is smaller"),
+            std::string::npos);
+  EXPECT_NE(message(axes(0, 4, 0, 3)).find("out of range"), std::string::npos);
+  EXPECT_NE(message(axes(2, int64_t(1) << 62, 0, 3)).find("'a' is smaller"),
+            std::string::npos);
+  Json uneven = axes(2, 4, 0, 3);
+  uneven["b"] = Json::array();
+  EXPECT_NE(message(uneven).find("other numbers of strides"),
+            std::string::npos);
+  EXPECT_NE(message(Json::array()).find("outer"), std::string::npos);
+  step = plain;
+  step["offset_a"] = -1;
+  EXPECT_NE(check(builder).message().find("'a' are impossible"),
+            std::string::npos);
+  step["offset_a"] = 1;
+  EXPECT_NE(check(builder).message().find("'a' is smaller"), std::string::npos);
+}
+
 TEST(Plan, ChecksConvolutions) {
   const std::string step = kStep + "/steps/1";
   EXPECT_REFUSED(step + "/out_spatial/0", 3, "output's extent is not what");

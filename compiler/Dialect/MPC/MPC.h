@@ -50,6 +50,7 @@ broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 /// dialect's description.
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
 inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
+inline constexpr llvm::StringLiteral kIndexSizeAttr = "mpc.index_size";
 inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";

@@ -31,6 +31,7 @@ def MPC_Dialect : Dialect {
     | `mpc.state = @w` | the value of variable `@w` |
     | `mpc.input = "x"` | an input, by its ONNX name |
     | `mpc.role = "data"` | `data`, `label` or `scalar`, beside `mpc.input` |
+    | `mpc.index_size = 1000` | its integers name elements of an axis of that size, in [-size, size) |
 
     | on a function result | meaning |
     |---|---|

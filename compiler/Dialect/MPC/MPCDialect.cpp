@@ -115,10 +115,26 @@ static LogicalResult verifyStateReferences(Operation *op, unsigned index,
   return success();
 }
 
+// Integers name elements of an axis that has any.
+static LogicalResult verifyIndexSize(FunctionOpInterface function,
+                                     unsigned index, Attribute attribute) {
+  auto size = dyn_cast<IntegerAttr>(attribute);
+  Type element = getElementTypeOrSelf(function.getArgumentTypes()[index]);
+  if (size && size.getType().isInteger(64) && size.getInt() > 0 &&
+      isa<IntegerType>(element))
+    return success();
+  return function.emitOpError("expected ")
+         << kIndexSizeAttr
+         << " to be a size, of an argument of integers, found " << attribute
+         << " of argument " << index;
+}
+
 LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
+  if (function && attr.getName() == kIndexSizeAttr)
+    return verifyIndexSize(function, index, attr.getValue());
   if (!function || attr.getName() != kStateAttr)
     return success();
   return verifyStateReferences(op, index,

@@ -33,6 +33,9 @@ int64_t getAuxRowBytes(int64_t n);
 
 namespace mpc::plan {
 
+/// Whether `op`, on tensors, has its operand's memory: a reshape or an access.
+bool isView(mlir::Operation *op);
+
 /// Whether `op` is a step, and not a declaration of memory or an output.
 bool isStep(mlir::Operation *op);
 

@@ -66,6 +66,10 @@ int64_t mpc::plan::getAuxRowBytes(int64_t n) {
   return llvm::alignTo(n, 128) / 8;
 }
 
+bool mpc::plan::isView(Operation *op) {
+  return isa<AccessOp>(op) || hasRole(op, RegionRole::View);
+}
+
 Value mpc::plan::getStorage(Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();
@@ -287,6 +291,59 @@ LogicalResult ProductOp::verify() {
   return success();
 }
 
+LogicalResult AccessOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  if (source.getElementType() != output.getElementType())
+    return emitOpError("expected elements of type ")
+           << source.getElementType() << ", found " << output.getElementType();
+  if (static_cast<int64_t>(getStrides().size()) != output.getRank())
+    return emitOpError("expected a stride for each of ")
+           << output.getRank() << " axes, found " << getStrides().size();
+  int64_t last = getOffset();
+  for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
+    if (stride < 0)
+      return emitOpError("expected strides of at least 0");
+    last += (extent - 1) * stride;
+  }
+  if (static_cast<int64_t>(getOffset()) < 0 || last >= source.getNumElements())
+    return emitOpError("reaches element ")
+           << last << " of a tensor of " << source.getNumElements();
+  return success();
+}
+
+LogicalResult ArrangeOp::verify() {
+  ArrayRef<int64_t> from =
+      cast<RankedTensorType>(getProduct().getType()).getShape();
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  SmallVector<int64_t> sorted(getPerm()), shape;
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, from.size())) ||
+      sorted.empty() || getPerm().back() != sorted.back())
+    return emitOpError("expected a permutation of all axes but the last");
+  for (int64_t axis : getPerm())
+    shape.push_back(from[axis]);
+  if (output != cast<RankedTensorType>(getProduct().getType()).clone(shape))
+    return emitOpError("expected a result of shape [")
+           << shape << "], found " << output;
+  if (!getProduct().hasOneUse())
+    return emitOpError("expected to be the only reader of its product");
+  return success();
+}
+
+// The axes around the batch: a stride of each operand along each.
+static LogicalResult verifyOuter(plan::MatMulOp op) {
+  size_t count = op.getOuter() ? op.getOuter()->size() : 0;
+  for (auto strides :
+       {op.getOuterStridesA(), op.getOuterStridesB(), op.getOuterStridesC()})
+    if ((strides ? strides->size() : 0) != count)
+      return op.emitOpError("expected a stride of each operand for each of ")
+             << count << " outer axes";
+  if (count > 0 && op.getFused())
+    return op.emitOpError("a fused product has a result and no batches");
+  return success();
+}
+
 static LogicalResult verifyFused(plan::MatMulOp op) {
   FusedKind kind{""};
   if (op.getFused()) {
@@ -341,7 +398,8 @@ LogicalResult plan::MatMulOp::verify() {
       static_cast<int64_t>(getTileN()) < 0 ||
       (getTileM() == 0) != (getTileN() == 0))
     return emitOpError("expected two tile sizes of at least 1, or none");
-  if (failed(verifyCompute(*this, getCompute())) || failed(verifyFused(*this)))
+  if (failed(verifyCompute(*this, getCompute())) ||
+      failed(verifyFused(*this)) || failed(verifyOuter(*this)))
     return failure();
   return verifyContraction(*this, getC());
 }

@@ -46,9 +46,20 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     ```mlir
     %x = plan.input "x" role "data" : memref<32x10xf32>
     ```
+
+    With `index_size` its integers name elements of an axis of that size; the
+    runtime refuses others.
+
+    ```mlir
+    %ids = plan.input "ids" role "data" index_size 1000 : memref<8x128xi64>
+    ```
   }];
-  let arguments = (ins StrAttr:$name, StrAttr:$role);
-  let assemblyFormat = "$name `role` $role attr-dict `:` type($buffer)";
+  let arguments = (ins StrAttr:$name, StrAttr:$role,
+                       OptionalAttr<I64Attr>:$index_size);
+  let assemblyFormat = [{
+    $name `role` $role (`index_size` $index_size^)? attr-dict
+    `:` type($buffer)
+  }];
   let hasVerifier = 1;
 }
 
@@ -117,6 +128,43 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
 //===----------------------------------------------------------------------===//
 // Products before they have buffers
 //===----------------------------------------------------------------------===//
+
+def Plan_AccessOp : Plan_Op<"access", [Pure]> {
+  let summary = "elements of a tensor where a product finds them";
+  let description = [{
+    Element (i, j, ...) of the result is the one at
+    offset + i * strides[0] + j * strides[1] + ... in the source's memory. Only
+    products read it: nothing is moved. `plan-fold-movement` makes it of
+    transposes, slices and reshapes. The heads of an attention, for example:
+
+    ```mlir
+    %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
+        : tensor<8x128x2304xf32> to tensor<8x12x128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source, I64Attr:$offset,
+                       DenseI64ArrayAttr:$strides);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
+  let hasVerifier = 1;
+}
+
+def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
+  let summary = "a product's result as the product writes it";
+  let description = [{
+    Axis i of the result is axis `perm[i]` of the product, which has no other
+    reader and writes its elements there. The last axis stays the last.
+
+    ```mlir
+    %y = plan.arrange %heads {perm = array<i64: 0, 2, 1, 3>}
+        : tensor<8x12x128x64xf32> to tensor<8x128x12x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$product, DenseI64ArrayAttr:$perm);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$product attr-dict `:` type($product) `to` type($output)";
+  let hasVerifier = 1;
+}
 
 def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     AttrSizedResultSegments]> {
@@ -216,7 +264,9 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
   let description = [{
     The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
     argument 0 is the tile. Leading dimensions and strides count elements; a
-    stride of 0 repeats the matrix.
+    stride of 0 repeats the matrix. `outer` has the axes of the batch around the
+    last one, outermost first, with a stride of each operand along each of them;
+    a CPU's library takes them.
 
     For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
     says what is accumulated in: f32 where it is absent, tf32 (f32 operands
@@ -270,7 +320,13 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
                        I64Attr:$ldb, I64Attr:$ldc, I64Attr:$stride_a,
                        I64Attr:$stride_b, I64Attr:$stride_c, F64Attr:$alpha,
                        I64Attr:$tile_m, I64Attr:$tile_n,
-                       OptionalAttr<StrAttr>:$compute);
+                       OptionalAttr<StrAttr>:$compute,
+                       OptionalAttr<DenseI64ArrayAttr>:$outer,
+                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_a,
+                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_b,
+                       OptionalAttr<DenseI64ArrayAttr>:$outer_strides_c,
+                       DefaultValuedAttr<I64Attr, "0">:$offset_a,
+                       DefaultValuedAttr<I64Attr, "0">:$offset_b);
   let assemblyFormat = [{
     $a `,` $b (`into` $c^ `:` type($c))?
     (`epilogue` $epilogue^)?

@@ -141,6 +141,32 @@ void FunctionImporter::markLabel(Value value) {
       port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
 }
 
+// An op whose results are elements of its operand, all or some.
+static bool passesElements(Operation *op) {
+  auto type = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  if (isa<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(op))
+    return true;
+  return isa<mpc::CastOp>(op) && type(op->getOperand(0)).isInteger(32) &&
+         type(op->getResult(0)).isInteger(64);
+}
+
+void FunctionImporter::markIndices(Value value, int64_t size) {
+  while (value && value.getDefiningOp() &&
+         passesElements(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  for (Port &port : arguments) {
+    if (port.value != value || !port.attributes.get(kInputAttr))
+      continue;
+    // Of several axes, the shortest.
+    if (auto known =
+            dyn_cast_or_null<IntegerAttr>(port.attributes.get(kIndexSizeAttr)))
+      size = std::min(size, known.getInt());
+    port.attributes.set(kIndexSizeAttr, builder.getI64IntegerAttr(size));
+  }
+}
+
 void FunctionImporter::bind(StringRef name, Value value) {
   values[name].value = value;
 }

@@ -11,11 +11,14 @@ using namespace mpc::onnx_frontend;
 // Indices
 //===----------------------------------------------------------------------===//
 
-// Indices of input 1 that are known must name elements of an axis of `size`.
-static LogicalResult checkKnownIndices(NodeImporter &node, int64_t size) {
+// Indices of input 1 must name elements of an axis of `size`: those that are
+// known are looked at here, those that a user gives where they are given.
+static LogicalResult checkIndices(NodeImporter &node, int64_t size) {
   std::optional<HostTensor> indices = node.constant(1);
-  if (!indices || indices->isFloat() || node.isState(1))
+  if (!indices || indices->isFloat() || node.isState(1)) {
+    node.getFunction().markIndices(node.operand(1), size);
     return success();
+  }
   for (int64_t index : indices->getIntegers())
     if (index < -size || index >= size)
       return node.invalid("index " + Twine(index) + " is outside an axis of " +
@@ -71,7 +74,7 @@ static LogicalResult importGather(NodeImporter &node) {
   if (failed(axis))
     return failure();
   int64_t size = node.operandShape(0)[*axis];
-  if (failed(checkKnownIndices(node, size)))
+  if (failed(checkIndices(node, size)))
     return failure();
   if (std::optional<int64_t> index = getKnownIndex(node, size))
     return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
@@ -95,7 +98,7 @@ static FailureOr<int64_t> readLines(NodeImporter &node) {
                           Twine(part) + " elements, that of the data " +
                           Twine(whole));
   }
-  if (failed(checkKnownIndices(node, data[*axis])))
+  if (failed(checkIndices(node, data[*axis])))
     return failure();
   return *axis;
 }
@@ -238,8 +241,10 @@ static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
   std::optional<HostTensor> indices = node.constant(1);
   if (indices && !indices->isFloat() && !node.isState(1))
     return flattenKnown(node, *indices, tuples);
-  if (tuples.extents.size() == 1)
+  if (tuples.extents.size() == 1) {
+    node.getFunction().markIndices(node.operand(1), tuples.extents.front());
     return node.reshape(node.operand(1), tuples.shape);
+  }
   (void)node.unsupported("indices of several axes must be known at import");
   return {};
 }

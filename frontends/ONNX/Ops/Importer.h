@@ -153,6 +153,9 @@ public:
 
   /// Marks the input behind `value` as a class label, if it is one.
   void markLabel(mlir::Value value);
+  /// Notes that `value` names elements of an axis of `size`, at the input whose
+  /// elements these are, if they are an input's.
+  void markIndices(mlir::Value value, int64_t size);
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
   int64_t getDropoutId(llvm::StringRef name);

@@ -44,6 +44,33 @@ func.func @transposed(%x: tensor<3x8x4xf32>, %w: tensor<3x8x5xf32>) -> tensor<3x
   return %y : tensor<3x4x5xf32>
 }
 
+// What moves batches besides keeps rows whole, once for all products.
+// CHECK-LABEL: func.func @transposed_batches
+func.func @transposed_batches(%x: tensor<2x4x3x8xf32>, %w: tensor<2x3x5x8xf32>, %v: tensor<2x3x6x8xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x3x6x4xf32>) {
+  // CHECK: %[[T:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x4x3x8xf32>) -> tensor<2x3x4x8xf32>
+  // CHECK-NOT: mpc.transpose
+  // CHECK: mpc.matmul %{{.*}}, %[[T]] {transB = true}
+  // CHECK: mpc.matmul %{{.*}}, %[[T]] {transB = true}
+  %t = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x4x3x8xf32>) -> tensor<2x3x8x4xf32>
+  %y = mpc.matmul %w, %t : (tensor<2x3x5x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x5x4xf32>
+  %z = mpc.matmul %v, %t : (tensor<2x3x6x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x6x4xf32>
+  return %y, %z : tensor<2x3x5x4xf32>, tensor<2x3x6x4xf32>
+}
+
+// The transpose of a product is the product of the transposes.
+// CHECK-LABEL: func.func @turned_product
+func.func @turned_product(%a: tensor<2x3x4x8xf32>, %b: tensor<2x3x5x8xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x5x3x4xf32>) {
+  // CHECK: %[[P:.*]] = mpc.matmul %arg1, %arg0 {transB = true} : (tensor<2x3x5x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x5x4xf32>
+  // CHECK: %[[Q:.*]] = mpc.matmul %arg1, %arg0 {alpha = 2.000000e+00 : f64, transB = true}
+  // CHECK: %[[T:.*]] = mpc.transpose %[[Q]] {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x5x4xf32>) -> tensor<2x5x3x4xf32>
+  // CHECK: return %[[P]], %[[T]]
+  %p = mpc.matmul %a, %b {transB = true} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %s = mpc.transpose %p {perm = array<i64: 0, 1, 3, 2>} : (tensor<2x3x4x5xf32>) -> tensor<2x3x5x4xf32>
+  %q = mpc.matmul %a, %b {transB = true, alpha = 2.0 : f64} : (tensor<2x3x4x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x4x5xf32>
+  %t = mpc.transpose %q {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x3x4x5xf32>) -> tensor<2x5x3x4xf32>
+  return %s, %t : tensor<2x3x5x4xf32>, tensor<2x5x3x4xf32>
+}
+
 // One stride per operand: an operand has all batches or one.
 // CHECK-LABEL: func.func @batches
 func.func @batches(%x: tensor<2x1x4x8xf32>, %w: tensor<3x8x5xf32>, %v: tensor<8x5xf32>) -> (tensor<2x3x4x5xf32>, tensor<2x1x4x5xf32>) {

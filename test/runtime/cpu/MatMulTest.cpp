@@ -162,4 +162,97 @@ TEST(MatMul, InterleavedBatchesOfHeads) {
   expectClose(runOnThreads(builder, "c"), expected);
 }
 
+/// Heads of an attention, which are columns of one matrix: those of a and b are
+/// read there, behind others, and those of c written so.
+class Heads {
+public:
+  Heads(DType type, bool transB)
+      : transB(transB), x(randomTensor(type, {samples, rows, width}, 3)),
+        values(toDoubles(x)) {}
+
+  Json step(size_t buffer, size_t result) const {
+    return {{"op", "matmul"},
+            {"name", "attention"},
+            {"a", buffer},
+            {"b", buffer},
+            {"c", result},
+            {"batch", heads},
+            {"m", rows},
+            {"n", columns()},
+            {"k", transB ? depth : rows},
+            {"trans_a", !transB},
+            {"trans_b", transB},
+            {"lda", width},
+            {"ldb", width},
+            {"ldc", heads * columns()},
+            {"stride_a", depth},
+            {"stride_b", depth},
+            {"stride_c", columns()},
+            {"offset_a", 0},
+            {"offset_b", heads * depth},
+            {"outer",
+             {{"extents", {samples}},
+              {"a", {rows * width}},
+              {"b", {rows * width}},
+              {"c", {resultRows() * heads * columns()}}}},
+            {"alpha", 1.0},
+            {"tile_m", 4},
+            {"tile_n", 3},
+            {"epilogue", nullptr}};
+  }
+
+  std::vector<DotProduct> reference() const {
+    std::vector<DotProduct> result;
+    for (int64_t sample = 0; sample < samples; ++sample)
+      for (int64_t row = 0; row < resultRows(); ++row)
+        for (int64_t head = 0; head < heads; ++head)
+          for (int64_t column = 0; column < columns(); ++column)
+            result.push_back(product(sample, head, row, column));
+    return result;
+  }
+
+  Shape shape() const { return {samples, resultRows(), heads, columns()}; }
+
+  static constexpr int64_t samples = 3, heads = 2, rows = 7, depth = 5;
+  static constexpr int64_t width = 2 * heads * depth;
+  const bool transB; ///< a b^T of rows, or a^T b of columns
+  const Tensor x;
+
+private:
+  int64_t columns() const { return transB ? rows : depth; }
+  int64_t resultRows() const { return transB ? rows : depth; }
+  double at(int64_t sample, int64_t row, int64_t column) const {
+    return values[static_cast<size_t>((sample * rows + row) * width + column)];
+  }
+  DotProduct product(int64_t sample, int64_t head, int64_t row,
+                     int64_t column) const {
+    const int64_t left = head * depth, right = (heads + head) * depth;
+    DotProduct dot;
+    for (int64_t k = 0; k < (transB ? depth : rows); ++k)
+      dot.add(transB ? at(sample, row, left + k) : at(sample, k, left + row),
+              transB ? at(sample, column, right + k)
+                     : at(sample, k, right + column));
+    return dot;
+  }
+
+  const std::vector<double> values;
+};
+
+TEST(MatMul, ReadsAndWritesHeadsWhereTheyAre) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    for (bool transB : {false, true}) {
+      SCOPED_TRACE(std::string(nameOf(type)) + (transB ? " rows" : " columns"));
+      Heads heads(type, transB);
+      ArtifactBuilder builder;
+      FunctionBuilder f = builder.function("step");
+      size_t result = f.arena(DType::F32, heads.shape());
+      Json step = heads.step(f.constant(heads.x), result);
+      if (!transB)
+        step["m"] = Heads::depth;
+      f.step(step);
+      f.output("c", result);
+      expectClose(runOnThreads(builder, "c"), heads.reference());
+    }
+}
+
 } // namespace

@@ -1,0 +1,259 @@
+// Lets products read what transposes and slices move where it was before, and
+// write what a transpose moves where it will be.
+//
+// Such a kernel reads and writes every element once and computes nothing. A
+// library on a CPU takes the distance between rows and between matrices as it
+// is, so there is nothing to move: the heads of an attention, for example, are
+// columns of one large matrix.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Target/TargetInfo.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_FOLDMOVEMENTPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Where elements lie
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The elements of a value in the memory of another.
+struct Access {
+  int64_t offset = 0;
+  SmallVector<int64_t> shape, strides;
+
+  explicit Access(ArrayRef<int64_t> dense);
+  void transpose(ArrayRef<int64_t> perm);
+  void slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes);
+  void expand(ArrayRef<int64_t> to);
+  /// False where an axis of the new shape would have no one stride.
+  bool reshape(ArrayRef<int64_t> to);
+};
+} // namespace
+
+Access::Access(ArrayRef<int64_t> dense)
+    : shape(dense), strides(dense.size(), 1) {
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+}
+
+void Access::transpose(ArrayRef<int64_t> perm) {
+  SmallVector<int64_t> oldShape = shape, oldStrides = strides;
+  for (auto [axis, from] : llvm::enumerate(perm)) {
+    shape[axis] = oldShape[from];
+    strides[axis] = oldStrides[from];
+  }
+}
+
+void Access::slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
+  for (auto [start, stride] : llvm::zip_equal(offsets, strides))
+    offset += start * stride;
+  shape = SmallVector<int64_t>(sizes);
+}
+
+// Where an axis is repeated, the next element is the same one.
+void Access::expand(ArrayRef<int64_t> to) {
+  SmallVector<int64_t> result(to.size(), 0);
+  size_t missing = to.size() - shape.size();
+  for (auto [axis, extent] : llvm::enumerate(shape))
+    result[missing + axis] = extent == 1 ? 0 : strides[axis];
+  shape = SmallVector<int64_t>(to);
+  strides = result;
+}
+
+// Axes that lie in each other, like the rows and columns of a dense matrix, are
+// one run of elements; each new axis is a part of a run. (6, 4) with strides
+// (8, 1) is two runs: it can become (2, 3, 4), with strides (24, 8, 1), not 24.
+bool Access::reshape(ArrayRef<int64_t> to) {
+  struct Run {
+    int64_t extent, stride;
+  };
+  SmallVector<Run> runs;
+  for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
+    if (extent == 1)
+      continue;
+    if (!runs.empty() && runs.back().stride == stride * extent)
+      runs.back() = {runs.back().extent * extent, stride};
+    else
+      runs.push_back({extent, stride});
+  }
+  SmallVector<int64_t> result(to.size(), 1);
+  for (size_t axis = to.size(); axis-- > 0;) {
+    if (to[axis] == 1)
+      continue;
+    if (runs.empty() || runs.back().extent % to[axis] != 0)
+      return false;
+    result[axis] = runs.back().stride;
+    runs.back().extent /= to[axis];
+    runs.back().stride *= to[axis];
+    if (runs.back().extent == 1)
+      runs.pop_back();
+  }
+  shape = SmallVector<int64_t>(to);
+  strides = result;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What moves
+//===----------------------------------------------------------------------===//
+
+/// The op of a kernel that does nothing else than move what the kernel reads,
+/// without changing its type; null for any other kernel.
+static Operation *findMovement(Operation *op) {
+  auto region = dyn_cast_or_null<RegionOp>(op);
+  if (!region)
+    return nullptr;
+  Operation &moved = region.getBody().front().front();
+  bool isAlone =
+      moved.getNumOperands() == 1 && isa<BlockArgument>(moved.getOperand(0)) &&
+      moved.getNextNode() == region.getBody().front().getTerminator() &&
+      elementOf(moved.getOperand(0)) == elementOf(moved.getResult(0));
+  return isAlone && isa<TransposeOp, SliceOp, ExpandOp>(moved) ? &moved
+                                                               : nullptr;
+}
+
+/// Whether `op` is a kernel that moves, or a view.
+static bool moves(Operation *op) {
+  return op && (isa<ReshapeOp>(op) || findMovement(op));
+}
+
+/// `access`, of the operand of `op`, as that of its result.
+static bool follow(Operation *op, Access &access) {
+  if (isa<ReshapeOp>(op))
+    return access.reshape(shapeOf(op->getResult(0)));
+  Operation *movement = findMovement(op);
+  if (auto transpose = dyn_cast<TransposeOp>(movement))
+    access.transpose(transpose.getPerm());
+  else if (auto slice = dyn_cast<SliceOp>(movement))
+    access.slice(slice.getOffsets(), slice.getSizes());
+  else
+    access.expand(shapeOf(movement->getResult(0)));
+  return true;
+}
+
+/// Whether a library can read matrices there: rows of adjacent elements, none
+/// of which begins within another.
+static bool isMatrices(const Access &access) {
+  size_t rank = access.shape.size();
+  int64_t columns = access.shape[rank - 1], rows = access.shape[rank - 2];
+  return (columns == 1 || access.strides[rank - 1] == 1) &&
+         (rows == 1 || access.strides[rank - 2] >= columns);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// The access of `value` from the farthest source that a library can read it
+/// in; null where that is `value` itself.
+static Value findSource(Value value, std::optional<Access> &found) {
+  // The ops that lead to the value, the last one first.
+  SmallVector<Operation *> path;
+  Value source;
+  for (Value next = value; moves(next.getDefiningOp());) {
+    path.push_back(next.getDefiningOp());
+    next = path.back()->getOperand(0);
+    Access access(shapeOf(next));
+    bool reaches = llvm::all_of(
+        llvm::reverse(path), [&](Operation *op) { return follow(op, access); });
+    if (reaches && findMovement(path.back()) && isMatrices(access)) {
+      source = next;
+      found = access;
+    }
+  }
+  return source;
+}
+
+/// A product that the library does; null for any other region.
+static MatMulOp findProduct(RegionOp region) {
+  if (region.getKind() != KernelKind::Contraction ||
+      region.getProvider() != ContractionProvider::Library)
+    return nullptr;
+  return dyn_cast<MatMulOp>(region.getContraction());
+}
+
+static void foldOperands(RegionOp region, MatMulOp product) {
+  for (OpOperand &input : region->getOpOperands()) {
+    BlockArgument argument =
+        region.getBody().getArgument(input.getOperandNumber());
+    bool isOperand = !argument.use_empty() &&
+                     llvm::all_of(argument.getUsers(), [&](Operation *user) {
+                       return user == product;
+                     });
+    std::optional<Access> access;
+    Value source = isOperand ? findSource(input.get(), access) : Value();
+    if (!source)
+      continue;
+    OpBuilder builder(region);
+    input.set(plan::AccessOp::create(builder, region.getLoc(),
+                                     input.get().getType(), source,
+                                     access->offset, access->strides));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Lets the product write what a transpose of its result, its only reader,
+/// gives, if that keeps rows whole.
+static void foldResult(RegionOp region, MatMulOp product) {
+  Operation *yield = region.getBody().front().getTerminator();
+  if (yield->getNumOperands() != 1 ||
+      yield->getOperand(0) != product.getOutput() ||
+      !region.getResult(0).hasOneUse())
+    return;
+  Operation *user = *region.getResult(0).user_begin();
+  auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(user));
+  int64_t last = shapeOf(product).size() - 1;
+  if (!transpose || transpose.getPerm().back() != last)
+    return;
+  OpBuilder builder(user);
+  builder.setInsertionPointAfter(region);
+  auto arrange = plan::ArrangeOp::create(
+      builder, user->getLoc(), user->getResult(0).getType(),
+      region.getResult(0), transpose.getPerm());
+  user->getResult(0).replaceAllUsesWith(arrange.getOutput());
+  user->erase();
+}
+
+namespace {
+struct FoldMovementPass
+    : public mpc::impl::FoldMovementPassBase<FoldMovementPass> {
+  using FoldMovementPassBase::FoldMovementPassBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void FoldMovementPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
+  if (failed(info))
+    return signalPassFailure();
+  // A GPU's library takes one stride for all of a batch.
+  if (info->isGPU())
+    return;
+  Block &block = function.getBody().front();
+  SmallVector<std::pair<RegionOp, MatMulOp>> products;
+  for (auto region : block.getOps<RegionOp>())
+    if (MatMulOp product = findProduct(region))
+      products.emplace_back(region, product);
+  for (auto [region, product] : products)
+    foldOperands(region, product);
+  // Kernels whose results nobody reads any more.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  for (auto [region, product] : products)
+    foldResult(region, product);
+}

@@ -1,0 +1,89 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-fold-movement{target=x86-64-v3}))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-fold-movement{target=sm_80}))" | FileCheck %s --check-prefix=GPU
+
+// The heads of an attention are columns of one matrix, of which the queries are
+// a slice.
+// CHECK-LABEL: func.func @heads
+// CHECK-NOT: movement
+// CHECK: %[[Q:.+]] = plan.access %arg0 {offset = 0 : i64, strides = array<i64: 192, 4, 24, 1>} : tensor<2x8x24xf32> to tensor<2x2x8x4xf32>
+// CHECK: %[[K:.+]] = plan.access %arg0 {offset = 8 : i64, strides = array<i64: 192, 4, 24, 1>} : tensor<2x8x24xf32> to tensor<2x2x8x4xf32>
+// CHECK: mpc.region contraction(%[[Q]], %[[K]])
+// GPU-LABEL: func.func @heads
+// GPU-NOT: plan.access
+func.func @heads(%qkv: tensor<2x8x24xf32>) -> tensor<2x2x8x8xf32> {
+  %0 = mpc.region movement (%qkv) {kernel = "q"} : (tensor<2x8x24xf32>) -> tensor<2x8x8xf32> {
+  ^bb0(%x: tensor<2x8x24xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 2, 8, 8>} : (tensor<2x8x24xf32>) -> tensor<2x8x8xf32>
+    mpc.yield %y : tensor<2x8x8xf32>
+  }
+  %1 = mpc.region movement (%qkv) {kernel = "k"} : (tensor<2x8x24xf32>) -> tensor<2x8x8xf32> {
+  ^bb0(%x: tensor<2x8x24xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 0, 0, 8>, sizes = array<i64: 2, 8, 8>} : (tensor<2x8x24xf32>) -> tensor<2x8x8xf32>
+    mpc.yield %y : tensor<2x8x8xf32>
+  }
+  %2 = mpc.reshape %0 : (tensor<2x8x8xf32>) -> tensor<2x8x2x4xf32>
+  %3 = mpc.reshape %1 : (tensor<2x8x8xf32>) -> tensor<2x8x2x4xf32>
+  %4 = mpc.region movement (%2) {kernel = "qt"} : (tensor<2x8x2x4xf32>) -> tensor<2x2x8x4xf32> {
+  ^bb0(%x: tensor<2x8x2x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x8x2x4xf32>) -> tensor<2x2x8x4xf32>
+    mpc.yield %y : tensor<2x2x8x4xf32>
+  }
+  %5 = mpc.region movement (%3) {kernel = "kt"} : (tensor<2x8x2x4xf32>) -> tensor<2x2x8x4xf32> {
+  ^bb0(%x: tensor<2x8x2x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x8x2x4xf32>) -> tensor<2x2x8x4xf32>
+    mpc.yield %y : tensor<2x2x8x4xf32>
+  }
+  %6 = mpc.region contraction (%4, %5) {kernel = "s", provider = #mpc.provider<library>} : (tensor<2x2x8x4xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x8x8xf32> {
+  ^bb0(%q: tensor<2x2x8x4xf32>, %k: tensor<2x2x8x4xf32>):
+    %y = mpc.matmul %q, %k {transB = true} : (tensor<2x2x8x4xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x8x8xf32>
+    mpc.yield %y : tensor<2x2x8x8xf32>
+  }
+  return %6 : tensor<2x2x8x8xf32>
+}
+
+// What the heads give is written as columns of one matrix again.
+// CHECK-LABEL: func.func @result
+// CHECK: %[[Y:.+]] = mpc.region contraction
+// CHECK: %[[T:.+]] = plan.arrange %[[Y]] {perm = array<i64: 0, 2, 1, 3>} : tensor<2x2x8x4xf32> to tensor<2x8x2x4xf32>
+// CHECK-NOT: movement
+// CHECK: return %[[T]]
+// GPU-LABEL: func.func @result
+// GPU-NOT: plan.arrange
+func.func @result(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32> {
+  %0 = mpc.region contraction (%p, %v) {kernel = "y", provider = #mpc.provider<library>} : (tensor<2x2x8x8xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x8x4xf32> {
+  ^bb0(%x: tensor<2x2x8x8xf32>, %w: tensor<2x2x8x4xf32>):
+    %y = mpc.matmul %x, %w : (tensor<2x2x8x8xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x8x4xf32>
+    mpc.yield %y : tensor<2x2x8x4xf32>
+  }
+  %1 = mpc.region movement (%0) {kernel = "t"} : (tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32> {
+  ^bb0(%x: tensor<2x2x8x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32>
+    mpc.yield %y : tensor<2x8x2x4xf32>
+  }
+  return %1 : tensor<2x8x2x4xf32>
+}
+
+// Rows of the product would not be whole, and a tail reads what is moved too.
+// CHECK-LABEL: func.func @kept
+// CHECK-COUNT-2: mpc.transpose
+// CHECK-NOT: plan.access
+// GPU-LABEL: func.func @kept
+func.func @kept(%a: tensor<8x4x3xf32>, %b: tensor<3x8x5xf32>, %c: tensor<5x4xf32>) -> tensor<3x4x5xf32> {
+  %0 = mpc.region movement (%a) {kernel = "a"} : (tensor<8x4x3xf32>) -> tensor<3x4x8xf32> {
+  ^bb0(%x: tensor<8x4x3xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 2, 1, 0>} : (tensor<8x4x3xf32>) -> tensor<3x4x8xf32>
+    mpc.yield %y : tensor<3x4x8xf32>
+  }
+  %1 = mpc.region movement (%c) {kernel = "c"} : (tensor<5x4xf32>) -> tensor<4x5xf32> {
+  ^bb0(%x: tensor<5x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<5x4xf32>) -> tensor<4x5xf32>
+    mpc.yield %y : tensor<4x5xf32>
+  }
+  %2 = mpc.region contraction (%0, %b, %1) {kernel = "y", provider = #mpc.provider<library>} : (tensor<3x4x8xf32>, tensor<3x8x5xf32>, tensor<4x5xf32>) -> tensor<3x4x5xf32> {
+  ^bb0(%x: tensor<3x4x8xf32>, %w: tensor<3x8x5xf32>, %s: tensor<4x5xf32>):
+    %y = mpc.matmul %x, %w : (tensor<3x4x8xf32>, tensor<3x8x5xf32>) -> tensor<3x4x5xf32>
+    %z = mpc.add %y, %s : (tensor<3x4x5xf32>, tensor<4x5xf32>) -> tensor<3x4x5xf32>
+    mpc.yield %z : tensor<3x4x5xf32>
+  }
+  return %2 : tensor<3x4x5xf32>
+}
