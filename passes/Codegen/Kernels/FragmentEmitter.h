@@ -50,7 +50,7 @@ public:
   /// Stores an output whose node has been computed in `scope`.
   void store(const Scope &scope, const Output &output);
 
-  /// Float operand 0 of a reduction, in the type it accumulates in.
+  /// Operand 0 of a reduction, in the type it accumulates in.
   mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
 
   /// Records the finished value of a reduction or contraction, given in its
