@@ -416,3 +416,50 @@ def test_tokens_are_counted_at_run_time(tmp_path):
             np.testing.assert_array_equal(
                 arrays["n"], np.count_nonzero(ids, axis=1)
             )
+
+
+@pytest.mark.parametrize("precision", ("32-true", "16-mixed", "bf16-mixed"))
+def test_training_on_integers_is_training_on_what_they_make(
+    precision, tmp_path
+):
+    """Token arithmetic in front of a layer: no gradient reaches it, and no step
+    takes it for a counter."""
+    random = np.random.RandomState(4)
+    ids = random.randint(0, 50, (32, 4))
+    target = random.standard_normal((32, 3)).astype(np.float32)
+    weight = random.standard_normal((4, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Add", ["ids", "one"], ["next"]),
+        helper.make_node("Mod", ["next", "seven"], ["rest"]),
+        helper.make_node("Equal", ["rest", "none"], ["is_none"]),
+        helper.make_node("Cast", ["rest"], ["x"], to=TensorProto.FLOAT),
+        helper.make_node("Where", ["is_none", "minus", "x"], ["input"]),
+        helper.make_node("MatMul", ["input", "w"], ["y"], "fc"),
+    ]
+    constants = {
+        "one": np.array(1),
+        "seven": np.array(7),
+        "none": np.array(0),
+        "minus": np.array(-1, np.float32),
+        "w": weight,
+    }
+    y = {"y": (np.float32, ("N", 3))}
+    ids_model = mpctest.make_model(
+        nodes, {"ids": (np.int64, ("N", 4))}, y, constants
+    )
+    float_model = mpctest.make_model(
+        nodes[-1:], {"input": (np.float32, ("N", 4))}, y, {"w": weight}
+    )
+    rest = (ids + 1) % 7
+    made = np.where(rest == 0, -1, rest).astype(np.float32)
+    flags = ["--loss", "mse", "--optimizer", "sgd", "--lr", "0.01"]
+    flags += ["--precision", precision, "--batch-size", "8", "--epochs", "2"]
+    results = [
+        mpctest.train(model, data, tmp_path / name, *flags)
+        for name, model, data in (
+            ("ids", ids_model, {"ids": ids, "target": target}),
+            ("floats", float_model, {"input": made, "target": target}),
+        )
+    ]
+    assert mpctest.losses(results[0][0]) == mpctest.losses(results[1][0])
+    np.testing.assert_array_equal(results[0][1]["w"], results[1][1]["w"])
