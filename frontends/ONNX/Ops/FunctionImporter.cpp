@@ -269,24 +269,23 @@ static bool readsShape(const proto::NodeProto &node) {
 
 void FunctionImporter::demand(StringRef name) {
   const ImportOptions &options = module.getOptions();
-  if (!options.demanded)
+  if (!options.demanded || options.offered.empty())
     return;
-  std::map<StringRef, const proto::NodeProto *> producers;
-  for (const proto::NodeProto *node : graph.getNodes())
-    for (const std::string &output : node->output())
-      producers[output] = node;
-  llvm::StringSet<> seen;
+  if (producers.empty())
+    for (const proto::NodeProto *node : graph.getNodes())
+      for (const std::string &output : node->output())
+        producers[output] = node;
+  // However many ask, every value is looked at once.
   SmallVector<StringRef> worklist = {name};
   while (!worklist.empty()) {
     StringRef next = worklist.pop_back_val();
-    if (next.empty() || !seen.insert(next).second)
+    if (next.empty() || !asked.insert(next).second)
       continue;
     if (options.offered.contains(next))
       options.demanded->insert(next);
-    auto producer = producers.find(next);
-    if (producer != producers.end() && !readsShape(*producer->second))
-      worklist.append(producer->second->input().begin(),
-                      producer->second->input().end());
+    const proto::NodeProto *producer = producers.lookup(next);
+    if (producer && !readsShape(*producer))
+      worklist.append(producer->input().begin(), producer->input().end());
   }
 }
 

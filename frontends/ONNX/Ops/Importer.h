@@ -187,6 +187,9 @@ private:
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> dropoutIds;
+  /// Nodes by what they define, and the values that were asked for: `demand`.
+  llvm::StringMap<const proto::NodeProto *> producers;
+  llvm::StringSet<> asked;
   /// Names that BatchNormalization reads as running statistics.
   llvm::StringSet<> statistics;
 };
