@@ -26,7 +26,8 @@ struct mpc_session {
   std::unique_ptr<Session> session;
 };
 
-static_assert(MPC_U8 == static_cast<int>(DType::U8) &&
+static_assert(MPC_U64 == static_cast<int>(DType::U64) &&
+                  MPC_U8 == static_cast<int>(DType::U8) &&
                   MPC_F32 == static_cast<int>(DType::F32),
               "mpc_type lists the types in DType's order");
 

@@ -5,25 +5,44 @@
 #include "runtime/FloatBits.h"
 
 #include <array>
-#include <limits>
+#include <cmath>
+#include <cstring>
 
 namespace mpc::runtime {
 namespace {
+
+enum class Kind { Float, Signed, Unsigned };
 
 struct DTypeInfo {
   DType type;
   std::string_view name;
   int64_t bytes;
+  Kind kind;
+  /// Bits of a value; those of an I1 are less than its byte has.
+  int bits;
 };
 
-constexpr std::array<DTypeInfo, 8> kTypes = {{{DType::F16, "f16", 2},
-                                              {DType::BF16, "bf16", 2},
-                                              {DType::F32, "f32", 4},
-                                              {DType::F64, "f64", 8},
-                                              {DType::I32, "i32", 4},
-                                              {DType::I64, "i64", 8},
-                                              {DType::I1, "i1", 1},
-                                              {DType::U8, "u8", 1}}};
+constexpr std::array<DTypeInfo, kDTypes> kTypes = {{
+    {DType::F16, "f16", 2, Kind::Float, 16},
+    {DType::BF16, "bf16", 2, Kind::Float, 16},
+    {DType::F32, "f32", 4, Kind::Float, 32},
+    {DType::F64, "f64", 8, Kind::Float, 64},
+    {DType::I32, "i32", 4, Kind::Signed, 32},
+    {DType::I64, "i64", 8, Kind::Signed, 64},
+    {DType::I1, "i1", 1, Kind::Unsigned, 1},
+    {DType::U8, "u8", 1, Kind::Unsigned, 8},
+    {DType::I8, "i8", 1, Kind::Signed, 8},
+    {DType::U16, "u16", 2, Kind::Unsigned, 16},
+    {DType::I16, "i16", 2, Kind::Signed, 16},
+    {DType::U32, "u32", 4, Kind::Unsigned, 32},
+    {DType::U64, "u64", 8, Kind::Unsigned, 64},
+}};
+
+/// A value of any integer type.
+struct Whole {
+  bool isNegative;
+  uint64_t magnitude;
+};
 
 } // namespace
 
@@ -43,10 +62,7 @@ StatusOr<DType> parseDType(std::string_view name) {
                 "unknown element type '" + std::string(name) + "'");
 }
 
-bool isFloat(DType type) {
-  return type == DType::F16 || type == DType::BF16 || type == DType::F32 ||
-         type == DType::F64;
-}
+bool isFloat(DType type) { return infoOf(type).kind == Kind::Float; }
 
 int64_t numElements(const Shape &shape) {
   int64_t count = 1;
@@ -84,7 +100,7 @@ Tensor Tensor::zeros(DType type, Shape shape) {
 // Conversion
 //===----------------------------------------------------------------------===//
 
-// Every float type widens to double and every integer type to int64_t without
+// Every float type widens to double and every integer type to a Whole without
 // loss; narrowing from those two rounds once.
 
 static double loadFloat(const Tensor &source, int64_t i) {
@@ -100,15 +116,17 @@ static double loadFloat(const Tensor &source, int64_t i) {
   }
 }
 
-static int64_t loadInteger(const Tensor &source, int64_t i) {
-  switch (source.type) {
-  case DType::I32:
-    return source.as<int32_t>()[i];
-  case DType::I64:
-    return source.as<int64_t>()[i];
-  default: // I1, U8
-    return source.as<uint8_t>()[i];
-  }
+static Whole loadInteger(const Tensor &source, int64_t i) {
+  const DTypeInfo &info = infoOf(source.type);
+  uint64_t bits = 0;
+  std::memcpy(&bits, source.bytes.data() + i * info.bytes,
+              static_cast<size_t>(info.bytes));
+  if (info.kind == Kind::Unsigned)
+    return {false, bits};
+  const uint64_t sign = uint64_t(1) << (info.bits - 1);
+  const uint64_t magnitude = (bits ^ sign) - sign; // its sign extended
+  const bool isNegative = (bits & sign) != 0;
+  return {isNegative, isNegative ? 0 - magnitude : magnitude};
 }
 
 static void storeFloat(Tensor &result, int64_t i, double value) {
@@ -129,40 +147,36 @@ static void storeFloat(Tensor &result, int64_t i, double value) {
 }
 
 /// False where `value` is outside the range of the result's type.
-static bool storeInteger(Tensor &result, int64_t i, int64_t value) {
-  switch (result.type) {
-  case DType::I32:
-    result.as<int32_t>()[i] = static_cast<int32_t>(value);
-    return value == static_cast<int32_t>(value);
-  case DType::I64:
-    result.as<int64_t>()[i] = value;
-    return true;
-  case DType::I1:
-    result.as<uint8_t>()[i] = static_cast<uint8_t>(value);
-    return value == 0 || value == 1;
-  default: // U8
-    result.as<uint8_t>()[i] = static_cast<uint8_t>(value);
-    return value == static_cast<uint8_t>(value);
-  }
+static bool storeInteger(Tensor &result, int64_t i, Whole value) {
+  const DTypeInfo &info = infoOf(result.type);
+  const int magnitudeBits = info.bits - (info.kind == Kind::Signed);
+  const uint64_t largest = ~uint64_t(0) >> (64 - magnitudeBits);
+  const uint64_t smallest = info.kind == Kind::Signed ? largest + 1 : 0;
+  const uint64_t bits =
+      value.isNegative ? 0 - value.magnitude : value.magnitude;
+  std::memcpy(result.bytes.data() + i * info.bytes, &bits,
+              static_cast<size_t>(info.bytes));
+  return value.magnitude <= (value.isNegative ? smallest : largest);
 }
 
 /// An integer as a double for storeFloat: where it has more bits than a double
 /// the lost ones are kept in the last, so that the final rounding is right.
-static double integerToDouble(int64_t value, DType target) {
-  if (target == DType::F64)
-    return static_cast<double>(value);
-  bool negative = value < 0;
-  uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : value;
-  if (magnitude >> 53)
+static double integerToDouble(Whole value, DType target) {
+  uint64_t magnitude = value.magnitude;
+  if (target != DType::F64 && magnitude >> 53)
     magnitude = ((magnitude >> 11) | ((magnitude & 0x7ff) != 0)) << 11;
   double result = static_cast<double>(magnitude);
-  return negative ? -result : result;
+  return value.isNegative ? -result : result;
+}
+
+static std::string toText(Whole value) {
+  return (value.isNegative ? "-" : "") + std::to_string(value.magnitude);
 }
 
 static Status conversionError(const Tensor &source, DType type, int64_t i) {
   std::string value = isFloat(source.type)
                           ? std::to_string(loadFloat(source, i))
-                          : std::to_string(loadInteger(source, i));
+                          : toText(loadInteger(source, i));
   return Status(StatusCode::InvalidInput,
                 "element " + std::to_string(i) + " of a " +
                     std::string(nameOf(source.type)) + " tensor is " + value +
@@ -175,7 +189,7 @@ StatusOr<Tensor> convert(const Tensor &source, DType type) {
   Tensor result = Tensor::zeros(type, source.shape);
   for (int64_t i = 0, e = source.size(); i < e; ++i) {
     if (!isFloat(source.type)) {
-      int64_t value = loadInteger(source, i);
+      Whole value = loadInteger(source, i);
       if (isFloat(type))
         storeFloat(result, i, integerToDouble(value, type));
       else if (!storeInteger(result, i, value))
@@ -187,10 +201,11 @@ StatusOr<Tensor> convert(const Tensor &source, DType type) {
       storeFloat(result, i, value);
       continue;
     }
-    // 2^63 is the first double above the range of int64_t; NaN fails both.
-    bool integral =
-        value >= -0x1p63 && value < 0x1p63 && value == std::trunc(value);
-    if (!integral || !storeInteger(result, i, static_cast<int64_t>(value)))
+    // 2^64 is the first double above the range of uint64_t; NaN fails.
+    bool integral = std::abs(value) < 0x1p64 && value == std::trunc(value);
+    if (!integral ||
+        !storeInteger(result, i,
+                      {value < 0, static_cast<uint64_t>(std::abs(value))}))
       return conversionError(source, type, i);
   }
   return result;

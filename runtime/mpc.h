@@ -57,7 +57,12 @@ typedef enum mpc_type {
   MPC_I32,
   MPC_I64,
   MPC_I1,
-  MPC_U8
+  MPC_U8,
+  MPC_I8,
+  MPC_U16,
+  MPC_I16,
+  MPC_U32,
+  MPC_U64
 } mpc_type;
 
 /* What there is to know of a state variable, an input or an output. The

@@ -12,8 +12,6 @@ using namespace mpc;
 namespace json = llvm::json;
 
 // The name of an element type in artifacts; empty where they do not know it.
-// The runtime moves bytes and leaves their sign to the kernels: what is signed
-// never passes into or out of a program.
 static StringRef typeName(Type type) {
   return llvm::TypeSwitch<Type, StringRef>(type)
       .Case([](Float16Type) { return "f16"; })
@@ -21,15 +19,18 @@ static StringRef typeName(Type type) {
       .Case([](Float32Type) { return "f32"; })
       .Case([](Float64Type) { return "f64"; })
       .Case([](IntegerType integer) -> StringRef {
+        bool isUnsigned = integer.isUnsigned();
         switch (integer.getWidth()) {
         case 1:
           return "i1";
         case 8:
-          return "u8";
+          return isUnsigned ? "u8" : "i8";
+        case 16:
+          return isUnsigned ? "u16" : "i16";
         case 32:
-          return "i32";
+          return isUnsigned ? "u32" : "i32";
         case 64:
-          return "i64";
+          return isUnsigned ? "u64" : "i64";
         default:
           return "";
         }

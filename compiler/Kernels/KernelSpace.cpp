@@ -88,9 +88,10 @@ std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
 std::optional<SmallVector<int64_t>> mpc::getReducedAxes(Operation *op) {
   using Axes = std::optional<SmallVector<int64_t>>;
   return llvm::TypeSwitch<Operation *, Axes>(op)
-      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>([](auto reduction) {
-        return SmallVector<int64_t>(reduction.getAxes());
-      })
+      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceProdOp>(
+          [](auto reduction) {
+            return SmallVector<int64_t>(reduction.getAxes());
+          })
       .Case([](SumToSizeOp sum) {
         ArrayRef<int64_t> input = sum.getInput().getType().getShape();
         ArrayRef<int64_t> output = sum.getType().getShape();
@@ -106,7 +107,7 @@ std::optional<SmallVector<int64_t>> mpc::getReducedAxes(Operation *op) {
 
 int64_t mpc::getReductionParts(Operation *op) {
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(
+      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceProdOp>(
           [](auto reduction) { return reduction.getParts().value_or(1); })
       .Default([](Operation *) { return 1; });
 }

@@ -223,9 +223,8 @@ mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
   return Model::read(getModelPath(path), context);
 }
 
-Expected<OwningOpRef<ModuleOp>>
-mpc::onnx_frontend::importModel(const Model &model,
-                                const ImportOptions &options) {
+static Expected<OwningOpRef<ModuleOp>>
+importOnce(const Model &model, const ImportOptions &options) {
   if (Error error = checkWeights(model, options))
     return error;
   for (const std::string &warning : model.getWarnings())
@@ -235,6 +234,36 @@ mpc::onnx_frontend::importModel(const Model &model,
   if (model.getProto().training_info_size() != 0)
     return importTrainingInfo(model, options);
   return importForward(model, options);
+}
+
+// Imports once more for as long as builders ask for more of the values that are
+// offered. What the last import says is what is heard.
+Expected<OwningOpRef<ModuleOp>>
+mpc::onnx_frontend::importModel(const Model &model,
+                                const ImportOptions &options) {
+  ImportOptions bound = options;
+  while (true) {
+    llvm::StringSet<> demanded;
+    bound.demanded = &demanded;
+    std::vector<Diagnostic> said;
+    auto imported = [&] {
+      ScopedDiagnosticHandler hold(model.getContext(), [&](Diagnostic &each) {
+        said.push_back(std::move(each));
+        return success();
+      });
+      return importOnce(model, bound);
+    }();
+    if (imported || demanded.empty()) {
+      for (Diagnostic &each : said)
+        model.getContext()->getDiagEngine().emit(std::move(each));
+      return imported;
+    }
+    llvm::consumeError(imported.takeError());
+    for (const auto &name : demanded) {
+      bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
+      bound.offered.erase(name.getKey());
+    }
+  }
 }
 
 Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,

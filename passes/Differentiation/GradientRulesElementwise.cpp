@@ -110,6 +110,19 @@ static void gradFormula(OpTy op, GradientBuilder &g) {
 // Two operands
 //===----------------------------------------------------------------------===//
 
+// Moves with a, and with b as often as b goes into a: trunc(a / b) times.
+static void gradMod(ModOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "da", g.dy());
+  if (!g.needs(1))
+    return;
+  Location loc = g.at("db");
+  Value whole = g.sub(loc, op.getLhs(), op.getOutput());
+  Value count =
+      DivOp::create(g.ops(), loc, whole.getType(), whole, op.getRhs());
+  g.add(1, "db", g.neg(loc, g.mul(loc, g.dy(), count)));
+}
+
 static void gradAdd(AddOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "da", g.dy());
@@ -261,6 +274,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradCast);
   rules.add(gradDropout);
   rules.add(gradAdd);
+  rules.add(gradMod);
   rules.add(gradSub);
   rules.add(gradMul);
   rules.add(gradDiv);

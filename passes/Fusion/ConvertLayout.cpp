@@ -312,6 +312,10 @@ static Value reduceLike(OpBuilder &builder, Operation *op, Value input,
     return inPhase(ReduceMaxOp::create(builder, op->getLoc(), type, input, axes,
                                        /*keepdims=*/true),
                    op);
+  if (isa<ReduceProdOp>(op))
+    return inPhase(ReduceProdOp::create(builder, op->getLoc(), type, input,
+                                        axes, /*keepdims=*/true),
+                   op);
   return inPhase(ReduceSumOp::create(builder, op->getLoc(), type, input, axes,
                                      /*keepdims=*/true),
                  op);

@@ -7,6 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/IntegerFormulas.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -107,8 +109,23 @@ static Value reduceLike(Operation *op, Value input, Step step, Type element,
   if (isa<ReduceMaxOp>(op))
     return ReduceMaxOp::create(builder, op->getLoc(), type, input, step.axes,
                                true, parts);
+  if (isa<ReduceProdOp>(op))
+    return ReduceProdOp::create(builder, op->getLoc(), type, input, step.axes,
+                                true, parts);
   return ReduceSumOp::create(builder, op->getLoc(), type, input, step.axes,
                              true, parts);
+}
+
+// What a reduction of no integers gives, in all elements of `type`.
+static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
+  Type element = type.getElementType();
+  llvm::APSInt like(element.getIntOrFloatBitWidth(),
+                    isUnsignedElement(element));
+#define MPC_INTEGER_REDUCE(OP, FIRST, STEP)                                    \
+  if (auto reduction = dyn_cast<OP##Op>(op))                                   \
+    return makeElements(type, llvm::APInt(integers::getFirst(reduction, like)));
+#include "compiler/Dialect/MPC/IntegerFormulas.def"
+  llvm_unreachable("no reduction of integers");
 }
 
 // What a reduction of no elements gives; null for any other. Kernels have at
@@ -116,12 +133,16 @@ static Value reduceLike(Operation *op, Value input, Step step, Type element,
 static Value reduceNothing(Operation *op) {
   if (!llvm::is_contained(shapeOf(op->getOperand(0)), 0))
     return Value();
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (isa<IntegerType>(type.getElementType()))
+    return ConstantOp::create(builder, op->getLoc(), type,
+                              getFirstInteger(op, type));
   double value = isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity()
                  : isa<ReduceMeanOp>(op)
                      ? std::numeric_limits<double>::quiet_NaN()
-                     : 0.0;
-  OpBuilder builder(op);
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+                 : isa<ReduceProdOp>(op) ? 1.0
+                                         : 0.0;
   Attribute element = builder.getFloatAttr(type.getElementType(), value);
   return ConstantOp::create(builder, op->getLoc(), type,
                             DenseElementsAttr::get(type, element));
@@ -132,7 +153,9 @@ static void normalize(Operation *op, SmallVector<int64_t> axes) {
   Value result = op->getResult(0), value = op->getOperand(0);
   auto type = cast<RankedTensorType>(result.getType());
   bool wide = elementOf(value).isF64() || type.getElementType().isF64();
-  Type compute = wide ? Type(builder.getF64Type()) : builder.getF32Type();
+  Type compute = isa<IntegerType>(elementOf(value)) ? elementOf(value)
+                 : wide                             ? Type(builder.getF64Type())
+                                                    : builder.getF32Type();
   llvm::erase_if(axes, [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
 
   SmallVector<Operation *> created;

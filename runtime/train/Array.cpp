@@ -57,16 +57,25 @@ ElementType toElementType(DType type) {
     return ElementType::Bool;
   case DType::U8:
     return ElementType::U8;
+  case DType::I8:
+    return ElementType::I8;
+  case DType::U16:
+    return ElementType::U16;
+  case DType::I16:
+    return ElementType::I16;
+  case DType::U32:
+    return ElementType::U32;
+  case DType::U64:
+    return ElementType::U64;
   }
   return ElementType::U8;
 }
 
-static std::optional<DType> toDType(ElementType type) {
-  for (DType candidate : {DType::F16, DType::BF16, DType::F32, DType::F64,
-                          DType::I32, DType::I64, DType::I1, DType::U8})
-    if (toElementType(candidate) == type)
-      return candidate;
-  return std::nullopt;
+DType toDType(ElementType type) {
+  for (int i = 0; i < kDTypes; ++i)
+    if (toElementType(DType(i)) == type)
+      return DType(i);
+  return DType::U8;
 }
 
 Array toArray(std::string name, const Tensor &tensor) {
@@ -127,6 +136,10 @@ struct IntegerTarget {
       // The upper bound is a power of two, exact as a double.
       if (value < double(std::numeric_limits<T>::min()) ||
           value >= std::ldexp(1.0, std::numeric_limits<T>::digits))
+        return ConversionFault::OutOfRange;
+    } else if constexpr (std::is_same_v<T, uint64_t> &&
+                         std::is_signed_v<Wide>) {
+      if (value < 0)
         return ConversionFault::OutOfRange;
     } else if constexpr (std::is_signed_v<Wide>) {
       if (value < int64_t(std::numeric_limits<T>::min()) ||
@@ -247,6 +260,16 @@ static std::optional<BadElement> convertFrom(const Array &array, int64_t begin,
     return run(BoolTarget());
   case DType::U8:
     return run(IntegerTarget<uint8_t>());
+  case DType::I8:
+    return run(IntegerTarget<int8_t>());
+  case DType::U16:
+    return run(IntegerTarget<uint16_t>());
+  case DType::I16:
+    return run(IntegerTarget<int16_t>());
+  case DType::U32:
+    return run(IntegerTarget<uint32_t>());
+  case DType::U64:
+    return run(IntegerTarget<uint64_t>());
   }
   return std::nullopt;
 }
@@ -345,11 +368,7 @@ StatusOr<Tensor> toTensor(const Array &array, DType type) {
 }
 
 StatusOr<Tensor> toTensor(const Array &array) {
-  if (std::optional<DType> type = toDType(array.type))
-    return toTensor(array, *type);
-  return Status(StatusCode::Unsupported, array.name + ": elements of type " +
-                                             std::string(nameOf(array.type)) +
-                                             " cannot be computed with");
+  return toTensor(array, toDType(array.type));
 }
 
 } // namespace mpc::runtime::train

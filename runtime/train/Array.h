@@ -1,5 +1,5 @@
-// Arrays as files hold them: more element types than the runtime computes in,
-// read in place from a mapped file where that is possible.
+// Arrays as files hold them, read in place from a mapped file where that is
+// possible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_ARRAY_H
@@ -29,6 +29,7 @@ int64_t sizeOf(ElementType type);
 std::string_view nameOf(ElementType type);
 bool isFloat(ElementType type);
 ElementType toElementType(DType type);
+DType toDType(ElementType type);
 
 /// A dense, row-major, little-endian array. The bytes belong to `owner` (a
 /// mapping or a buffer) and need not be aligned.
@@ -88,7 +89,7 @@ std::string describe(const Array &array, const BadElement &bad, DType type);
 /// has no value there.
 StatusOr<Tensor> toTensor(const Array &array, DType type);
 
-/// The whole array in its own type, if the runtime has that type.
+/// The whole array in its own type.
 StatusOr<Tensor> toTensor(const Array &array);
 
 } // namespace mpc::runtime::train

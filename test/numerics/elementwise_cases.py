@@ -198,3 +198,22 @@ add(
     constant=("low", "high"),
 )
 add("clip_none", "Clip", {"x": apart(6, 7)}, lambda x: x)
+
+# Half a divisor away from where the remainder jumps.
+add(
+    "mod",
+    "Mod",
+    {"a": positive(4, 1) * np.array([0.5, -1.5, 2.5]), "b": positive(4, 1)},
+    lambda a, b, fmod: np.fmod(a, b),
+    attributes={"fmod": 1},
+)
+# Its gradient would divide by elements that may be 0.
+add(
+    "prod",
+    "ReduceProd",
+    {"x": apart(4, 5, 6)},
+    lambda x, axes, keepdims: x.prod(tuple(axes)),
+    attributes={"axes": [0, 2], "keepdims": 0},
+    terms=24,
+    gradient=False,
+)

@@ -122,6 +122,24 @@ TEST(Convert, FloatToIntegerWantsIntegralValuesInRange) {
             StatusCode::InvalidInput);
 }
 
+TEST(Convert, IntegersKeepTheirValueInEveryTypeThatHasIt) {
+  Tensor top = one<uint64_t>(DType::U64, UINT64_MAX);
+  EXPECT_EQ(*convert(top, DType::F64)->as<double>(), 0x1p64);
+  EXPECT_FALSE(convert(top, DType::I64).ok());
+  EXPECT_EQ(convert(top, DType::I64).status().message(),
+            "element 0 of a u64 tensor is 18446744073709551615, which i64 "
+            "cannot hold");
+  Tensor low = one<int8_t>(DType::I8, -128);
+  EXPECT_EQ(*convert(low, DType::I16)->as<int16_t>(), -128);
+  EXPECT_EQ(*convert(low, DType::F32)->as<float>(), -128);
+  EXPECT_FALSE(convert(low, DType::U64).ok());
+  EXPECT_FALSE(convert(low, DType::I1).ok());
+  EXPECT_EQ(*convert(one(DType::F64, 0x1p63), DType::U64)->as<uint64_t>(),
+            uint64_t(1) << 63);
+  EXPECT_FALSE(convert(one(DType::F64, 0x1p64), DType::U64).ok());
+  EXPECT_FALSE(convert(one<uint16_t>(DType::U16, 40000), DType::I16).ok());
+}
+
 TEST(Convert, LargeIntegersRoundOnce) {
   // 2^60 + 2^52 is a bf16 midpoint; one more must round up.
   int64_t middle = (int64_t(1) << 60) + (int64_t(1) << 52);

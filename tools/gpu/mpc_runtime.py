@@ -21,6 +21,11 @@ DTYPES = [
     np.int64,
     np.bool_,
     np.uint8,
+    np.int8,
+    np.uint16,
+    np.int16,
+    np.uint32,
+    np.uint64,
 ]
 
 

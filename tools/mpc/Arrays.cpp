@@ -114,8 +114,10 @@ void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
   constexpr int64_t longest = 32, ends = 8;
   os << name << ": " << nameOf(tensor.type) << " " << toString(tensor.shape)
      << " =";
-  // All values are exact as one of two types.
-  const DType type = isFloat(tensor.type) ? DType::F64 : DType::I64;
+  // All values are exact as one of three types.
+  const DType type = isFloat(tensor.type)        ? DType::F64
+                     : tensor.type == DType::U64 ? DType::U64
+                                                 : DType::I64;
   StatusOr<Tensor> values = runtime::convert(tensor, type);
   if (!values.ok()) {
     os << " " << values.status().message() << "\n";
@@ -130,6 +132,8 @@ void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
     }
     if (type == DType::I64)
       os << " " << values->as<int64_t>()[i];
+    else if (type == DType::U64)
+      os << " " << values->as<uint64_t>()[i];
     else
       os << llvm::format(format, values->as<double>()[i]);
   }

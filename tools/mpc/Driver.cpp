@@ -107,23 +107,32 @@ static llvm::Error toError(const runtime::Status &status) {
 
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
+  using runtime::DType;
   switch (type) {
-  case runtime::DType::F16:
+  case DType::F16:
     return builder.getF16Type();
-  case runtime::DType::BF16:
+  case DType::BF16:
     return builder.getBF16Type();
-  case runtime::DType::F32:
+  case DType::F32:
     return builder.getF32Type();
-  case runtime::DType::F64:
+  case DType::F64:
     return builder.getF64Type();
-  case runtime::DType::I32:
-    return builder.getI32Type();
-  case runtime::DType::I64:
-    return builder.getI64Type();
-  case runtime::DType::I1:
+  case DType::I1:
     return builder.getI1Type();
-  case runtime::DType::U8:
-    return builder.getIntegerType(8, /*isSigned=*/false);
+  case DType::I8:
+    return builder.getI8Type();
+  case DType::I16:
+    return builder.getI16Type();
+  case DType::I32:
+    return builder.getI32Type();
+  case DType::I64:
+    return builder.getI64Type();
+  case DType::U8:
+  case DType::U16:
+  case DType::U32:
+  case DType::U64:
+    return builder.getIntegerType(8 * runtime::sizeOf(type),
+                                  /*isSigned=*/false);
   }
   llvm_unreachable("all types are above");
 }
@@ -171,43 +180,11 @@ static llvm::Error parseShape(StringRef text,
                                       "' has a shape already");
 }
 
-// The type of an array's elements; null for what no model has.
-static Type toElementType(runtime::train::ElementType type,
-                          MLIRContext *context) {
-  using runtime::train::ElementType;
-  switch (type) {
-  case ElementType::I8:
-    return IntegerType::get(context, 8);
-  case ElementType::U16:
-  case ElementType::I16:
-  case ElementType::U32:
-  case ElementType::U64:
-    return {};
-  case ElementType::Bool:
-    return toElementType(runtime::DType::I1, context);
-  case ElementType::U8:
-    return toElementType(runtime::DType::U8, context);
-  case ElementType::I32:
-    return toElementType(runtime::DType::I32, context);
-  case ElementType::I64:
-    return toElementType(runtime::DType::I64, context);
-  case ElementType::F16:
-    return toElementType(runtime::DType::F16, context);
-  case ElementType::BF16:
-    return toElementType(runtime::DType::BF16, context);
-  case ElementType::F32:
-    return toElementType(runtime::DType::F32, context);
-  case ElementType::F64:
-    return toElementType(runtime::DType::F64, context);
-  }
-  llvm_unreachable("all types are above");
-}
-
 onnx_frontend::HostTensor
 mpc::tools::toHostTensor(const runtime::train::Array &array,
                          MLIRContext *context) {
-  Type elementType = toElementType(array.type, context);
-  assert(elementType && "models have such elements");
+  Type elementType =
+      toElementType(runtime::train::toDType(array.type), context);
   auto type = RankedTensorType::get(array.shape, elementType);
   llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(array.data),
                              array.bytes());
@@ -238,11 +215,10 @@ static llvm::Error readWeights(const std::string &file,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
-    for (const runtime::train::Array &array : *arrays)
-      if (toElementType(array.type, context)) {
-        options.weights[array.name] = toHostTensor(array, context);
-        names.push_back(array.name);
-      }
+    for (const runtime::train::Array &array : *arrays) {
+      options.weights[array.name] = toHostTensor(array, context);
+      names.push_back(array.name);
+    }
   }
   llvm::sort(names);
   if (!names.empty())
@@ -298,7 +274,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
           .Default(RunningVariance::Auto);
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
-  importOptions.weights = weights;
+  importOptions.offered = offered;
   for (const std::string &file : options.model.weights)
     if (llvm::Error error = readWeights(file, importOptions, &context))
       return error;
@@ -313,8 +289,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
-void Driver::addWeight(StringRef name, const runtime::Tensor &value) {
-  weights[name] = toHostTensor(value, &context);
+void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
+  offered[name] = toHostTensor(value, &context);
 }
 
 // The classes that labels of the data may name; nothing where losses differ.

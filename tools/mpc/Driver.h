@@ -70,9 +70,9 @@ public:
   ExitCode compileArtifact(const CompileOptions &options,
                            CompiledArtifact &artifact);
 
-  /// Values for graph inputs that are known when compiling, beside those of
-  /// --weights.
-  void addWeight(llvm::StringRef name, const runtime::Tensor &value);
+  /// A value for a graph input that is known when compiling, should the import
+  /// ask for it.
+  void offerValue(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
   /// The model that was read. Who takes it gives it another context.
@@ -91,7 +91,7 @@ private:
   mlir::MLIRContext context;
   std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  onnx_frontend::TensorMap weights;
+  onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest;
   LabelFacts labels;
   NormalizationFacts normalizations;

@@ -39,15 +39,16 @@ static std::string declarationOf(const onnx_frontend::ModelSummary &summary,
   return {};
 }
 
-// Inputs that are no data (Reshape's shape, Clip's bounds) have their value
-// bound when compiling: integers, booleans and scalars.
-static bool isBound(llvm::StringRef declaration) {
+// Inputs that may be no data (Reshape's shape, Clip's bounds) offer their value
+// when compiling: integers, booleans and scalars. They stay inputs where it
+// need not be known.
+static bool isOffered(llvm::StringRef declaration) {
   auto [type, shape] = declaration.split('[');
   return !type.empty() && (!(type.contains('f')) || shape.empty() ||
                            shape == "]" || shape == "1]");
 }
 
-// What a model needs to be compiled that its inputs tell: the shapes of all,
+// What a model may need to be compiled that its inputs tell: the shapes of all,
 // and the values of some. `known` receives the names the model declares.
 static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                            Driver &driver, std::vector<std::string> &known) {
@@ -75,7 +76,7 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     bool isScalar = llvm::StringRef(declaration).ends_with("[]");
     if (!input.shape.empty() && !isScalar)
       options.model.shapes.push_back(input.name + "=" + toString(input.shape));
-    if (!type.ok() || !isBound(declaration)) {
+    if (!type.ok() || !isOffered(declaration)) {
       if (input.shape.empty() && type.ok())
         return reportError(ExitCode::Usage, "--input " + input.name +
                                                 ": found a scalar, expected " +
@@ -88,7 +89,9 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     // Many tools write a scalar as an array of one element.
     if (value->size() == 1 && isScalar)
       value->shape.clear();
-    driver.addWeight(input.name, *value);
+    if (value->size() == 1 && llvm::StringRef(declaration).ends_with("[1]"))
+      value->shape = {1};
+    driver.offerValue(input.name, *value);
   }
   return ExitCode::Done;
 }
@@ -124,6 +127,9 @@ static Status setInputs(Session &session, const Function &function,
     StatusOr<Tensor> value = train::toTensor(*given, buffer.type);
     if (!value.ok())
       return value.status();
+    // Many tools write a scalar as an array of one element.
+    if (value->size() == 1 && numElements(buffer.shape) == 1)
+      value->shape = buffer.shape;
     if (Status status = session.setInput(function.name, port.name, *value);
         !status.ok())
       return status;

@@ -48,6 +48,15 @@ def MPC_Dialect : Dialect {
     operands suggest: elementwise ops, reductions and contractions read their
     operands in the types they have, compute in f32 (f64 where any operand or
     result is f64), and round once, to nearest even, to the result's type.
+
+    Integers are signed (`i8` to `i64`, spelled without a sign as in all of
+    MLIR) or unsigned (`ui8` to `ui64`); booleans are `i1`. Operands of an op on
+    integers have one type, which is the result's, and results wrap around
+    modulo 2^n. No op on integers traps: what division by zero gives is said at
+    `mpc.div` and `mpc.mod`. Ops whose operands are constant integers or booleans
+    fold, by the formula that their kernels are made of
+    (IntegerFormulas.def). Integers and booleans carry no gradient, and the
+    Precision stage decides nothing about them.
   }];
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;
@@ -60,10 +69,17 @@ def MPC_Dialect : Dialect {
 //===----------------------------------------------------------------------===//
 
 def MPC_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+// Counters, seeds, labels.
 def MPC_IntTensor : StaticShapeTensorOf<[I32, I64]>;
 def MPC_BoolTensor : StaticShapeTensorOf<[I1]>;
-def MPC_Tensor
-    : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, UI<8>, I<8>, I32, I64]>;
+defvar MPC_Floats = [F16, BF16, F32, F64];
+defvar MPC_Integers = [I8, UI8, I16, UI16, I32, UI32, I64, UI64];
+def MPC_IntegerTensor : StaticShapeTensorOf<MPC_Integers>;
+// What can be added.
+def MPC_NumberTensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers>;
+// What has bits: one in a boolean.
+def MPC_BitsTensor : StaticShapeTensorOf<MPC_Integers # [I1]>;
+def MPC_Tensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers # [I1]>;
 // A scalar (rank 0 or one element) float: loss, scale, learning rate.
 def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
@@ -124,19 +140,19 @@ class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
   }];
 }
 
-// One float operand, one result of its shape.
-class MPC_UnaryOp<string mnemonic, list<Trait> traits = []>
+// One operand, one result of its shape; floats where nothing else is said.
+class MPC_UnaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferUnary(adaptor.getInput(), results)", traits> {
-  let arguments = (ins MPC_FloatTensor:$input);
-  let results = (outs MPC_FloatTensor:$output);
+  let arguments = (ins type:$input);
+  let results = (outs type:$output);
 }
 
-// Two float operands broadcast together.
-class MPC_BinaryOp<string mnemonic, list<Trait> traits = []>
+// Two operands broadcast together; floats where nothing else is said.
+class MPC_BinaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferBinary(location, adaptor.getOperands(), results)",
                      traits> {
-  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
-  let results = (outs MPC_FloatTensor:$output);
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs type:$output);
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPC_TD

@@ -1,5 +1,6 @@
-// Folders and canonicalization patterns of mpc ops: identities of data movement
-// only. Arithmetic is never rewritten, so that numerics stay the model's.
+// Folders and canonicalization patterns of mpc ops: identities of data
+// movement. Arithmetic of floats is never rewritten, so that numerics stay the
+// model's; that of constant integers is in MPCFold.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -17,7 +18,6 @@ static OpFoldResult foldIdentity(OpTy op) {
   return op.getInput().getType() == op.getType() ? op.getInput() : Value();
 }
 
-OpFoldResult CastOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ExpandOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult SumToSizeOp::fold(FoldAdaptor) { return foldIdentity(*this); }

@@ -59,6 +59,12 @@ LogicalResult CastOp::verify() {
   return success();
 }
 
+LogicalResult ModOp::verify() {
+  if (!getFmod() && isa<FloatType>(elementOf(getLhs())))
+    return emitOpError("of floats is expected with fmod");
+  return success();
+}
+
 LogicalResult ReshapeOp::verify() {
   auto input = getInput().getType(), output = getType();
   if (input.getElementType() != output.getElementType())

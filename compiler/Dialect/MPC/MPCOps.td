@@ -67,7 +67,8 @@ def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["val
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-class MPC_DescribedUnaryOp<string mnemonic, string formula> : MPC_UnaryOp<mnemonic> {
+class MPC_DescribedUnaryOp<string mnemonic, string formula, Type type = MPC_FloatTensor>
+    : MPC_UnaryOp<mnemonic, [], type> {
   let summary = "elementwise " # formula;
   let description = "Computes " # formula # [{ for every element.
 
@@ -77,9 +78,15 @@ class MPC_DescribedUnaryOp<string mnemonic, string formula> : MPC_UnaryOp<mnemon
   }];
 }
 
-def MPC_NegOp : MPC_DescribedUnaryOp<"neg", "-x">;
-def MPC_AbsOp : MPC_DescribedUnaryOp<"abs", "|x|">;
-def MPC_SignOp : MPC_DescribedUnaryOp<"sign", "sign(x), 0 at 0">;
+// An op of floats, or of integers, where it wraps around and folds.
+class MPC_NumberUnaryOp<string mnemonic, string formula>
+    : MPC_DescribedUnaryOp<mnemonic, formula, MPC_NumberTensor> {
+  let hasFolder = 1;
+}
+
+def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">;
+def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">;
+def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">;
 def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">;
 def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">;
@@ -103,7 +110,8 @@ def MPC_ClipOp : MPC_UnaryOp<"clip"> {
 }
 
 class MPC_DescribedBinaryOp<string mnemonic, string formula, list<Trait> traits = []>
-    : MPC_BinaryOp<mnemonic, traits> {
+    : MPC_BinaryOp<mnemonic, traits, MPC_NumberTensor> {
+  let hasFolder = 1;
   let summary = "elementwise " # formula;
   let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
 
@@ -116,10 +124,64 @@ class MPC_DescribedBinaryOp<string mnemonic, string formula, list<Trait> traits 
 def MPC_AddOp : MPC_DescribedBinaryOp<"add", "a + b", [Commutative]>;
 def MPC_SubOp : MPC_DescribedBinaryOp<"sub", "a - b">;
 def MPC_MulOp : MPC_DescribedBinaryOp<"mul", "a * b", [Commutative]>;
-def MPC_DivOp : MPC_DescribedBinaryOp<"div", "a / b">;
-def MPC_PowOp : MPC_DescribedBinaryOp<"pow", "a to the power of b">;
+def MPC_DivOp : MPC_DescribedBinaryOp<"div",
+    "a / b (of integers: truncated, and 0 where b is 0)">;
+def MPC_PowOp : MPC_DescribedBinaryOp<"pow",
+    "a to the power of b (of integers below 0: truncated, and 0 where a is 0)">;
 def MPC_MaximumOp : MPC_DescribedBinaryOp<"maximum", "max(a, b)", [Commutative]>;
 def MPC_MinimumOp : MPC_DescribedBinaryOp<"minimum", "min(a, b)", [Commutative]>;
+
+def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor> {
+  let summary = "elementwise remainder of a / b";
+  let description = [{
+    Has the sign of b, as in Python, or with `fmod` that of a, as in C; floats
+    want `fmod`. 0 where b is the integer 0, NaN where it is the float.
+
+    ```mlir
+    %c = mpc.mod %a, %b : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins MPC_NumberTensor:$lhs, MPC_NumberTensor:$rhs,
+                       DefaultValuedAttr<BoolAttr, "false">:$fmod);
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+// Of booleans, and bit by bit of integers.
+class MPC_BitsOp<string mnemonic, string formula, Type type = MPC_BitsTensor,
+                 list<Trait> traits = []> : MPC_BinaryOp<mnemonic, traits, type> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
+
+    ```mlir
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xui8>, tensor<8xui8>) -> tensor<4x8xui8>
+    ```
+  }];
+  let hasFolder = 1;
+}
+
+def MPC_AndOp : MPC_BitsOp<"and", "a and b, bit by bit", MPC_BitsTensor, [Commutative]>;
+def MPC_OrOp : MPC_BitsOp<"or", "a or b, bit by bit", MPC_BitsTensor, [Commutative]>;
+def MPC_XorOp : MPC_BitsOp<"xor", "exclusive or of a and b, bit by bit",
+    MPC_BitsTensor, [Commutative]>;
+def MPC_ShiftLeftOp : MPC_BitsOp<"shift_left",
+    "a * 2^b (0 where b is negative, or not below the number of bits)",
+    MPC_IntegerTensor>;
+def MPC_ShiftRightOp : MPC_BitsOp<"shift_right",
+    "a / 2^b, rounded down (0 or -1 where b is negative, or not below the number of bits)",
+    MPC_IntegerTensor>;
+
+def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor> {
+  let summary = "elementwise complement of all bits";
+  let description = [{
+    Logical not of booleans.
+
+    ```mlir
+    %y = mpc.not %x : (tensor<4x8xi1>) -> tensor<4x8xi1>
+    ```
+  }];
+  let hasFolder = 1;
+}
 
 def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   let summary = "elementwise binary cross entropy of logits x and targets t";
@@ -134,8 +196,8 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   }];
 }
 
-// Two float operands broadcast together; false where either is NaN.
-class MPC_CompareOp<string mnemonic, string formula, list<Trait> traits = []>
+// Two operands broadcast together; false where either is NaN.
+class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> traits = []>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
                      traits> {
   let summary = "elementwise " # formula # ", false where either is NaN";
@@ -145,19 +207,44 @@ class MPC_CompareOp<string mnemonic, string formula, list<Trait> traits = []>
     %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xi1>
     ```
   }];
-  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs);
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs MPC_BoolTensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", MPC_Tensor, [Commutative]>;
+def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>;
+def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>;
+
+// One float operand, true where it is what the op is named after.
+class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
+    : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
+                     []> {
+  let summary = "true where the element is " # what;
+  let description = "Tells which elements are " # what # [{.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x : (tensor<4x8xf32>) -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), parameters);
   let results = (outs MPC_BoolTensor:$output);
 }
 
-def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", [Commutative]>;
-def MPC_LessOp : MPC_CompareOp<"less", "a < b">;
-def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b">;
+def MPC_IsNaNOp : MPC_ClassifyOp<"is_nan", "NaN">;
+def MPC_IsInfOp : MPC_ClassifyOp<"is_inf",
+    "infinite, of a sign that 'positive' and 'negative' allow",
+    (ins DefaultValuedAttr<BoolAttr, "true">:$negative,
+         DefaultValuedAttr<BoolAttr, "true">:$positive)>;
 
 def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let summary = "ONNX Cast: a conversion the model asks for";
   let description = [{
     Part of the model's meaning, unlike `amp.cast`: never removed where it loses
-    values. Float to integer truncates; to bool tests for non-zero.
+    values. To bool tests for non-zero. Integers become narrower ones by their
+    low bits. Floats become integers by truncation to i64 (ui64 where they are
+    2^63 and more, for a ui64) and from there as integers do; NaN and what 64
+    bits cannot hold count as -2^63, which has no low bits.
 
     ```mlir
     %y = mpc.cast %x : (tensor<8xi64>) -> tensor<8xf32>
@@ -198,9 +285,10 @@ def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
         : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     ```
   }];
-  let arguments = (ins MPC_BoolTensor:$condition, MPC_FloatTensor:$on_true,
-                       MPC_FloatTensor:$on_false);
-  let results = (outs MPC_FloatTensor:$output);
+  let arguments = (ins MPC_BoolTensor:$condition, MPC_Tensor:$on_true,
+                       MPC_Tensor:$on_false);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
 }
 
 def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise",
@@ -317,10 +405,11 @@ def MPC_PadOp : MPC_TensorOp<"pad", "Movement"> {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduction"> {
+class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
+    : MPC_TensorOp<mnemonic, "Reduction"> {
   let summary = what # " over axes";
   let description = "The " # what # [{ over `axes` (sorted, non-negative), accumulated in f32 (f64
-    in f64) in an order fixed by the shape. With `keepdims` the reduced axes
+    in f64) in an order fixed by the shape, of integers in their type. With `keepdims` the reduced axes
     stay with size 1.
 
     With `parts`, which divides the first reduced axis, each of that many equal
@@ -338,10 +427,10 @@ class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduc
         : (tensor<32x10xf32>) -> tensor<2x10xf32>
     ```
   }];
-  let arguments = (ins MPC_FloatTensor:$input, DenseI64ArrayAttr:$axes,
+  let arguments = (ins type:$input, DenseI64ArrayAttr:$axes,
                        DefaultValuedAttr<BoolAttr, "false">:$keepdims,
                        OptionalAttr<I64Attr>:$parts);
-  let results = (outs MPC_FloatTensor:$output);
+  let results = (outs type:$output);
   // Of all of the axes.
   let builders = [OpBuilder<(ins "::mlir::Type":$output, "::mlir::Value":$input,
                                  "::llvm::ArrayRef<int64_t>":$axes,
@@ -350,9 +439,14 @@ class MPC_ReduceOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "Reduc
   }]>];
 }
 
-def MPC_ReduceSumOp : MPC_ReduceOp<"reduce_sum", "sum">;
-def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean">;
-def MPC_ReduceMaxOp : MPC_ReduceOp<"reduce_max", "maximum">;
+def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>;
+// Reductions that integers have too, and fold.
+class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, what> {
+  let hasFolder = 1;
+}
+def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">;
+def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">;
+def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">;
 
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction"> {
   let summary = "the gradient of broadcasting: sums to a smaller shape";

@@ -91,12 +91,30 @@ LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
 // Elementwise
 //===----------------------------------------------------------------------===//
 
+// Floats of any types are computed with in one; integers have the one they
+// have.
+static LogicalResult verifyElementTypes(std::optional<Location> loc,
+                                        ValueRange values) {
+  Type first = elementOf(values.front());
+  for (Value value : values.drop_front()) {
+    Type other = elementOf(value);
+    if (first != other && !(isa<FloatType>(first) && isa<FloatType>(other)))
+      return emitOptionalError(loc,
+                               "expected operands of one element type, "
+                               "found ",
+                               first, " and ", other);
+  }
+  return success();
+}
+
 LogicalResult mpc::inferUnary(Value operand, Components &results) {
   return infer(results, shapeOf(operand), elementOf(operand));
 }
 
 LogicalResult mpc::inferBinary(std::optional<Location> loc, ValueRange operands,
                                Components &results) {
+  if (failed(verifyElementTypes(loc, operands)))
+    return failure();
   return inferBroadcast(loc, operands, elementOf(operands.front()), results);
 }
 
@@ -111,11 +129,15 @@ INFER(FormulaGradOp) {
 
 LogicalResult mpc::inferCompare(std::optional<Location> loc,
                                 ValueRange operands, Components &results) {
+  if (failed(verifyElementTypes(loc, operands)))
+    return failure();
   auto boolean = IntegerType::get(operands.front().getContext(), 1);
   return inferBroadcast(loc, operands, boolean, results);
 }
 
 INFER(SelectOp) {
+  if (failed(verifyElementTypes(loc, adaptor.getOperands().drop_front())))
+    return failure();
   return inferBroadcast(loc, adaptor.getOperands(),
                         elementOf(adaptor.getOnTrue()), results);
 }
@@ -262,6 +284,7 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
 INFER_REDUCTION(ReduceSumOp)
 INFER_REDUCTION(ReduceMeanOp)
 INFER_REDUCTION(ReduceMaxOp)
+INFER_REDUCTION(ReduceProdOp)
 
 static LogicalResult inferAlongAxis(std::optional<Location> loc, Value input,
                                     int64_t axis, Components &results) {

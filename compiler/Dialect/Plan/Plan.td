@@ -29,6 +29,7 @@ class Plan_Op<string mnemonic, list<Trait> traits = []>
 
 // A buffer: contiguous, row-major, of static shape.
 def Plan_Buffer
-    : StaticShapeMemRefOf<[F16, BF16, F32, F64, I1, UI<8>, I<8>, I32, I64]>;
+    : StaticShapeMemRefOf<[F16, BF16, F32, F64, I1, I8, UI8, I16, UI16, I32,
+                           UI32, I64, UI64]>;
 
 #endif // MPC_COMPILER_DIALECT_PLAN_PLAN_TD

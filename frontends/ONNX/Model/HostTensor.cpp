@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/HostTensor.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
+
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinDialect.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -12,6 +14,7 @@
 #include <cstring>
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 // Tensors up to this many elements print as dense<...>.
@@ -47,6 +50,20 @@ HostTensor HostTensor::fromIntegers(MLIRContext *context,
       allocate(RankedTensorType::get(shape, IntegerType::get(context, 64)));
   assert(tensor.getNumElements() == static_cast<int64_t>(values.size()));
   llvm::copy(values, reinterpret_cast<int64_t *>(data));
+  return tensor;
+}
+
+std::optional<HostTensor> HostTensor::fromAttribute(ElementsAttr elements) {
+  auto constant = ConstantElements::read(elements);
+  if (!constant)
+    return std::nullopt;
+  RankedTensorType type = constant->getType();
+  auto [tensor, data] = allocate(type);
+  int64_t width = getElementBytes(type.getElementType());
+  for (int64_t i = 0, n = type.getNumElements(); i < n; ++i) {
+    uint64_t bits = constant->getBits(i).getZExtValue();
+    std::memcpy(data + i * width, &bits, width);
+  }
   return tensor;
 }
 

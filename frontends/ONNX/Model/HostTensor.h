@@ -29,6 +29,9 @@ struct HostTensor {
                                  llvm::ArrayRef<int64_t> shape,
                                  llvm::ArrayRef<int64_t> values);
 
+  /// The elements of a constant, if they are in memory.
+  static std::optional<HostTensor> fromAttribute(mlir::ElementsAttr elements);
+
   llvm::ArrayRef<int64_t> getShape() const { return type.getShape(); }
   int64_t getNumElements() const { return type.getNumElements(); }
   bool isFloat() const;

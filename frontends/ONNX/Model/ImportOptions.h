@@ -6,6 +6,8 @@
 
 #include "frontends/ONNX/Model/HostTensor.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <map>
 #include <optional>
 #include <string>
@@ -40,6 +42,12 @@ struct ImportOptions {
   /// shapes. They also replace the values of initializers of the same name.
   /// Floats are converted to the type that the model declares.
   TensorMap weights;
+  /// Values of graph inputs, by name, which become constants where a builder
+  /// must know them (a shape, axes, bounds); the others stay inputs.
+  TensorMap offered;
+  /// Receives the names among them that the import asked for, which then
+  /// belong among `weights`. Set by importModel.
+  llvm::StringSet<> *demanded = nullptr;
   /// The names that each file of weights has, of which the model must take one.
   std::map<std::string, std::vector<std::string>> weightFiles;
   /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for

@@ -37,8 +37,16 @@ static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
     return builder.getIntegerType(8, /*isSigned=*/false);
   case proto::TensorProto::INT8:
     return builder.getIntegerType(8);
+  case proto::TensorProto::UINT16:
+    return builder.getIntegerType(16, /*isSigned=*/false);
+  case proto::TensorProto::INT16:
+    return builder.getI16Type();
+  case proto::TensorProto::UINT32:
+    return builder.getIntegerType(32, /*isSigned=*/false);
   case proto::TensorProto::INT32:
     return builder.getI32Type();
+  case proto::TensorProto::UINT64:
+    return builder.getIntegerType(64, /*isSigned=*/false);
   case proto::TensorProto::INT64:
     return builder.getI64Type();
   default:
@@ -83,9 +91,9 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
   return HostTensor{type, bytes, std::move(owner)};
 }
 
-// Elements of narrow types, each stored in an int32.
-static bool narrow(ArrayRef<int32_t> values, RankedTensorType type,
-                   char *data) {
+// Elements of narrow types, each stored in a wider one.
+template <typename Wide>
+static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   Type element = type.getElementType();
   int64_t width = getElementBytes(element);
   int64_t low = 0, high = (int64_t(1) << (8 * width)) - 1;
@@ -94,7 +102,9 @@ static bool narrow(ArrayRef<int32_t> values, RankedTensorType type,
   else if (element.isSignlessInteger())
     low = -(int64_t(1) << (8 * width - 1)), high = -low - 1;
   for (auto [i, value] : llvm::enumerate(values)) {
-    if (value < low || value > high)
+    // A wide element that is unsigned becomes negative where it is too large.
+    auto number = static_cast<int64_t>(value);
+    if (number < low || number > high)
       return false;
     std::memcpy(data + i * width, &value, width);
   }
@@ -110,6 +120,17 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
     return decodeRaw(ArrayRef<char>(data, field.size() * sizeof(T)),
                      shared_from_this(), type, what);
   };
+  auto narrowed = [&](auto &field) -> Expected<HostTensor> {
+    if (field.size() != type.getNumElements())
+      return error(ErrorKind::Invalid,
+                   what + ": expected " + Twine(type.getNumElements()) +
+                       " elements, found " + Twine(field.size()));
+    auto [result, data] = HostTensor::allocate(type);
+    if (!narrow(ArrayRef(field.data(), field.size()), type, data))
+      return error(ErrorKind::Invalid,
+                   what + ": an element does not fit its type");
+    return result;
+  };
   switch (tensor.data_type()) {
   case proto::TensorProto::FLOAT:
     return share(tensor.float_data());
@@ -119,20 +140,13 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
     return share(tensor.int64_data());
   case proto::TensorProto::INT32:
     return share(tensor.int32_data());
+  case proto::TensorProto::UINT64:
+    return share(tensor.uint64_data());
+  case proto::TensorProto::UINT32:
+    return narrowed(tensor.uint64_data());
   default:
-    break;
+    return narrowed(tensor.int32_data());
   }
-  ArrayRef<int32_t> values(tensor.int32_data().data(),
-                           tensor.int32_data().size());
-  if (static_cast<int64_t>(values.size()) != type.getNumElements())
-    return error(ErrorKind::Invalid,
-                 what + ": expected " + Twine(type.getNumElements()) +
-                     " elements, found " + Twine(values.size()));
-  auto [result, data] = HostTensor::allocate(type);
-  if (!narrow(values, type, data))
-    return error(ErrorKind::Invalid,
-                 what + ": an element does not fit its type");
-  return result;
 }
 
 Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,

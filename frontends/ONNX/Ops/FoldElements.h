@@ -6,12 +6,11 @@
 
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
+
 namespace mpc::onnx_frontend {
 
 using Integers = llvm::SmallVector<int64_t>;
-
-/// Shape arithmetic is small; larger tensors are data.
-inline constexpr int64_t kMostFoldedElements = 1 << 16;
 
 /// A tensor of this element type; integers wrap and floats are rounded as
 /// ONNX's are.
@@ -25,14 +24,6 @@ HostTensor makeFloats(mlir::Type element, llvm::ArrayRef<int64_t> shape,
 HostTensor
 pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
      llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> positionOf);
-
-/// Calls `visit` with every index of `shape`, in row-major order.
-void forEachIndex(llvm::ArrayRef<int64_t> shape,
-                  llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
-
-/// The row-major position of `index`, broadcast, in a tensor of `shape`.
-int64_t getPosition(llvm::ArrayRef<int64_t> index,
-                    llvm::ArrayRef<int64_t> shape);
 
 /// Fails, without a finding, where a result is larger than anything computed
 /// from shapes: the node is then an op.

@@ -26,25 +26,8 @@ FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
 // Arguments and results
 //===----------------------------------------------------------------------===//
 
-// What callers give and get is in buffers, which hold bytes, integers of 32 and
-// 64 bits, booleans and floats.
-void FunctionImporter::checkPort(StringRef name, Type type) {
-  Type element = cast<RankedTensorType>(type).getElementType();
-  if (isa<FloatType>(element) || element.isInteger(1) ||
-      element.isUnsignedInteger(8) || element.isInteger(32) ||
-      element.isInteger(64))
-    return;
-  std::string text;
-  llvm::raw_string_ostream(text)
-      << "'" << name << "' is of type " << element
-      << ", which no input, output or state can have; cast "
-         "it to int32 or uint8";
-  module.report(getModel().error(ErrorKind::Unsupported, text));
-}
-
 Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
                                  StringRef role) {
-  checkPort(name, type);
   Value value =
       body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
   Port port{{}, value};
@@ -74,7 +57,6 @@ Value FunctionImporter::getState(VariableOp variable) {
            "model to float32 and choose with --precision what it computes in";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
-  checkPort(variable.getSymName(), variable.getTensorType());
   value = body->addArgument(variable.getTensorType(), variable.getLoc());
   Port port{{}, value};
   port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
@@ -83,7 +65,6 @@ Value FunctionImporter::getState(VariableOp variable) {
 }
 
 void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
-  checkPort(name, value.getType());
   Port port{{}, value};
   port.attributes.set(kOutputAttr, builder.getStringAttr(name));
   port.attributes.set(kRoleAttr, builder.getStringAttr(role));
@@ -189,6 +170,10 @@ func::FuncOp FunctionImporter::finish() {
     types.push_back(port.value.getType());
   }
   func::ReturnOp::create(builder, function.getLoc(), returned);
+  // What was folded, or is known of shapes alone, is read by no op.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
+    if (isa<ConstantOp>(op) && op.use_empty())
+      op.erase();
   function.setFunctionType(
       builder.getFunctionType(body->getArgumentTypes(), types));
   SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
@@ -303,16 +288,45 @@ std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
+// Whether the elements of a node's inputs do not matter to its outputs.
+static bool readsShape(const proto::NodeProto &node) {
+  return node.op_type() == "Shape" || node.op_type() == "Size";
+}
+
+void FunctionImporter::demand(StringRef name) {
+  const ImportOptions &options = module.getOptions();
+  if (!options.demanded || options.offered.empty())
+    return;
+  if (producers.empty())
+    for (const proto::NodeProto *node : graph.getNodes())
+      for (const std::string &output : node->output())
+        producers[output] = node;
+  // However many ask, every value is looked at once.
+  SmallVector<StringRef> worklist = {name};
+  while (!worklist.empty()) {
+    StringRef next = worklist.pop_back_val();
+    if (next.empty() || !asked.insert(next).second)
+      continue;
+    if (options.offered.contains(next))
+      options.demanded->insert(next);
+    const proto::NodeProto *producer = producers.lookup(next);
+    if (producer && !readsShape(*producer))
+      worklist.append(producer->input().begin(), producer->input().end());
+  }
+}
+
 // The values that depend on what a caller gives, which no op without a builder
-// can have as input. What Shape and Size give depends on no element.
+// can have as input. What Shape and Size give depends on no element, and what
+// is offered can be known.
 llvm::StringSet<>
 FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
-    if (!lookup(input->name()).constant)
+    if (!lookup(input->name()).constant &&
+        !module.getOptions().offered.contains(input->name()))
       data.insert(input->name());
   for (const proto::NodeProto *node : nodes) {
-    if (node->op_type() == "Shape" || node->op_type() == "Size")
+    if (readsShape(*node))
       continue;
     if (llvm::any_of(node->input(), [&](const std::string &input) {
           return data.contains(input);
@@ -335,8 +349,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
     const OpEntry *entry =
         findOp(domain, node->op_type(), model.getOpset(domain));
     if (entry) {
-      if (!entry->build && node->op_type() != "Shape" &&
-          node->op_type() != "Size" &&
+      if (!entry->build && !readsShape(*node) &&
           llvm::any_of(node->input(), [&](const std::string &input) {
             return data.contains(input);
           }))
@@ -403,10 +416,12 @@ static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
 static LogicalResult refuseData(NodeImporter &node) {
   std::string reason = "the result is too large, or of a type without a kernel";
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    if (node.hasInput(i) && (!node.constant(i) || node.isState(i)))
+    if (node.hasInput(i) && (!node.constant(i) || node.isState(i))) {
+      node.demand(i);
       reason = ("'" + node.getInputName(i) + "' " +
                 (node.constant(i) ? "is a parameter" : "depends on data"))
                    .str();
+    }
   return node.unsupported("supported only to compute shapes, from values known "
                           "at import; " +
                           reason);

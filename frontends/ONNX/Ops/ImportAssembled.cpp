@@ -74,8 +74,15 @@ static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<AddOp>({logarithm, reducer.drop(largest)});
 }
 
+// The complement turns the order of integers round, of the smallest one too.
 static Value reduceMin(NodeImporter &node, Reducer &reducer, Value x) {
+  if (x && NodeImporter::typeOf(x).getElementType().isInteger())
+    return node.emit<NotOp>({reducer.max(node.emit<NotOp>({x}))});
   return node.emit<NegOp>({reducer.max(node.emit<NegOp>({x}))});
+}
+
+static Value reduceMax(NodeImporter &, Reducer &reducer, Value x) {
+  return reducer.max(x);
 }
 
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
@@ -85,6 +92,28 @@ static LogicalResult importReduction(NodeImporter &node) {
     return failure();
   Reducer reducer(node, *reduction);
   return node.define(0, assemble(node, reducer, node.operand(0)));
+}
+
+// A maximum or minimum, where booleans are bytes of 0 and 1.
+template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
+static LogicalResult importExtremum(NodeImporter &node) {
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  Value x = node.operand(0);
+  if (reduction->isIdentity)
+    return node.define(0, x);
+  Reducer reducer(node, *reduction);
+  if (!node.operandType(0).getElementType().isInteger(1))
+    return node.define(0, assemble(node, reducer, x));
+  Type byte = node.attributes().getIntegerType(8, /*isSigned=*/false);
+  auto bytes = RankedTensorType::get(node.operandShape(0), byte);
+  Value y = assemble(node, reducer, node.emit<CastOp>({x}, {}, bytes));
+  if (!y)
+    return failure();
+  auto booleans = RankedTensorType::get(NodeImporter::shapeOf(y),
+                                        node.attributes().getI1Type());
+  return node.define(0, node.emit<CastOp>({y}, {}, booleans));
 }
 
 //===----------------------------------------------------------------------===//
@@ -366,7 +395,8 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
       {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1, importReduction<reduceLogSum>},
       {"", "ReduceLogSumExp", 1, kNoEnd, 1, 2, 1,
        importReduction<reduceLogSumExp>},
-      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, importReduction<reduceMin>},
+      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMax>},
+      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMin>},
       {"", "ReduceSumSquare", 1, kNoEnd, 1, 2, 1,
        importReduction<reduceSumSquare>},
       {"", "SpaceToDepth", 1, kNoEnd, 1, 1, 1, importSpaceToDepth},

@@ -10,16 +10,14 @@ using namespace mpc::onnx_frontend;
 
 template <typename OpT>
 static LogicalResult importUnary(NodeImporter &node) {
-  if (auto op = node.create<OpT>({node.operand(0)}))
-    return node.define(0, op.getOutput());
-  return failure();
+  return node.define(0, node.emit<OpT>({node.operand(0)}));
 }
 
 // ONNX wants equal element types; mpc's ops would promote silently.
 static LogicalResult checkSameElementType(NodeImporter &node) {
   Type first = node.operandType(0).getElementType();
   for (unsigned i = 1; i < node.getNumInputs(); ++i)
-    if (node.operandType(i).getElementType() != first)
+    if (node.hasInput(i) && node.operandType(i).getElementType() != first)
       return node.invalid("the inputs have different element types");
   return success();
 }
@@ -28,9 +26,46 @@ template <typename OpT>
 static LogicalResult importBinary(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
-  if (auto op = node.create<OpT>({node.operand(0), node.operand(1)}))
-    return node.define(0, op.getOutput());
-  return failure();
+  return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
+}
+
+// The op of booleans or, with another name, of integers.
+template <LogicalResult (*import)(NodeImporter &)>
+static LogicalResult importBits(NodeImporter &node) {
+  bool isBitwise = node.getOpType().starts_with("Bitwise");
+  if (node.operandType(0).getElementType().isInteger(1) == isBitwise)
+    return node.invalid(isBitwise ? "expected integers" : "expected booleans");
+  return import(node);
+}
+
+static LogicalResult importBitShift(NodeImporter &node) {
+  std::string direction = node.string("direction", "");
+  if (direction == "LEFT")
+    return importBinary<ShiftLeftOp>(node);
+  if (direction == "RIGHT")
+    return importBinary<ShiftRightOp>(node);
+  return node.invalid("expected attribute 'direction' to be 'LEFT' or "
+                      "'RIGHT', found '" +
+                      direction + "'");
+}
+
+static LogicalResult importMod(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  bool fmod = node.integer("fmod", 0) != 0;
+  if (!fmod && isa<FloatType>(node.operandType(0).getElementType()))
+    return node.invalid("expected attribute 'fmod' to be 1 for floats");
+  return node.define(0, node.emit<ModOp>({node.operand(0), node.operand(1)},
+                                         {node.attribute("fmod", fmod)}));
+}
+
+static LogicalResult importIsInf(NodeImporter &node) {
+  bool negative = node.integer("detect_negative", 1) != 0;
+  bool positive = node.integer("detect_positive", 1) != 0;
+  return node.define(
+      0, node.emit<IsInfOp>({node.operand(0)},
+                            {node.attribute("negative", negative),
+                             node.attribute("positive", positive)}));
 }
 
 // Whether input `index` is an integer that the steps of training count in.
@@ -45,10 +80,6 @@ template <typename OpT, bool isSwapped>
 static LogicalResult importComparison(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
-  if (!isa<FloatType>(node.operandType(0).getElementType()))
-    return node.unsupported("expected floats, or values that are known at "
-                            "import; others that depend on data are not "
-                            "compared yet");
   Value a = node.operand(isSwapped ? 1 : 0),
         b = node.operand(isSwapped ? 0 : 1);
   return node.define(0, node.emit<OpT>({a, b}));
@@ -66,10 +97,6 @@ static LogicalResult importAdd(NodeImporter &node) {
     auto op = node.create<IncrementOp>({node.operand(index)});
     return op ? node.define(0, op.getOutput()) : failure();
   }
-  if (node.operandType(0).getElementType().isInteger())
-    return node.unsupported("expected floats, or integers that are known at "
-                            "import; integers that depend on data are not "
-                            "added yet");
   return importBinary<AddOp>(node);
 }
 
@@ -102,9 +129,7 @@ static LogicalResult importAligned(NodeImporter &node) {
   FailureOr<Value> b = alignRight(node, a, node.operand(1));
   if (failed(b) || !*b)
     return failure();
-  if (auto op = node.create<OpT>({a, *b}))
-    return node.define(0, op.getOutput());
-  return failure();
+  return node.define(0, node.emit<OpT>({a, *b}));
 }
 
 // Sum, Max and Min of any number of inputs, from the left.
@@ -113,12 +138,8 @@ static LogicalResult importVariadic(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
   Value result = node.operand(0);
-  for (unsigned i = 1; i < node.getNumInputs(); ++i) {
-    auto op = node.create<OpT>({result, node.operand(i)});
-    if (!op)
-      return failure();
-    result = op.getOutput();
-  }
+  for (unsigned i = 1; i < node.getNumInputs(); ++i)
+    result = node.emit<OpT>({result, node.operand(i)});
   return node.define(0, result);
 }
 
@@ -145,14 +166,33 @@ static Value importExponent(NodeImporter &node) {
   return cast ? cast.getOutput() : Value();
 }
 
+static Value castTo(NodeImporter &node, Value value, Type element) {
+  auto type = NodeImporter::typeOf(value);
+  if (type.getElementType() == element)
+    return value;
+  return node.emit<CastOp>({value}, {}, type.clone(element));
+}
+
+// An integer to the power of a number of another type: in float64 where that is
+// a float, else in int64, and in the type of the base from there.
+static LogicalResult importIntegerPow(NodeImporter &node) {
+  Value base = node.operand(0), exponent = node.operand(1);
+  Type element = node.operandType(0).getElementType();
+  Type other = node.operandType(1).getElementType();
+  Type common = other == element        ? element
+                : isa<FloatType>(other) ? Type(node.attributes().getF64Type())
+                                        : node.attributes().getI64Type();
+  Value power = node.emit<PowOp>(
+      {castTo(node, base, common), castTo(node, exponent, common)});
+  return node.define(0, power ? castTo(node, power, element) : Value());
+}
+
 // Pow's exponent may have another type, integers included.
 static LogicalResult importPow(NodeImporter &node) {
-  Value exponent = importExponent(node);
-  if (!exponent)
-    return failure();
-  if (auto op = node.create<PowOp>({node.operand(0), exponent}))
-    return node.define(0, op.getOutput());
-  return failure();
+  if (node.operandType(0).getElementType().isInteger())
+    return importIntegerPow(node);
+  return node.define(0,
+                     node.emit<PowOp>({node.operand(0), importExponent(node)}));
 }
 
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
@@ -177,7 +217,22 @@ static LogicalResult importClipAttributes(NodeImporter &node) {
   return buildClip(node, min, max);
 }
 
+// Bounds of integers have more digits than attributes, and may depend on data.
+static LogicalResult importIntegerClip(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  Value result = node.operand(0);
+  auto bound = [&](unsigned i) { return node.reshape(node.operand(i), {}); };
+  if (node.hasInput(1))
+    result = node.emit<MaximumOp>({result, bound(1)});
+  if (node.hasInput(2))
+    result = node.emit<MinimumOp>({result, bound(2)});
+  return node.define(0, result);
+}
+
 static LogicalResult importClip(NodeImporter &node) {
+  if (node.operandType(0).getElementType().isInteger())
+    return importIntegerClip(node);
   std::optional<double> bounds[2];
   for (unsigned i : {0, 1}) {
     if (!node.hasInput(i + 1))
@@ -201,11 +256,9 @@ static LogicalResult importCast(NodeImporter &node) {
     node.getFunction().getModule().report(element.takeError());
     return failure();
   }
-  if (auto op = node.create<CastOp>(
-          {node.operand(0)}, {},
-          RankedTensorType::get(node.operandShape(0), *element)))
-    return node.define(0, op.getOutput());
-  return failure();
+  return node.define(0, node.emit<CastOp>({node.operand(0)}, {},
+                                          RankedTensorType::get(
+                                              node.operandShape(0), *element)));
 }
 
 // The type is that of another value, whose elements do not matter.
@@ -216,9 +269,20 @@ static LogicalResult importCastLike(NodeImporter &node) {
   auto type = node.operandType(0).clone(node.operandType(1).getElementType());
   if (type == node.operandType(0))
     return node.define(0, node.operand(0));
-  auto op =
-      node.create<CastOp>({node.operand(0)}, {}, cast<RankedTensorType>(type));
-  return op ? node.define(0, op.getOutput()) : failure();
+  return node.define(0, node.emit<CastOp>({node.operand(0)}, {},
+                                          cast<RankedTensorType>(type)));
+}
+
+// Also of integers, which have no relu of their own.
+static LogicalResult importRelu(NodeImporter &node) {
+  auto type = node.operandType(0);
+  if (!type.getElementType().isInteger())
+    return importUnary<ReluOp>(node);
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  Attribute zero = node.attributes().getZeroAttr(scalar);
+  Value bound =
+      node.emit<ConstantOp>({}, {node.attribute("value", zero)}, scalar);
+  return node.define(0, node.emit<MaximumOp>({node.operand(0), bound}));
 }
 
 static LogicalResult importIdentity(NodeImporter &node) {
@@ -265,6 +329,12 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
       {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
       {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
+      {"", "And", 7, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
+      {"", "BitShift", 11, kNoEnd, 2, 2, 1, importBitShift},
+      {"", "BitwiseAnd", 18, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
+      {"", "BitwiseNot", 18, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
+      {"", "BitwiseOr", 18, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
+      {"", "BitwiseXor", 18, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
       {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
       {"", "CastLike", 15, kNoEnd, 2, 2, 1, importCastLike},
       {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
@@ -279,17 +349,22 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Less", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, false>},
       {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1,
        importComparison<LessOrEqualOp, false>},
+      {"", "IsInf", 10, kNoEnd, 1, 1, 1, importIsInf},
+      {"", "IsNaN", 9, kNoEnd, 1, 1, 1, importUnary<IsNaNOp>},
       {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
       {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
       {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
       {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+      {"", "Mod", 10, kNoEnd, 2, 2, 1, importMod},
       {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
       {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
       {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
+      {"", "Not", 1, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
+      {"", "Or", 7, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
       {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
       {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
       {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
-      {"", "Relu", 6, kNoEnd, 1, 1, 1, importUnary<ReluOp>},
+      {"", "Relu", 6, kNoEnd, 1, 1, 1, importRelu},
       {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
       {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
       {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
@@ -297,6 +372,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
       {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+      {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
       {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
       {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
       {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},

@@ -237,6 +237,51 @@ static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
       type);
 }
 
+static Value integerConstant(NodeImporter &node, int64_t value) {
+  auto type =
+      RankedTensorType::get({}, IntegerType::get(node.getContext(), 64));
+  return node.emit<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, value))}, type);
+}
+
+// Index `number` of every tuple, as i64.
+static Value takeIndex(NodeImporter &node, const Tuples &tuples,
+                       int64_t number) {
+  Value indices = node.operand(1);
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(indices));
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  offsets.back() = number;
+  sizes.back() = 1;
+  Value index =
+      node.reshape(slice(node, indices, offsets, sizes), tuples.shape);
+  auto type = RankedTensorType::get(tuples.shape,
+                                    IntegerType::get(node.getContext(), 64));
+  if (!index || index.getType() == type)
+    return index;
+  return node.emit<mpc::CastOp>({index}, {}, type);
+}
+
+// Tuples that are computed, each as the number of the element it names; one
+// with an index that names none becomes a number that names none.
+static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
+  Value number = integerConstant(node, 0), exist;
+  for (auto [i, extent] : llvm::enumerate(tuples.extents)) {
+    Value index = takeIndex(node, tuples, i);
+    Value size = integerConstant(node, extent);
+    Value zero = integerConstant(node, 0);
+    Value fromEnd = node.emit<AddOp>({index, size});
+    Value place = node.emit<SelectOp>(
+        {node.emit<LessOp>({index, zero}), fromEnd, index});
+    Value exists = node.emit<AndOp>({node.emit<LessOrEqualOp>({zero, place}),
+                                     node.emit<LessOp>({place, size})});
+    exist = exist ? node.emit<AndOp>({exist, exists}) : exists;
+    number = node.emit<AddOp>({node.emit<MulOp>({number, size}), place});
+  }
+  Value beyond =
+      integerConstant(node, ShapedType::getNumElements(tuples.extents));
+  return node.emit<SelectOp>({exist, number, beyond});
+}
+
 static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
   std::optional<HostTensor> indices = node.constant(1);
   if (indices && !indices->isFloat() && !node.isState(1))
@@ -245,8 +290,7 @@ static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
     node.getFunction().markIndices(node.operand(1), tuples.extents.front());
     return node.reshape(node.operand(1), tuples.shape);
   }
-  (void)node.unsupported("indices of several axes must be known at import");
-  return {};
+  return flattenComputed(node, tuples);
 }
 
 static LogicalResult importGatherND(NodeImporter &node) {

@@ -236,9 +236,11 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
 }
 
 static LogicalResult importWhere(NodeImporter &node) {
-  auto op = node.create<SelectOp>(
-      {node.operand(0), node.operand(1), node.operand(2)});
-  return op ? node.define(0, op.getOutput()) : failure();
+  if (node.operandType(1).getElementType() !=
+      node.operandType(2).getElementType())
+    return node.invalid("the inputs have different element types");
+  return node.define(0, node.emit<SelectOp>({node.operand(0), node.operand(1),
+                                             node.operand(2)}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -270,29 +272,24 @@ static LogicalResult importReduce(NodeImporter &node) {
     return failure();
   if (reduction->isIdentity)
     return node.define(0, node.operand(0));
-  auto op = node.create<OpT>(
-      {node.operand(0)},
-      {node.attribute("axes", ArrayRef<int64_t>(reduction->axes)),
-       node.attribute("keepdims", reduction->keepDims)});
-  return op ? node.define(0, op.getOutput()) : failure();
+  return node.define(
+      0, node.emit<OpT>(
+             {node.operand(0)},
+             {node.attribute("axes", ArrayRef<int64_t>(reduction->axes)),
+              node.attribute("keepdims", reduction->keepDims)}));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
-      {"", "And", 7, kNoEnd, 2, 2, 1, nullptr},
       {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
       {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
       {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
-      {"", "Mod", 10, kNoEnd, 2, 2, 1, nullptr},
       {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
-      {"", "Not", 1, kNoEnd, 1, 1, 1, nullptr},
-      {"", "Or", 7, kNoEnd, 2, 2, 1, nullptr},
       {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
-      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMaxOp>},
       {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMeanOp>},
-      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, nullptr},
+      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, importReduce<ReduceProdOp>},
       {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
       {"", "Shape", 1, kNoEnd, 1, 1, 1, nullptr},
@@ -300,7 +297,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
       {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
-      {"", "Xor", 7, kNoEnd, 2, 2, 1, nullptr},
       {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
        importReduce<ReduceSumOp>},
   };

@@ -59,7 +59,7 @@ public:
   /// Names of float initializers that are trained by default: findTrainable.
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
   /// The attribute with the elements of `tensor`. An import that takes notes
-  /// for another has zeros in their place.
+  /// for another has zeros in place of those that take no part in folding.
   mlir::ElementsAttr toAttribute(const HostTensor &tensor,
                                  llvm::StringRef name) const;
   /// The role of a float initializer with this name and type: "parameter",
@@ -174,7 +174,7 @@ private:
 
   void importNode(const proto::NodeProto &node);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
-  void checkPort(llvm::StringRef name, mlir::Type type);
+  void demand(llvm::StringRef name);
 
   struct Port {
     mlir::NamedAttrList attributes;
@@ -190,6 +190,9 @@ private:
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> dropoutIds;
+  /// Nodes by what they define, and the values that were asked for: `demand`.
+  llvm::StringMap<const proto::NodeProto *> producers;
+  llvm::StringSet<> asked;
   /// Names that BatchNormalization reads as running statistics.
   llvm::StringSet<> statistics;
 };
@@ -228,6 +231,9 @@ public:
   std::optional<HostTensor> constant(unsigned index);
   /// Whether those elements are state, which may change.
   bool isState(unsigned index);
+  /// Asks for the values of inputs of the graph that input `index` depends on,
+  /// where whoever runs the model offers them.
+  void demand(unsigned index);
   /// The elements of an integer input that must be known; `what` names it.
   mlir::FailureOr<llvm::SmallVector<int64_t>> integers(unsigned index,
                                                        llvm::StringRef what);
@@ -303,7 +309,8 @@ public:
              mlir::RankedTensorType result = {});
 
   /// The first result of such an op, for builders that put several together:
-  /// null where an operand is null, so that only the last has to be looked at.
+  /// null where an operand is null, so that only the last has to be looked at;
+  /// a constant where all operands are constants and the op folds.
   template <typename OpT>
   mlir::Value emit(llvm::ArrayRef<mlir::Value> operands,
                    llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
@@ -311,7 +318,7 @@ public:
     if (llvm::is_contained(operands, mlir::Value()))
       return {};
     OpT op = create<OpT>(operands, attributes, result);
-    return op ? op->getResult(0) : mlir::Value();
+    return op ? foldConstants(op) : mlir::Value();
   }
 
   /// A valid index of one of `rank` axes for `axis`, which may count from the
@@ -336,6 +343,8 @@ private:
   mlir::OperationState startOp(llvm::StringRef name,
                                llvm::ArrayRef<mlir::Value> operands,
                                llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  /// What `op` becomes where its operands are constants: itself, or one more.
+  mlir::Value foldConstants(mlir::Operation *op);
   /// Inserts the op `state` describes, if it verifies.
   mlir::Operation *finishOp(mlir::OperationState &state);
 

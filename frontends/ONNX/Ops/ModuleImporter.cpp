@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
 #include "frontends/ONNX/Model/Names.h"
 
 #include "mlir/IR/Verifier.h"
@@ -89,7 +90,8 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
 
 ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
                                          StringRef name) const {
-  if (!rebatch || !rebatch->isRecording())
+  bool isSmall = tensor.getNumElements() <= kMostFoldedElements;
+  if (!rebatch || !rebatch->isRecording() || isSmall)
     return tensor.toAttribute(name);
   Attribute zero = Builder(context).getZeroAttr(tensor.type.getElementType());
   return DenseElementsAttr::get(tensor.type, zero);

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
+
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -85,9 +87,16 @@ bool NodeImporter::isState(unsigned index) {
          !function.lookup(node.input(index)).stateRole.empty();
 }
 
+void NodeImporter::demand(unsigned index) {
+  if (hasInput(index))
+    function.demand(node.input(index));
+}
+
 FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
                                                        StringRef what) {
   std::optional<HostTensor> tensor = constant(index);
+  if (!tensor)
+    demand(index);
   if (!tensor)
     return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
@@ -98,6 +107,8 @@ FailureOr<SmallVector<int64_t>> NodeImporter::integers(unsigned index,
 
 FailureOr<double> NodeImporter::scalar(unsigned index, StringRef what) {
   std::optional<HostTensor> tensor = constant(index);
+  if (!tensor)
+    demand(index);
   if (!tensor)
     return unsupported("expected " + what + " (input '" + getInputName(index) +
                        "') to be known at import; it depends on data");
@@ -123,8 +134,14 @@ StringRef NodeImporter::getOutputName(unsigned index) const {
 LogicalResult NodeImporter::define(unsigned index, Value value) {
   if (!value)
     return failure();
-  if (hasOutput(index))
-    function.values[node.output(index)].value = value;
+  if (!hasOutput(index))
+    return success();
+  ImportedValue &entry = function.values[node.output(index)];
+  entry.value = value;
+  // What has folded takes part in shape arithmetic.
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (constant && typeOf(value).getNumElements() <= kMostFoldedElements)
+    entry.constant = HostTensor::fromAttribute(constant.getValue());
   return success();
 }
 
@@ -276,6 +293,18 @@ OperationState NodeImporter::startOp(StringRef name, ArrayRef<Value> operands,
   return state;
 }
 
+Value NodeImporter::foldConstants(Operation *op) {
+  bool isKnown = op->getNumResults() == 1 && op->getNumOperands() > 0 &&
+                 llvm::all_of(op->getOperands(), [](Value operand) {
+                   return operand.getDefiningOp<ConstantOp>();
+                 });
+  SmallVector<Value> results;
+  if (!isKnown || mlir::failed(function.getBuilder().tryFold(op, results)))
+    return op->getResult(0);
+  op->erase();
+  return results.front();
+}
+
 // More than any machine mpc runs on can hold.
 static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
@@ -328,6 +357,10 @@ Value NodeImporter::reshape(Value value, ArrayRef<int64_t> shape) {
 }
 
 Value NodeImporter::scalarConstant(double value, Type elementType) {
+  if (!isa<FloatType>(elementType)) {
+    (void)unsupported("expected floats, found integers");
+    return {};
+  }
   Builder &builder = attributes();
   auto type = RankedTensorType::get({}, elementType);
   auto element = builder.getFloatAttr(elementType, value);

@@ -212,7 +212,10 @@ std::string mpc::onnx_frontend::printType(const Model &model,
     return "no tensor";
   const auto &tensor = type.tensor_type();
   Expected<Type> element = model.getElementType(tensor.elem_type(), "");
-  if (element)
+  // Unsigned integers as everywhere but in the IR: u8, not ui8.
+  if (element && element->isUnsignedInteger())
+    os << 'u' << element->getIntOrFloatBitWidth();
+  else if (element)
     os << *element;
   else
     os << "type" << tensor.elem_type();

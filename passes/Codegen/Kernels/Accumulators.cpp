@@ -2,6 +2,7 @@
 #include "passes/Codegen/Kernels/Accumulators.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/EmitIntegers.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
 #include "passes/Codegen/Kernels/Lanes.h"
 
@@ -13,19 +14,36 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
+Type Accumulator::getType(Operation *op) {
+  auto integer = dyn_cast<IntegerType>(elementOf(op->getOperand(0)));
+  if (!integer)
+    return KernelContext::getComputeType(op);
+  // Threads exchange words; the low bits of wider sums and products are those
+  // of narrow ones.
+  return IntegerType::get(op->getContext(), std::max(integer.getWidth(), 32u));
+}
+
 Value Accumulator::getInit(int64_t width) {
-  FloatType type = KernelContext::getComputeType(op);
-  double neutral =
-      isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity() : 0;
-  Value scalar = Lanes(b, type).constant(neutral);
+  Type type = getType(op);
+  Lanes lanes(b, KernelContext::getComputeType(op));
+  double infinity = std::numeric_limits<double>::infinity();
+  Value scalar = isa<IntegerType>(type)  ? emitIntegerFirst(lanes, op, type)
+                 : isa<ReduceMaxOp>(op)  ? lanes.constant(-infinity)
+                 : isa<ReduceProdOp>(op) ? lanes.constant(1)
+                                         : lanes.constant(0);
   if (width == 1)
     return scalar;
   return vector::BroadcastOp::create(b, VectorType::get(width, type), scalar);
 }
 
 Value Accumulator::combine(Value x, Value y) {
+  Lanes lanes(b, KernelContext::getComputeType(op));
+  if (isa<IntegerType>(getType(op)))
+    return emitIntegerStep(lanes, op, x, y);
   if (isa<ReduceMaxOp>(op))
     return arith::MaximumFOp::create(b, x, y);
+  if (isa<ReduceProdOp>(op))
+    return arith::MulFOp::create(b, x, y);
   return arith::AddFOp::create(b, x, y);
 }
 
@@ -80,9 +98,21 @@ Value Accumulator::finish(Value accumulated) {
 // Chains
 //===----------------------------------------------------------------------===//
 
-/// The type of the totals of accumulators of `type`.
-static FloatType getTotalType(Operation *op, FloatType type) {
-  return isa<ReduceMaxOp>(op) ? type : Float64Type::get(type.getContext());
+/// The type of the totals of the accumulators of `op`.
+static Type getTotalType(Operation *op) {
+  Type type = Accumulator::getType(op);
+  return isa<IntegerType>(type) || isa<ReduceMaxOp>(op)
+             ? type
+             : Float64Type::get(op->getContext());
+}
+
+/// A value of accumulators of `op` in another type of theirs.
+static Value convert(ImplicitLocOpBuilder &b, Operation *op, Value value,
+                     Type type) {
+  auto floating = dyn_cast<FloatType>(type);
+  return floating ? Lanes(b, KernelContext::getComputeType(op))
+                        .convert(value, floating)
+                  : value;
 }
 
 void AccumulatorChain::carry(Operation *op, int64_t width, int64_t count) {
@@ -91,8 +121,7 @@ void AccumulatorChain::carry(Operation *op, int64_t width, int64_t count) {
 
 BlockedChain *AccumulatorChain::ifNeeded() {
   bool widens = llvm::any_of(entries, [](const Entry &entry) {
-    FloatType type = KernelContext::getComputeType(entry.op);
-    return getTotalType(entry.op, type) != type;
+    return getTotalType(entry.op) != Accumulator::getType(entry.op);
   });
   return widens ? this : nullptr;
 }
@@ -106,11 +135,8 @@ Carried AccumulatorChain::start() {
 
 Carried AccumulatorChain::open(ValueRange carried) {
   Carried totals;
-  for (auto [entry, value] : llvm::zip_equal(entries, carried)) {
-    FloatType type = KernelContext::getComputeType(entry.op);
-    totals.push_back(
-        Lanes(b, type).convert(value, getTotalType(entry.op, type)));
-  }
+  for (auto [entry, value] : llvm::zip_equal(entries, carried))
+    totals.push_back(convert(b, entry.op, value, getTotalType(entry.op)));
   return totals;
 }
 
@@ -124,9 +150,8 @@ Carried AccumulatorChain::add(ValueRange totals, ValueRange block) {
 
 Carried AccumulatorChain::close(ValueRange totals) {
   Carried carried;
-  for (auto [entry, total] : llvm::zip_equal(entries, totals)) {
-    FloatType type = KernelContext::getComputeType(entry.op);
-    carried.push_back(Lanes(b, type).convert(total, type));
-  }
+  for (auto [entry, total] : llvm::zip_equal(entries, totals))
+    carried.push_back(
+        convert(b, entry.op, total, Accumulator::getType(entry.op)));
   return carried;
 }

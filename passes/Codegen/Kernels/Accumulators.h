@@ -15,12 +15,15 @@ foldLanes(mlir::ImplicitLocOpBuilder &b, mlir::Value vector,
           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
 
 /// What one reduction op does with its accumulators. Accumulators are f32 or
-/// f64, scalar or vector, whatever the op's operands are.
+/// f64, scalar or vector, whatever floats the op's operands are; of integers
+/// i32 or i64.
 class Accumulator {
 public:
   Accumulator(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op)
       : b(builder), op(op) {}
 
+  /// The type of each.
+  static mlir::Type getType(mlir::Operation *op);
   /// The neutral element, `width` times (a scalar where it is 1).
   mlir::Value getInit(int64_t width);
   mlir::Value combine(mlir::Value x, mlir::Value y);
@@ -37,7 +40,7 @@ private:
 };
 
 /// The chains of a loop that carries accumulators: totals of sums in f32 are
-/// f64. Those in f64, and maxima, need nothing wider.
+/// f64. Those in f64, maxima and integers need nothing wider.
 class AccumulatorChain : public BlockedChain {
 public:
   explicit AccumulatorChain(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}

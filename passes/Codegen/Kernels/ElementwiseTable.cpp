@@ -7,7 +7,9 @@ using namespace mpc::codegen;
 
 ElementwiseTable::ElementwiseTable() {
   addFormulas(*this);
+  addIntegerFormulas(*this);
   addMathFormulas(*this);
+  addRemainderFormulas(*this);
   addGradientFormulas(*this);
   addOptimizerFormulas(*this);
   addConversionFormulas(*this);
@@ -21,5 +23,17 @@ const ElementwiseTable &ElementwiseTable::get() {
 
 const ElementwiseTable::Formula *ElementwiseTable::find(StringRef name) const {
   auto entry = entries.find(name);
-  return entry == entries.end() ? nullptr : &entry->second;
+  if (entry != entries.end())
+    return &entry->second;
+  auto integer = integerEntries.find(name);
+  return integer == integerEntries.end() ? nullptr : &integer->second;
+}
+
+const ElementwiseTable::Formula *ElementwiseTable::find(Operation *op) const {
+  StringRef name = op->getName().getStringRef();
+  bool isInteger = op->getNumOperands() > 0 &&
+                   isa<IntegerType>(getElementTypeOrSelf(op->getOperand(0)));
+  auto integer = integerEntries.find(name);
+  return isInteger && integer != integerEntries.end() ? &integer->second
+                                                      : find(name);
 }

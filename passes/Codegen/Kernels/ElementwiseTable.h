@@ -32,11 +32,11 @@ public:
   /// The table of all ops.
   static const ElementwiseTable &get();
 
-  /// The formula of an op by its name, or null.
+  /// The formula of an op by its name, or null; that of floats where it has one
+  /// of integers too.
   const Formula *find(llvm::StringRef name) const;
-  const Formula *find(mlir::Operation *op) const {
-    return find(op->getName().getStringRef());
-  }
+  /// The formula for the operands of `op`, or null.
+  const Formula *find(mlir::Operation *op) const;
 
   /// Adds `formula(lanes, op, adaptor of operands)`, which returns a value or a
   /// vector of values.
@@ -46,6 +46,16 @@ public:
                            ElementIndex) {
       return formula(lanes, op, typename OpTy::Adaptor(operands, op));
     });
+  }
+
+  /// The same where the first operand is an integer or boolean.
+  template <typename OpTy, typename Fn>
+  void addInteger(Fn formula) {
+    integerEntries[OpTy::getOperationName()] =
+        wrap<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,
+                             ElementIndex) {
+          return formula(lanes, op, typename OpTy::Adaptor(operands, op));
+        });
   }
 
   /// The same for ops that depend on their index.
@@ -61,25 +71,31 @@ private:
   ElementwiseTable();
 
   template <typename OpTy, typename Fn>
-  void insert(Fn formula) {
-    entries[OpTy::getOperationName()] =
-        [formula](Lanes &lanes, mlir::Operation *op, mlir::ValueRange operands,
-                  ElementIndex index) {
-          llvm::SmallVector<mlir::Value> results;
-          auto value = formula(lanes, llvm::cast<OpTy>(op), operands, index);
-          if constexpr (std::is_same_v<decltype(value), mlir::Value>)
-            results.push_back(value);
-          else
-            results = std::move(value);
-          return results;
-        };
+  static Formula wrap(Fn formula) {
+    return [formula](Lanes &lanes, mlir::Operation *op,
+                     mlir::ValueRange operands, ElementIndex index) {
+      llvm::SmallVector<mlir::Value> results;
+      auto value = formula(lanes, llvm::cast<OpTy>(op), operands, index);
+      if constexpr (std::is_same_v<decltype(value), mlir::Value>)
+        results.push_back(value);
+      else
+        results = std::move(value);
+      return results;
+    };
   }
 
-  llvm::StringMap<Formula> entries;
+  template <typename OpTy, typename Fn>
+  void insert(Fn formula) {
+    entries[OpTy::getOperationName()] = wrap<OpTy>(formula);
+  }
+
+  llvm::StringMap<Formula> entries, integerEntries;
 };
 
 void addFormulas(ElementwiseTable &table);
+void addIntegerFormulas(ElementwiseTable &table);
 void addMathFormulas(ElementwiseTable &table);
+void addRemainderFormulas(ElementwiseTable &table);
 void addGradientFormulas(ElementwiseTable &table);
 void addOptimizerFormulas(ElementwiseTable &table);
 void addConversionFormulas(ElementwiseTable &table);

@@ -92,8 +92,7 @@ Carried ColumnEmitter::accumulate(const Scopes &scopes,
     for (auto [vector, scope] : llvm::enumerate(scopes)) {
       Value &target = values[(position * rows + row) * scopes.size() + vector];
       Value input = fragments.getReductionInput(scope, reduction);
-      input = Lanes(b, cast<FloatType>(getElementTypeOrSelf(input.getType())))
-                  .broadcast(input, target);
+      input = Lanes(b, b.getF32Type()).broadcast(input, target);
       target = accumulator.combine(target, input);
     }
   }

@@ -2,16 +2,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/ConstantElements.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
-
-static bool isUnsigned(Type type) {
-  return type.isInteger(1) || type.isUnsignedInteger();
-}
 
 static Type signless(Type type) {
   return IntegerType::get(type.getContext(), type.getIntOrFloatBitWidth());
@@ -35,24 +31,39 @@ static Value resize(Lanes &l, Value value, Type from, Type to) {
     return value;
   if (before > after)
     return arith::TruncIOp::create(b, loc, type, value);
-  if (isUnsigned(from))
+  if (isUnsignedElement(from))
     return arith::ExtUIOp::create(b, loc, type, value);
   return arith::ExtSIOp::create(b, loc, type, value);
 }
 
 /// Float to integer by way of i64, so that what lies outside a narrow type
-/// wraps as a conversion of integers does.
+/// wraps as a conversion of integers does. NaN and what i64 cannot hold, of
+/// which the conversion is undefined, is its smallest number, as x86 has it.
 static Value truncate(Lanes &l, Value value, Type to) {
   ImplicitLocOpBuilder &b = l.getBuilder();
-  Value wide =
-      arith::FPToSIOp::create(b, Lanes::typeLike(b.getI64Type(), value), value);
-  return resize(l, wide, b.getI64Type(), to);
+  using Test = arith::CmpFPredicate;
+  Type i64 = b.getI64Type();
+  Value limit = l.constant(0x1p63), lowest = l.integer(i64, INT64_MIN);
+  Value offset; // what is added to the result of numbers of 64 bits
+  if (to.isUnsignedInteger(64)) {
+    Value isLarge = l.compare(Test::OGE, value, limit);
+    offset = l.select(isLarge, lowest, l.integer(i64, 0));
+    value = l.select(isLarge, l.sub(value, limit), value);
+  }
+  Value isInRange =
+      arith::AndIOp::create(b, l.compare(Test::OGE, value, l.constant(-0x1p63)),
+                            l.compare(Test::OLT, value, limit));
+  Value safe = l.select(isInRange, value, l.constant(0));
+  Value wide = arith::FPToSIOp::create(b, Lanes::typeLike(i64, safe), safe);
+  if (offset)
+    wide = l.addInt(wide, offset);
+  return resize(l, l.select(isInRange, wide, lowest), i64, to);
 }
 
 static Value toFloat(Lanes &l, Value value, Type from) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Type type = Lanes::typeLike(l.getComputeType(), value);
-  if (isUnsigned(from))
+  if (isUnsignedElement(from))
     return arith::UIToFPOp::create(b, type, value);
   return arith::SIToFPOp::create(b, type, value);
 }

@@ -9,6 +9,7 @@
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace mpc;
@@ -26,6 +27,21 @@ static void addBinary(ElementwiseTable &table) {
   table.add<OpTy>([](Lanes &l, OpTy, typename OpTy::Adaptor in) {
     return (l.*method)(in.getLhs(), in.getRhs());
   });
+}
+
+static Value emitIsInf(Lanes &l, IsInfOp op, IsInfOp::Adaptor in) {
+  Value x = in.getInput();
+  Value infinity = l.constant(std::numeric_limits<double>::infinity());
+  auto equals = [&](Value value) {
+    return l.compare(arith::CmpFPredicate::OEQ, value, infinity);
+  };
+  if (op.getNegative() && op.getPositive())
+    return equals(l.abs(x));
+  if (op.getPositive())
+    return equals(x);
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  return op.getNegative() ? equals(l.neg(x))
+                          : l.broadcast(l.integer(b.getI1Type(), 0), x);
 }
 
 template <typename OpTy>
@@ -138,6 +154,10 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   addBinary<MinimumOp, &Lanes::minimum>(table);
   table.add<BCEWithLogitsOp>(emitBCE);
   addComparison<EqualOp>(table, arith::CmpFPredicate::OEQ);
+  table.add<IsNaNOp>([](Lanes &l, IsNaNOp, IsNaNOp::Adaptor in) {
+    return l.compare(arith::CmpFPredicate::UNO, in.getInput(), in.getInput());
+  });
+  table.add<IsInfOp>(emitIsInf);
   addComparison<LessOp>(table, arith::CmpFPredicate::OLT);
   addComparison<LessOrEqualOp>(table, arith::CmpFPredicate::OLE);
 

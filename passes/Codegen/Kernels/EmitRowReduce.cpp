@@ -12,6 +12,7 @@
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/ThreadBlock.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -112,8 +113,7 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
     if (slot >= 0 && slot < own.vectors && width > 1) {
       Value &target = values[first + slot];
       if (!isa<VectorType>(input.getType()))
-        input =
-            Lanes(b, cast<FloatType>(input.getType())).broadcast(input, target);
+        input = vector::BroadcastOp::create(b, target.getType(), input);
       target = accumulator.combine(target, input);
     } else {
       // A value that is the same in all lanes counts in each of them.

@@ -2,6 +2,7 @@
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/Accumulators.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/Indices.h"
 #include "passes/Codegen/Kernels/Loops.h"
@@ -169,8 +170,15 @@ Value FragmentEmitter::getOperand(const Scope &scope, NodeResult operand,
 /// A cast is an observable rounding wherever it stands, so every result is
 /// rounded to its element type, in a region as in memory.
 Value FragmentEmitter::round(Value value, Type elementType) {
-  auto type = dyn_cast<FloatType>(elementType);
-  return type ? Lanes(b, type).convert(value, type) : value;
+  if (auto type = dyn_cast<FloatType>(elementType))
+    return Lanes(b, type).convert(value, type);
+  // Integers were accumulated in wider ones.
+  Type from = getElementTypeOrSelf(value.getType());
+  unsigned width = elementType.getIntOrFloatBitWidth();
+  if (from.getIntOrFloatBitWidth() == width)
+    return value;
+  return arith::TruncIOp::create(
+      b, Lanes::typeLike(b.getIntegerType(width), value), value);
 }
 
 /// The index an index-dependent op stands at, as i64; null for other ops.
@@ -276,8 +284,16 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
 Value FragmentEmitter::getReductionInput(const Scope &scope,
                                          unsigned reduction) {
   const Node &node = body.getNodes()[reduction];
-  return getOperand(scope, node.operands[0],
-                    KernelContext::getComputeType(node.op));
+  Value value = getOperand(scope, node.operands[0],
+                           KernelContext::getComputeType(node.op));
+  auto type = dyn_cast<IntegerType>(Accumulator::getType(node.op));
+  Type element = elementOf(node.op->getOperand(0));
+  if (!type || element.getIntOrFloatBitWidth() == type.getWidth())
+    return value;
+  Type wide = Lanes::typeLike(type, value);
+  if (element.isUnsignedInteger())
+    return arith::ExtUIOp::create(b, wide, value);
+  return arith::ExtSIOp::create(b, wide, value);
 }
 
 void FragmentEmitter::setValue(Scope &scope, unsigned reduction, Value value) {

@@ -65,7 +65,7 @@ public:
   /// Whether what these strides reach differs between the lanes of a vector.
   bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
 
-  /// Float operand 0 of a reduction, in the type it accumulates in.
+  /// Operand 0 of a reduction, in the type it accumulates in.
   mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
 
   /// Records the finished value of a reduction or contraction, given in its

@@ -50,7 +50,7 @@ static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
 Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
                        int64_t lanes) {
   Value members = getMembers(b, lanes);
-  if (value.getType().isF32())
+  if (value.getType().isF32() || value.getType().isInteger(32))
     return shuffleWord(b, members, value, distance);
   // Words are what can be exchanged.
   auto halves = VectorType::get(2, b.getI32Type());

@@ -72,6 +72,16 @@ TEST(Array, IntegersThatFloatWouldRoundAreRefused) {
                 "18446744073709551615 has no exact value");
 }
 
+TEST(Array, EveryTypeIsATensors) {
+  const Array array =
+      makeArray<int16_t>("y", ElementType::I16, {2}, {-32768, 32767});
+  StatusOr<Tensor> tensor = toTensor(array);
+  EXPECT_EQ(tensor->type, DType::I16);
+  EXPECT_EQ(tensor->as<int16_t>()[0], -32768);
+  expectFailure(toTensor(array, DType::U64).status(), StatusCode::InvalidInput,
+                "y[0]: -32768 does not fit in u64");
+}
+
 TEST(Array, BoundsOfI64AreExact) {
   const auto convertOne = [](double value) {
     return toTensor(makeArray<double>("v", ElementType::F64, {1}, {value}),

@@ -18,6 +18,49 @@ func.func @result_shape_that_is_not_inferred(%a: tensor<4x8xf32>) {
 
 // -----
 
+func.func @integers_of_two_types(%a: tensor<4xi32>, %b: tensor<4xi64>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected operands of one element type, found 'i32' and 'i64'}}
+  %0 = "mpc.add"(%a, %b) : (tensor<4xi32>, tensor<4xi64>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @signed_and_unsigned(%a: tensor<4xi32>, %b: tensor<4xui32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected operands of one element type, found 'i32' and 'ui32'}}
+  %0 = "mpc.less"(%a, %b) : (tensor<4xi32>, tensor<4xui32>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @choice_of_two_types(%c: tensor<4xi1>, %a: tensor<4xi32>, %b: tensor<4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected operands of one element type, found 'i32' and 'f32'}}
+  %0 = "mpc.select"(%c, %a, %b) : (tensor<4xi1>, tensor<4xi32>, tensor<4xf32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @sum_of_booleans(%a: tensor<4xi1>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor}}
+  %0 = "mpc.add"(%a, %a) : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @remainder_of_floats_with_the_sign_of_the_divisor(%a: tensor<4xf32>) {
+  // expected-error@+1 {{of floats is expected with fmod}}
+  %0 = mpc.mod %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @dynamic_shape(%a: tensor<?x8xf32>) {
   // expected-error@+1 {{must be statically shaped tensor}}
   %0 = "mpc.relu"(%a) : (tensor<?x8xf32>) -> tensor<?x8xf32>

@@ -1,0 +1,202 @@
+// Folders of ops on constants: integers and booleans by the formulas of
+// IntegerFormulas.def, and what moves or converts elements. Floats are not
+// computed with here, so that numerics stay the model's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/IntegerFormulas.h"
+
+using namespace mlir;
+using namespace mpc;
+using llvm::APFloat;
+using llvm::APInt;
+using llvm::APSInt;
+
+//===----------------------------------------------------------------------===//
+// Element by element
+//===----------------------------------------------------------------------===//
+
+// The operands' elements; nothing where one is not constant, or all together
+// too many.
+static std::optional<SmallVector<ConstantElements>>
+readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
+  SmallVector<ConstantElements> read;
+  for (Attribute operand : operands) {
+    auto elements = ConstantElements::read(operand);
+    if (!elements)
+      return std::nullopt;
+    read.push_back(std::move(*elements));
+  }
+  bool isSplat = llvm::all_of(
+      read, [](const ConstantElements &each) { return each.isSplat(); });
+  if (!isSplat && result.getNumElements() > kMostFoldedResults)
+    return std::nullopt;
+  return read;
+}
+
+// The tensor of `type` whose element at an index `compute` gives, from the
+// positions of the operands' elements that are broadcast there.
+static OpFoldResult
+mapElements(RankedTensorType type, ArrayRef<ConstantElements> operands,
+            llvm::function_ref<APInt(ArrayRef<int64_t>)> compute) {
+  if (type.getNumElements() == 0)
+    return DenseElementsAttr::get(type, ArrayRef<Attribute>());
+  SmallVector<int64_t> positions(operands.size(), 0);
+  bool isSplat = llvm::all_of(
+      operands, [](const ConstantElements &each) { return each.isSplat(); });
+  if (isSplat)
+    return makeElements(type, compute(positions));
+  SmallVector<APInt> results;
+  forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index) {
+    for (auto [position, operand] : llvm::zip(positions, operands))
+      position = getPosition(index, operand.getType().getShape());
+    results.push_back(compute(positions));
+  });
+  return makeElements(type, results);
+}
+
+static bool isIntegral(Value value) {
+  return isa<IntegerType>(elementOf(value));
+}
+
+template <typename OpTy>
+static OpFoldResult foldUnary(OpTy op, Attribute input) {
+  auto read =
+      isIntegral(op.getInput()) ? readAll(op.getType(), {input}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return integers::evaluate(op, (*read)[0].getInteger(at[0]));
+  });
+}
+
+static APInt toBits(const APSInt &value) { return value; }
+static APInt toBits(bool value) { return APInt(1, value); }
+
+template <typename OpTy>
+static OpFoldResult foldBinary(OpTy op, Attribute lhs, Attribute rhs) {
+  auto read = isIntegral(op.getLhs()) ? readAll(op.getType(), {lhs, rhs})
+                                      : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(integers::evaluate(op, (*read)[0].getInteger(at[0]),
+                                     (*read)[1].getInteger(at[1])));
+  });
+}
+
+#define MPC_INTEGER_UNARY(OP, FORMULA)                                         \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldUnary(*this, adaptor.getInput());                               \
+  }
+#define MPC_INTEGER_BINARY(OP, FORMULA)                                        \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldBinary(*this, adaptor.getLhs(), adaptor.getRhs());              \
+  }
+#define MPC_INTEGER_COMPARE(OP, FORMULA) MPC_INTEGER_BINARY(OP, FORMULA)
+#include "compiler/Dialect/MPC/IntegerFormulas.def"
+
+OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  auto read = readAll(getType(), {adaptor.getCondition(), adaptor.getOnTrue(),
+                                  adaptor.getOnFalse()});
+  bool isChoice = elementOf(getOnTrue()) == getType().getElementType() &&
+                  elementOf(getOnFalse()) == getType().getElementType();
+  if (!read || !isChoice)
+    return {};
+  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
+    unsigned chosen = (*read)[0].getBits(at[0]).isZero() ? 2 : 1;
+    return (*read)[chosen].getBits(at[chosen]);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+// What generated code makes of a float: see the op's description.
+static APInt truncate(const APFloat &value, Type to) {
+  bool isWide = to.isUnsignedInteger(64) && !value.isNegative();
+  APSInt whole(64, /*isUnsigned=*/isWide);
+  bool isExact;
+  if (value.convertToInteger(whole, APFloat::rmTowardZero, &isExact) &
+      APFloat::opInvalidOp)
+    whole = APSInt(APInt::getSignedMinValue(64));
+  return whole.trunc(to.getIntOrFloatBitWidth());
+}
+
+// Numbers are computed in f32, or in f64 for a f64, and rounded from there.
+static APInt toFloatBits(const APSInt &value, FloatType to) {
+  APFloat result(to.isF64() ? APFloat::IEEEdouble() : APFloat::IEEEsingle());
+  result.convertFromAPInt(value, value.isSigned(),
+                          APFloat::rmNearestTiesToEven);
+  bool losesInfo;
+  result.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                 &losesInfo);
+  return result.bitcastToAPInt();
+}
+
+static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
+  auto toFloat = dyn_cast<FloatType>(to);
+  if (isa<IntegerType>(from.getElementType())) {
+    APSInt value = from.getInteger(at);
+    if (toFloat)
+      return toFloatBits(value, toFloat);
+    return to.isInteger(1)
+               ? APInt(1, !value.isZero())
+               : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
+  }
+  APFloat value = from.getFloat(at);
+  if (to.isInteger(1))
+    return APInt(1, !value.isZero());
+  if (!toFloat)
+    return truncate(value, to);
+  bool losesInfo;
+  value.convert(toFloat.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.bitcastToAPInt();
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  auto read = readAll(getType(), {adaptor.getInput()});
+  if (!read)
+    return {};
+  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
+    return convertElement(read->front(), at[0], getType().getElementType());
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+template <typename OpTy>
+static OpFoldResult foldReduction(OpTy op, Attribute input) {
+  if (!isIntegral(op.getInput()) || op.getParts())
+    return {};
+  auto read = ConstantElements::read(input);
+  if (!read || read->getType().getNumElements() > kMostFoldedElements)
+    return {};
+  ArrayRef<int64_t> shape = read->getType().getShape();
+  SmallVector<int64_t> kept(shape);
+  for (int64_t axis : op.getAxes())
+    kept[axis] = 1;
+  Type element = read->getElementType();
+  APSInt zero(element.getIntOrFloatBitWidth(), isUnsignedElement(element));
+  SmallVector<APSInt> results(ShapedType::getNumElements(kept),
+                              integers::getFirst(op, zero));
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    APSInt &result = results[getPosition(index, kept)];
+    result = integers::evaluate(op, result,
+                                read->getInteger(getPosition(index, shape)));
+  });
+  return makeElements(op.getType(),
+                      SmallVector<APInt>(results.begin(), results.end()));
+}
+
+#define MPC_INTEGER_REDUCE(OP, FIRST, STEP)                                    \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldReduction(*this, adaptor.getInput());                           \
+  }
+#include "compiler/Dialect/MPC/IntegerFormulas.def"

@@ -1,0 +1,105 @@
+// RUN: mpc-opt %s -canonicalize | FileCheck %s
+
+// The formulas are compared with NumPy, over all types, in
+// test/numerics/test_integers.py; here is what folds and what does not.
+
+// CHECK-LABEL: func @wraps_around
+// CHECK-DAG: dense<[-126, 44]> : tensor<2xi8>
+// CHECK-DAG: dense<[44, 0]> : tensor<2xui8>
+func.func @wraps_around() -> (tensor<2xi8>, tensor<2xui8>) {
+  %a = mpc.constant dense<[127, -128]> : tensor<2xi8>
+  %b = mpc.constant dense<[3, -84]> : tensor<2xi8>
+  %c = mpc.constant dense<[200, 255]> : tensor<2xui8>
+  %d = mpc.constant dense<[100, 1]> : tensor<2xui8>
+  %0 = mpc.add %a, %b : (tensor<2xi8>, tensor<2xi8>) -> tensor<2xi8>
+  %1 = mpc.add %c, %d : (tensor<2xui8>, tensor<2xui8>) -> tensor<2xui8>
+  return %0, %1 : tensor<2xi8>, tensor<2xui8>
+}
+
+// CHECK-LABEL: func @divides_by_zero_and_minus_one
+// CHECK-DAG: dense<[0, -2147483648, -3]> : tensor<3xi32>
+// CHECK-DAG: dense<[0, 0, -1]> : tensor<3xi32>
+// CHECK-DAG: dense<[0, 0, 1]> : tensor<3xi32>
+func.func @divides_by_zero_and_minus_one() -> (tensor<3xi32>, tensor<3xi32>, tensor<3xi32>) {
+  %a = mpc.constant dense<[5, -2147483648, -7]> : tensor<3xi32>
+  %b = mpc.constant dense<[0, -1, 2]> : tensor<3xi32>
+  %0 = mpc.div %a, %b : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+  %1 = mpc.mod %a, %b {fmod = true} : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+  %2 = mpc.mod %a, %b : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+  return %0, %1, %2 : tensor<3xi32>, tensor<3xi32>, tensor<3xi32>
+}
+
+// The sign is in the type: 255 is above 1 without one and below it with one.
+// CHECK-LABEL: func @compares_by_sign
+// CHECK-DAG: dense<false> : tensor<i1>
+// CHECK-DAG: dense<true> : tensor<i1>
+// CHECK: return %[[U:.*]], %[[S:.*]] :
+func.func @compares_by_sign() -> (tensor<i1>, tensor<i1>) {
+  %a = mpc.constant dense<255> : tensor<ui8>
+  %b = mpc.constant dense<1> : tensor<ui8>
+  %c = mpc.constant dense<-1> : tensor<i8>
+  %d = mpc.constant dense<1> : tensor<i8>
+  %0 = mpc.less %a, %b : (tensor<ui8>, tensor<ui8>) -> tensor<i1>
+  %1 = mpc.less %c, %d : (tensor<i8>, tensor<i8>) -> tensor<i1>
+  return %0, %1 : tensor<i1>, tensor<i1>
+}
+
+// CHECK-LABEL: func @makes_a_mask
+// CHECK-NEXT: mpc.constant dense<{{\[\[}}true, false], [true, true]]> : tensor<2x2xi1>
+// CHECK-NEXT: return
+func.func @makes_a_mask() -> tensor<2x2xi1> {
+  %i = mpc.constant dense<[[0], [1]]> : tensor<2x1xi64>
+  %j = mpc.constant dense<[0, 1]> : tensor<2xi64>
+  %0 = mpc.less %i, %j : (tensor<2x1xi64>, tensor<2xi64>) -> tensor<2x2xi1>
+  %1 = mpc.not %0 : (tensor<2x2xi1>) -> tensor<2x2xi1>
+  return %1 : tensor<2x2xi1>
+}
+
+// CHECK-LABEL: func @reduces
+// CHECK-DAG: dense<[3, 7]> : tensor<2xi64>
+// CHECK-DAG: dense<24> : tensor<1x1xi64>
+func.func @reduces() -> (tensor<2xi64>, tensor<1x1xi64>) {
+  %x = mpc.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 1>} : (tensor<2x2xi64>) -> tensor<2xi64>
+  %1 = mpc.reduce_prod %x {axes = array<i64: 0, 1>, keepdims = true} : (tensor<2x2xi64>) -> tensor<1x1xi64>
+  return %0, %1 : tensor<2xi64>, tensor<1x1xi64>
+}
+
+// CHECK-LABEL: func @selects_elements_of_any_type
+// CHECK-NEXT: mpc.constant dense<[1.000000e+00, 4.000000e+00]> : tensor<2xf32>
+func.func @selects_elements_of_any_type() -> tensor<2xf32> {
+  %c = mpc.constant dense<[true, false]> : tensor<2xi1>
+  %a = mpc.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %b = mpc.constant dense<[3.0, 4.0]> : tensor<2xf32>
+  %0 = mpc.select %c, %a, %b : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// CHECK-LABEL: func @converts
+// CHECK-DAG: dense<[-1, 44, 0]> : tensor<3xi8>
+// CHECK-DAG: dense<true> : tensor<3xi1>
+func.func @converts() -> (tensor<3xi8>, tensor<3xi1>) {
+  %x = mpc.constant dense<[-1.5, 300.0, 0x7FC00000]> : tensor<3xf32>
+  %0 = mpc.cast %x : (tensor<3xf32>) -> tensor<3xi8>
+  %1 = mpc.cast %x : (tensor<3xf32>) -> tensor<3xi1>
+  return %0, %1 : tensor<3xi8>, tensor<3xi1>
+}
+
+// Numerics of floats stay the model's.
+// CHECK-LABEL: func @keeps_arithmetic_of_floats
+// CHECK: mpc.add
+func.func @keeps_arithmetic_of_floats() -> tensor<f32> {
+  %a = mpc.constant dense<1.0> : tensor<f32>
+  %0 = mpc.add %a, %a : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// Small modules can ask for large constants.
+// CHECK-LABEL: func @keeps_what_is_too_large
+// CHECK: mpc.equal
+func.func @keeps_what_is_too_large(%c: tensor<1x2048xi64>) -> tensor<2048x2049xi1> {
+  %a = mpc.constant dense<1> : tensor<2048x1xi64>
+  %b = mpc.constant dense_resource<b> : tensor<2049xi64>
+  %0 = mpc.equal %a, %b : (tensor<2048x1xi64>, tensor<2049xi64>) -> tensor<2048x2049xi1>
+  return %0 : tensor<2048x2049xi1>
+}
