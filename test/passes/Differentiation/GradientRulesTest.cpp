@@ -26,6 +26,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.less_or_equal", "gives booleans"},
     {"mpc.one_hot", "reads integers"},
     {"mpc.increment", "counts in integers"},
+    {"mpc.kept", "is made after differentiation"},
     {"mpc.region", "is made after differentiation"},
     {"mpc.yield", "is made after differentiation"},
     {"mpc.clip_grad_norm", "follows the backward pass"},
