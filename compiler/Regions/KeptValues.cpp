@@ -16,6 +16,8 @@ static constexpr size_t kMaxKernels = 16;
 /// The most ops that a value is computed by: a few activations one after the
 /// other, and kernels stay well below RegionSplit.h's limit.
 static constexpr size_t kMaxChain = 24;
+/// A second cut finds what the first did not; a third rarely more.
+static constexpr unsigned kMaxCuts = 3;
 
 static int64_t countElements(Value value) {
   return ShapedType::getNumElements(shapeOf(value));
@@ -180,7 +182,7 @@ void KeptValues::addValue(Value value, MinCut &cut) {
   Nodes added = {cut.addNode(), cut.addNode()};
   nodes[value] = added;
   int64_t work = 0;
-  for (const KernelRegion *kernel : need->second)
+  for (const KernelRegion *kernel : charged.find(op)->second)
     work += ShapedType::getNumElements(kernel->space) * *getElementWork(op);
   cut.addEdge(MinCut::kSource, added.computed, work);
   int64_t accesses = 1 + kernels.size();
@@ -205,7 +207,7 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
     Nodes read = nodes.lookup(operand);
     if (read.needed != MinCut::kSink)
       cut.addEdge(read.needed, computed, MinCut::kInfinite);
-    for (const KernelRegion *kernel : needs.find(op)->second) {
+    for (const KernelRegion *kernel : charged.find(op)->second) {
       if (getReaders(operand).contains(kernel))
         continue;
       auto [load, isNew] = loads.try_emplace({operand, kernel}, 0);
@@ -219,8 +221,10 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
   }
 }
 
-void KeptValues::solve(Block &block) {
+DenseSet<Operation *> KeptValues::solve(Block &block) {
   MinCut cut;
+  nodes.clear();
+  loads.clear();
   SmallVector<Operation *> ops;
   for (Operation &op : block)
     if (needs.contains(&op)) {
@@ -231,9 +235,57 @@ void KeptValues::solve(Block &block) {
     addLoads(op, cut);
   [[maybe_unused]] std::optional<int64_t> cost = cut.solve();
   assert(cost && "every value can be kept");
+  DenseSet<Operation *> solution;
   for (Operation *op : ops)
     if (cut.isWithSink(nodes.lookup(op->getResult(0)).computed))
-      recomputed.insert(op);
+      solution.insert(op);
+  return solution;
+}
+
+//===----------------------------------------------------------------------===//
+// The best cut
+//===----------------------------------------------------------------------===//
+
+DenseMap<Operation *, KeptValues::Kernels>
+KeptValues::findKernels(Block &block, const DenseSet<Operation *> &solution) {
+  DenseMap<Operation *, Kernels> found;
+  for (Operation &op : llvm::reverse(block)) {
+    if (!needs.contains(&op))
+      continue;
+    Kernels kernels = getReaders(op.getResult(0));
+    for (Operation *user : op.getUsers())
+      if (solution.contains(user))
+        kernels.insert(found[user].begin(), found[user].end());
+    found[&op] = std::move(kernels);
+  }
+  return found;
+}
+
+// What is stored, loaded and computed again in all.
+int64_t KeptValues::getCost(Block &block,
+                            const DenseSet<Operation *> &solution) {
+  DenseMap<Operation *, Kernels> kernels = findKernels(block, solution);
+  int64_t cost = 0;
+  auto addKept = [&](Value value) {
+    if (isSplatConstant(value))
+      return;
+    Kernels readBy = getReaders(value);
+    for (Operation *user : value.getUsers())
+      if (solution.contains(user))
+        readBy.insert(kernels[user].begin(), kernels[user].end());
+    int64_t stores = !readBy.empty() && !inMemory.contains(value);
+    cost += countElements(value) * kAccessWork * (stores + readBy.size());
+  };
+  llvm::for_each(block.getArguments(), addKept);
+  for (Operation &op : block) {
+    if (!solution.contains(&op)) {
+      llvm::for_each(op.getResults(), addKept);
+      continue;
+    }
+    for (const KernelRegion *kernel : kernels[&op])
+      cost += ShapedType::getNumElements(kernel->space) * *getElementWork(&op);
+  }
+  return cost;
 }
 
 KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
@@ -243,7 +295,16 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
   limitChains(block);
   if (!refused.empty())
     findNeeds(block);
-  solve(block);
+  charged = needs;
+  int64_t least = getCost(block, recomputed);
+  for (unsigned cut = 0; cut < kMaxCuts && !needs.empty(); ++cut) {
+    DenseSet<Operation *> solution = solve(block);
+    charged = findKernels(block, solution);
+    if (int64_t cost = getCost(block, solution); cost < least) {
+      least = cost;
+      recomputed = std::move(solution);
+    }
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,6 +14,10 @@
 // element, computing it again an erf: so h alone is kept, written by the
 // product's tail.
 //
+// What it costs to compute a value depends on which kernels will, which depends
+// on what else is kept. So a cut takes all for granted that could, the next
+// those that would by the cut before it, and the best is taken.
+//
 // Every kernel that reads a value must be able to take what computes it, or the
 // value is kept. What a value is computed by has a bound, so that kernels do
 // not grow without one.
@@ -50,7 +54,13 @@ private:
   void findNeeds(mlir::Block &block);
   bool canRecompute(mlir::Operation *op, const Kernels &kernels) const;
   void limitChains(mlir::Block &block);
-  void solve(mlir::Block &block);
+  /// The kernels that compute the ops of a solution again, and could those that
+  /// are not in it.
+  llvm::DenseMap<mlir::Operation *, Kernels>
+  findKernels(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &);
+  llvm::DenseSet<mlir::Operation *> solve(mlir::Block &block);
+  int64_t getCost(mlir::Block &block,
+                  const llvm::DenseSet<mlir::Operation *> &solution);
   void addValue(mlir::Value value, MinCut &cut);
   void addLoads(mlir::Operation *op, MinCut &cut);
 
@@ -63,6 +73,8 @@ private:
   /// By op that can be computed again: the kernels that would do so, which read
   /// its result or compute from it.
   llvm::DenseMap<mlir::Operation *, Kernels> needs;
+  /// Those of `needs` that a cut takes to do so.
+  llvm::DenseMap<mlir::Operation *, Kernels> charged;
   /// Those whose chain would become too long.
   llvm::DenseSet<mlir::Operation *> refused;
   llvm::DenseSet<mlir::Operation *> recomputed;

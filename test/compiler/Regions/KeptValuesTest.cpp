@@ -119,6 +119,23 @@ TEST_F(KeptValuesTest, AValueOfTwoTensorsIsKept) {
             Names{});
 }
 
+// Whoever computed %y again would need %c: a load more than to keep %c. But %y
+// is kept.
+TEST_F(KeptValuesTest, AKeptValueNeedsNothing) {
+  EXPECT_EQ(recomputed(R"(
+    func.func @f(%x: !T, %m: !V, %z: !T, %w: !T) -> !T {
+      %c = mpc.sub %x, %m : (!T, !V) -> !T
+      %s = mpc.reduce_sum %c {axes = array<i64: 0>, keepdims = true} : (!T) -> tensor<1x32xf32>
+      %p = mpc.mul %c, %s : (!T, tensor<1x32xf32>) -> !T
+      %q = mpc.add %p, %z : (!T, !T) -> !T
+      %y = mpc.add %q, %w : (!T, !T) -> !T
+      %t = mpc.reduce_sum %y {axes = array<i64: 0>, keepdims = true} : (!T) -> tensor<1x32xf32>
+      %o = mpc.mul %y, %t : (!T, tensor<1x32xf32>) -> !T
+      return %o : !T
+    })"),
+            Names{"sub"});
+}
+
 TEST_F(KeptValuesTest, ARandomValueIsKept) {
   EXPECT_EQ(recomputed(R"(
     func.func @f(%x: !T, %i: tensor<i64>) -> !T {
