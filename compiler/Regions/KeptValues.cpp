@@ -16,8 +16,8 @@ static constexpr size_t kMaxKernels = 16;
 /// The most ops that a value is computed by: a few activations one after the
 /// other, and kernels stay well below RegionSplit.h's limit.
 static constexpr size_t kMaxChain = 24;
-/// A second cut finds what the first did not; a third rarely more.
-static constexpr unsigned kMaxCuts = 3;
+/// One with all that could be, and two of either kind around the best so far.
+static constexpr unsigned kMaxCuts = 5;
 
 static int64_t countElements(Value value) {
   return ShapedType::getNumElements(shapeOf(value));
@@ -299,11 +299,16 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
   int64_t least = getCost(block, recomputed);
   for (unsigned cut = 0; cut < kMaxCuts && !needs.empty(); ++cut) {
     DenseSet<Operation *> solution = solve(block);
-    charged = findKernels(block, solution);
     if (int64_t cost = getCost(block, solution); cost < least) {
       least = cost;
       recomputed = std::move(solution);
     }
+    charged = findKernels(block, recomputed);
+    // What nothing needs then is free, or costs all that it might.
+    if (cut % 2 == 1)
+      for (auto &[op, kernels] : charged)
+        if (kernels.empty())
+          kernels = needs.lookup(op);
   }
 }
 

@@ -16,7 +16,7 @@
 //
 // What it costs to compute a value depends on which kernels will, which depends
 // on what else is kept. So a cut takes all for granted that could, the next
-// those that would by the cut before it, and the best is taken.
+// those that would by the best cut so far, and the best of all is taken.
 //
 // Every kernel that reads a value must be able to take what computes it, or the
 // value is kept. What a value is computed by has a bound, so that kernels do
