@@ -92,16 +92,17 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
   pm.addPass(createVerifyPrecisionPass({precision.policyFile}));
 }
 
-static void addFusion(OpPassManager &pm, llvm::StringRef target) {
+static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   OpPassManager &nested = pm.nest<func::FuncOp>();
-  nested.addPass(createConvertLayoutPass({target.str()}));
+  nested.addPass(createConvertLayoutPass({options.target}));
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatMulPass());
   nested.addPass(createNormalizeReductionsPass());
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
-  nested.addPass(createRecomputeElementwisePass());
+  if (options.recompute)
+    nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());
   nested.addPass(createCSEPass());
   nested.addPass(createVerifyFusionPass());
@@ -171,7 +172,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (wants(Stage::Precision))
     addPrecision(pm, options.precision, options.target);
   if (wants(Stage::Fusion))
-    addFusion(pm, options.target);
+    addFusion(pm, options);
   if (wants(Stage::Plan))
     addPlanning(pm, options);
   if (wants(Stage::Codegen))

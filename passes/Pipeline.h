@@ -68,6 +68,8 @@ struct PipelineOptions {
   std::string contractions = "table";
   /// Whether a GPU may round operands of f32 contractions to tf32.
   bool tf32 = false;
+  /// Whether kernels compute again what would cost more to keep in memory.
+  bool recompute = true;
 };
 
 /// Adds the passes of every stage after `done` up to and including `last`. The

@@ -153,8 +153,14 @@ struct ConvStep {
   std::optional<Epilogue> epilogue;
 };
 
+/// Rows of a buffer to all of another.
+struct StridedRows {
+  int64_t rows = 1, offset = 0, stride = 0; ///< the last two in bytes
+};
+
 struct CopyStep {
   size_t src = 0, dst = 0;
+  std::optional<StridedRows> strided;
 };
 
 struct Step;

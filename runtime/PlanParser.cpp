@@ -414,6 +414,17 @@ static ConvStep readConv(Reader &in) {
   return step;
 }
 
+static CopyStep readCopy(Reader &in) {
+  in.expectOnly({"op", "name", "src", "dst", "rows", "offset", "stride"});
+  CopyStep step;
+  step.src = in.index("src");
+  step.dst = in.index("dst");
+  if (in.has("rows"))
+    step.strided = StridedRows{in.integer("rows"), in.integer("offset"),
+                               in.integer("stride")};
+  return step;
+}
+
 static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
   std::vector<Step> steps;
   if (depth > kMaxIfDepth) {
@@ -430,8 +441,7 @@ static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
     } else if (op == "conv") {
       steps.push_back({name, readConv(step)});
     } else if (op == "copy") {
-      step.expectOnly({"op", "name", "src", "dst"});
-      steps.push_back({name, CopyStep{step.index("src"), step.index("dst")}});
+      steps.push_back({name, readCopy(step)});
     } else if (op == "if") {
       step.expectOnly({"op", "name", "predicate", "then"});
       size_t predicate = step.index("predicate");

@@ -110,6 +110,8 @@ private:
   void verifyStep(const CopyStep &step);
   void verifyStep(const IfStep &step);
 
+  void verifyRows(const StridedRows &strided, const Buffer &src,
+                  const Buffer &dst);
   bool verifyArgs(const std::vector<size_t> &args);
   bool verifyEpilogue(const std::optional<Epilogue> &epilogue,
                       const std::optional<size_t> &written);
@@ -621,9 +623,28 @@ void PlanVerifier::verifyStep(const CopyStep &step) {
     return;
   const Buffer &src = function->buffers[step.src];
   const Buffer &dst = function->buffers[step.dst];
-  expect(src.type == dst.type && src.bytes == dst.bytes,
-         "source and destination differ in type or size");
+  if (step.strided)
+    verifyRows(*step.strided, src, dst);
+  else
+    expect(src.type == dst.type && src.bytes == dst.bytes,
+           "source and destination differ in type or size");
   verifyWritten(dst, {&src});
+}
+
+void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
+                              const Buffer &dst) {
+  expect(!plan.target.isGPU(), "a GPU copies whole buffers");
+  expect(src.type == dst.type, "source and destination differ in type");
+  if (!expect(strided.rows >= 1 && dst.bytes % strided.rows == 0,
+              "its rows do not fill the destination"))
+    return;
+  int64_t row = dst.bytes / strided.rows;
+  if (!expect(strided.offset >= 0 && strided.stride >= row,
+              "its rows overlap or begin before the source"))
+    return;
+  Checked end =
+      Checked(strided.rows - 1) * strided.stride + strided.offset + row;
+  expect(end <= src.bytes, "its rows end behind the source");
 }
 
 void PlanVerifier::verifyStep(const IfStep &step) {

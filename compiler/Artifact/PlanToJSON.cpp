@@ -320,9 +320,15 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .Case([&](plan::MatMulOp product) { return matmul(product); })
       .Case([&](plan::ConvOp convolution) { return conv(convolution); })
       .Case([&](plan::CopyOp copy) {
-        return json::Object{{"op", "copy"},
-                            {"src", index(copy.getSource())},
-                            {"dst", index(copy.getDestination())}};
+        json::Object step{{"op", "copy"},
+                          {"src", index(copy.getSource())},
+                          {"dst", index(copy.getDestination())}};
+        if (copy.getRows()) {
+          step["rows"] = toSigned(*copy.getRows());
+          step["offset"] = toSigned(copy.getOffset());
+          step["stride"] = toSigned(copy.getStride());
+        }
+        return step;
       })
       .Case([&](plan::IfOp condition) {
         return json::Object{{"op", "if"},

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionAnalysis.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Regions/RegionFormer.h"
 #include "compiler/Regions/RegionSplit.h"
 
 using namespace mlir;
 using namespace mpc;
+
+bool mpc::isSplatConstant(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                           : DenseElementsAttr();
+  return elements && elements.isSplat();
+}
 
 RegionAnalysis::RegionAnalysis(Block &block) {
   RegionFormer former(block);

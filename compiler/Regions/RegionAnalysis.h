@@ -40,6 +40,10 @@ struct KernelRegion {
   }
 };
 
+/// Whether `value` is a constant of one value: part of the code of the kernels
+/// that read it, unless they copy memory.
+bool isSplatConstant(mlir::Value value);
+
 /// Valid as long as the block does not change.
 class RegionAnalysis {
 public:

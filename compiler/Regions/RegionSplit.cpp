@@ -117,13 +117,6 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
     passing[i] += passing[i - 1];
 }
 
-static bool isRead(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                           : DenseElementsAttr();
-  return !elements || !elements.isSplat();
-}
-
 // How far a kernel that begins there can go.
 size_t Cutter::findLimit(size_t begin) const {
   llvm::SmallDenseSet<Value> inputs;
@@ -132,7 +125,8 @@ size_t Cutter::findLimit(size_t begin) const {
   size_t end = begin;
   for (; end < ops.size() && end - begin < kMaxRegionOps; ++end) {
     for (Value operand : ops[end]->getOperands())
-      if (!inside.contains(operand.getDefiningOp()) && isRead(operand))
+      if (!inside.contains(operand.getDefiningOp()) &&
+          !isSplatConstant(operand))
         inputs.insert(operand);
     inside.insert(ops[end]);
     llvm::append_range(ends, lastUses[end]);

@@ -71,12 +71,6 @@ struct FormRegionsPass
 };
 } // namespace
 
-static bool isSplatConstant(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant && isa<DenseElementsAttr>(constant.getValue()) &&
-         cast<DenseElementsAttr>(constant.getValue()).isSplat();
-}
-
 // A symbol for kernel `index` of `function`, named after a node. It becomes a
 // symbol of an object file, so nothing but letters, digits and underscores.
 static std::string kernelName(StringRef function, unsigned index,
@@ -224,6 +218,10 @@ void Former::place(const Unit &unit) {
   if (unit.region)
     return placeRegion(unit);
   Operation *op = unit.ops.front();
+  // Its readers are in other kernels now.
+  if (auto kept = dyn_cast<KeptOp>(op))
+    return mapping.map(kept.getOutput(),
+                       mapping.lookupOrDefault(kept.getInput()));
   OpBuilder builder(block.getTerminator());
   builder.clone(*op, mapping);
 }

@@ -155,28 +155,39 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
 }
 
 def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
-  let summary = "cheap elementwise values in every kernel that uses them";
+  let summary = "elementwise values in kernels that use them, where keeping costs more";
   let description = [{
-    Where kernels share a value that takes a few cheap ops and at most one full
-    tensor to compute, each computes it itself: nothing is stored, and no more
-    is loaded. Must run right before `mpc-form-regions`: eliminating common
-    subexpressions would undo it.
+    What kernels keep in memory for each other, the forward pass for the
+    backward pass above all, is a minimum cut (compiler/Regions/KeptValues.h):
+    elements to store and load against work to compute them again, blind to
+    types. What is not kept is computed in every kernel that reads it, from what
+    is: `mpc.kept`, which keeps the copy out of the kernel of the original.
+    Nothing changes where kernels would then store and load more. Needs
+    primitive ops (`mpc-decompose`), and no canonicalization between it and
+    `mpc-form-regions`.
 
     Before (test/passes/Fusion/recompute-elementwise.mlir):
 
     ```mlir
-    %c = mpc.sub %x, %m : (tensor<512x16xf32>, tensor<16xf32>) -> tensor<512x16xf32>
-    %sq = mpc.mul %c, %c : (tensor<512x16xf32>, tensor<512x16xf32>) -> tensor<512x16xf32>
-    %v = mpc.reduce_sum %sq {axes = array<i64: 0>, keepdims = true} : (tensor<512x16xf32>) -> tensor<1x16xf32>
-    %y = mpc.mul %c, %v : (tensor<512x16xf32>, tensor<1x16xf32>) -> tensor<512x16xf32>
+    %h = mpc.add %m, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
+    %s = mpc.sigmoid %h : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+    %y = mpc.mul %h, %s : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
+    %z = mpc.matmul %y, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
+    %g = mpc.matmul %z, %w {transB = true} : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
+    %d = mpc.mul %g, %s : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
     ```
 
-    After, the last one reads a `mpc.sub` of its own:
+    After, where %h is read there too, the last one reads a `mpc.sigmoid` of its
+    own:
 
     ```mlir
-    %c1 = mpc.sub %x, %m : (tensor<512x16xf32>, tensor<16xf32>) -> tensor<512x16xf32>
-    %y = mpc.mul %c1, %v : (tensor<512x16xf32>, tensor<1x16xf32>) -> tensor<512x16xf32>
+    %k = mpc.kept %h : tensor<64x32xbf16>
+    %again = mpc.sigmoid %k : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+    %d = mpc.mul %g, %again : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
     ```
+
+    Results are the same bits: each copy is rounded as the original is, and a
+    kernel that reduces takes nothing that would change the order it adds up in.
   }];
 }
 

@@ -1,18 +1,20 @@
-// Computes cheap elementwise values again in every kernel that uses them,
-// instead of storing them in one and loading them in the others.
+// Computes elementwise values again in the kernels that use them, instead of
+// keeping them in memory, where a minimum cut says so
+// (compiler/Regions/KeptValues.h).
 //
-// That is free where the kernel loads one full tensor either way: centred
-// activations of a BatchNormalization (from the activations), labels one-hot,
-// an expanded gradient. The values no longer live from forward to backward
-// either. Results are the same bits: the same ops on the same operands.
+// Results are the same bits in every precision: the same ops on the same
+// operands, each rounded to the type that it was given, in a kernel as in
+// memory. A value that is no longer stored keeps that type: it says how the
+// value is rounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Regions/RegionAnalysis.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Regions/KeptValues.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOMPUTEELEMENTWISEPASS
@@ -23,10 +25,29 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The ops of one kernel that a value is computed by.
-struct Slice {
-  llvm::SetVector<Operation *> ops;
-  unsigned fullInputs = 0;
+/// Computes again in kernels what they read of others. Their own ops change in
+/// the end: until then they are what is copied.
+class Recomputer {
+public:
+  Recomputer(const KeptValues &kept, const RegionAnalysis &analysis)
+      : kept(kept), analysis(analysis) {}
+  void run();
+
+private:
+  /// What one kernel computes again, and reads for that.
+  struct Copies {
+    const KernelRegion *kernel;
+    IRMapping mapping;
+    SmallVector<Operation *> ops;
+    llvm::SmallMapVector<Value, Value, 4> inputs;
+  };
+  void recomputeIn(const KernelRegion &kernel);
+  Value get(Value value, Operation *user, Copies &copies);
+
+  const KeptValues &kept;
+  const RegionAnalysis &analysis;
+  /// What operands are to be.
+  SmallVector<std::pair<OpOperand *, Value>> changes;
 };
 
 struct RecomputeElementwisePass
@@ -35,100 +56,85 @@ struct RecomputeElementwisePass
 };
 } // namespace
 
-/// More arithmetic than this is not sure to be cheaper than a load.
-static constexpr size_t kMaxOps = 6;
-/// Smaller tensors stay in cache, so that storing them costs nothing.
-static constexpr int64_t kMinElements = 4096;
-
-static int64_t elementsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
-static bool isCheap(Operation *op) {
-  return isa<AddOp, SubOp, MulOp, NegOp, AbsOp, MaximumOp, MinimumOp, ReluOp,
-             ReluGradOp, ClipOp, ClipGradOp, SelectOp, OneHotOp, ExpandOp,
-             mpc::CastOp, amp::CastOp>(op);
-}
-
-// What computes `value` in its kernel; nothing where that takes something
-// costly, or more than one full tensor, to begin with.
-static std::optional<Slice> sliceOf(Value value,
-                                    const RegionAnalysis &analysis) {
-  const KernelRegion *region = analysis.getRegion(value.getDefiningOp());
-  Slice slice;
-  llvm::SetVector<Value> inputs;
-  slice.ops.insert(value.getDefiningOp());
-  for (size_t i = 0; i < slice.ops.size(); ++i) {
-    if (!isCheap(slice.ops[i]) || slice.ops.size() > kMaxOps)
-      return std::nullopt;
-    for (Value operand : slice.ops[i]->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      if (producer && analysis.getRegion(producer) == region)
-        slice.ops.insert(producer);
-      else if (inputs.insert(operand))
-        slice.fullInputs += elementsOf(operand) == elementsOf(value);
-    }
+// `value` as `user` is to read it: itself, or what computes it right before.
+Value Recomputer::get(Value value, Operation *user, Copies &copies) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !kept.isRecomputed(op) || analysis.getRegion(op) == copies.kernel)
+    return value;
+  if (Value copied = copies.mapping.lookupOrNull(value))
+    return copied;
+  for (Value operand : op->getOperands()) {
+    Value read = get(operand, user, copies);
+    if (read != operand)
+      copies.mapping.map(operand, read);
+    else if (Operation *producer = operand.getDefiningOp();
+             producer && analysis.getRegion(producer))
+      copies.inputs[operand] = {};
   }
-  if (slice.fullInputs > 1)
-    return std::nullopt;
-  return slice;
+  Operation *copy = OpBuilder(user).clone(*op, copies.mapping);
+  copies.ops.push_back(copy);
+  // It is part of what uses it: of the backward pass, say.
+  if (Attribute phase = user->getAttr(kPhaseAttr))
+    copy->setAttr(kPhaseAttr, phase);
+  else
+    copy->removeAttr(kPhaseAttr);
+  return copy->getResult(0);
 }
 
-// Whether `user` can compute an operand itself: its kernel takes elementwise
-// ops before it.
-static bool canCompute(Operation *user, const RegionAnalysis &analysis) {
-  const KernelRegion *region = analysis.getRegion(user);
-  return region && region->kind &&
-         (*region->kind == KernelKind::Pointwise ||
-          *region->kind == KernelKind::RowReduce ||
-          *region->kind == KernelKind::ColumnReduce);
+void Recomputer::recomputeIn(const KernelRegion &kernel) {
+  Copies copies;
+  copies.kernel = &kernel;
+  for (Operation *op : kernel.ops)
+    for (OpOperand &operand : op->getOpOperands())
+      if (Value read = get(operand.get(), op, copies); read != operand.get())
+        changes.push_back({&operand, read});
+  // Of its own, or else kernels that read the same might be joined by it.
+  for (auto &[value, read] : copies.inputs) {
+    OpBuilder builder(value.getDefiningOp()->getNextNode());
+    read = KeptOp::create(builder, value.getLoc(), value);
+  }
+  auto readKept = [&](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (auto input = copies.inputs.find(operand.get());
+          input != copies.inputs.end())
+        changes.push_back({&operand, input->second});
+  };
+  llvm::for_each(copies.ops, readKept);
+  llvm::for_each(kernel.ops, readKept);
 }
 
-// Clones `slice` in front of `user`, to be used for `value` there.
-static void recompute(Value value, const Slice &slice, Operation *user) {
-  SmallVector<Operation *> ops(slice.ops.begin(), slice.ops.end());
-  llvm::sort(ops,
-             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  OpBuilder builder(user);
-  IRMapping mapping;
-  for (Operation *op : ops)
-    builder.clone(*op, mapping);
-  user->replaceUsesOfWith(value, mapping.lookup(value));
+void Recomputer::run() {
+  for (const KernelRegion &kernel : analysis.getRegions())
+    recomputeIn(kernel);
+  for (auto [operand, value] : changes)
+    operand->set(value);
 }
 
-// Recomputes `value` in the kernels that use it, unless one needs it in memory.
-static void recomputeEverywhere(Value value, const RegionAnalysis &analysis) {
-  llvm::SetVector<Operation *> users;
-  for (Operation *user : value.getUsers())
-    if (user->getNumResults() == 0 || !user->use_empty())
-      users.insert(user);
-  if (elementsOf(value) < kMinElements || analysis.isInternal(value) ||
-      !llvm::all_of(
-          users, [&](Operation *user) { return canCompute(user, analysis); }))
-    return;
-  std::optional<Slice> slice = sliceOf(value, analysis);
-  if (!slice)
-    return;
-  const KernelRegion *own = analysis.getRegion(value.getDefiningOp());
-  for (Operation *user : users)
-    if (analysis.getRegion(user) != own)
-      recompute(value, *slice, user);
+// Erases what computed values that all their users now compute themselves.
+static void eraseUnused(ArrayRef<Operation *> ops) {
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty())
+      op->erase();
 }
 
 void RecomputeElementwisePass::runOnOperation() {
-  Block &block = getOperation().getBody().front();
+  func::FuncOp function = getOperation();
+  Block &block = function.getBody().front();
   RegionAnalysis analysis(block);
-  SmallVector<Operation *> ops;
-  for (const KernelRegion &region : analysis.getRegions())
-    llvm::append_range(ops, region.ops);
-  // Users first: a value computed from another takes that one along.
-  llvm::sort(ops,
-             [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
-  for (Operation *op : ops)
-    if (op->getNumResults() == 1)
-      recomputeEverywhere(op->getResult(0), analysis);
-  // Not before: the analysis knows ops by their addresses.
-  for (Operation *op : ops)
-    if (op->use_empty())
-      op->erase();
+  KeptValues kept(block, analysis);
+  if (!kept.isAnyRecomputed())
+    return;
+  SmallVector<Operation *> candidates;
+  for (Operation &op : block)
+    if (kept.isRecomputed(&op))
+      candidates.push_back(&op);
+  int64_t before = countTraffic(block, analysis);
+  func::FuncOp original = function.clone();
+  Recomputer(kept, analysis).run();
+  eraseUnused(candidates);
+  // Kernels are formed anew around what they compute now: no less would be
+  // stored and loaded where one did not take it.
+  if (countTraffic(block, RegionAnalysis(block)) > before)
+    function.getBody().takeBody(original.getBody());
+  original.erase();
 }

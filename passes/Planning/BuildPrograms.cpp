@@ -13,6 +13,7 @@
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Planning/Contractions.h"
+#include "passes/Planning/SliceCopies.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -56,6 +57,13 @@ struct Reads {
   DenseMap<Value, Type> typeOf = DenseMap<Value, Type>();
 };
 
+/// What is copied instead of launching `kernel`: on a GPU nothing, whose copies
+/// are of whole buffers.
+std::optional<SliceCopy> findCopy(func::FuncOp kernel,
+                                  const TargetInfo &target) {
+  return target.isGPU() ? std::nullopt : findSliceCopy(kernel);
+}
+
 class ProgramBuilder {
 public:
   ProgramBuilder(func::FuncOp function, const SymbolTable &symbols,
@@ -67,6 +75,7 @@ private:
   void findUpdates();
   LogicalResult addOp(Operation *op);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
+  void addCopy(func::CallOp call, SliceCopy copy);
   LogicalResult addContraction(Operation *op, func::CallOp epilogue);
   LogicalResult addProduct(plan::ProductOp op);
   LogicalResult addUnfused(plan::ProductOp op,
@@ -123,6 +132,10 @@ struct BuildProgramsPass
         return signalPassFailure();
       function.erase();
     }
+    for (auto kernel :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (findCopy(kernel, *info))
+        kernel.erase();
   }
 };
 } // namespace
@@ -280,6 +293,14 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
                          getSharedBytes(kernel));
 }
 
+void ProgramBuilder::addCopy(func::CallOp call, SliceCopy copy) {
+  Value destination = placeResults(call, Reads()).front();
+  auto bytes = [&](int64_t count) { return builder.getI64IntegerAttr(count); };
+  plan::CopyOp::create(
+      builder, call.getLoc(), buffers.lookup(call.getOperand(0)), destination,
+      bytes(copy.rows), bytes(copy.offset), bytes(copy.stride));
+}
+
 LogicalResult ProgramBuilder::addContraction(Operation *op,
                                              func::CallOp epilogue) {
   ContractionResult result;
@@ -370,7 +391,10 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
       return call.emitOpError("expected a kernel, found @") << call.getCallee();
     if (*kind == KernelKind::Epilogue)
       return addContraction(call.getOperand(0).getDefiningOp(), call);
-    addLaunch(call, kernel);
+    if (std::optional<SliceCopy> copy = findCopy(kernel, target))
+      addCopy(call, *copy);
+    else
+      addLaunch(call, kernel);
     return success();
   }
   return op->emitOpError("expected a kernel call, a contraction, a reshape or "

@@ -287,7 +287,8 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     value any more, and copied at the end otherwise; pointwise kernels and
     epilogues may write over an operand that ends there. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
-    and libraries choose tiles. Expects that what computes is a call of a kernel,
+    and libraries choose tiles. On a CPU, a kernel that takes a slice along one
+    axis is a copy of rows, without code of its own. Expects that what computes is a call of a kernel,
     a contraction of the library or a `plan.product`.
 
     Before (test/passes/Planning/build-programs.mlir):

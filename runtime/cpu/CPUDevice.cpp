@@ -24,10 +24,11 @@ struct PreparedLaunch {
   int64_t extent, grain;
 };
 
+/// Rows lie side by side in `dst`; all of a buffer is one row.
 struct PreparedCopy {
   const std::byte *src;
   std::byte *dst;
-  int64_t bytes;
+  int64_t bytes, rowBytes, stride;
 };
 
 struct PreparedStep;
@@ -177,8 +178,11 @@ Status StepPreparer::prepareStep(const LaunchStep &step,
 }
 
 Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
-  prepared.op = PreparedCopy{operand(step.src).data, operand(step.dst).data,
-                             function.buffers[step.src].bytes};
+  StridedRows rows = step.strided.value_or(StridedRows());
+  int64_t bytes = function.buffers[step.dst].bytes;
+  prepared.op =
+      PreparedCopy{operand(step.src).data + rows.offset, operand(step.dst).data,
+                   bytes, bytes / rows.rows, rows.stride};
   return Status();
 }
 
@@ -260,9 +264,15 @@ Status CPUExecutable::runStep(PreparedLaunch &launch) {
 Status CPUExecutable::runStep(PreparedCopy &copy) {
   int64_t slices = (copy.bytes + kCopyGrain - 1) / kCopyGrain;
   device.workers().parallelFor(slices, [&](int64_t slice, int) {
-    int64_t begin = slice * kCopyGrain;
-    int64_t bytes = std::min(kCopyGrain, copy.bytes - begin);
-    std::memcpy(copy.dst + begin, copy.src + begin, static_cast<size_t>(bytes));
+    int64_t at = slice * kCopyGrain;
+    int64_t end = std::min(at + kCopyGrain, copy.bytes);
+    while (at < end) {
+      int64_t row = at / copy.rowBytes, column = at % copy.rowBytes;
+      int64_t bytes = std::min(copy.rowBytes - column, end - at);
+      std::memcpy(copy.dst + at, copy.src + row * copy.stride + column,
+                  static_cast<size_t>(bytes));
+      at += bytes;
+    }
   });
   return Status();
 }

@@ -65,6 +65,12 @@ ArtifactBuilder fullPlan() {
       {{"op", "if"},
        {"predicate", p},
        {"then", {{{"op", "copy"}, {"name", "copy"}, {"src", y}, {"dst", z}}}}});
+  f.step({{"op", "copy"},
+          {"src", x},
+          {"dst", f.arena(DType::F32, {2, 2})},
+          {"rows", 2},
+          {"offset", 8},
+          {"stride", 16}});
   f.output("z", z);
   return builder;
 }
@@ -104,6 +110,7 @@ ArtifactBuilder gpuPlan() {
        {"epilogue", nullptr},
        {"fused", {{"kind", "relu_aux_bias"}, {"bias", bias}, {"aux", aux}}}});
   Json &steps = builder.plan["functions"]["step"]["steps"];
+  steps.erase(4); // rows to copy
   steps.erase(3); // if
   steps[0]["tile_m"] = steps[0]["tile_n"] = 0;
   steps[0]["compute"] = "tf32";
@@ -171,6 +178,21 @@ TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
   EXPECT_REFUSED(kStep + "/steps/0/fused",
                  Json({{"kind", "bias"}, {"bias", 0}}), "for GPUs alone");
   EXPECT_REFUSED(kStep + "/steps/1/filter_layout", "OHWI", "for GPUs alone");
+}
+
+TEST(Plan, ChecksThatRowsToCopyAreWithinTheSource) {
+  const std::string copy = kStep + "/steps/4";
+  EXPECT_REFUSED(copy + "/rows", 0, "do not fill the destination");
+  EXPECT_REFUSED(copy + "/rows", 3, "do not fill the destination");
+  EXPECT_REFUSED(copy + "/offset", 12, "end behind the source");
+  EXPECT_REFUSED(copy + "/offset", -4, "begin before the source");
+  EXPECT_REFUSED(copy + "/offset", INT64_MAX, "end behind the source");
+  EXPECT_REFUSED(copy + "/stride", 20, "end behind the source");
+  EXPECT_REFUSED(copy + "/stride", INT64_MAX, "end behind the source");
+  EXPECT_REFUSED(copy + "/stride", 4, "overlap");
+  EXPECT_REFUSED(copy + "/src", 2, "differ in type");
+  Json step = fullPlan().plan[Json::json_pointer(copy)];
+  EXPECT_GPU_REFUSED(kStep + "/steps/-", step, "a GPU copies whole buffers");
 }
 
 TEST(Plan, RefusesSizesWhoseSumsOverflow) {

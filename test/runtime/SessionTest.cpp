@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <pthread.h>
 
 using namespace mpc::runtime;
@@ -83,6 +84,53 @@ TEST(Session, InitialisesStateAndDerivesFromIt) {
   EXPECT_EQ(values(session->state("rate")), (Floats{0.5}));
   EXPECT_EQ(values(session->state("copy")), (Floats{1, 2}));
   EXPECT_GT(session->memoryBytes(), 20u);
+}
+
+TEST(Session, CopiesRowsOfABuffer) {
+  ArtifactBuilder builder;
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {3, 4});
+  size_t y = step.arena(DType::F32, {3, 2});
+  step.step({{"op", "copy"},
+             {"src", x},
+             {"dst", y},
+             {"rows", 3},
+             {"offset", 4},
+             {"stride", 16}});
+  step.output("y", y);
+  auto session = makeSession(builder, 2);
+  std::vector<float> elements(12);
+  std::iota(elements.begin(), elements.end(), 0.0F);
+  ASSERT_TRUE(session->setInput("step", "x", floats({3, 4}, elements)).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->output("step", "y")), (Floats{1, 2, 5, 6, 9, 10}));
+}
+
+// In pieces that begin and end within rows.
+TEST(Session, CopiesLongRowsInPieces) {
+  constexpr int64_t kRows = 3, kColumns = 500000, kTaken = 300000;
+  ArtifactBuilder builder;
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {kRows, kColumns});
+  size_t y = step.arena(DType::F32, {kRows, kTaken});
+  step.step({{"op", "copy"},
+             {"src", x},
+             {"dst", y},
+             {"rows", kRows},
+             {"offset", 4 * (kColumns - kTaken)},
+             {"stride", 4 * kColumns}});
+  step.output("y", y);
+  auto session = makeSession(builder, 2);
+  std::vector<float> elements(kRows * kColumns), expected;
+  std::iota(elements.begin(), elements.end(), 0.0F);
+  for (int64_t row = 0; row < kRows; ++row)
+    expected.insert(expected.end(),
+                    elements.begin() + (row + 1) * kColumns - kTaken,
+                    elements.begin() + (row + 1) * kColumns);
+  ASSERT_TRUE(
+      session->setInput("step", "x", floats({kRows, kColumns}, elements)).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->output("step", "y")), expected);
 }
 
 TEST(Session, RunsStepsInPlaceOnState) {

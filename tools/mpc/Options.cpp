@@ -179,6 +179,9 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
                    "on a GPU, round operands of float32 products to tf32");
+  command.add_flag("!--no-recompute", options.pipeline.recompute,
+                   "keep every value that another kernel reads, also where "
+                   "computing it again is cheaper; the same bits either way");
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }

@@ -708,6 +708,22 @@ def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite"> {
 // Regions: kernels-to-be
 //===----------------------------------------------------------------------===//
 
+def MPC_KeptOp : MPC_Op<"kept", [Pure, SameOperandsAndResultType]> {
+  let summary = "a value that kernels load from memory";
+  let description = [{
+    What its kernel has stored and others load. An op that reads it shares no
+    kernel with the one that computes it; a copy of an op that reads it is not a
+    common subexpression. It is gone once kernels are formed, and never is code.
+
+    ```mlir
+    %k = mpc.kept %h : tensor<32x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
 def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
   let summary = "ops that become one kernel";

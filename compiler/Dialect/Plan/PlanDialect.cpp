@@ -429,10 +429,31 @@ LogicalResult plan::ConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyEpilogue(*this, symbols);
 }
 
+LogicalResult CopyOp::verifyRows() {
+  auto source = cast<MemRefType>(getSource().getType());
+  auto destination = cast<MemRefType>(getDestination().getType());
+  if (source.getElementType() != destination.getElementType())
+    return emitOpError("expected buffers of one element type, found ")
+           << source << " and " << destination;
+  int64_t rows = *getRows(), bytes = getBufferBytes(destination);
+  if (rows < 1 || bytes % rows != 0)
+    return emitOpError("expected rows that fill ") << destination;
+  int64_t offset = getOffset(), stride = getStride(), row = bytes / rows;
+  int64_t room = getBufferBytes(source) - row;
+  if (offset < 0 || stride < row || offset > room ||
+      (rows > 1 && stride > (room - offset) / (rows - 1)))
+    return emitOpError("expected rows within ") << source;
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
-  if (getSource().getType() != getDestination().getType())
+  if (getRows()) {
+    if (failed(verifyRows()))
+      return failure();
+  } else if (getSource().getType() != getDestination().getType()) {
     return emitOpError("expected buffers of one type, found ")
            << getSource().getType() << " and " << getDestination().getType();
+  }
   return verifyWrites(*this);
 }
 

@@ -395,14 +395,30 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
 }
 
 def Plan_CopyOp : Plan_Op<"copy"> {
-  let summary = "copies a buffer to another of its type";
+  let summary = "copies a buffer, or rows of one, to another";
   let description = [{
+    A buffer to another of its type; or, on a CPU, `rows` of the source to all
+    of a destination of its element type: the first begins `offset` bytes into
+    the source, and they are `stride` bytes apart.
+
     ```mlir
     plan.copy %a to %b : memref<32x10xf32>, memref<32x10xf32>
+    plan.copy %a to %c {rows = 32 : i64, offset = 8 : i64, stride = 40 : i64}
+        : memref<32x10xf32>, memref<32x4xf32>
     ```
   }];
-  let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);
+  let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination,
+                       OptionalAttr<I64Attr>:$rows,
+                       DefaultValuedAttr<I64Attr, "0">:$offset,
+                       DefaultValuedAttr<I64Attr, "0">:$stride);
   let assemblyFormat = "$source `to` $destination attr-dict `:` type($source) `,` type($destination)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$source,
+                                 "::mlir::Value":$destination), [{
+    build($_builder, $_state, source, destination, ::mlir::IntegerAttr());
+  }]>];
+  let extraClassDeclaration = [{
+    ::llvm::LogicalResult verifyRows();
+  }];
   let hasVerifier = 1;
 }
 

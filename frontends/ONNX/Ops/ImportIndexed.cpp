@@ -270,8 +270,8 @@ static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
     Value size = integerConstant(node, extent);
     Value zero = integerConstant(node, 0);
     Value fromEnd = node.emit<AddOp>({index, size});
-    Value place = node.emit<SelectOp>(
-        {node.emit<LessOp>({index, zero}), fromEnd, index});
+    Value place =
+        node.emit<SelectOp>({node.emit<LessOp>({index, zero}), fromEnd, index});
     Value exists = node.emit<AndOp>({node.emit<LessOrEqualOp>({zero, place}),
                                      node.emit<LessOp>({place, size})});
     exist = exist ? node.emit<AndOp>({exist, exists}) : exists;

@@ -163,20 +163,30 @@ private:
 };
 } // namespace
 
-/// The number of the node that computes `value` at `place`.
-static NodeResult findNode(ArrayRef<Node> nodes, Value value,
-                           const Place &place) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  for (auto [number, node] : llvm::enumerate(nodes)) {
-    if (node.place != place)
-      continue;
-    if (argument ? !node.op && node.argument == argument.getArgNumber()
-                 : node.op == value.getDefiningOp())
-      return {static_cast<unsigned>(number),
-              argument ? 0 : cast<OpResult>(value).getResultNumber()};
+namespace {
+/// The nodes of each argument and op: one for each place it is needed at.
+class NodeIndex {
+public:
+  void add(Value argument, unsigned number) {
+    numbers[argument.getAsOpaquePointer()].push_back(number);
   }
-  llvm_unreachable("every operand was demanded");
-}
+  void add(Operation *op, unsigned number) { numbers[op].push_back(number); }
+
+  /// The node that computes `value` at `place`.
+  NodeResult find(ArrayRef<Node> nodes, Value value, const Place &place) const {
+    Operation *op = value.getDefiningOp();
+    auto entry = numbers.find(op ? op : value.getAsOpaquePointer());
+    assert(entry != numbers.end() && "every operand was demanded");
+    for (unsigned number : entry->second)
+      if (nodes[number].place == place)
+        return {number, op ? cast<OpResult>(value).getResultNumber() : 0};
+    llvm_unreachable("every operand was demanded there");
+  }
+
+private:
+  DenseMap<const void *, SmallVector<unsigned, 2>> numbers;
+};
+} // namespace
 
 /// Whether the op reads the operand itself: all of a contraction's, the table
 /// of a gather, what a scatter starts from.
@@ -207,15 +217,15 @@ static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
 
 /// `op` at `place`; the nodes of its operands are among `nodes`.
 static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
-                       ArrayRef<int64_t> space) {
+                       const NodeIndex &index, ArrayRef<int64_t> space) {
   Node node;
   node.op = &op;
   node.place = place;
   if (!node.isContraction())
     for (OpOperand &operand : op.getOpOperands())
       if (!isReadByOp(operand))
-        node.operands.push_back(findNode(nodes, operand.get(),
-                                         *operandPlace(operand, place, space)));
+        node.operands.push_back(index.find(
+            nodes, operand.get(), *operandPlace(operand, place, space)));
   return node;
 }
 
@@ -236,19 +246,23 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   if (failed(demandOperands(block, space, demand)))
     return failure();
 
+  NodeIndex index;
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
+      index.add(argument, nodes.size());
       Node node;
       node.argument = argument.getArgNumber();
       node.place = place;
       nodes.push_back(node);
     }
   for (Operation &op : block.without_terminator())
-    for (const Place &place : demand.getAny(&op))
-      nodes.push_back(createNode(op, place, nodes, space));
+    for (const Place &place : demand.getAny(&op)) {
+      index.add(&op, nodes.size());
+      nodes.push_back(createNode(op, place, nodes, index, space));
+    }
   for (OpOperand &returned : terminator->getOpOperands()) {
     Output &output = outputs[returned.getOperandNumber()];
-    output.value = findNode(nodes, returned.get(), output.place);
+    output.value = index.find(nodes, returned.get(), output.place);
   }
   return success();
 }

@@ -100,6 +100,9 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       plan.if %p {
         plan.copy %v to %b : memref<8xf32>, memref<8xf32>
       } : memref<i1>
+      %box = plan.arena at 0 : memref<4x1xf32>
+      plan.copy %a to %box {rows = 4 : i64, offset = 4 : i64, stride = 8 : i64}
+          : memref<4x2xf32>, memref<4x1xf32>
       plan.output "y" role "output" %b : memref<8xf32>
     }
   )");
@@ -116,7 +119,12 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   const mpc::runtime::Function *step = plan->findFunction("step");
   ASSERT_NE(step, nullptr);
   EXPECT_EQ(step->arenaBytes, 192);
-  ASSERT_EQ(step->steps.size(), 3u);
+  ASSERT_EQ(step->steps.size(), 4u);
+  const auto &rows = std::get<mpc::runtime::CopyStep>(step->steps[3].op);
+  ASSERT_TRUE(rows.strided.has_value());
+  EXPECT_EQ(rows.strided->rows, 4);
+  EXPECT_EQ(rows.strided->offset, 4);
+  EXPECT_EQ(rows.strided->stride, 8);
   EXPECT_EQ(step->steps[0].name, "fc1");
   const auto &matmul = std::get<mpc::runtime::MatMulStep>(step->steps[0].op);
   EXPECT_TRUE(matmul.transB);

@@ -35,6 +35,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.one_hot", "reads integers"},
     {"mpc.reduce_prod", "would divide by elements that may be 0"},
     {"mpc.increment", "counts in integers"},
+    {"mpc.kept", "is made after differentiation"},
     {"mpc.region", "is made after differentiation"},
     {"mpc.yield", "is made after differentiation"},
     {"mpc.clip_grad_norm", "follows the backward pass"},

@@ -1,4 +1,5 @@
 // RUN: mpc-opt %s --plan-build-programs=target=x86-64 | FileCheck %s
+// RUN: mpc-opt %s --plan-build-programs=target=sm_80 | FileCheck %s --check-prefix=GPU
 
 mpc.variable @w : tensor<4xf32> role "parameter"
 mpc.variable @v : tensor<4xf32> role "parameter"
@@ -69,6 +70,39 @@ func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.o
   %1 = call @sum(%0) : (tensor<4xf32>) -> tensor<1xf32>
   %2 = mpc.reshape %1 : (tensor<1xf32>) -> tensor<f32>
   return %2 : tensor<f32>
+}
+
+// A slice along one axis is a copy of rows, and its kernel no code, on a CPU;
+// one along two, or of many short rows, a kernel.
+// CHECK-LABEL: plan.program @slices
+// CHECK: plan.copy %[[X:.*]] to %{{.*}} {offset = 32 : i64, rows = 2 : i64, stride = 96 : i64} : memref<2x3x8xf32>, memref<2x1x8xf32>
+// CHECK: plan.launch @box
+// CHECK: plan.launch @thin
+// GPU-LABEL: plan.program @slices
+// GPU: plan.launch @middle
+func.func @slices(%x: tensor<2x3x8xf32> {mpc.input = "x"}, %z: tensor<65536x4xf32> {mpc.input = "z"})
+    -> (tensor<2x1x8xf32> {mpc.output = "y"}, tensor<2x1x4xf32> {mpc.output = "b"}, tensor<65536x1xf32> {mpc.output = "t"}) {
+  %0 = call @middle(%x) : (tensor<2x3x8xf32>) -> tensor<2x1x8xf32>
+  %1 = call @box(%x) : (tensor<2x3x8xf32>) -> tensor<2x1x4xf32>
+  %2 = call @thin(%z) : (tensor<65536x4xf32>) -> tensor<65536x1xf32>
+  return %0, %1, %2 : tensor<2x1x8xf32>, tensor<2x1x4xf32>, tensor<65536x1xf32>
+}
+
+// CHECK-NOT: func.func private @middle
+// GPU: func.func private @middle
+func.func private @middle(%x: tensor<2x3x8xf32>) -> tensor<2x1x8xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %y = mpc.slice %x {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 2, 1, 8>} : (tensor<2x3x8xf32>) -> tensor<2x1x8xf32>
+  return %y : tensor<2x1x8xf32>
+}
+// CHECK: func.func private @box
+func.func private @box(%x: tensor<2x3x8xf32>) -> tensor<2x1x4xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %y = mpc.slice %x {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 2, 1, 4>} : (tensor<2x3x8xf32>) -> tensor<2x1x4xf32>
+  return %y : tensor<2x1x4xf32>
+}
+// CHECK: func.func private @thin
+func.func private @thin(%x: tensor<65536x4xf32>) -> tensor<65536x1xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %y = mpc.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 65536, 1>} : (tensor<65536x4xf32>) -> tensor<65536x1xf32>
+  return %y : tensor<65536x1xf32>
 }
 
 // An epilogue may write over its own operand, not over the contraction's.

@@ -55,6 +55,69 @@ plan.program @f {
 // -----
 
 plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows within}}
+  plan.copy %a to %b {rows = 4 : i64, offset = 8 : i64, stride = 12 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows within}}
+  plan.copy %a to %b {rows = 4 : i64, offset = -4 : i64, stride = 12 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows within}}
+  plan.copy %a to %b {rows = 4 : i64, stride = 4 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows within}}
+  plan.copy %a to %b {rows = 4 : i64, stride = 4611686018427387904 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows that fill}}
+  plan.copy %a to %b {rows = 3 : i64, stride = 12 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows that fill}}
+  plan.copy %a to %b {rows = 0 : i64, stride = 12 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xi32>
+  // expected-error @below {{expected buffers of one element type}}
+  plan.copy %a to %b {rows = 4 : i64, stride = 12 : i64} : memref<4x3xf32>, memref<4x2xi32>
+}
+
+// -----
+
+plan.program @f {
   %a = plan.arena : memref<4xf32>
   // expected-error @below {{buffers do not fit the arguments and results of @k}}
   plan.launch @k ins(%a : memref<4xf32>) outs(%a : memref<4xf32>) extent 4 grain 64

@@ -1,0 +1,150 @@
+"""Values that kernels compute again, instead of keeping them, have the bits
+that they had.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+import random_graphs
+
+PRECISIONS = ["32-true", "64-true", "bf16-mixed", "16-mixed"]
+FIRST, END = map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:8").split(":"))
+BATCH, WIDTH, HIDDEN = 32, 64, 96
+FLAGS = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
+
+
+class Builder:
+    """Appends nodes; each returns the name of its result."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(0)
+        self.nodes, self.values = [], {}
+
+    def add(self, op, *inputs, **attributes):
+        name = f"{op}{len(self.nodes)}"
+        inputs = [i if isinstance(i, str) else self.keep(i) for i in inputs]
+        node = helper.make_node(op, inputs, [name], name, **attributes)
+        self.nodes.append(node)
+        return name
+
+    def keep(self, value):
+        name = f"w{len(self.values)}"
+        self.values[name] = np.asarray(value, np.float32)
+        return name
+
+    def dense(self, x, inputs, outputs):
+        weight = self.random.normal(size=(inputs, outputs)) / inputs**0.5
+        bias = self.random.normal(size=outputs)
+        return self.add("Gemm", x, weight, bias)
+
+    def model(self, x):
+        logits = self.dense(x, HIDDEN, 10)
+        return mpctest.make_model(
+            self.nodes,
+            {"x": (np.float32, (BATCH, WIDTH))},
+            {logits: (np.float32, (BATCH, 10))},
+            self.values,
+        )
+
+
+def gelu_erf(b, x):
+    erf = b.add("Erf", b.add("Div", x, 2**0.5))
+    return b.add("Mul", b.add("Mul", x, b.add("Add", erf, 1.0)), 0.5)
+
+
+def gelu_tanh(b, x):
+    cube = b.add("Mul", b.add("Mul", x, x), x)
+    sum = b.add("Add", x, b.add("Mul", cube, 0.044715))
+    tanh = b.add("Tanh", b.add("Mul", sum, 0.79788456))
+    return b.add("Mul", b.add("Mul", x, 0.5), b.add("Add", tanh, 1.0))
+
+
+def layer_norm(b, x):
+    mean = b.add("ReduceMean", x, axes=[-1])
+    centred = b.add("Sub", x, mean)
+    variance = b.add("ReduceMean", b.add("Mul", centred, centred), axes=[-1])
+    deviation = b.add("Sqrt", b.add("Add", variance, 1e-5))
+    scale = b.random.uniform(0.5, 2, size=HIDDEN)
+    return b.add("Mul", b.add("Div", centred, deviation), scale)
+
+
+def swish(b, x):
+    return b.add("Mul", x, b.add("Sigmoid", x))
+
+
+def make(layer):
+    """A model of the layer twice, once after a bias and once without one."""
+    b = Builder()
+    x = layer(b, b.dense("x", WIDTH, HIDDEN))
+    weight = b.random.normal(size=(HIDDEN, HIDDEN)) / HIDDEN**0.5
+    return b.model(layer(b, b.add("MatMul", x, weight)))
+
+
+LAYERS = [gelu_erf, gelu_tanh, layer_norm, swish]
+
+
+def trained(folder, name, precision, *flags):
+    output, metrics = folder / f"{name}.onnx", folder / f"{name}.jsonl"
+    mpctest.mpc_ok(
+        *("train", folder / "model.onnx", "--data", folder / "data.npz"),
+        *(*FLAGS, "--lr", "0.01", "--epochs", "1", "--no-shuffle"),
+        *("--precision", precision, "--metrics", metrics),
+        *("--output", output, *flags),
+    )
+    return mpctest.losses(mpctest.read_metrics(metrics)), output.read_bytes()
+
+
+def check_bits(folder, precision):
+    again = trained(folder, "again", precision)
+    kept = trained(folder, "kept", precision, "--no-recompute")
+    assert np.isfinite(again[0]).all()
+    assert again[0] == kept[0], "other losses"
+    assert again[1] == kept[1], "other weights"
+
+
+def arena_of(model, *flags):
+    plan = mpctest.mpc_ok(
+        *("compile", model, *FLAGS, "--target", "x86-64-v3"),
+        *("--emit=plan", "-o", "-", *flags),
+    ).stdout
+    return int(re.search(r"@step attributes {arena_bytes = (\d+)", plan)[1])
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_trains_to_the_same_bits(layer, precision, tmp_path):
+    random = np.random.default_rng(1)
+    onnx.save(make(layer), tmp_path / "model.onnx")
+    np.savez(
+        tmp_path / "data.npz",
+        x=random.normal(size=(8 * BATCH, WIDTH)).astype(np.float32),
+        target=random.integers(0, 10, size=8 * BATCH),
+    )
+    check_bits(tmp_path, precision)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, END))
+def test_random_models_train_to_the_same_bits(seed, tmp_path, monkeypatch):
+    # As they are, their values stay in cache.
+    monkeypatch.setattr(random_graphs, "BATCH", 128)
+    makers = [random_graphs.dense_model, random_graphs.convolutional_model]
+    model = makers[seed % 2](seed)
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", **random_graphs.data_for(model, 3))
+    check_bits(tmp_path, PRECISIONS[seed // 2 % len(PRECISIONS)])
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_takes_less_memory(layer, tmp_path):
+    """The comparisons above are between two different plans."""
+    path = tmp_path / "model.onnx"
+    onnx.save(make(layer), path)
+    assert arena_of(path) < arena_of(path, "--no-recompute")
