@@ -29,7 +29,7 @@ static int64_t countElements(Value value) {
 
 // Whether `operand` is read from memory, whoever could compute it: by what
 // moves, slides or multiplies, and by what is in no kernel.
-static bool readsMemory(OpOperand &operand, const KernelRegion *kernel) {
+static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
   if (!kernel || !kernel->kind || mpc::readsMemory(operand))
     return true;
   switch (*kernel->kind) {
@@ -54,7 +54,7 @@ void KeptValues::findReaders(Block &block) {
           producer ? analysis.getRegion(producer) : nullptr;
       if (kernel && kernel == own)
         continue;
-      if (!own || readsMemory(operand, kernel))
+      if (!own || isReadFromMemory(operand, kernel))
         inMemory.insert(value);
       if (kernel)
         readers[value].insert(kernel);
