@@ -103,10 +103,12 @@
 //         and y and writes w. The one that is written is null with an epilogue
 //         (not for weight_grad, which has none). fp32 accumulation. On a GPU x,
 //         w and y have one type.
-//     {"op": "copy", "src", "dst", optional: "rows", "offset", "stride"}
+//     {"op": "copy", "src", "dst", optional: "rows", "offset", "stride",
+//      with these, optional: "row_bytes", "to_offset", "to_stride"}
 //         Buffers of one type and size; or, not on a GPU, "rows" of src, the
 //         first "offset" bytes from its begin and each "stride" bytes behind
-//         the one before it, which fill dst, side by side.
+//         the one before it. They fill dst, side by side; or are "row_bytes"
+//         long and go to dst by "to_offset" and "to_stride".
 //     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed
 //

@@ -153,9 +153,15 @@ struct ConvStep {
   std::optional<Epilogue> epilogue;
 };
 
-/// Rows of a buffer to all of another.
+/// Where rows of a buffer go, in bytes.
+struct RowTarget {
+  int64_t rowBytes = 0, offset = 0, stride = 0;
+};
+
+/// Rows of a buffer to all of another, or to rows of it.
 struct StridedRows {
   int64_t rows = 1, offset = 0, stride = 0; ///< the last two in bytes
+  std::optional<RowTarget> target = std::nullopt;
 };
 
 struct CopyStep {

@@ -415,13 +415,19 @@ static ConvStep readConv(Reader &in) {
 }
 
 static CopyStep readCopy(Reader &in) {
-  in.expectOnly({"op", "name", "src", "dst", "rows", "offset", "stride"});
+  in.expectOnly({"op", "name", "src", "dst", "rows", "offset", "stride",
+                 "row_bytes", "to_offset", "to_stride"});
   CopyStep step;
   step.src = in.index("src");
   step.dst = in.index("dst");
-  if (in.has("rows"))
-    step.strided = StridedRows{in.integer("rows"), in.integer("offset"),
-                               in.integer("stride")};
+  if (!in.has("rows"))
+    return step;
+  step.strided = StridedRows{in.integer("rows"), in.integer("offset"),
+                             in.integer("stride"), std::nullopt};
+  if (in.has("row_bytes"))
+    step.strided->target =
+        RowTarget{in.integer("row_bytes"), in.integer("to_offset"),
+                  in.integer("to_stride")};
   return step;
 }
 

@@ -635,16 +635,22 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
                               const Buffer &dst) {
   expect(!plan.target.isGPU(), "a GPU copies whole buffers");
   expect(src.type == dst.type, "source and destination differ in type");
-  if (!expect(strided.rows >= 1 && dst.bytes % strided.rows == 0,
+  const std::optional<RowTarget> &target = strided.target;
+  if (!expect(strided.rows >= 1 && (target || dst.bytes % strided.rows == 0),
               "its rows do not fill the destination"))
     return;
-  int64_t row = dst.bytes / strided.rows;
-  if (!expect(strided.offset >= 0 && strided.stride >= row,
-              "its rows overlap or begin before the source"))
-    return;
-  Checked end =
-      Checked(strided.rows - 1) * strided.stride + strided.offset + row;
-  expect(end <= src.bytes, "its rows end behind the source");
+  int64_t row = target ? target->rowBytes : dst.bytes / strided.rows;
+  auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
+                        const std::string &side) {
+    if (row < 0 || offset < 0 || stride < row)
+      return fail("its rows overlap or begin before the " + side);
+    Checked end = Checked(strided.rows - 1) * stride + offset + row;
+    if (!(end <= buffer.bytes))
+      fail("its rows end behind the " + side);
+  };
+  verifySide(src, strided.offset, strided.stride, "source");
+  if (target)
+    verifySide(dst, target->offset, target->stride, "destination");
 }
 
 void PlanVerifier::verifyStep(const IfStep &step) {

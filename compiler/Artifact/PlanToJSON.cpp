@@ -328,6 +328,11 @@ json::Object ProgramWriter::stepOf(Operation *op) {
           step["offset"] = toSigned(copy.getOffset());
           step["stride"] = toSigned(copy.getStride());
         }
+        if (copy.getRowBytes()) {
+          step["row_bytes"] = toSigned(*copy.getRowBytes());
+          step["to_offset"] = toSigned(copy.getToOffset());
+          step["to_stride"] = toSigned(copy.getToStride());
+        }
         return step;
       })
       .Case([&](plan::IfOp condition) {

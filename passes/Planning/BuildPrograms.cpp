@@ -13,7 +13,8 @@
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Planning/Contractions.h"
-#include "passes/Planning/SliceCopies.h"
+#include "passes/Planning/Liveness.h"
+#include "passes/Planning/RowCopies.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -26,23 +27,7 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-using EpilogueCalls = DenseMap<Operation *, func::CallOp>;
-
 namespace {
-/// When every value is last used, through views and by the caller too.
-class Liveness {
-public:
-  Liveness(Block &block, const EpilogueCalls &epilogueOf);
-  unsigned lastUse(Value value) const { return last.lookup(root(value)); }
-  unsigned position(Operation *op) const { return positions.lookup(op); }
-  /// The value whose memory a view is.
-  static Value root(Value value);
-
-private:
-  DenseMap<Value, unsigned> last;
-  DenseMap<Operation *, unsigned> positions;
-};
-
 /// What an op reads, as far as writing over it is concerned.
 struct Reads {
   /// Every operand of a result's type is read at the element that is written.
@@ -59,9 +44,8 @@ struct Reads {
 
 /// What is copied instead of launching `kernel`: on a GPU nothing, whose copies
 /// are of whole buffers.
-std::optional<SliceCopy> findCopy(func::FuncOp kernel,
-                                  const TargetInfo &target) {
-  return target.isGPU() ? std::nullopt : findSliceCopy(kernel);
+SmallVector<RowCopy> findCopies(func::FuncOp kernel, const TargetInfo &target) {
+  return target.isGPU() ? SmallVector<RowCopy>() : findRowCopies(kernel);
 }
 
 class ProgramBuilder {
@@ -75,7 +59,7 @@ private:
   void findUpdates();
   LogicalResult addOp(Operation *op);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
-  void addCopy(func::CallOp call, SliceCopy copy);
+  void addCopies(func::CallOp call, ArrayRef<RowCopy> copies);
   LogicalResult addContraction(Operation *op, func::CallOp epilogue);
   LogicalResult addProduct(plan::ProductOp op);
   LogicalResult addUnfused(plan::ProductOp op,
@@ -134,7 +118,7 @@ struct BuildProgramsPass
     }
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (findCopy(kernel, *info))
+      if (!findCopies(kernel, *info).empty())
         kernel.erase();
   }
 };
@@ -143,49 +127,6 @@ struct BuildProgramsPass
 static MemRefType bufferType(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
-}
-
-// The calls that consume contractions tile by tile, by contraction.
-static EpilogueCalls findEpilogues(Block &block, const SymbolTable &symbols) {
-  EpilogueCalls calls;
-  for (auto call : block.getOps<func::CallOp>()) {
-    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-    if (kernel && getKernelKind(kernel) == KernelKind::Epilogue)
-      calls[call.getOperand(0).getDefiningOp()] = call;
-  }
-  return calls;
-}
-
-//===----------------------------------------------------------------------===//
-// Liveness
-//===----------------------------------------------------------------------===//
-
-Value Liveness::root(Value value) {
-  while (Operation *view = value.getDefiningOp()) {
-    if (!plan::isView(view))
-      break;
-    value = view->getOperand(0);
-  }
-  return value;
-}
-
-Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
-  for (Operation &op : block)
-    positions[&op] = positions.size() + 1;
-  for (Operation &op : block) {
-    if (plan::isView(&op))
-      continue;
-    // What is arranged is written by its product.
-    if (isa<plan::ArrangeOp>(op))
-      positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
-    // A contraction with an epilogue runs where the epilogue is called.
-    func::CallOp epilogue = epilogueOf.lookup(&op);
-    unsigned position = positions.lookup(epilogue ? epilogue : &op);
-    for (Value operand : op.getOperands()) {
-      unsigned &use = last[root(operand)];
-      use = std::max(use, position);
-    }
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,12 +234,16 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
                          getSharedBytes(kernel));
 }
 
-void ProgramBuilder::addCopy(func::CallOp call, SliceCopy copy) {
+void ProgramBuilder::addCopies(func::CallOp call, ArrayRef<RowCopy> copies) {
   Value destination = placeResults(call, Reads()).front();
   auto bytes = [&](int64_t count) { return builder.getI64IntegerAttr(count); };
-  plan::CopyOp::create(
-      builder, call.getLoc(), buffers.lookup(call.getOperand(0)), destination,
-      bytes(copy.rows), bytes(copy.offset), bytes(copy.stride));
+  for (const RowCopy &copy : copies)
+    plan::CopyOp::create(
+        builder, call.getLoc(), buffers.lookup(call.getOperand(copy.argument)),
+        destination, bytes(copy.rows), bytes(copy.from.offset),
+        bytes(copy.from.stride), copy.to ? bytes(copy.rowBytes) : IntegerAttr(),
+        bytes(copy.to ? copy.to->offset : 0),
+        bytes(copy.to ? copy.to->stride : 0));
 }
 
 LogicalResult ProgramBuilder::addContraction(Operation *op,
@@ -391,10 +336,11 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
       return call.emitOpError("expected a kernel, found @") << call.getCallee();
     if (*kind == KernelKind::Epilogue)
       return addContraction(call.getOperand(0).getDefiningOp(), call);
-    if (std::optional<SliceCopy> copy = findCopy(kernel, target))
-      addCopy(call, *copy);
-    else
+    SmallVector<RowCopy> copies = findCopies(kernel, target);
+    if (copies.empty())
       addLaunch(call, kernel);
+    else
+      addCopies(call, copies);
     return success();
   }
   return op->emitOpError("expected a kernel call, a contraction, a reshape or "

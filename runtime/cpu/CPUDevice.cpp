@@ -24,11 +24,11 @@ struct PreparedLaunch {
   int64_t extent, grain;
 };
 
-/// Rows lie side by side in `dst`; all of a buffer is one row.
+/// Rows, each so many bytes behind the one before; all of a buffer is one row.
 struct PreparedCopy {
   const std::byte *src;
   std::byte *dst;
-  int64_t bytes, rowBytes, stride;
+  int64_t bytes, rowBytes, fromStride, toStride;
 };
 
 struct PreparedStep;
@@ -178,11 +178,15 @@ Status StepPreparer::prepareStep(const LaunchStep &step,
 }
 
 Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
-  StridedRows rows = step.strided.value_or(StridedRows());
-  int64_t bytes = function.buffers[step.dst].bytes;
-  prepared.op =
-      PreparedCopy{operand(step.src).data + rows.offset, operand(step.dst).data,
-                   bytes, bytes / rows.rows, rows.stride};
+  const StridedRows rows = step.strided.value_or(StridedRows());
+  const int64_t dense = function.buffers[step.dst].bytes / rows.rows;
+  const RowTarget target = rows.target.value_or(RowTarget{dense, 0, dense});
+  prepared.op = PreparedCopy{operand(step.src).data + rows.offset,
+                             operand(step.dst).data + target.offset,
+                             rows.rows * target.rowBytes,
+                             target.rowBytes,
+                             rows.stride,
+                             target.stride};
   return Status();
 }
 
@@ -269,7 +273,8 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
     while (at < end) {
       int64_t row = at / copy.rowBytes, column = at % copy.rowBytes;
       int64_t bytes = std::min(copy.rowBytes - column, end - at);
-      std::memcpy(copy.dst + at, copy.src + row * copy.stride + column,
+      std::memcpy(copy.dst + row * copy.toStride + column,
+                  copy.src + row * copy.fromStride + column,
                   static_cast<size_t>(bytes));
       at += bytes;
     }

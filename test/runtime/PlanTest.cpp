@@ -195,6 +195,32 @@ TEST(Plan, ChecksThatRowsToCopyAreWithinTheSource) {
   EXPECT_GPU_REFUSED(kStep + "/steps/-", step, "a GPU copies whole buffers");
 }
 
+TEST(Plan, ChecksThatRowsToCopyAreWithinTheDestination) {
+  ArtifactBuilder builder = fullPlan();
+  Json &step = builder.plan[Json::json_pointer(kStep + "/steps/4")];
+  const Json plain = step;
+  constexpr int64_t bytes = 16; // of the destination
+  auto message = [&](int64_t row, int64_t offset, int64_t stride) {
+    step = plain;
+    step["stride"] = 8;
+    step["row_bytes"] = row;
+    step["to_offset"] = offset;
+    step["to_stride"] = stride;
+    return check(builder).message();
+  };
+  EXPECT_EQ(message(4, bytes - 8, 4), "");
+  auto expectRefused = [&](const std::string &text, const char *why) {
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+  };
+  expectRefused(message(4, bytes - 4, 4), "end behind the destination");
+  expectRefused(message(4, 0, bytes), "end behind the destination");
+  expectRefused(message(4, -4, 4), "begin before the destination");
+  expectRefused(message(4, 0, 0), "overlap");
+  expectRefused(message(-4, 0, 4), "overlap");
+  expectRefused(message(INT64_MAX, 0, INT64_MAX), "overlap");
+  expectRefused(message(4, 0, INT64_MAX), "end behind the destination");
+}
+
 TEST(Plan, RefusesSizesWhoseSumsOverflow) {
   EXPECT_REFUSED(kStep + "/steps/2/extent", INT64_MAX,
                  "extent and grain add up to no number");

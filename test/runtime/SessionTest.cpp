@@ -106,6 +106,34 @@ TEST(Session, CopiesRowsOfABuffer) {
   EXPECT_EQ(values(session->output("step", "y")), (Floats{1, 2, 5, 6, 9, 10}));
 }
 
+TEST(Session, CopiesBuffersToRowsOfAnother) {
+  ArtifactBuilder builder;
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {2, 1});
+  size_t y = step.input("y", DType::F32, {2, 2});
+  size_t z = step.arena(DType::F32, {2, 3});
+  auto join = [&](size_t source, int64_t width, int64_t offset) {
+    step.step({{"op", "copy"},
+               {"src", source},
+               {"dst", z},
+               {"rows", 2},
+               {"offset", 0},
+               {"stride", 4 * width},
+               {"row_bytes", 4 * width},
+               {"to_offset", 4 * offset},
+               {"to_stride", 12}});
+  };
+  join(y, 2, 1);
+  join(x, 1, 0);
+  step.output("z", z);
+  auto session = makeSession(builder, 2);
+  ASSERT_TRUE(session->setInput("step", "x", floats({2, 1}, {1, 4})).ok());
+  ASSERT_TRUE(
+      session->setInput("step", "y", floats({2, 2}, {2, 3, 5, 6})).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->output("step", "z")), (Floats{1, 2, 3, 4, 5, 6}));
+}
+
 // In pieces that begin and end within rows.
 TEST(Session, CopiesLongRowsInPieces) {
   constexpr int64_t kRows = 3, kColumns = 500000, kTaken = 300000;

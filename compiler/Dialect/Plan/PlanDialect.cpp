@@ -429,6 +429,15 @@ LogicalResult plan::ConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyEpilogue(*this, symbols);
 }
 
+// Whether rows of `row` bytes, the first at `offset` and each `stride` behind
+// the one before, are apart and parts of a buffer.
+static bool liesWithin(MemRefType buffer, int64_t rows, int64_t row,
+                       int64_t offset, int64_t stride) {
+  int64_t room = getBufferBytes(buffer) - row;
+  return row >= 0 && offset >= 0 && stride >= row && offset <= room &&
+         (rows == 1 || stride <= (room - offset) / (rows - 1));
+}
+
 LogicalResult CopyOp::verifyRows() {
   auto source = cast<MemRefType>(getSource().getType());
   auto destination = cast<MemRefType>(getDestination().getType());
@@ -436,13 +445,14 @@ LogicalResult CopyOp::verifyRows() {
     return emitOpError("expected buffers of one element type, found ")
            << source << " and " << destination;
   int64_t rows = *getRows(), bytes = getBufferBytes(destination);
-  if (rows < 1 || bytes % rows != 0)
+  if (rows < 1 || (!getRowBytes() && bytes % rows != 0))
     return emitOpError("expected rows that fill ") << destination;
-  int64_t offset = getOffset(), stride = getStride(), row = bytes / rows;
-  int64_t room = getBufferBytes(source) - row;
-  if (offset < 0 || stride < row || offset > room ||
-      (rows > 1 && stride > (room - offset) / (rows - 1)))
+  int64_t row = getRowBytes() ? *getRowBytes() : bytes / rows;
+  if (!liesWithin(source, rows, row, getOffset(), getStride()))
     return emitOpError("expected rows within ") << source;
+  if (getRowBytes() &&
+      !liesWithin(destination, rows, row, getToOffset(), getToStride()))
+    return emitOpError("expected rows within ") << destination;
   return success();
 }
 

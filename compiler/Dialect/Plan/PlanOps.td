@@ -397,24 +397,34 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
 def Plan_CopyOp : Plan_Op<"copy"> {
   let summary = "copies a buffer, or rows of one, to another";
   let description = [{
-    A buffer to another of its type; or, on a CPU, `rows` of the source to all
-    of a destination of its element type: the first begins `offset` bytes into
-    the source, and they are `stride` bytes apart.
+    A buffer to another of its type; or, on a CPU, `rows` of the source to
+    rows of a destination of its element type: the first begins `offset` bytes
+    into the source, and they are `stride` bytes apart. They fill the
+    destination, unless `row_bytes` says how long they are: then the first goes
+    `to_offset` bytes into the destination, and the others `to_stride` bytes
+    apart.
 
     ```mlir
     plan.copy %a to %b : memref<32x10xf32>, memref<32x10xf32>
     plan.copy %a to %c {rows = 32 : i64, offset = 8 : i64, stride = 40 : i64}
         : memref<32x10xf32>, memref<32x4xf32>
+    plan.copy %c to %a {rows = 32 : i64, stride = 16 : i64, row_bytes = 16 : i64,
+        to_offset = 8 : i64, to_stride = 40 : i64} : memref<32x4xf32>, memref<32x10xf32>
     ```
   }];
   let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination,
                        OptionalAttr<I64Attr>:$rows,
                        DefaultValuedAttr<I64Attr, "0">:$offset,
-                       DefaultValuedAttr<I64Attr, "0">:$stride);
+                       DefaultValuedAttr<I64Attr, "0">:$stride,
+                       OptionalAttr<I64Attr>:$row_bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$to_offset,
+                       DefaultValuedAttr<I64Attr, "0">:$to_stride);
   let assemblyFormat = "$source `to` $destination attr-dict `:` type($source) `,` type($destination)";
   let builders = [OpBuilder<(ins "::mlir::Value":$source,
                                  "::mlir::Value":$destination), [{
-    build($_builder, $_state, source, destination, ::mlir::IntegerAttr());
+    ::mlir::IntegerAttr zero = $_builder.getI64IntegerAttr(0);
+    build($_builder, $_state, source, destination, ::mlir::IntegerAttr(), zero,
+          zero, ::mlir::IntegerAttr(), zero, zero);
   }]>];
   let extraClassDeclaration = [{
     ::llvm::LogicalResult verifyRows();

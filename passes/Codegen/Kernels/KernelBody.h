@@ -12,18 +12,11 @@
 #define MPC_PASSES_CODEGEN_KERNELS_KERNELBODY_H
 
 #include "compiler/Kernels/KernelPartition.h"
+#include "passes/Codegen/Kernels/Places.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mpc::codegen {
-
-/// Along which axis of the iteration space each axis of a value runs; kUnit for
-/// axes of size 1.
-using Place = llvm::SmallVector<int64_t, 4>;
-inline constexpr int64_t kUnit = -1;
-
-/// Elements between neighbours along each loop dimension.
-using Strides = llvm::SmallVector<int64_t, 4>;
 
 /// The result `result` of node `node`.
 struct NodeResult {

@@ -63,6 +63,15 @@ plan.program @f {
 
 // -----
 
+plan.program @rows_behind_the_destination {
+  %a = plan.arena : memref<4x3xf32>
+  %b = plan.arena : memref<4x2xf32>
+  // expected-error @below {{expected rows within}}
+  plan.copy %a to %b {rows = 4 : i64, stride = 12 : i64, row_bytes = 8 : i64, to_offset = 4 : i64, to_stride = 8 : i64} : memref<4x3xf32>, memref<4x2xf32>
+}
+
+// -----
+
 plan.program @f {
   %a = plan.arena : memref<4x3xf32>
   %b = plan.arena : memref<4x2xf32>

@@ -62,8 +62,11 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
     // CHECK: plan.copy %{{.*}} to %{{.*}} : memref<32x10xf32>, memref<32x10xf32>
     plan.copy %y to %y : memref<32x10xf32>, memref<32x10xf32>
   } : memref<i1>
-  // CHECK: plan.copy %{{.*}} to %{{.*}} {offset = 8 : i64, rows = 32 : i64, stride = 40 : i64} : memref<32x10xf32>, memref<32x4xf32>
   %box = plan.arena at 0 : memref<32x4xf32>
+  // CHECK: plan.copy %{{.*}} to %{{.*}} {row_bytes = 16 : i64, rows = 32 : i64, stride = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64} : memref<32x4xf32>, memref<32x10xf32>
+  plan.copy %box to %y {rows = 32 : i64, stride = 16 : i64, row_bytes = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64}
+      : memref<32x4xf32>, memref<32x10xf32>
+  // CHECK: plan.copy %{{.*}} to %{{.*}} {offset = 8 : i64, rows = 32 : i64, stride = 40 : i64} : memref<32x10xf32>, memref<32x4xf32>
   plan.copy %y to %box {rows = 32 : i64, offset = 8 : i64, stride = 40 : i64}
       : memref<32x10xf32>, memref<32x4xf32>
   // CHECK: plan.output "y" role "output" %{{.*}} : memref<32x10xf32>

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/RowCopies.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// Shorter rows take a copy longer to begin with than to copy.
+static constexpr int64_t kMinRowBytes = 256;
+/// So little that it takes no time either way; compiling a loop for it does.
+static constexpr int64_t kFewBytes = 1 << 16;
+
+/// So many tensors that code for all of them takes long to compile, and longer
+/// to begin with than their copies.
+static constexpr size_t kManyInputs = 32;
+
+// The axis along which `slice` takes some of its tensor, if it is one.
+static std::optional<size_t> findAxis(SliceOp slice) {
+  std::optional<size_t> found;
+  for (auto [axis, extent] : llvm::enumerate(shapeOf(slice.getInput()))) {
+    if (slice.getSizes()[axis] == extent)
+      continue;
+    if (found)
+      return std::nullopt;
+    found = axis;
+  }
+  return found;
+}
+
+// Bytes of what one index along `axis` stands for.
+static int64_t bytesBehind(Value tensor, size_t axis) {
+  return ShapedType::getNumElements(shapeOf(tensor).drop_front(axis + 1)) *
+         plan::getElementBytes(elementOf(tensor));
+}
+
+// Whether rows are too short to be copied one by one.
+static bool areTooShort(const RowCopy &copy) {
+  return copy.rowBytes < kMinRowBytes && copy.rowBytes * copy.rows > kFewBytes;
+}
+
+static SmallVector<RowCopy> findSlice(SliceOp slice) {
+  std::optional<size_t> axis = findAxis(slice);
+  if (!axis || elementOf(slice.getInput()) != elementOf(slice.getOutput()))
+    return {};
+  ArrayRef<int64_t> shape = shapeOf(slice.getInput());
+  int64_t inner = bytesBehind(slice.getInput(), *axis);
+  RowCopy copy;
+  copy.rows = ShapedType::getNumElements(shape.take_front(*axis));
+  copy.rowBytes = slice.getSizes()[*axis] * inner;
+  copy.from = {slice.getOffsets()[*axis] * inner, shape[*axis] * inner};
+  if (copy.rowBytes == 0 || areTooShort(copy))
+    return {};
+  return {copy};
+}
+
+static SmallVector<RowCopy> findJoin(ConcatOp join) {
+  if (join.getInputs().size() < kManyInputs)
+    return {};
+  int64_t axis = join.getAxis();
+  ArrayRef<int64_t> shape = shapeOf(join.getOutput());
+  int64_t inner = bytesBehind(join.getOutput(), axis);
+  SmallVector<RowCopy> copies;
+  int64_t start = 0;
+  for (Value input : join.getInputs()) {
+    auto argument = dyn_cast<BlockArgument>(input);
+    if (!argument || elementOf(input) != elementOf(join.getOutput()))
+      return {};
+    RowCopy copy;
+    copy.argument = argument.getArgNumber();
+    copy.rows = ShapedType::getNumElements(shape.take_front(axis));
+    copy.rowBytes = shapeOf(input)[axis] * inner;
+    copy.from = {0, copy.rowBytes};
+    copy.to = Rows{start, shape[axis] * inner};
+    if (areTooShort(copy))
+      return {};
+    start += copy.rowBytes;
+    if (copy.rowBytes > 0)
+      copies.push_back(copy);
+  }
+  return copies;
+}
+
+SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel) {
+  if (kernel.isExternal() || getKernelKind(kernel) != KernelKind::Movement)
+    return {};
+  Operation &moved = kernel.getBody().front().front();
+  if (auto slice = dyn_cast<SliceOp>(moved))
+    return findSlice(slice);
+  if (auto join = dyn_cast<ConcatOp>(moved))
+    return findJoin(join);
+  return {};
+}
