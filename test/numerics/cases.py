@@ -228,6 +228,16 @@ add(
     lambda a, b, c, axis: np.concatenate([a, b, c], axis),
     attributes={"axis": 1},
 )
+# So many that they are copied without code on a CPU.
+add(
+    "concat_many",
+    "Concat",
+    {f"x{i}": normal(2, 1 + (i * 7) % 5, 4) for i in range(40)},
+    lambda *parts, axis, **named: np.concatenate(
+        [*parts, *named.values()], axis
+    ),
+    attributes={"axis": 1},
+)
 for name, start, end, step in (
     ("plain", 1, 6, 1),
     ("whole_strides", 1, 7, 3),
