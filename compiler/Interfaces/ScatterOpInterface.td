@@ -25,6 +25,14 @@ def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
     InterfaceMethod<"The axis of the result that indices name elements of.",
                     "int64_t", "getScatteredAxis", (ins), [{}],
                     [{ return $_op.getAxis(); }]>,
+    InterfaceMethod<"Whether updates are added to or multiplied with what they"
+                    " meet, so that roundings add up.", "bool",
+                    "accumulates", (ins), [{}], [{
+                      auto reduction = $_op.getReduction();
+                      using Reduction = decltype(reduction);
+                      return reduction == Reduction::Add ||
+                             reduction == Reduction::Mul;
+                    }]>,
     InterfaceMethod<"Whether updates are factors of what they meet.", "bool",
                     "multiplies", (ins), [{}],
                     [{

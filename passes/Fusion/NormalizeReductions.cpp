@@ -185,6 +185,24 @@ static void normalize(Operation *op, SmallVector<int64_t> axes) {
   op->erase();
 }
 
+// Sums and products of updates are kept where the result is: in f32, and
+// rounded in the end, where it has 16 bits.
+static void widen(ScatterOpInterface scatter) {
+  Value result = scatter->getResult(0);
+  auto type = dyn_cast<FloatType>(elementOf(result));
+  if (!type || type.getWidth() >= 32 || !scatter.accumulates())
+    return;
+  OpBuilder builder(scatter->getContext());
+  builder.setInsertionPointAfter(scatter);
+  auto rounded = typeOf(result);
+  result.setType(rounded.clone(builder.getF32Type()));
+  auto cast =
+      mpc::CastOp::create(builder, scatter->getLoc(), rounded, result);
+  if (Attribute phase = scatter->getAttr(kPhaseAttr))
+    cast->setAttr(kPhaseAttr, phase);
+  result.replaceAllUsesExcept(cast.getOutput(), cast);
+}
+
 void NormalizeReductionsPass::runOnOperation() {
   SmallVector<std::pair<Operation *, SmallVector<int64_t>>> reductions;
   getOperation().walk([&](Operation *op) {
@@ -199,4 +217,5 @@ void NormalizeReductionsPass::runOnOperation() {
     }
     normalize(op, std::move(axes));
   }
+  getOperation().walk([](ScatterOpInterface scatter) { widen(scatter); });
 }

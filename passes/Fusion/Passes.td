@@ -137,7 +137,8 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     Brings every reduction into the form kernels take: `keepdims`, axes that lie
     together, and large ones in two steps so that threads share the first: over
     some of the axes, or over `parts` of one long axis. `mpc.sum_to_size` becomes
-    `mpc.reduce_sum`; reshapes restore the shape.
+    `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
+    16 bits does so in f32, and a cast rounds its result.
 
     Before (test/passes/Fusion/normalize-reductions.mlir):
 

@@ -99,3 +99,14 @@ func.func @empty(%x: tensor<3x0xf32>) -> (tensor<3xbf16>, tensor<1x0xf32>, tenso
   %3 = mpc.reduce_mean %x {axes = array<i64: 0, 1>} : (tensor<3x0xf32>) -> tensor<f32>
   return %0, %1, %2, %3 : tensor<3xbf16>, tensor<1x0xf32>, tensor<f32>, tensor<f32>
 }
+
+// Sums of many updates are kept in f32; what replaces rounds nothing.
+// CHECK-LABEL: func.func @scatter
+func.func @scatter(%x: tensor<4xf16>, %i: tensor<9xi64>, %u: tensor<9xf16>) -> (tensor<4xf16>, tensor<4xf16>) {
+  // CHECK: %[[S:.*]] = mpc.scatter %{{.*}} {axis = 0 : i64, reduction = #mpc.scatter<add>} : (tensor<4xf16>, tensor<9xi64>, tensor<9xf16>) -> tensor<4xf32>
+  // CHECK: mpc.cast %[[S]] : (tensor<4xf32>) -> tensor<4xf16>
+  // CHECK: mpc.scatter_elements %{{.*}} -> tensor<4xf16>
+  %y = mpc.scatter %x, %i, %u {axis = 0 : i64, reduction = #mpc.scatter<add>} : (tensor<4xf16>, tensor<9xi64>, tensor<9xf16>) -> tensor<4xf16>
+  %z = mpc.scatter_elements %x, %i, %u {axis = 0 : i64, reduction = #mpc.scatter<none>} : (tensor<4xf16>, tensor<9xi64>, tensor<9xf16>) -> tensor<4xf16>
+  return %y, %z : tensor<4xf16>, tensor<4xf16>
+}
