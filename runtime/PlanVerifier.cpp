@@ -245,7 +245,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
                buffer.offset == 0,
            "an input's buffer is not the memory of that input");
     const std::optional<int64_t> &size = checked.inputs[i].indexSize;
-    expect(!size || (*size > 0 &&
+    expect(!size || (*size >= 0 &&
                      (buffer.type == DType::I32 || buffer.type == DType::I64)),
            "an index size is not that of indices");
   }

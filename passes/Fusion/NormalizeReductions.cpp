@@ -196,8 +196,7 @@ static void widen(ScatterOpInterface scatter) {
   builder.setInsertionPointAfter(scatter);
   auto rounded = typeOf(result);
   result.setType(rounded.clone(builder.getF32Type()));
-  auto cast =
-      mpc::CastOp::create(builder, scatter->getLoc(), rounded, result);
+  auto cast = mpc::CastOp::create(builder, scatter->getLoc(), rounded, result);
   if (Attribute phase = scatter->getAttr(kPhaseAttr))
     cast->setAttr(kPhaseAttr, phase);
   result.replaceAllUsesExcept(cast.getOutput(), cast);

@@ -218,7 +218,19 @@ static SmallVector<Value> findTables(func::CallOp call, func::FuncOp kernel) {
   return tables;
 }
 
+// Whether a kernel has nothing to write.
+static bool givesNothing(func::CallOp call) {
+  return llvm::all_of(call.getResults(), [](Value result) {
+    return typeOf(result).getNumElements() == 0;
+  });
+}
+
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
+  // Kernels have at least one element.
+  if (givesNothing(call)) {
+    placeResults(call, Reads());
+    return;
+  }
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
   SmallVector<Value> outputs =

@@ -50,7 +50,7 @@ static SmallVector<RowCopy> findSlice(SliceOp slice) {
   copy.rows = ShapedType::getNumElements(shape.take_front(*axis));
   copy.rowBytes = slice.getSizes()[*axis] * inner;
   copy.from = {slice.getOffsets()[*axis] * inner, shape[*axis] * inner};
-  if (copy.rowBytes == 0 || areTooShort(copy))
+  if (copy.rows == 0 || copy.rowBytes == 0 || areTooShort(copy))
     return {};
   return {copy};
 }
@@ -76,7 +76,7 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
     if (areTooShort(copy))
       return {};
     start += copy.rowBytes;
-    if (copy.rowBytes > 0)
+    if (copy.rows > 0 && copy.rowBytes > 0)
       copies.push_back(copy);
   }
   return copies;

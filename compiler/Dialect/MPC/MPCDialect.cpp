@@ -115,12 +115,12 @@ static LogicalResult verifyStateReferences(Operation *op, unsigned index,
   return success();
 }
 
-// Integers name elements of an axis that has any.
+// Integers name elements of an axis; of one without any, they name none.
 static LogicalResult verifyIndexSize(FunctionOpInterface function,
                                      unsigned index, Attribute attribute) {
   auto size = dyn_cast<IntegerAttr>(attribute);
   Type element = getElementTypeOrSelf(function.getArgumentTypes()[index]);
-  if (size && size.getType().isInteger(64) && size.getInt() > 0 &&
+  if (size && size.getType().isInteger(64) && size.getInt() >= 0 &&
       isa<IntegerType>(element))
     return success();
   return function.emitOpError("expected ")

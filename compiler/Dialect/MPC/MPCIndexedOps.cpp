@@ -44,12 +44,23 @@ Axes OneHotOp::getIndexedAxes() { return {static_cast<int64_t>(getAxis())}; }
 // Indices of parts
 //===----------------------------------------------------------------------===//
 
+// Indices name elements of an axis that has any.
+static LogicalResult verifyNamed(std::optional<Location> loc, Value data,
+                                 Value indices, int64_t axis) {
+  if (shapeOf(data)[axis] > 0 || typeOf(indices).getNumElements() == 0)
+    return success();
+  return emitOptionalError(loc, "expected no indices of axis ", axis,
+                           ", which has no elements, found [", shapeOf(indices),
+                           "]");
+}
+
 // The shape of what indices name in data: the updates of a scatter.
 static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
                                    Value indices, int64_t axis,
                                    int64_t batchDims) {
   ArrayRef<int64_t> from = shapeOf(data), index = shapeOf(indices);
-  if (failed(verifyAxis(loc, axis, from.size())))
+  if (failed(verifyAxis(loc, axis, from.size())) ||
+      failed(verifyNamed(loc, data, indices, axis)))
     return failure();
   int64_t most = std::min<int64_t>(axis, index.size());
   if (batchDims < 0 || batchDims > most)
@@ -112,7 +123,7 @@ static LogicalResult verifyLines(std::optional<Location> loc, Value data,
     return emitOptionalError(loc, "expected indices of the data's shape [",
                              shapeOf(data), "] but for axis ", axis,
                              ", found [", shapeOf(indices), "]");
-  return success();
+  return verifyNamed(loc, data, indices, axis);
 }
 
 INFER(GatherElementsOp) {

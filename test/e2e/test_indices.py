@@ -1,0 +1,92 @@
+"""Gathers and scatters at their edges: no elements, indices that are computed,
+sums in 16 bits.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+
+def one_node(op, inputs, output, **attributes):
+    """A model of one node on inputs of these types and shapes."""
+    node = helper.make_node(op, list(inputs), ["y"], "node", **attributes)
+    return mpctest.make_model([node], inputs, {"y": output}, {}, opset=18)
+
+
+@pytest.mark.parametrize(
+    "shape, axis, result",
+    [((7, 17, 0), 2, (7, 17, 0)), ((0, 4), 0, (0, 4)), ((3, 0), 0, (0, 0))],
+)
+def test_gathers_nothing(shape, axis, result, tmp_path):
+    model = one_node(
+        "Gather",
+        {"data": (np.float32, shape), "indices": (np.int64, (0,))},
+        (np.float32, result),
+        axis=axis,
+    )
+    feeds = {
+        "data": np.zeros(shape, np.float32),
+        "indices": np.zeros(0, np.int64),
+    }
+    assert mpctest.run(model, feeds, tmp_path)["y"].shape == result
+
+
+def test_refuses_indices_of_an_axis_without_elements(tmp_path):
+    model = one_node(
+        "Gather",
+        {"data": (np.float32, (0, 4)), "indices": (np.int64, (2,))},
+        (np.float32, (2, 4)),
+        axis=0,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1
+    assert "axis 0, which has no elements" in process.stdout + process.stderr
+
+
+def test_adds_up_halves_in_single_precision(tmp_path):
+    """Halves could not count beyond 2048."""
+    count = 5000
+    model = one_node(
+        "ScatterElements",
+        {
+            "data": (np.float16, (4,)),
+            "indices": (np.int64, (count,)),
+            "updates": (np.float16, (count,)),
+        },
+        (np.float16, (4,)),
+        reduction="add",
+    )
+    feeds = {
+        "data": np.zeros(4, np.float16),
+        "indices": np.ones(count, np.int64),
+        "updates": np.ones(count, np.float16),
+    }
+    y = mpctest.run(model, feeds, tmp_path)["y"]
+    np.testing.assert_array_equal(y, np.float16([0, count, 0, 0]))
+
+
+def test_computed_indices_that_name_nothing_give_zeros(tmp_path):
+    """Nothing outside of the table is read, and no other row instead."""
+    nodes = [
+        helper.make_node("Mul", ["indices", "three"], ["tuples"], "scale"),
+        helper.make_node("GatherND", ["table", "tuples"], ["y"], "gather"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"indices": (np.int64, (4, 2))},
+        {"y": (np.float32, (4,))},
+        {
+            "three": np.int64(3),
+            "table": np.arange(1, 21, dtype=np.float32).reshape(4, 5),
+        },
+    )
+    feeds = {"indices": np.array([[1, 0], [0, 2], [-1, -1], [2, 0]])}
+    y = mpctest.run(model, feeds, tmp_path)["y"]
+    # (3, 0), (0, 6) beyond the columns, (-3, -3), (6, 0) beyond the rows.
+    np.testing.assert_array_equal(y, np.float32([16, 0, 8, 0]))
