@@ -93,6 +93,7 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createOutlineScansPass());
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createConvertLayoutPass({options.target}));
   nested.addPass(createDecomposePass());

@@ -111,6 +111,10 @@
 //         long and go to dst by "to_offset" and "to_stride".
 //     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed
+//     {"op": "for", "count": N, "moving": [{"buffer": I, "bytes": B}, ...],
+//      "steps": [STEP...]}
+//         the steps N times; buffer I, which lies at its offset in the first
+//         iteration, lies B bytes further on (or back) in each of the others
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_ARTIFACTFORMAT_H

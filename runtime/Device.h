@@ -43,10 +43,12 @@ struct DeviceOptions {
 };
 
 /// Looks at memory between the steps of a run. Steps inside a conditional step
-/// are seen one by one, it itself is not.
+/// or a loop are seen one by one, it itself is not.
 class StepObserver {
 public:
   virtual ~StepObserver() = default;
+  /// A loop moved a buffer of the function: its address is so many bytes on.
+  virtual void move(size_t buffer, int64_t bytes) = 0;
   /// A failure of either ends the run.
   virtual Status before(const Step &step) = 0;
   virtual Status after(const Step &step) = 0;

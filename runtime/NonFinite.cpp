@@ -76,6 +76,7 @@ static std::vector<size_t> operandsOf(const CopyStep &step) {
   return {step.src, step.dst};
 }
 static std::vector<size_t> operandsOf(const IfStep &) { return {}; }
+static std::vector<size_t> operandsOf(const ForStep &) { return {}; }
 
 static void append(std::vector<size_t> &list,
                    const std::optional<size_t> &index) {
@@ -196,6 +197,10 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
       return status;
   }
   return trace;
+}
+
+void NonFiniteTrace::move(size_t buffer, int64_t bytes) {
+  buffers[buffer] = static_cast<std::byte *>(buffers[buffer]) + bytes;
 }
 
 Status NonFiniteTrace::before(const Step &step) {

@@ -49,6 +49,7 @@ public:
                                         const std::vector<void *> &state,
                                         Device &device);
 
+  void move(size_t buffer, int64_t bytes) override;
   Status before(const Step &step) override;
   Status after(const Step &step) override;
 
@@ -77,7 +78,7 @@ private:
   std::vector<size_t> floatsOf(const Step &step) const;
 
   const Function &function;
-  const std::vector<void *> &buffers;
+  std::vector<void *> buffers; ///< where they are in this iteration of loops
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;

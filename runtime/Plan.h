@@ -177,12 +177,26 @@ struct IfStep {
   std::vector<Step> then;
 };
 
-struct Step {
-  std::string name; ///< the ONNX node this is reported under
-  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, IfStep> op;
+/// A buffer that moves from one iteration of a loop to the next.
+struct MovingBuffer {
+  size_t buffer = 0;
+  int64_t bytes = 0; ///< below 0: towards the start of the memory
 };
 
-/// One function: a flat list of steps over one arena.
+/// Runs `steps` `count` times. Other buffers than the moving ones lie where
+/// they do in each iteration.
+struct ForStep {
+  int64_t count = 1;
+  std::vector<MovingBuffer> moving;
+  std::vector<Step> steps;
+};
+
+struct Step {
+  std::string name; ///< the ONNX node this is reported under
+  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, IfStep, ForStep> op;
+};
+
+/// One function: a list of steps over one arena.
 struct Function {
   std::string name;
   int64_t arenaBytes = 0;

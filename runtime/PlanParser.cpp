@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// Deeper nesting of "if" than any model has; bounds recursion.
-constexpr int kMaxIfDepth = 32;
+constexpr int kMaxListDepth = 32;
 
 /// One object of the document and where it stands. The first failure is kept
 /// in the state that all readers of a document share; after it every read
@@ -431,10 +431,22 @@ static CopyStep readCopy(Reader &in) {
   return step;
 }
 
+// All but its steps.
+static ForStep readLoop(Reader &in) {
+  in.expectOnly({"op", "name", "count", "moving", "steps"});
+  ForStep loop;
+  loop.count = in.integer("count");
+  in.each("moving", [&](Reader &buffer) {
+    buffer.expectOnly({"buffer", "bytes"});
+    loop.moving.push_back({buffer.index("buffer"), buffer.integer("bytes")});
+  });
+  return loop;
+}
+
 static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
   std::vector<Step> steps;
-  if (depth > kMaxIfDepth) {
-    in.fail("conditions are nested too deeply");
+  if (depth > kMaxListDepth) {
+    in.fail("steps are nested too deeply");
     return steps;
   }
   in.each(key, [&](Reader &step) {
@@ -453,6 +465,10 @@ static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
       size_t predicate = step.index("predicate");
       steps.push_back(
           {name, IfStep{predicate, readSteps(step, "then", depth + 1)}});
+    } else if (op == "for") {
+      ForStep loop = readLoop(step);
+      loop.steps = readSteps(step, "steps", depth + 1);
+      steps.push_back({name, std::move(loop)});
     } else {
       step.fail("unknown step '" + op + "'");
     }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace mpc::runtime {
@@ -98,7 +99,9 @@ private:
 
   void verifyState(const StateVariable &state);
   void verifyFunction(const Function &function);
+  std::optional<int64_t> findLimit(const Buffer &buffer);
   void verifyBuffer(const Buffer &buffer);
+  bool verifyMoving(const ForStep &step);
   template <size_t N>
   void verifyValues(const std::vector<FunctionValue> &values,
                     const std::array<std::string_view, N> &roles);
@@ -109,6 +112,7 @@ private:
   void verifyStep(const ConvStep &step);
   void verifyStep(const CopyStep &step);
   void verifyStep(const IfStep &step);
+  void verifyStep(const ForStep &step);
 
   void verifyRows(const StridedRows &strided, const Buffer &src,
                   const Buffer &dst);
@@ -133,6 +137,9 @@ private:
   const Plan &plan;
   int64_t dataBytes;
   const Function *function = nullptr;
+  /// How far the loops around a step move buffers from where they start: the
+  /// lowest offset and the highest.
+  std::map<size_t, std::pair<int64_t, int64_t>> reach;
   std::string where = "plan";
   Status failure;
 };
@@ -190,32 +197,34 @@ void PlanVerifier::verifyState(const StateVariable &state) {
          "its initial value lies outside the data section");
 }
 
-void PlanVerifier::verifyBuffer(const Buffer &buffer) {
-  int64_t limit = 0;
+/// The bytes of the memory that a buffer lies in.
+std::optional<int64_t> PlanVerifier::findLimit(const Buffer &buffer) {
   switch (buffer.space) {
   case Space::Arena:
-    limit = function->arenaBytes;
-    break;
+    return function->arenaBytes;
   case Space::Constant:
-    limit = plan.constantBytes;
-    break;
+    return plan.constantBytes;
   case Space::State:
     if (!expect(buffer.index < plan.state.size(), "no such state variable"))
-      return;
-    limit = plan.state[buffer.index].bytes;
-    break;
-  case Space::Input: {
+      return std::nullopt;
+    return plan.state[buffer.index].bytes;
+  case Space::Input:
     // Inputs were checked before; the buffer an input names has its full size.
     if (!expect(buffer.index < function->inputs.size(), "no such input"))
-      return;
-    limit = function->buffers[function->inputs[buffer.index].buffer].bytes;
-    break;
+      return std::nullopt;
+    return function->buffers[function->inputs[buffer.index].buffer].bytes;
   }
-  }
+  return std::nullopt;
+}
+
+void PlanVerifier::verifyBuffer(const Buffer &buffer) {
+  std::optional<int64_t> limit = findLimit(buffer);
+  if (!limit)
+    return;
   if (!expect(buffer.offset >= 0 && buffer.offset % sizeOf(buffer.type) == 0,
               "its offset is negative or not aligned to its type"))
     return;
-  expect(buffer.offset <= limit && buffer.bytes <= limit - buffer.offset,
+  expect(buffer.offset <= *limit && buffer.bytes <= *limit - buffer.offset,
          "it reaches outside its memory");
 }
 
@@ -662,6 +671,45 @@ void PlanVerifier::verifyStep(const IfStep &step) {
          "the predicate is not one i1");
   expect(!plan.target.isGPU(), "a GPU runs no conditional steps");
   verifySteps(step.then);
+}
+
+/// All that the loop moves, in all iterations of it and of the loops around it,
+/// stays inside its memory.
+bool PlanVerifier::verifyMoving(const ForStep &step) {
+  std::set<size_t> seen;
+  for (const MovingBuffer &moving : step.moving) {
+    if (!expect(moving.buffer < function->buffers.size(),
+                "it moves a buffer that does not exist") ||
+        !expect(seen.insert(moving.buffer).second,
+                "it moves a buffer twice at once"))
+      return false;
+    const Buffer &buffer = function->buffers[moving.buffer];
+    auto [entry, isNew] =
+        reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
+    auto &[low, high] = entry->second;
+    Checked way = Checked(step.count - 1) * moving.bytes;
+    Checked moved = way + (moving.bytes < 0 ? low : high);
+    std::optional<int64_t> limit = findLimit(buffer);
+    if (!expect(!moved.overflowed && moving.bytes % sizeOf(buffer.type) == 0,
+                "it moves a buffer too far, or by half an element") ||
+        !limit)
+      return false;
+    (moving.bytes < 0 ? low : high) = moved.value;
+    if (!expect(low >= 0 && high <= *limit - buffer.bytes,
+                "it moves a buffer out of its memory"))
+      return false;
+  }
+  return true;
+}
+
+void PlanVerifier::verifyStep(const ForStep &step) {
+  if (!expect(step.count >= 1 && step.count < kMaxExtent,
+              "a loop has between 1 and 2^31 - 2 iterations"))
+    return;
+  const auto outside = reach;
+  if (verifyMoving(step))
+    verifySteps(step.steps);
+  reach = outside;
 }
 
 //===----------------------------------------------------------------------===//

@@ -124,6 +124,7 @@ public:
   FailureOr<json::Object> write();
 
 private:
+  LogicalResult addBuffers(Block &block);
   LogicalResult addBuffer(Operation *op);
   FailureOr<json::Object> memoryOf(Operation *op);
   json::Array stepsOf(Block &block);
@@ -132,6 +133,7 @@ private:
   json::Object fused(plan::MatMulOp op);
   json::Object matmul(plan::MatMulOp op);
   json::Object conv(plan::ConvOp op);
+  json::Object loop(plan::ForOp op);
 
   int64_t index(Value buffer) const { return indexOf.lookup(buffer); }
   json::Value optionalIndex(Value buffer) const {
@@ -177,6 +179,12 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
       .Case([&](plan::ViewOp view) -> Memory {
         Value storage = plan::getStorage(view.getBuffer());
         json::Object memory = *buffers[index(storage)].getAsObject();
+        return memory;
+      })
+      .Case([&](plan::PartOp part) -> Memory {
+        json::Object memory = *buffers[index(part.getSource())].getAsObject();
+        memory["offset"] = memory.getInteger("offset").value_or(0) +
+                           static_cast<int64_t>(part.getFrom());
         return memory;
       })
       .DefaultUnreachable("not a buffer");
@@ -314,6 +322,38 @@ json::Object ProgramWriter::launch(plan::LaunchOp op) {
   return step;
 }
 
+// How far `buffer` moves from one iteration of `loop` to the next, in bytes.
+static int64_t getMovement(Value buffer, plan::ForOp loop) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (auto part = dyn_cast<plan::PartOp>(op)) {
+      if (part->getParentOp() == loop)
+        return static_cast<int64_t>(part.getBy());
+      buffer = part.getSource();
+    } else if (auto view = dyn_cast<plan::ViewOp>(op)) {
+      buffer = view.getSource();
+    } else {
+      break;
+    }
+  }
+  return 0;
+}
+
+json::Object ProgramWriter::loop(plan::ForOp op) {
+  json::Array moving;
+  op->walk([&](Operation *nested) {
+    if (!isa<plan::PartOp, plan::ViewOp>(nested))
+      return;
+    Value buffer = nested->getResult(0);
+    if (int64_t bytes = getMovement(buffer, op))
+      moving.push_back(
+          json::Object{{"buffer", index(buffer)}, {"bytes", bytes}});
+  });
+  return json::Object{{"op", "for"},
+                      {"count", toSigned(op.getCount())},
+                      {"moving", std::move(moving)},
+                      {"steps", stepsOf(op.getBody().front())}};
+}
+
 json::Object ProgramWriter::stepOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, json::Object>(op)
       .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
@@ -335,6 +375,7 @@ json::Object ProgramWriter::stepOf(Operation *op) {
         }
         return step;
       })
+      .Case([&](plan::ForOp loops) { return loop(loops); })
       .Case([&](plan::IfOp condition) {
         return json::Object{{"op", "if"},
                             {"predicate", index(condition.getPredicate())},
@@ -356,16 +397,27 @@ json::Array ProgramWriter::stepsOf(Block &block) {
   return steps;
 }
 
-FailureOr<json::Object> ProgramWriter::write() {
-  Block &body = program.getBody().front();
-  for (Operation &op : body) {
-    if (auto output = dyn_cast<plan::OutputOp>(op))
+// The buffers of a list and of the loops in it, and the outputs.
+LogicalResult ProgramWriter::addBuffers(Block &block) {
+  for (Operation &op : block) {
+    if (auto output = dyn_cast<plan::OutputOp>(op)) {
       outputs.push_back(json::Object{{"name", text(output.getName())},
                                      {"role", output.getRole()},
                                      {"buffer", index(output.getBuffer())}});
-    else if (!plan::isStep(&op) && failed(addBuffer(&op)))
+    } else if (auto loop = dyn_cast<plan::ForOp>(op)) {
+      if (failed(addBuffers(loop.getBody().front())))
+        return failure();
+    } else if (!plan::isStep(&op) && failed(addBuffer(&op))) {
       return failure();
+    }
   }
+  return success();
+}
+
+FailureOr<json::Object> ProgramWriter::write() {
+  Block &body = program.getBody().front();
+  if (failed(addBuffers(body)))
+    return failure();
   json::Array steps = stepsOf(body);
   return json::Object{
       {"arena_bytes", toSigned(program.getArenaBytes().value_or(0))},

@@ -10,6 +10,41 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
+def OutlineScansPass : Pass<"mpc-outline-scans", "::mlir::ModuleOp"> {
+  let summary = "bodies of scans into functions";
+  let description = [{
+    Turns the body of every `mpc.scan` into a private function that
+    `mpc.scan_call` names, the innermost first: from here on, what a pass does
+    to functions it does to the ops of loops.
+
+    Before (test/passes/Fusion/outline-scans.mlir):
+
+    ```mlir
+    %all = mpc.scan 8 scanned(%x : tensor<8x4xf32>) -> (tensor<8x4xf32>) {
+    ^bb0(%x_t: tensor<4xf32>):
+      %0 = mpc.tanh %x_t : (tensor<4xf32>) -> tensor<4xf32>
+      mpc.yield %0 : tensor<4xf32>
+    } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+    ```
+
+    After:
+
+    ```mlir
+    %all = mpc.scan_call @forward_scan 8 scanned(%x : tensor<8x4xf32>)
+        {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+        -> (tensor<8x4xf32>)
+
+    func.func private @forward_scan(%x_t: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = mpc.tanh %x_t : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+
+    Afterwards no `mpc.scan` is left.
+  }];
+  let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
+}
+
 def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
   let summary = "activations into NHWC, filters as the target's library has them";
   let description = [{

@@ -39,40 +39,65 @@ struct AssignOffsetsPass
 /// Buffers start at cache lines.
 static constexpr int64_t kAlignment = 64;
 
-// The uses of a slice through views, as indices of the program's ops. Steps
-// nested in another count as that one.
-static void collectUses(plan::ProgramOp program, Slice &slice,
-                        const DenseMap<Operation *, unsigned> &indexOf) {
-  Block *body = &program.getBody().front();
+namespace {
+/// The order of a program's ops: those of a loop come behind it, and a loop
+/// ends with the last of them.
+class Positions {
+public:
+  explicit Positions(plan::ProgramOp program) {
+    number(program.getBody().front());
+  }
+  unsigned begin(Operation *op) const { return begins.lookup(op); }
+  unsigned end(Operation *op) const { return ends.lookup(op); }
+
+private:
+  void number(Block &block) {
+    for (Operation &op : block) {
+      begins[&op] = next++;
+      if (auto loop = dyn_cast<plan::ForOp>(op))
+        number(loop.getBody().front());
+      ends[&op] = next - 1;
+    }
+  }
+
+  DenseMap<Operation *, unsigned> begins, ends;
+  unsigned next = 0;
+};
+} // namespace
+
+// The uses of a slice through views and parts, as positions. A slice is one of
+// the list that declares it: a loop in there that uses it does so in every
+// iteration. Other nested steps count as the one they are nested in.
+static void collectUses(Slice &slice, const Positions &positions) {
+  Block *list = slice.op->getBlock();
   SmallVector<Value> worklist = {slice.op.getBuffer()};
   while (!worklist.empty())
     for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (auto view = dyn_cast<plan::ViewOp>(user)) {
-        worklist.push_back(view.getBuffer());
+      if (isa<plan::ViewOp, plan::PartOp>(user)) {
+        worklist.push_back(user->getResult(0));
         continue;
       }
-      unsigned index = indexOf.lookup(body->findAncestorOpInBlock(*user));
-      slice.first = std::min(slice.first, index);
+      Operation *step = list->findAncestorOpInBlock(*user);
+      slice.first = std::min(slice.first, positions.begin(step));
       // Outputs are read when the program is done.
-      slice.last =
-          isa<plan::OutputOp>(user) ? ~0u : std::max(slice.last, index);
+      slice.last = isa<plan::OutputOp>(user)
+                       ? ~0u
+                       : std::max(slice.last, positions.end(step));
     }
 }
 
 static SmallVector<Slice> collectSlices(plan::ProgramOp program) {
-  DenseMap<Operation *, unsigned> indexOf;
-  for (Operation &op : program.getBody().front())
-    indexOf[&op] = indexOf.size();
+  Positions positions(program);
   SmallVector<Slice> slices;
-  for (auto arena : program.getBody().front().getOps<plan::ArenaOp>()) {
+  program.walk([&](plan::ArenaOp arena) {
     Slice slice;
     slice.op = arena;
     int64_t bytes =
         plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
     slice.bytes = llvm::alignTo(bytes, kAlignment);
-    collectUses(program, slice, indexOf);
+    collectUses(slice, positions);
     slices.push_back(slice);
-  }
+  });
   return slices;
 }
 

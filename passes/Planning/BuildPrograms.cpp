@@ -5,6 +5,8 @@
 // A new value of a state variable is written over the old one where everything
 // that reads the old one is done by then; otherwise it is copied at the end. An
 // elementwise kernel may write over an operand that nothing needs any more.
+// A scan's carried values lie where its results do, and are treated in its body
+// as state is in a function.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -17,6 +19,7 @@
 #include "passes/Planning/RowCopies.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 namespace mpc {
@@ -57,7 +60,12 @@ public:
 private:
   void addArguments();
   void findUpdates();
+  LogicalResult addOps();
   LogicalResult addOp(Operation *op);
+  LogicalResult addScan(ScanCallOp scan);
+  LogicalResult addBody(ScanCallOp scan, ArrayRef<Value> operands,
+                        ArrayRef<Value> results);
+  void placeStacked(ScanCallOp scan, ArrayRef<Value> results);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
   void addCopies(func::CallOp call, ArrayRef<RowCopy> copies);
   LogicalResult addContraction(Operation *op, func::CallOp epilogue);
@@ -65,7 +73,8 @@ private:
   LogicalResult addUnfused(plan::ProductOp op,
                            SmallVectorImpl<plan::LaunchOp> &launches);
   IntegerAttr getSharedBytes(func::FuncOp kernel);
-  void addEnd();
+  void addUpdates();
+  void addOutputs();
 
   bool mayOverwrite(Operation *op, Value old, const Reads &reads) const;
   Value chooseBuffer(Operation *op, Value result, const Reads &reads,
@@ -73,7 +82,11 @@ private:
   SmallVector<Value> placeResults(Operation *op, Reads reads);
 
   Value newArena(Type type, Location location);
+  Value newPart(Value whole, Type part, bool reversed, Location location);
   Value stateBuffer(FlatSymbolRefAttr state, Type type);
+  void noteUpdate(OpOperand &result, Attribute variable);
+  bool isOverwritten(Value source) const;
+  Value save(Value source);
   SmallVector<Value> buffersOf(ValueRange values) const {
     return llvm::map_to_vector(values, [&](Value value) {
       Value buffer = buffers.lookup(value);
@@ -86,6 +99,7 @@ private:
   Block &block;
   const SymbolTable &symbols;
   const TargetInfo &target;
+  bool allowTF32;
   EpilogueCalls epilogueOf;
   std::optional<Liveness> liveness;
   OpBuilder builder;
@@ -93,11 +107,19 @@ private:
   DenseMap<Value, Value> buffers;
   /// Memory of values whose place is known before the op that makes them.
   DenseMap<Value, Value> places;
-  /// Memory and old value (if it is read at all) of state variables.
+  /// Memory and old value (if it is read at all) of state variables, by their
+  /// names, and of carried values, by their numbers.
   llvm::MapVector<Attribute, Value> states;
   DenseMap<Attribute, Value> oldValues;
   /// The variable a value is the new value of.
-  DenseMap<Value, FlatSymbolRefAttr> replaces;
+  DenseMap<Value, Attribute> replaces;
+  /// The new values of all variables, as the terminator has them.
+  SmallVector<std::pair<Value, Attribute>> updates;
+  /// What is copied to where at the end, and memory that this overwrites.
+  SmallVector<std::pair<Value, Value>> copies;
+  llvm::SmallPtrSet<Operation *, 8> overwritten;
+  /// Parts of stacked results that the terminator's values go to.
+  SmallVector<std::pair<Value, Value>> stacked;
 };
 
 struct BuildProgramsPass
@@ -108,14 +130,19 @@ struct BuildProgramsPass
     if (failed(info))
       return signalPassFailure();
     SymbolTable symbols(getOperation());
+    llvm::SetVector<StringRef> bodies;
+    getOperation().walk(
+        [&](ScanCallOp scan) { bodies.insert(scan.getFunction()); });
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (getKernelKind(function))
+      if (getKernelKind(function) || bodies.contains(function.getName()))
         continue;
       if (failed(ProgramBuilder(function, symbols, *info, tf32).run()))
         return signalPassFailure();
       function.erase();
     }
+    for (StringRef body : bodies)
+      symbols.lookup(body)->erase();
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!findCopies(kernel, *info).empty())
@@ -160,7 +187,7 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
                                    llvm::SmallPtrSetImpl<Operation *> &taken) {
   if (Value place = places.lookup(result))
     return place;
-  if (FlatSymbolRefAttr state = replaces.lookup(result)) {
+  if (Attribute state = replaces.lookup(result)) {
     Value old = oldValues.lookup(state);
     if (!old || mayOverwrite(op, old, reads))
       return states.lookup(state);
@@ -170,7 +197,9 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
     return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
-    if (!candidate || operand.getType() != result.getType() ||
+    // The next iteration may read what a body is given.
+    if (!candidate || isa<BlockArgument>(operand) ||
+        operand.getType() != result.getType() ||
         !candidate.getDefiningOp<plan::ArenaOp>() ||
         !mayOverwrite(op, operand, reads))
       continue;
@@ -336,6 +365,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return success();
   if (auto product = dyn_cast<plan::ProductOp>(op))
     return addProduct(product);
+  if (auto scan = dyn_cast<ScanCallOp>(op))
+    return addScan(scan);
   // One with an epilogue is added where that is called.
   if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()
@@ -355,8 +386,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
       addCopies(call, copies);
     return success();
   }
-  return op->emitOpError("expected a kernel call, a contraction, a reshape or "
-                         "a constant");
+  return op->emitOpError("expected a kernel call, a contraction, a scan, a "
+                         "reshape or a constant");
 }
 
 //===----------------------------------------------------------------------===//
@@ -390,42 +421,56 @@ void ProgramBuilder::addArguments() {
   }
 }
 
-// Notes which value replaces which variable's. One value can replace several:
-// it is written to the first and copied to the others.
+// One value can replace several variables: it is written to the first and copied
+// to the others.
+void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
+  updates.emplace_back(result.get(), variable);
+  replaces.try_emplace(result.get(), variable);
+}
+
+// Notes which value replaces which variable's.
 void ProgramBuilder::findUpdates() {
   for (OpOperand &result : block.getTerminator()->getOpOperands())
     if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(
             result.getOperandNumber(), kUpdatesAttr)) {
       stateBuffer(state, result.get().getType());
-      replaces.try_emplace(result.get(), state);
+      noteUpdate(result, state);
     }
 }
 
-// Copies the new values that are not in place, and names the outputs. An old
-// value that is still wanted when its variable is written moves away first.
-void ProgramBuilder::addEnd() {
+// Whether a copy at the end writes over the memory of `source`.
+bool ProgramBuilder::isOverwritten(Value source) const {
+  return overwritten.contains(plan::getStorage(source).getDefiningOp());
+}
+
+// What `source` holds, out of the way of the copies at the end.
+Value ProgramBuilder::save(Value source) {
+  if (!isOverwritten(source))
+    return source;
   Location location = function.getLoc();
-  SmallVector<std::pair<Value, Value>> copies;
-  for (OpOperand &result : block.getTerminator()->getOpOperands())
-    if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(
-            result.getOperandNumber(), kUpdatesAttr)) {
-      Value source = buffers.lookup(result.get());
-      if (plan::getStorage(source) != states.lookup(state))
-        copies.emplace_back(source, states.lookup(state));
-    }
-  llvm::SmallPtrSet<Operation *, 8> overwritten;
-  for (auto &[source, destination] : copies)
+  Value saved = plan::ArenaOp::create(
+      builder, location, cast<MemRefType>(source.getType()), IntegerAttr());
+  plan::CopyOp::create(builder, location, source, saved);
+  return saved;
+}
+
+// Finds the new values that are not in place, and moves old values that are
+// still wanted when their variable is written out of the way.
+void ProgramBuilder::addUpdates() {
+  for (auto [value, variable] : updates) {
+    Value source = buffers.lookup(value), destination = states.lookup(variable);
+    if (plan::getStorage(source) == destination)
+      continue;
+    copies.emplace_back(source, destination);
     overwritten.insert(destination.getDefiningOp());
-  auto save = [&](Value source) -> Value {
-    if (!overwritten.contains(plan::getStorage(source).getDefiningOp()))
-      return source;
-    Value saved = plan::ArenaOp::create(
-        builder, location, cast<MemRefType>(source.getType()), IntegerAttr());
-    plan::CopyOp::create(builder, location, source, saved);
-    return saved;
-  };
+  }
   for (auto &[source, destination] : copies)
     source = save(source);
+}
+
+// Names the outputs and does the copies.
+void ProgramBuilder::addOutputs() {
+  Location location = function.getLoc();
   SmallVector<plan::OutputOp> outputs;
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     unsigned number = result.getOperandNumber();
@@ -437,29 +482,116 @@ void ProgramBuilder::addEnd() {
         builder, location, name, role ? role : builder.getStringAttr("output"),
         save(buffers.lookup(result.get()))));
   }
+  // Parts of results are read before what they may be is written over.
+  for (auto [value, part] : stacked)
+    if (Value source = buffers.lookup(value);
+        plan::getStorage(source) != plan::getStorage(part))
+      plan::CopyOp::create(builder, location, source, part);
   for (auto &[source, destination] : copies)
     plan::CopyOp::create(builder, location, source, destination);
   for (plan::OutputOp output : outputs)
     output->moveBefore(output->getBlock(), output->getBlock()->end());
 }
 
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+// The part of `whole` that an iteration is at, which goes from the last to the
+// first where `reversed`.
+Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
+                              Location location) {
+  MemRefType type = bufferType(part);
+  int64_t bytes = plan::getBufferBytes(type);
+  int64_t count = cast<MemRefType>(whole.getType()).getDimSize(0);
+  return plan::PartOp::create(builder, location, type, whole,
+                              reversed ? (count - 1) * bytes : 0,
+                              reversed ? -bytes : bytes);
+}
+
+// Lets the terminator's values be written where their parts of results lie; a
+// view of a value, as the value itself.
+void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
+  unsigned carried = scan.getCarried().size();
+  ValueRange yielded = block.getTerminator()->getOperands();
+  for (auto [index, value] : llvm::enumerate(yielded.drop_front(carried))) {
+    Value part =
+        newPart(results[carried + index], value.getType(),
+                scan.getReversedOutputs()[index], scan.getLoc());
+    stacked.emplace_back(value, part);
+    Value made = Liveness::root(value);
+    if (isa<BlockArgument>(made))
+      continue;
+    if (bufferType(made.getType()) != part.getType())
+      part = plan::ViewOp::create(builder, scan.getLoc(),
+                                  bufferType(made.getType()), part);
+    places.try_emplace(made, part);
+  }
+}
+
+// The steps of one iteration. `operands` and `results` are the memory of those
+// of `scan`.
+LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
+                                      ArrayRef<Value> results) {
+  unsigned carried = scan.getCarried().size();
+  unsigned scanned = scan.getScanned().size();
+  for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
+    if (index < carried) {
+      Attribute number = builder.getI64IntegerAttr(index);
+      buffers[argument] = states[number] = results[index];
+      oldValues[number] = argument;
+      noteUpdate(block.getTerminator()->getOpOperand(index), number);
+    } else if (index < carried + scanned) {
+      bool reversed = scan.getReversedInputs()[index - carried];
+      buffers[argument] = newPart(operands[index], argument.getType(), reversed,
+                                  scan.getLoc());
+    } else {
+      buffers[argument] = operands[index];
+    }
+  }
+  placeStacked(scan, results);
+  return addOps();
+}
+
+LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
+  SmallVector<Value> operands = buffersOf(scan.getOperands());
+  SmallVector<Value> results = placeResults(scan, Reads());
+  for (unsigned i = 0; i < scan.getCarried().size(); ++i)
+    plan::CopyOp::create(builder, scan.getLoc(), operands[i], results[i]);
+  auto loop = plan::ForOp::create(builder, scan.getLoc(), scan.getLength());
+  ProgramBuilder body(symbols.lookup<func::FuncOp>(scan.getFunction()), symbols,
+                      target, allowTF32);
+  body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());
+  return body.addBody(scan, operands, results);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
 ProgramBuilder::ProgramBuilder(func::FuncOp function,
                                const SymbolTable &symbols,
                                const TargetInfo &target, bool allowTF32)
     : function(function), block(function.getBody().front()), symbols(symbols),
-      target(target), epilogueOf(findEpilogues(block, symbols)),
-      builder(function), contractions(builder, target, allowTF32) {}
+      target(target), allowTF32(allowTF32),
+      epilogueOf(findEpilogues(block, symbols)), builder(function),
+      contractions(builder, target, allowTF32) {}
+
+LogicalResult ProgramBuilder::addOps() {
+  liveness.emplace(block, epilogueOf);
+  for (Operation &op : block.without_terminator())
+    if (failed(addOp(&op)))
+      return failure();
+  addUpdates();
+  addOutputs();
+  return success();
+}
 
 LogicalResult ProgramBuilder::run() {
-  liveness.emplace(block, epilogueOf);
   auto program =
       plan::ProgramOp::create(builder, function.getLoc(), function.getName());
   builder.setInsertionPointToStart(&program.getBody().front());
   addArguments();
   findUpdates();
-  for (Operation &op : block.without_terminator())
-    if (failed(addOp(&op)))
-      return failure();
-  addEnd();
-  return success();
+  return addOps();
 }

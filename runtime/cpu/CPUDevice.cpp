@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
@@ -26,25 +27,50 @@ struct PreparedLaunch {
 
 /// Rows, each so many bytes behind the one before; all of a buffer is one row.
 struct PreparedCopy {
-  const std::byte *src;
-  std::byte *dst;
+  void *src, *dst;
   int64_t bytes, rowBytes, fromStride, toStride;
 };
 
 struct PreparedStep;
 
 struct PreparedIf {
-  const uint8_t *predicate;
+  void *predicate;
   std::vector<PreparedStep> then;
+};
+
+/// An address within the steps of a loop that moves from one iteration to the
+/// next.
+struct MovingAddress {
+  void **address;
+  int64_t bytes;
+
+  void move(int64_t times) const {
+    *address = static_cast<std::byte *>(*address) + times * bytes;
+  }
+};
+
+struct PreparedFor {
+  int64_t count;
+  std::vector<MovingAddress> moving;
+  std::vector<PreparedStep> steps;
+
+  /// Goes on to the iteration that is `times` behind this one.
+  void move(int64_t times) const {
+    for (const MovingAddress &address : moving)
+      address.move(times);
+  }
 };
 
 /// A step with kernels and addresses resolved.
 struct PreparedStep {
   std::string name;
-  std::variant<PreparedLaunch, PreparedCopy, PreparedIf,
+  std::variant<PreparedLaunch, PreparedCopy, PreparedIf, PreparedFor,
                std::unique_ptr<Contraction>>
       op;
 };
+
+/// What each of the addresses in prepared steps is the address of.
+using AddressList = std::vector<std::pair<size_t, void **>>;
 
 class CPUExecutable : public Executable {
 public:
@@ -64,6 +90,9 @@ private:
   Status runStep(PreparedLaunch &launch);
   Status runStep(PreparedCopy &copy);
   Status runStep(PreparedIf &conditional);
+  Status runStep(PreparedFor &loop);
+  Status runLoop(PreparedFor &loop, const ForStep &declared,
+                 StepObserver &observer);
   Status runStep(std::unique_ptr<Contraction> &contraction);
   Status runSlice(Contraction &contraction, size_t phase, int64_t slice,
                   int worker);
@@ -88,6 +117,7 @@ private:
   Status prepareStep(const LaunchStep &step, PreparedStep &prepared);
   Status prepareStep(const CopyStep &step, PreparedStep &prepared);
   Status prepareStep(const IfStep &step, PreparedStep &prepared);
+  Status prepareStep(const ForStep &step, PreparedStep &prepared);
   Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
   Status prepareStep(const ConvStep &step, PreparedStep &prepared);
 
@@ -136,8 +166,7 @@ StepPreparer::addresses(const std::vector<size_t> &indices) const {
 Operand StepPreparer::operand(const std::optional<size_t> &index) const {
   if (!index)
     return {};
-  return {function.buffers[*index].type,
-          static_cast<std::byte *>(buffers[*index])};
+  return {function.buffers[*index].type, buffers[*index]};
 }
 
 Status StepPreparer::resolve(const std::optional<Epilogue> &epilogue,
@@ -181,8 +210,10 @@ Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
   const StridedRows rows = step.strided.value_or(StridedRows());
   const int64_t dense = function.buffers[step.dst].bytes / rows.rows;
   const RowTarget target = rows.target.value_or(RowTarget{dense, 0, dense});
-  prepared.op = PreparedCopy{operand(step.src).data + rows.offset,
-                             operand(step.dst).data + target.offset,
+  prepared.op = PreparedCopy{static_cast<std::byte *>(buffers[step.src]) +
+                                 rows.offset,
+                             static_cast<std::byte *>(buffers[step.dst]) +
+                                 target.offset,
                              rows.rows * target.rowBytes,
                              target.rowBytes,
                              rows.stride,
@@ -192,9 +223,86 @@ Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
 
 Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   PreparedIf conditional;
-  conditional.predicate = static_cast<const uint8_t *>(buffers[step.predicate]);
+  conditional.predicate = buffers[step.predicate];
   Status status = prepare(step.then, conditional.then);
   prepared.op = std::move(conditional);
+  return status;
+}
+
+// Notes every address in `prepared`, made of `step`, with its buffer.
+static void findAddresses(const LaunchStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &args = std::get<PreparedLaunch>(prepared.op).args;
+  for (size_t i = 0; i < args.size(); ++i)
+    found.emplace_back(step.args[i], &args[i]);
+}
+static void findAddresses(const CopyStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &copy = std::get<PreparedCopy>(prepared.op);
+  found.emplace_back(step.src, &copy.src);
+  found.emplace_back(step.dst, &copy.dst);
+}
+static void
+findAddresses(std::initializer_list<std::optional<size_t>> operands,
+              const std::optional<Epilogue> &epilogue, PreparedStep &prepared,
+              AddressList &found) {
+  std::vector<void **> addresses =
+      std::get<std::unique_ptr<Contraction>>(prepared.op)->addresses();
+  size_t next = 0;
+  for (const std::optional<size_t> &operand : operands) {
+    void **address = addresses[next++];
+    if (operand)
+      found.emplace_back(*operand, address);
+  }
+  for (size_t i = 0; epilogue && i < epilogue->args.size(); ++i)
+    found.emplace_back(epilogue->args[i], addresses[next++]);
+}
+static void findAddresses(const MatMulStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses({step.a, step.b, step.c}, step.epilogue, prepared, found);
+}
+static void findAddresses(const ConvStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses({step.x, step.w, step.y}, step.epilogue, prepared, found);
+}
+static void findAddresses(const std::vector<Step> &steps,
+                          std::vector<PreparedStep> &prepared,
+                          AddressList &found);
+static void findAddresses(const IfStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &conditional = std::get<PreparedIf>(prepared.op);
+  found.emplace_back(step.predicate, &conditional.predicate);
+  findAddresses(step.then, conditional.then, found);
+}
+static void findAddresses(const ForStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses(step.steps, std::get<PreparedFor>(prepared.op).steps, found);
+}
+static void findAddresses(const std::vector<Step> &steps,
+                          std::vector<PreparedStep> &prepared,
+                          AddressList &found) {
+  for (size_t i = 0; i < steps.size(); ++i)
+    std::visit(
+        [&](const auto &step) { findAddresses(step, prepared[i], found); },
+        steps[i].op);
+}
+
+Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
+  PreparedFor loop;
+  loop.count = step.count;
+  Status status = prepare(step.steps, loop.steps);
+  if (!status.ok())
+    return status;
+  // The steps stay where they are from here on.
+  std::map<size_t, int64_t> bytesOf;
+  for (const MovingBuffer &moving : step.moving)
+    bytesOf[moving.buffer] = moving.bytes;
+  AddressList found;
+  findAddresses(step.steps, loop.steps, found);
+  for (auto [buffer, address] : found)
+    if (auto moving = bytesOf.find(buffer); moving != bytesOf.end())
+      loop.moving.push_back({address, moving->second});
+  prepared.op = std::move(loop);
   return status;
 }
 
@@ -220,6 +328,10 @@ Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
 // Execution
 //===----------------------------------------------------------------------===//
 
+static bool holds(const PreparedIf &conditional) {
+  return *static_cast<const uint8_t *>(conditional.predicate);
+}
+
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list) {
   for (PreparedStep &step : list) {
     Status status = std::visit([&](auto &op) { return runStep(op); }, step.op);
@@ -237,10 +349,17 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
   for (size_t i = 0; i < list.size(); ++i) {
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
       const auto &then = std::get<IfStep>(declared[i].op).then;
-      if (*conditional->predicate)
+      if (holds(*conditional))
         if (Status status = runSteps(conditional->then, then, observer);
             !status.ok())
           return status;
+      continue;
+    }
+    if (auto *loop = std::get_if<PreparedFor>(&list[i].op)) {
+      if (Status status =
+              runLoop(*loop, std::get<ForStep>(declared[i].op), observer);
+          !status.ok())
+        return status;
       continue;
     }
     Status status = observer.before(declared[i]);
@@ -273,8 +392,10 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
     while (at < end) {
       int64_t row = at / copy.rowBytes, column = at % copy.rowBytes;
       int64_t bytes = std::min(copy.rowBytes - column, end - at);
-      std::memcpy(copy.dst + row * copy.toStride + column,
-                  copy.src + row * copy.fromStride + column,
+      std::memcpy(static_cast<std::byte *>(copy.dst) + row * copy.toStride +
+                      column,
+                  static_cast<const std::byte *>(copy.src) +
+                      row * copy.fromStride + column,
                   static_cast<size_t>(bytes));
       at += bytes;
     }
@@ -283,7 +404,35 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
 }
 
 Status CPUExecutable::runStep(PreparedIf &conditional) {
-  return *conditional.predicate ? runSteps(conditional.then) : Status();
+  return holds(conditional) ? runSteps(conditional.then) : Status();
+}
+
+Status CPUExecutable::runStep(PreparedFor &loop) {
+  Status status;
+  int64_t done = 0;
+  for (; done < loop.count && status.ok(); ++done) {
+    status = runSteps(loop.steps);
+    loop.move(1);
+  }
+  loop.move(-done);
+  return status;
+}
+
+Status CPUExecutable::runLoop(PreparedFor &loop, const ForStep &declared,
+                              StepObserver &observer) {
+  auto move = [&](int64_t times) {
+    loop.move(times);
+    for (const MovingBuffer &moving : declared.moving)
+      observer.move(moving.buffer, times * moving.bytes);
+  };
+  Status status;
+  int64_t done = 0;
+  for (; done < loop.count && status.ok(); ++done) {
+    status = runSteps(loop.steps, declared.steps, observer);
+    move(1);
+  }
+  move(-done);
+  return status;
 }
 
 /// What a slice throws must not leave a worker: libraries allocate.

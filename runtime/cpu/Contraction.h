@@ -24,9 +24,11 @@ namespace mpc::runtime {
 /// A buffer with its address.
 struct Operand {
   DType type = DType::F32;
-  std::byte *data = nullptr;
+  void *data = nullptr;
 
-  std::byte *at(int64_t element) const { return data + element * sizeOf(type); }
+  std::byte *at(int64_t element) const {
+    return static_cast<std::byte *>(data) + element * sizeOf(type);
+  }
 };
 
 /// A resolved epilogue: the generated code and its arguments 1..n.
@@ -48,6 +50,17 @@ struct EpilogueCall {
     function(all.data(), row, row + rows, column, column + columns, ld);
   }
 };
+
+/// Where operands and an epilogue have their addresses.
+inline std::vector<void **>
+addressesOf(std::initializer_list<Operand *> operands, EpilogueCall &epilogue) {
+  std::vector<void **> result;
+  for (Operand *operand : operands)
+    result.push_back(&operand->data);
+  for (void *&argument : epilogue.args)
+    result.push_back(&argument);
+  return result;
+}
 
 /// The operands of a matrix product; `c` has no data where there is an
 /// epilogue.
@@ -83,6 +96,10 @@ public:
 
   virtual Status runSlice(size_t phase, int64_t slice,
                           const SliceContext &context) = 0;
+
+  /// Where it keeps the addresses of its operands (a, b, c or x, w, y), then
+  /// those of the epilogue: loops change them between two runs.
+  virtual std::vector<void **> addresses() = 0;
 
 protected:
   std::vector<int64_t> phaseSlices;

@@ -60,6 +60,9 @@ public:
   Status prepare();
   Status runSlice(size_t phase, int64_t slice,
                   const SliceContext &context) override;
+  std::vector<void **> addresses() override {
+    return addressesOf({&x, &w, &y}, epilogue);
+  }
 
 private:
   struct Images {
@@ -112,8 +115,8 @@ private:
   Status writeWeights(int64_t slice, const SliceContext &context);
 
   const ConvStep step;
-  const Operand x, w, y;
-  const EpilogueCall epilogue;
+  Operand x, w, y;
+  EpilogueCall epilogue;
   const OneDNNConfig config;
   const Geometry geometry;
 
@@ -374,7 +377,7 @@ static const void *load(const Operand &operand, DType type, int64_t first,
 }
 
 Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
-  const std::byte *plain = w.data;
+  const std::byte *plain = w.at(0);
   if (w.type != types.w) {
     const SlicedReorder::Rows rows = reorder.rowsOf(slice);
     const int64_t first = rows.first * rowElements();
@@ -437,7 +440,7 @@ void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
 
 Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
   std::byte *plain =
-      w.type == types.w ? w.data : context.shared + slices * weightsBytes;
+      w.type == types.w ? w.at(0) : context.shared + slices * weightsBytes;
   Status status = reorder.run(slice, context.worker, context.shared, plain,
                               context.scratch + padOffset);
   if (status.ok() && w.type != types.w) {

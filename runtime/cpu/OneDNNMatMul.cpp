@@ -197,6 +197,9 @@ public:
   Status prepare(const OneDNNConfig &config);
   Status runSlice(size_t phase, int64_t slice,
                   const SliceContext &context) override;
+  std::vector<void **> addresses() override {
+    return addressesOf({&a.source, &b.source, &c}, epilogue);
+  }
 
 private:
   enum class Phase { Widen, Pack, Tiles };
@@ -232,8 +235,8 @@ private:
   }
 
   const MatMulStep step;
-  const Operand c;
-  const EpilogueCall epilogue;
+  Operand c;
+  EpilogueCall epilogue;
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< both operands in one slice

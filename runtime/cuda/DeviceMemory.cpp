@@ -36,6 +36,12 @@ private:
   void add(const LaunchStep &step) { list = step.args; }
   void add(const CopyStep &step) { list = {step.src, step.dst}; }
   void add(const IfStep &step) { list = {step.predicate}; }
+  void add(const ForStep &step) {
+    for (const Step &nested : step.steps) {
+      const BuffersOf used(nested);
+      list.insert(list.end(), used.list.begin(), used.list.end());
+    }
+  }
   void add(const MatMulStep &step) {
     list = {step.a, step.b};
     add(step.c);

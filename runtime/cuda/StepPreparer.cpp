@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kDefaultSharedBytes = 48 << 10;
 /// Blocks of a launch in its one dimension.
 constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1;
+/// Of a function; one graph holds them all.
+constexpr size_t kMaxSteps = size_t(1) << 20;
 
 class KernelLaunch : public PreparedStep {
 public:
@@ -86,13 +88,18 @@ public:
                const std::vector<void *> &buffers)
       : use(resources), function(function), buffers(buffers) {}
 
+  /// Appends `steps`; those of a loop once for every iteration.
+  Status prepare(const std::vector<Step> &steps,
+                 std::vector<NamedStep> &prepared);
+
+private:
+  Prepared prepare(const Step &step);
   Prepared prepare(const LaunchStep &step);
   Prepared prepare(const CopyStep &step);
   Prepared prepare(const MatMulStep &step);
   Prepared prepare(const ConvStep &step);
   Prepared prepare(const IfStep &step);
-
-private:
+  Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
   DeviceOperand operand(const std::optional<size_t> &index) const {
     if (!index)
       return {};
@@ -103,7 +110,7 @@ private:
 
   StepResources use;
   const Function &function;
-  const std::vector<void *> &buffers;
+  std::vector<void *> buffers; ///< where they are in this iteration of loops
 };
 
 } // namespace
@@ -216,20 +223,62 @@ Prepared StepPreparer::prepare(const IfStep &) {
   return Status(StatusCode::Unsupported, "a GPU runs no conditional steps");
 }
 
+Status StepPreparer::unroll(const ForStep &step,
+                            std::vector<NamedStep> &prepared) {
+  const std::vector<void *> outside = buffers;
+  for (int64_t i = 0; i < step.count; ++i) {
+    if (prepared.size() > kMaxSteps)
+      return Status(StatusCode::Device,
+                    "a function's loops are unrolled on a GPU, to " +
+                        std::to_string(kMaxSteps) + " steps at most");
+    if (Status status = prepare(step.steps, prepared); !status.ok())
+      return status;
+    for (const MovingBuffer &moving : step.moving)
+      buffers[moving.buffer] =
+          static_cast<std::byte *>(buffers[moving.buffer]) + moving.bytes;
+  }
+  buffers = outside;
+  return Status();
+}
+
+Status StepPreparer::prepare(const std::vector<Step> &steps,
+                             std::vector<NamedStep> &prepared) {
+  for (const Step &step : steps) {
+    if (const auto *loop = std::get_if<ForStep>(&step.op)) {
+      if (Status status = unroll(*loop, prepared); !status.ok())
+        return status;
+      continue;
+    }
+    Prepared one = prepare(step);
+    if (!one.ok())
+      return Status(one.status().getCode(), "'" + step.name +
+                                                "' in function '" +
+                                                function.name +
+                                                "': " + one.status().message());
+    prepared.push_back({step.name, std::move(*one)});
+  }
+  return Status();
+}
+
+/// A step that is no loop.
+Prepared StepPreparer::prepare(const Step &step) {
+  return std::visit(
+      [&](const auto &op) -> Prepared {
+        if constexpr (std::is_same_v<decltype(op), const ForStep &>)
+          return Status(StatusCode::Internal, "a loop is one step");
+        else
+          return prepare(op);
+      },
+      step.op);
+}
+
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers) {
   StepPreparer preparer(resources, function, buffers);
   std::vector<NamedStep> steps;
-  for (const Step &step : function.steps) {
-    Prepared prepared = std::visit(
-        [&](const auto &op) { return preparer.prepare(op); }, step.op);
-    if (!prepared.ok())
-      return Status(prepared.status().getCode(),
-                    "'" + step.name + "' in function '" + function.name +
-                        "': " + prepared.status().message());
-    steps.push_back({step.name, std::move(*prepared)});
-  }
+  if (Status status = preparer.prepare(function.steps, steps); !status.ok())
+    return status;
   return steps;
 }
 

@@ -775,8 +775,9 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
   }];
 }
 
-def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, HasParent<"RegionOp">]> {
-  let summary = "the results of a region";
+def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, ReturnLike,
+    ParentOneOf<["RegionOp", "ScanOp"]>]> {
+  let summary = "what a region or an iteration results in";
   let description = [{
     ```mlir
     mpc.yield %y : tensor<4x8xf32>

@@ -42,8 +42,11 @@ bool isStep(mlir::Operation *op);
 /// The buffers a step writes (those in a nested list not included).
 llvm::SmallVector<mlir::Value> getWrittenBuffers(mlir::Operation *step);
 
-/// The memory a buffer is part of: through views.
+/// The memory a buffer is: through views.
 mlir::Value getStorage(mlir::Value buffer);
+
+/// The memory a buffer lies in: through views and parts.
+mlir::Value getMemory(mlir::Value buffer);
 
 } // namespace mpc::plan
 

@@ -38,7 +38,7 @@ int64_t mpc::plan::getBufferBytes(MemRefType type) {
 }
 
 bool mpc::plan::isStep(Operation *op) {
-  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, IfOp>(op);
+  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, IfOp, ForOp>(op);
 }
 
 SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
@@ -73,6 +73,13 @@ bool mpc::plan::isView(Operation *op) {
 Value mpc::plan::getStorage(Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();
+  return buffer;
+}
+
+Value mpc::plan::getMemory(Value buffer) {
+  buffer = getStorage(buffer);
+  while (auto part = buffer.getDefiningOp<PartOp>())
+    buffer = getStorage(part.getSource());
   return buffer;
 }
 
@@ -136,7 +143,7 @@ LogicalResult ArenaOp::verify() {
     return emitOpError("expected an offset that is a multiple of 64, found ")
            << offset;
   std::optional<uint64_t> arena =
-      cast<ProgramOp>((*this)->getParentOp()).getArenaBytes();
+      (*this)->getParentOfType<ProgramOp>().getArenaBytes();
   int64_t end =
       offset + getBufferBytes(cast<MemRefType>(getBuffer().getType()));
   if (arena && end > static_cast<int64_t>(*arena))
@@ -156,6 +163,27 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
+// First and last iteration are inside the source, and so are all between.
+LogicalResult PartOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  auto part = cast<MemRefType>(getBuffer().getType());
+  if (source.getElementType() != part.getElementType())
+    return emitOpError("expected elements of ")
+           << source.getElementType() << ", found " << part;
+  auto count = static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
+  auto first = static_cast<int64_t>(getFrom()), by = static_cast<int64_t>(getBy());
+  int64_t last, limit = getBufferBytes(source) - getBufferBytes(part);
+  bool overflows = __builtin_mul_overflow(count - 1, by, &last) ||
+                   __builtin_add_overflow(last, first, &last);
+  if (overflows || std::min(first, last) < 0 || std::max(first, last) > limit)
+    return emitOpError("expected parts within ")
+           << source << " in " << count << " iterations";
+  if (int64_t element = getElementBytes(part.getElementType());
+      first % element != 0 || by % element != 0)
+    return emitOpError("expected whole elements between parts");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -164,7 +192,7 @@ LogicalResult ViewOp::verify() {
 static LogicalResult verifyWrites(Operation *step) {
   for (Value buffer : getWrittenBuffers(step))
     if (isa_and_present<InputOp, plan::ConstantOp>(
-            getStorage(buffer).getDefiningOp()))
+            getMemory(buffer).getDefiningOp()))
       return step->emitOpError("writes to an input or a constant");
   return success();
 }
@@ -474,5 +502,17 @@ LogicalResult IfOp::verify() {
   for (Operation &op : getThen().front())
     if (!isStep(&op))
       return emitOpError("expected steps, found '") << op.getName() << "'";
+  return success();
+}
+
+LogicalResult ForOp::verify() {
+  if (static_cast<int64_t>(getCount()) < 1)
+    return emitOpError("expected a count of 1 at least, found ")
+           << static_cast<int64_t>(getCount());
+  for (Operation &op : getBody().front())
+    if (isa<OutputOp, InputOp>(op) ||
+        !isa_and_present<PlanDialect>(op.getDialect()))
+      return emitOpError("expected memory and steps, found '")
+             << op.getName() << "'";
   return success();
 }

@@ -36,7 +36,8 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove,
 }
 
 class Plan_BufferOp<string mnemonic, list<Trait> traits = []>
-    : Plan_Op<mnemonic, !listconcat(traits, [Pure, HasParent<"ProgramOp">])> {
+    : Plan_Op<mnemonic, !listconcat(traits,
+          [Pure, ParentOneOf<["ProgramOp", "ForOp"]>])> {
   let results = (outs Plan_Buffer:$buffer);
 }
 
@@ -110,6 +111,22 @@ def Plan_ViewOp : Plan_BufferOp<"view"> {
   }];
   let arguments = (ins Plan_Buffer:$source);
   let assemblyFormat = "$source attr-dict `:` type($source) `to` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_PartOp : Plan_BufferOp<"part", [HasParent<"ForOp">]> {
+  let summary = "a part of a buffer, the next one in each iteration";
+  let description = [{
+    Iteration i of the loop around it is at byte `from` + i * `by`.
+
+    ```mlir
+    %x = plan.part %xs from 0 by 5120 : memref<35x20x64xf32> to memref<20x64xf32>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$source, I64Attr:$from, I64Attr:$by);
+  let assemblyFormat = [{
+    $source `from` $from `by` $by attr-dict `:` type($source) `to` type($buffer)
+  }];
   let hasVerifier = 1;
 }
 
@@ -444,6 +461,27 @@ def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
   let arguments = (ins Plan_Buffer:$predicate);
   let regions = (region SizedRegion<1>:$then);
   let assemblyFormat = "$predicate $then attr-dict `:` type($predicate)";
+  let hasVerifier = 1;
+}
+
+def Plan_ForOp : Plan_Op<"for", [NoTerminator, SingleBlock,
+    ParentOneOf<["ProgramOp", "ForOp"]>]> {
+  let summary = "steps that run `count` times";
+  let description = [{
+    Its parts move from one iteration to the next; all other memory is the same
+    in each.
+
+    ```mlir
+    plan.for 35 {
+      %x = plan.part %xs from 0 by 5120 : memref<35x20x64xf32> to memref<20x64xf32>
+      plan.launch @step_1_tanh ins(%x : memref<20x64xf32>)
+          outs(%h : memref<20x64xf32>) extent 1280 grain 16384
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count $body attr-dict";
   let hasVerifier = 1;
 }
 

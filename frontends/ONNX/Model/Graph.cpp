@@ -30,12 +30,48 @@ std::string mpc::onnx_frontend::getOpName(const proto::NodeProto &node) {
                         : (domain + "." + node.op_type()).str();
 }
 
+std::vector<const proto::GraphProto *>
+mpc::onnx_frontend::getBodies(const proto::NodeProto &node) {
+  std::vector<const proto::GraphProto *> bodies;
+  for (const proto::AttributeProto &attribute : node.attribute()) {
+    if (attribute.has_g())
+      bodies.push_back(&attribute.g());
+    for (const proto::GraphProto &graph : attribute.graphs())
+      bodies.push_back(&graph);
+  }
+  return bodies;
+}
+
+// Adds what `body` reads and does not define. Bodies are nested as deep as
+// protobuf lets messages be: 31.
+static void addCaptured(const proto::GraphProto &body,
+                        std::vector<StringRef> &values) {
+  llvm::StringSet<> defined;
+  for (const proto::ValueInfoProto &input : body.input())
+    defined.insert(input.name());
+  for (const proto::TensorProto &tensor : body.initializer())
+    defined.insert(tensor.name());
+  for (const proto::NodeProto &node : body.node())
+    defined.insert(node.output().begin(), node.output().end());
+  auto add = [&](StringRef name) {
+    if (!name.empty() && !defined.contains(name))
+      values.push_back(name);
+  };
+  for (const proto::NodeProto &node : body.node())
+    for (StringRef name : getReadValues(node))
+      add(name);
+  for (const proto::ValueInfoProto &output : body.output())
+    add(output.name());
+}
+
 std::vector<StringRef>
 mpc::onnx_frontend::getReadValues(const proto::NodeProto &node) {
   std::vector<StringRef> values;
   for (const std::string &input : node.input())
     if (!input.empty())
       values.push_back(input);
+  for (const proto::GraphProto *body : getBodies(node))
+    addCaptured(*body, values);
   if (node.op_type() != "Gradient")
     return values;
   for (const proto::AttributeProto &attribute : node.attribute())
@@ -50,7 +86,20 @@ Expected<Graph> Graph::check(const Model &model,
   for (const proto::GraphProto *part : parts)
     if (Error error = graph.addPart(*part))
       return error;
-  if (Error error = graph.checkUses())
+  if (Error error = graph.checkUses([](StringRef) { return false; }))
+    return error;
+  if (Error error = graph.sortNodes())
+    return error;
+  return graph;
+}
+
+Expected<Graph>
+Graph::checkBody(const Model &model, const proto::GraphProto &body,
+                 llvm::function_ref<bool(StringRef)> isDefinedOutside) {
+  Graph graph(model);
+  if (Error error = graph.addPart(body))
+    return error;
+  if (Error error = graph.checkUses(isDefinedOutside))
     return error;
   if (Error error = graph.sortNodes())
     return error;
@@ -158,7 +207,8 @@ std::string Graph::suggestName(StringRef name) const {
   return best.empty() ? "" : ("; did you mean '" + best + "'?").str();
 }
 
-Error Graph::checkUses() const {
+Error Graph::checkUses(
+    llvm::function_ref<bool(StringRef)> isDefinedOutside) const {
   Error errors = Error::success();
   auto report = [&](const Twine &message) {
     errors = llvm::joinErrors(std::move(errors),
@@ -168,13 +218,14 @@ Error Graph::checkUses() const {
     if (node->op_type().empty())
       report("node '" + getNodeName(*node) + "' has no op_type");
     for (StringRef input : getReadValues(*node))
-      if (!definitions.contains(input))
+      if (!definitions.contains(input) && !isDefinedOutside(input))
         report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
                "): input '" + input + "' is never defined" +
                suggestName(input));
   }
   for (const proto::ValueInfoProto *output : outputs)
-    if (!definitions.contains(output->name()))
+    if (!definitions.contains(output->name()) &&
+        !isDefinedOutside(output->name()))
       report("graph output '" + output->name() + "' is never defined" +
              suggestName(output->name()));
   return errors;

@@ -7,6 +7,7 @@
 
 #include "frontends/ONNX/Model/Model.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -21,8 +22,13 @@ std::string getNodeName(const proto::NodeProto &node);
 /// "com.microsoft.ReluGrad", "Conv".
 std::string getOpName(const proto::NodeProto &node);
 
-/// The values a node reads: its inputs, and what a Gradient names in its
-/// attributes. Absent inputs are left out.
+/// The graphs in a node's attributes: the bodies of loops and branches.
+std::vector<const proto::GraphProto *>
+getBodies(const proto::NodeProto &node);
+
+/// The values a node reads: its inputs, what a Gradient names in its
+/// attributes, and what the graphs in its attributes read from around them.
+/// Absent inputs are left out.
 std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
 
 class Graph {
@@ -31,6 +37,11 @@ public:
   /// a training algorithm) and sorts its nodes.
   static llvm::Expected<Graph>
   check(const Model &model, llvm::ArrayRef<const proto::GraphProto *> parts);
+  /// The same for the graph in a node's attribute, which may read what
+  /// `isDefinedOutside` knows.
+  static llvm::Expected<Graph>
+  checkBody(const Model &model, const proto::GraphProto &body,
+            llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside);
 
   const Model &getModel() const { return *model; }
   /// Inputs that have no initializer.
@@ -44,6 +55,9 @@ public:
   /// allows it in the order of the file.
   llvm::ArrayRef<const proto::NodeProto *> getNodes() const { return nodes; }
 
+  bool defines(llvm::StringRef name) const {
+    return definitions.contains(name);
+  }
   /// The initializer of that name, or null.
   const proto::TensorProto *getInitializer(llvm::StringRef name) const {
     return initializers.lookup(name);
@@ -62,7 +76,8 @@ private:
 
   llvm::Error addPart(const proto::GraphProto &part);
   llvm::Error define(llvm::StringRef name, const llvm::Twine &by);
-  llvm::Error checkUses() const;
+  llvm::Error checkUses(
+      llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside) const;
   llvm::Error sortNodes();
   std::string describeCycle(llvm::ArrayRef<unsigned> pending) const;
   std::string suggestName(llvm::StringRef name) const;

@@ -22,6 +22,18 @@ FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
   builder.setInsertionPointToEnd(body);
 }
 
+FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph)
+    : defaultPhase(parent.defaultPhase), module(parent.module), graph(graph),
+      parent(&parent), inlined(true), builder(parent.builder),
+      body(parent.body) {}
+
+FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph,
+                                   Block *body)
+    : defaultPhase(parent.defaultPhase), module(parent.module), graph(graph),
+      parent(&parent), builder(parent.getModule().getContext()), body(body) {
+  builder.setInsertionPointToEnd(body);
+}
+
 //===----------------------------------------------------------------------===//
 // Arguments and results
 //===----------------------------------------------------------------------===//
@@ -45,6 +57,9 @@ static bool isTooNarrow(VariableOp variable) {
 }
 
 Value FunctionImporter::getState(VariableOp variable) {
+  assert(!isLoop() && "state is captured by name, counters are refused");
+  if (parent)
+    return parent->getState(variable);
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
@@ -101,6 +116,9 @@ Value FunctionImporter::getUpdate(VariableOp variable) const {
 }
 
 LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
+  assert(!isLoop() && "a loop gives its state new values as results");
+  if (parent)
+    return parent->addUpdate(variable, value);
   if (getUpdate(variable))
     return failure();
   // A statistic that the model has in 16 bits.
@@ -117,6 +135,8 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
 }
 
 void FunctionImporter::markLabel(Value value) {
+  if (parent && inlined)
+    return parent->markLabel(value);
   for (Port &port : arguments)
     if (port.value == value && port.attributes.get(kInputAttr))
       port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
@@ -137,6 +157,14 @@ void FunctionImporter::markIndices(Value value, int64_t size) {
   while (value && value.getDefiningOp() &&
          passesElements(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
+  if (parent) {
+    auto argument = dyn_cast_or_null<BlockArgument>(value);
+    if (argument && argument.getOwner() == body && !inlined)
+      value = outerValues[argument.getArgNumber()];
+    if (value)
+      parent->markIndices(value, size);
+    return;
+  }
   for (Port &port : arguments) {
     if (port.value != value || !port.attributes.get(kInputAttr))
       continue;
@@ -156,6 +184,10 @@ void FunctionImporter::bindState(StringRef name, VariableOp variable) {
   ImportedValue &entry = values[name];
   entry.variable = variable;
   entry.constant.reset();
+}
+
+void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
+  values[name].constant = std::move(constant);
 }
 
 func::FuncOp FunctionImporter::finish() {
@@ -196,8 +228,11 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   if (entry.value || entry.variable || entry.constant || entry.failed)
     return entry;
   const proto::TensorProto *tensor = graph.getInitializer(name);
-  if (!tensor)
+  if (!tensor) {
+    if (parent && !graph.defines(name))
+      capture(name, entry);
     return entry;
+  }
   auto decoded = getModel().decode(*tensor, "initializer '" + name + "'");
   if (!decoded) {
     entry.failed = true;
@@ -216,9 +251,33 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     }
     entry.constant = *value;
   }
-  if (decoded->isFloat())
+  // Names within bodies are no names of the model, as state has.
+  if (decoded->isFloat() && !parent)
     entry.stateRole = module.getParameterRole(name, decoded->type);
   return entry;
+}
+
+// Takes a value of the parent: constants as such, so that shapes stay known,
+// others as an argument of a block of its own.
+void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
+  const ImportedValue &outer = parent->lookup(name);
+  entry.failed = outer.failed;
+  entry.reservedFor = outer.reservedFor;
+  if (outer.constant && outer.stateRole.empty()) {
+    entry.constant = outer.constant;
+    return;
+  }
+  if (!outer.value && !outer.variable && !outer.constant)
+    return;
+  Value value = parent->materialize(name, "");
+  if (!value) {
+    entry.failed = true;
+    return;
+  }
+  entry.value = inlined ? value
+                        : body->addArgument(value.getType(), value.getLoc());
+  if (!inlined)
+    outerValues.push_back(value);
 }
 
 // The state that starts as an initializer. Sums of updates need float32 at
@@ -276,6 +335,8 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
 }
 
 int64_t FunctionImporter::getDropoutId(StringRef name) {
+  if (parent)
+    return parent->getDropoutId(name);
   return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
 }
 

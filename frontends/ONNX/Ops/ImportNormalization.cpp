@@ -35,6 +35,9 @@ static VariableOp findState(NodeImporter &node, unsigned index) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value newValue) {
+  if (node.getFunction().isLoop())
+    return node.unsupported("running statistics are not updated within a loop; "
+                            "--as-exported keeps them as they are");
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())
@@ -125,6 +128,9 @@ static LogicalResult importBatchNormInternal(NodeImporter &node) {
 static LogicalResult buildDropout(NodeImporter &node, double ratio) {
   FunctionImporter &function = node.getFunction();
   ModuleImporter &module = function.getModule();
+  if (function.isLoop())
+    return node.unsupported("a loop would drop the same elements in each "
+                            "iteration; apply it before or behind the loop");
   int64_t id =
       function.getDropoutId(node.getOutputName(node.hasOutput(1) ? 1 : 0));
   auto op = node.create<DropoutOp>(

@@ -114,11 +114,28 @@ class FunctionImporter {
 public:
   FunctionImporter(ModuleImporter &module, const Graph &graph,
                    llvm::StringRef name);
+  /// Imports the graph in an attribute of a node of `parent`, whose ops come
+  /// where the node's do.
+  FunctionImporter(FunctionImporter &parent, const Graph &graph);
+  /// The same into `body`, a block of its own: what the ops read of `parent`
+  /// becomes an argument.
+  FunctionImporter(FunctionImporter &parent, const Graph &graph,
+                   mlir::Block *body);
 
   ModuleImporter &getModule() { return module; }
   const Graph &getGraph() const { return graph; }
   const Model &getModel() const { return graph.getModel(); }
   mlir::OpBuilder &getBuilder() { return builder; }
+
+  /// Whether the ops run more than once in a step.
+  bool isLoop() const { return parent && (!inlined || parent->isLoop()); }
+  /// Whether a node may read `name`.
+  bool knows(llvm::StringRef name) const {
+    return graph.defines(name) || (parent && parent->knows(name));
+  }
+  /// Values of the parent that arguments of the block stand for, in the order
+  /// of these: those the caller added, then those that ops read.
+  llvm::SmallVectorImpl<mlir::Value> &getOuterValues() { return outerValues; }
 
   /// Adds a function argument for a graph input.
   mlir::Value addInput(llvm::StringRef name, mlir::RankedTensorType type,
@@ -139,6 +156,11 @@ public:
   /// becomes an argument where it is used.
   void bind(llvm::StringRef name, mlir::Value value);
   void bindState(llvm::StringRef name, VariableOp variable);
+  void bindConstant(llvm::StringRef name, HostTensor constant);
+  /// Of a body: `name` is what the parent calls `outer`.
+  void bindOuter(llvm::StringRef name, llvm::StringRef outer) {
+    capture(outer, values[name]);
+  }
 
   /// Imports nodes in order. Findings go to the module.
   void importNodes(llvm::ArrayRef<const proto::NodeProto *> nodes);
@@ -173,6 +195,7 @@ private:
   friend class NodeImporter;
 
   void importNode(const proto::NodeProto &node);
+  void capture(llvm::StringRef name, ImportedValue &entry);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
 
@@ -183,6 +206,10 @@ private:
 
   ModuleImporter &module;
   const Graph &graph;
+  /// Of the graph in an attribute: where the node is.
+  FunctionImporter *parent = nullptr;
+  bool inlined = false;
+  llvm::SmallVector<mlir::Value> outerValues;
   mlir::OpBuilder builder;
   mlir::func::FuncOp function;
   mlir::Block *body;
@@ -261,6 +288,8 @@ public:
   std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
   const proto::AttributeProto *find(llvm::StringRef name,
                                     proto::AttributeProto::AttributeType type);
+  /// The graph of that name; a finding and null where there is none.
+  const proto::GraphProto *body(llvm::StringRef name);
   /// The attribute means nothing here.
   void ignore(llvm::StringRef name) { readAttributes.insert(name); }
 
@@ -299,6 +328,18 @@ public:
   void setSuffix(llvm::StringRef suffix);
   /// The phase of the node, unless it is known from the graph.
   void setPhase(llvm::StringRef phase) { ownPhase = phase; }
+
+  /// The phase of the node: "forward" where that is empty.
+  llvm::StringRef getPhase() const;
+  /// Creates an op that takes over `body`, whose arguments are what it is
+  /// given: the carried values, parts of the scanned ones and the others.
+  ScanOp createScan(int64_t length, llvm::ArrayRef<mlir::Value> carried,
+                    llvm::ArrayRef<mlir::Value> scanned,
+                    llvm::ArrayRef<mlir::Value> invariant,
+                    mlir::Region &body,
+                    llvm::ArrayRef<mlir::Value> yielded,
+                    llvm::ArrayRef<bool> reversedInputs,
+                    llvm::ArrayRef<bool> reversedOutputs);
 
   /// Creates the op after its operands and attributes passed its own inference
   /// and verifier; else the node fails and the result is null. Absent operands
@@ -340,6 +381,7 @@ public:
   }
 
 private:
+  mlir::Location getLocation() const;
   mlir::OperationState startOp(llvm::StringRef name,
                                llvm::ArrayRef<mlir::Value> operands,
                                llvm::ArrayRef<mlir::NamedAttribute> attributes);
@@ -434,6 +476,7 @@ llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
+llvm::ArrayRef<OpEntry> getLoopOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();

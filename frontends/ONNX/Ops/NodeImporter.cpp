@@ -237,6 +237,13 @@ std::optional<SmallVector<int64_t>> NodeImporter::integerList(StringRef name) {
                               attribute->ints().end());
 }
 
+const proto::GraphProto *NodeImporter::body(StringRef name) {
+  const AttributeProto *attribute = find(name, AttributeProto::GRAPH);
+  if (!attribute && !hasFailed())
+    (void)invalid("attribute '" + name + "' is missing");
+  return attribute ? &attribute->g() : nullptr;
+}
+
 //===----------------------------------------------------------------------===//
 // Findings
 //===----------------------------------------------------------------------===//
@@ -276,20 +283,58 @@ LogicalResult NodeImporter::finish() {
 
 void NodeImporter::setSuffix(StringRef newSuffix) { suffix = newSuffix.str(); }
 
+StringRef NodeImporter::getPhase() const {
+  if (auto it = function.phases.find(&node); it != function.phases.end())
+    return it->second;
+  return ownPhase.empty() ? function.defaultPhase : ownPhase;
+}
+
+Location NodeImporter::getLocation() const {
+  return NameLoc::get(
+      function.getBuilder().getStringAttr(getNodeName(node) + suffix));
+}
+
+ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
+                                ArrayRef<Value> scanned,
+                                ArrayRef<Value> invariant,
+                                Region &body,
+                                ArrayRef<Value> yielded,
+                                ArrayRef<bool> reversedInputs,
+                                ArrayRef<bool> reversedOutputs) {
+  SmallVector<Type> stacked;
+  for (Value part : yielded.drop_front(carried.size()))
+    stacked.push_back(ScanOp::getStackType(part.getType(), length));
+  OpBuilder atEnd = OpBuilder::atBlockEnd(&body.front());
+  auto yield = YieldOp::create(atEnd, getLocation(), yielded);
+  OpBuilder &builder = function.getBuilder();
+  OperationState state(getLocation(), ScanOp::getOperationName());
+  ScanOp::build(builder, state, length, carried, scanned, invariant, stacked,
+                reversedInputs, reversedOutputs);
+  state.regions.front()->takeBody(body);
+  if (StringRef phase = getPhase(); !phase.empty()) {
+    state.addAttribute(kPhaseAttr, builder.getStringAttr(phase));
+    yield->setAttr(kPhaseAttr, builder.getStringAttr(phase));
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler(getContext(), [&](Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return success();
+  });
+  Operation *op = finishOp(state);
+  if (!op)
+    (void)unsupported(message);
+  return cast_or_null<ScanOp>(op);
+}
+
 OperationState NodeImporter::startOp(StringRef name, ArrayRef<Value> operands,
                                      ArrayRef<NamedAttribute> attributes) {
-  OpBuilder &builder = function.getBuilder();
-  auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node) + suffix));
-  OperationState state(loc, name);
+  OperationState state(getLocation(), name);
   for (Value operand : operands)
     if (operand)
       state.operands.push_back(operand);
   state.addAttributes(attributes);
-  StringRef phase = ownPhase.empty() ? function.defaultPhase : ownPhase;
-  if (auto it = function.phases.find(&node); it != function.phases.end())
-    phase = it->second;
-  if (!phase.empty())
-    state.addAttribute(kPhaseAttr, builder.getStringAttr(phase));
+  if (StringRef phase = getPhase(); !phase.empty())
+    state.addAttribute(kPhaseAttr, function.getBuilder().getStringAttr(phase));
   return state;
 }
 

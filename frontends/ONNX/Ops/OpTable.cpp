@@ -11,7 +11,7 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   for (ArrayRef<OpEntry> family :
        {getAssembledOps(), getElementwiseOps(), getMovementOps(),
         getIndexedOps(), getShapeOps(), getContractionOps(),
-        getNormalizationOps(), getLossOps(), getGradientOps(),
+        getNormalizationOps(), getLoopOps(), getLossOps(), getGradientOps(),
         getTrainingOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder

@@ -123,6 +123,8 @@ private:
 
   const Graph &graph;
   const TensorMap &given;
+  /// All nodes, those of a node's bodies before it.
+  std::vector<const Node *> nodes;
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
@@ -132,9 +134,20 @@ private:
 };
 } // namespace
 
+// Appends the nodes of the bodies of `node`, then itself.
+static void addNodes(const proto::NodeProto &node,
+                     std::vector<const proto::NodeProto *> &nodes) {
+  for (const proto::GraphProto *body : getBodies(node))
+    for (const proto::NodeProto &nested : body->node())
+      addNodes(nested, nodes);
+  nodes.push_back(&node);
+}
+
 TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
     : graph(graph), given(given) {
   for (const Node *node : graph.getNodes())
+    addNodes(*node, nodes);
+  for (const Node *node : nodes)
     for (const std::string &input : node->input())
       readers[input].push_back(node);
 }
@@ -151,11 +164,11 @@ TrainableSearch::getStoredShape(StringRef name) {
 }
 
 llvm::StringSet<> TrainableSearch::run() {
-  for (const Node *node : graph.getNodes())
+  for (const Node *node : nodes)
     for (const std::string &input : node->input())
       if (getStoredShape(input))
         facts[input].isFixed = true;
-  for (const Node *node : graph.getNodes()) {
+  for (const Node *node : nodes) {
     findWeights(*node);
     findAddends(*node);
     Facts result = infer(*node);

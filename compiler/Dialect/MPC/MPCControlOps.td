@@ -1,0 +1,118 @@
+// Lists of ops that run more than once.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
+
+include "compiler/Dialect/MPC/MPC.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
+    AttrSizedOperandSegments,
+    SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
+  let summary = "ops that run once for each part of tensors";
+  let description = [{
+    Runs the body `length` times, on three kinds of operands:
+
+    - `carried` values: what the iteration before yielded, at first the
+      operands;
+    - parts of `scanned` operands, each the next along axis 0, or from the last
+      to the first where `reversed_inputs` says so;
+    - `invariant` operands, as they are.
+
+    The body yields the new carried values, then parts. The results are the
+    carried values after the last iteration, then, for each part, all of them
+    stacked along a new axis 0, from the last to the first where
+    `reversed_outputs` says so. Nothing but block arguments reaches the body, so
+    that no operand escapes a pass that looks at operands, and no gradient is
+    lost.
+
+    A recurrent cell over 35 steps, with all its states:
+
+    ```mlir
+    %last, %all = mpc.scan 35 carried(%h0 : tensor<20x64xf32>)
+        scanned(%x : tensor<35x20x64xf32>) invariant(%w : tensor<64x64xf32>)
+        -> (tensor<20x64xf32>, tensor<35x20x64xf32>) {
+    ^bb0(%h: tensor<20x64xf32>, %x_t: tensor<20x64xf32>, %u: tensor<64x64xf32>):
+      %0 = mpc.matmul %h, %u : (tensor<20x64xf32>, tensor<64x64xf32>) -> tensor<20x64xf32>
+      %1 = mpc.add %0, %x_t : (tensor<20x64xf32>, tensor<20x64xf32>) -> tensor<20x64xf32>
+      %2 = mpc.tanh %1 : (tensor<20x64xf32>) -> tensor<20x64xf32>
+      mpc.yield %2, %2 : tensor<20x64xf32>, tensor<20x64xf32>
+    } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+    ```
+  }];
+  let arguments = (ins I64Attr:$length, Variadic<AnyRankedTensor>:$carried,
+                       Variadic<AnyRankedTensor>:$scanned,
+                       Variadic<AnyRankedTensor>:$invariant,
+                       DenseBoolArrayAttr:$reversed_inputs,
+                       DenseBoolArrayAttr:$reversed_outputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $length (`carried` `(` $carried^ `:` type($carried) `)`)?
+    (`scanned` `(` $scanned^ `:` type($scanned) `)`)?
+    (`invariant` `(` $invariant^ `:` type($invariant) `)`)?
+    `->` `(` type($outputs) `)` $body attr-dict
+  }];
+  let skipDefaultBuilders = 1;
+  let builders = [
+    // The body's block has its arguments, and no terminator yet. `stacked` are
+    // the types of the results behind the carried ones.
+    OpBuilder<(ins "int64_t":$length, "::mlir::ValueRange":$carried,
+                   "::mlir::ValueRange":$scanned,
+                   "::mlir::ValueRange":$invariant,
+                   "::mlir::TypeRange":$stacked,
+                   "::llvm::ArrayRef<bool>":$reversedInputs,
+                   "::llvm::ArrayRef<bool>":$reversedOutputs)>];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    /// The type of a part of a scanned operand or a stacked result.
+    static ::mlir::RankedTensorType getPartType(::mlir::Type type);
+    /// The type of `length` parts of a type.
+    static ::mlir::RankedTensorType getStackType(::mlir::Type part, int64_t length);
+
+    unsigned getNumCarried() { return getCarried().size(); }
+    unsigned getNumStacked() { return getNumResults() - getNumCarried(); }
+    ::llvm::ArrayRef<::mlir::BlockArgument> getCarriedArguments();
+    ::llvm::ArrayRef<::mlir::BlockArgument> getScannedArguments();
+    ::llvm::ArrayRef<::mlir::BlockArgument> getInvariantArguments();
+    ::mlir::ResultRange getLast() { return getResults().take_front(getNumCarried()); }
+    ::mlir::ResultRange getStacked() { return getResults().drop_front(getNumCarried()); }
+    ::mlir::Operation *getYield() { return getBody().front().getTerminator(); }
+    /// The operand that a block argument starts as, is a part of, or is.
+    ::mlir::OpOperand &getTiedOperand(::mlir::BlockArgument argument);
+  }];
+}
+
+def MPC_ScanCallOp : MPC_Op<"scan_call", [Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "an mpc.scan whose body is a function";
+  let description = [{
+    What `mpc-outline-scans` makes of an `mpc.scan`, so that the passes on
+    functions see its body like any other function. The arguments and results of
+    the function are those of the body.
+
+    ```mlir
+    %last, %all = mpc.scan_call @step_scan 35 carried(%h0 : tensor<20x64xf32>)
+        scanned(%x : tensor<35x20x64xf32>)
+        {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+        -> (tensor<20x64xf32>, tensor<35x20x64xf32>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, I64Attr:$length,
+                       Variadic<AnyRankedTensor>:$carried,
+                       Variadic<AnyRankedTensor>:$scanned,
+                       Variadic<AnyRankedTensor>:$invariant,
+                       DenseBoolArrayAttr:$reversed_inputs,
+                       DenseBoolArrayAttr:$reversed_outputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = [{
+    $function $length (`carried` `(` $carried^ `:` type($carried) `)`)?
+    (`scanned` `(` $scanned^ `:` type($scanned) `)`)?
+    (`invariant` `(` $invariant^ `:` type($invariant) `)`)?
+    attr-dict `->` `(` type($outputs) `)`
+  }];
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD

@@ -1,0 +1,518 @@
+// Ops that hold graphs: Loop, Scan and If.
+//
+// Loops run as often as is known when the model is imported, and become one
+// mpc.scan each. An If whose condition is known is its branch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+/// Of a loop; beyond, the numbers of iterations alone would fill memory.
+static constexpr int64_t kMostIterations = 1 << 24;
+/// More than any Loop or Scan has; the first two of a Loop may be absent.
+static constexpr unsigned kMostInputs = 1 << 16;
+
+namespace {
+/// The body of a loop in the making: its arguments in the order that mpc.scan
+/// wants, and the ops between.
+class LoopBody {
+public:
+  LoopBody(NodeImporter &node, const Graph &graph)
+      : node(node), graph(graph), holder(createHolder(node)),
+        importer(node.getFunction(), graph, &holder->getBody().front()) {
+    importer.defaultPhase = node.getPhase();
+  }
+
+  FunctionImporter &getImporter() { return importer; }
+  StringRef getInput(unsigned index) { return graph.getInputs()[index]->name(); }
+  StringRef getOutput(unsigned index) {
+    return graph.getOutputs()[index]->name();
+  }
+
+  /// Input `index` of the body starts as `init`.
+  void addCarried(unsigned index, Value init) {
+    addArgument(index, init, init.getType());
+    carried.push_back(init);
+  }
+  /// Input `index` is a part of `whole`.
+  void addScanned(unsigned index, Value whole, bool isReversed) {
+    addArgument(index, whole, ScanOp::getPartType(whole.getType()));
+    scanned.push_back(whole);
+    reversedInputs.push_back(isReversed);
+  }
+  /// Input `index` is the number of the iteration.
+  void addNumber(unsigned index) {
+    addArgument(index, Value(), RankedTensorType::get({}, getI64()));
+    scanned.push_back(Value());
+    reversedInputs.push_back(false);
+  }
+  LogicalResult importNodes();
+  /// The value of output `index`; null, with a finding, where it has none.
+  Value yield(unsigned index) {
+    return importer.materialize(getOutput(index), "");
+  }
+  /// One scan of it all. `yielded` are the new values of what is carried, then
+  /// parts.
+  ScanOp finish(int64_t length, ArrayRef<Value> yielded,
+                ArrayRef<bool> reversedOutputs);
+
+private:
+  void addArgument(unsigned index, Value outer, Type type) {
+    Location location = NameLoc::get(
+        StringAttr::get(node.getContext(), getInput(index)));
+    importer.bind(getInput(index),
+                  holder->getBody().front().addArgument(type, location));
+    importer.getOuterValues().push_back(outer);
+  }
+
+  Type getI64() { return node.attributes().getI64Type(); }
+  static ScanOp createHolder(NodeImporter &node) {
+    OpBuilder builder(node.getContext());
+    return ScanOp::create(builder, builder.getUnknownLoc(), 1, ValueRange(),
+                          ValueRange(), ValueRange(), TypeRange(),
+                          ArrayRef<bool>(), ArrayRef<bool>());
+  }
+  Value createNumbers(int64_t length);
+
+  NodeImporter &node;
+  const Graph &graph;
+  /// Has the body while it grows: a block needs an op around it.
+  OwningOpRef<ScanOp> holder;
+  FunctionImporter importer;
+  SmallVector<Value> carried, scanned;
+  SmallVector<bool> reversedInputs;
+};
+} // namespace
+
+// The graph in attribute `name`, checked; nothing, with a finding, where it is
+// no valid one.
+static std::optional<Graph> readBody(NodeImporter &node, StringRef name) {
+  const proto::GraphProto *body = node.body(name);
+  if (!body)
+    return std::nullopt;
+  FunctionImporter &function = node.getFunction();
+  auto graph = Graph::checkBody(
+      function.getModel(), *body,
+      [&](StringRef outer) { return function.knows(outer); });
+  if (graph)
+    return std::move(*graph);
+  function.getModule().report(graph.takeError());
+  (void)node.invalid("attribute '" + name + "' is no valid graph");
+  return std::nullopt;
+}
+
+static LogicalResult checkCounts(NodeImporter &node, const Graph &body,
+                                 size_t inputs, size_t outputs) {
+  if (body.getInputs().size() != inputs)
+    return node.invalid("expected a body with " + Twine(inputs) +
+                        " inputs, found " + Twine(body.getInputs().size()));
+  if (body.getOutputs().size() != outputs)
+    return node.invalid("expected a body with " + Twine(outputs) +
+                        " outputs, found " + Twine(body.getOutputs().size()));
+  return success();
+}
+
+static std::vector<const proto::NodeProto *> findNodes(const Graph &graph) {
+  SmallVector<StringRef> outputs;
+  for (const proto::ValueInfoProto *output : graph.getOutputs())
+    outputs.push_back(output->name());
+  return graph.getNodesFor(outputs);
+}
+
+LogicalResult LoopBody::importNodes() {
+  importer.importNodes(findNodes(graph));
+  // The findings are about nodes of the body.
+  return failure(importer.getModule().hasFailed());
+}
+
+// 0 to `length` - 1.
+Value LoopBody::createNumbers(int64_t length) {
+  auto type = RankedTensorType::get({length}, getI64());
+  Attribute numbers = DenseIntElementsAttr::get(
+      type, llvm::to_vector(llvm::seq<int64_t>(0, length)));
+  return node.create<ConstantOp>({}, {node.attribute("value", numbers)}, type);
+}
+
+ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
+                        ArrayRef<bool> reversedOutputs) {
+  for (auto [index, init] : llvm::enumerate(carried))
+    if (yielded[index].getType() != init.getType()) {
+      std::string text;
+      llvm::raw_string_ostream(text)
+          << "a loop keeps the type and shape of what it carries: value "
+          << index << " is " << init.getType() << " at first and "
+          << yielded[index].getType() << " after an iteration";
+      (void)node.unsupported(text);
+      return {};
+    }
+  for (Value &whole : scanned)
+    if (!whole)
+      whole = createNumbers(length);
+  ArrayRef<Value> outer = importer.getOuterValues();
+  return node.createScan(length, carried, scanned,
+                         outer.drop_front(carried.size() + scanned.size()),
+                         holder->getBody(), yielded, reversedInputs,
+                         reversedOutputs);
+}
+
+//===----------------------------------------------------------------------===//
+// Loop
+//===----------------------------------------------------------------------===//
+
+// The one element of an integer or boolean input that must be known.
+static FailureOr<int64_t> readKnown(NodeImporter &node, unsigned index,
+                                    StringRef what) {
+  FailureOr<SmallVector<int64_t>> values = node.integers(index, what);
+  if (failed(values))
+    return failure();
+  if (values->size() != 1)
+    return node.invalid("expected " + what + " to have one element, found " +
+                        Twine(values->size()));
+  return values->front();
+}
+
+// How often a Loop runs, as far as its inputs say.
+static FailureOr<int64_t> readLength(NodeImporter &node) {
+  int64_t length = INT64_MAX;
+  if (node.hasInput(0)) {
+    FailureOr<int64_t> given = readKnown(node, 0, "the number of iterations");
+    if (failed(given))
+      return failure();
+    length = std::max<int64_t>(0, *given);
+  }
+  if (!node.hasInput(1))
+    return length;
+  FailureOr<int64_t> condition = readKnown(node, 1, "the condition");
+  if (failed(condition))
+    return failure();
+  return *condition ? length : 0;
+}
+
+// The same, given that the body yields its condition as output 0.
+static FailureOr<int64_t> limitLength(NodeImporter &node, LoopBody &body,
+                                      int64_t length) {
+  const ImportedValue &next = body.getImporter().lookup(body.getOutput(0));
+  if (!next.constant || next.constant->getNumElements() != 1 ||
+      next.constant->isFloat())
+    return node.unsupported("expected a condition that is known at import, so "
+                            "that the number of iterations is; '" +
+                            body.getOutput(0) + "' depends on data");
+  if (next.constant->getInteger(0) == 0)
+    length = std::min<int64_t>(length, 1);
+  if (length > kMostIterations)
+    return node.unsupported(
+        "expected " + Twine(kMostIterations) + " iterations at most, found " +
+        (length == INT64_MAX ? Twine("no limit") : Twine(length)));
+  return length;
+}
+
+static HostTensor createTrue(NodeImporter &node) {
+  auto type = RankedTensorType::get({}, node.attributes().getI1Type());
+  auto [tensor, bytes] = HostTensor::allocate(type);
+  *bytes = 1;
+  return tensor;
+}
+
+// A tensor of no parts.
+static Value createEmpty(NodeImporter &node, Type part) {
+  RankedTensorType type = ScanOp::getStackType(part, 0);
+  Attribute elements = DenseElementsAttr::get(type, ArrayRef<Attribute>());
+  return node.create<ConstantOp>({}, {node.attribute("value", elements)}, type);
+}
+
+namespace {
+/// Imports one Loop: inputs are the number of iterations, a condition and
+/// values; the body is given the number of the iteration, the condition and the
+/// values, and yields the condition, new values and parts of results.
+class LoopImporter {
+public:
+  LoopImporter(NodeImporter &node, const Graph &graph)
+      : node(node), body(node, graph),
+        numValues(node.getNumInputs() < 2 ? 0 : node.getNumInputs() - 2),
+        numParts(graph.getOutputs().size() - 1 - numValues) {}
+
+  LogicalResult import(int64_t atMost);
+
+private:
+  bool isCarried(unsigned value) {
+    return body.getInput(2 + value) != body.getOutput(1 + value);
+  }
+  void bindInputs();
+  LogicalResult addScan(int64_t length);
+  LogicalResult addNothing();
+
+  NodeImporter &node;
+  LoopBody body;
+  unsigned numValues, numParts;
+};
+} // namespace
+
+// A value that the body hands on as it is is not carried, so that a constant
+// stays known.
+void LoopImporter::bindInputs() {
+  for (unsigned i = 0; i < numValues; ++i)
+    if (isCarried(i))
+      body.addCarried(2 + i, node.operand(2 + i));
+  body.addNumber(0);
+  for (unsigned i = 0; i < numValues; ++i)
+    if (!isCarried(i))
+      body.getImporter().bindOuter(body.getInput(2 + i),
+                                   node.getInputName(2 + i));
+}
+
+// No iteration: the values are what they were.
+LogicalResult LoopImporter::addNothing() {
+  LogicalResult result = success();
+  for (unsigned i = 0; i < numValues; ++i)
+    if (failed(node.define(i, node.operand(2 + i))))
+      result = failure();
+  for (unsigned i = 0; i < numParts; ++i) {
+    Value part = body.yield(1 + numValues + i);
+    if (!part || failed(node.define(numValues + i,
+                                    createEmpty(node, part.getType()))))
+      result = failure();
+  }
+  return result;
+}
+
+LogicalResult LoopImporter::addScan(int64_t length) {
+  SmallVector<Value> yielded;
+  for (unsigned i = 0; i < numValues + numParts; ++i)
+    if (i >= numValues || isCarried(i))
+      yielded.push_back(body.yield(1 + i));
+  if (llvm::is_contained(yielded, Value()))
+    return failure();
+  ScanOp scan =
+      body.finish(length, yielded, SmallVector<bool>(numParts, false));
+  if (!scan)
+    return failure();
+  unsigned next = 0;
+  LogicalResult result = success();
+  for (unsigned i = 0; i < numValues + numParts; ++i) {
+    bool handedOn = i < numValues && !isCarried(i);
+    if (failed(node.define(i, handedOn ? node.operand(2 + i)
+                                       : scan->getResult(next++))))
+      result = failure();
+  }
+  return result;
+}
+
+LogicalResult LoopImporter::import(int64_t atMost) {
+  bindInputs();
+  body.getImporter().bindConstant(body.getInput(1), createTrue(node));
+  if (failed(body.importNodes()))
+    return failure();
+  FailureOr<int64_t> length = limitLength(node, body, atMost);
+  if (failed(length) || node.hasFailed())
+    return failure();
+  return *length == 0 ? addNothing() : addScan(*length);
+}
+
+static LogicalResult importLoop(NodeImporter &node) {
+  FailureOr<int64_t> length = readLength(node);
+  std::optional<Graph> graph = readBody(node, "body");
+  if (failed(length) || !graph)
+    return failure();
+  unsigned values = std::max(node.getNumInputs(), 2u) - 2;
+  size_t outputs = std::max<size_t>(1 + values, graph->getOutputs().size());
+  if (failed(checkCounts(node, *graph, 2 + values, outputs)))
+    return failure();
+  if (static_cast<size_t>(node.getNode().output_size()) + 1 > outputs)
+    return node.invalid("expected at most " + Twine(outputs - 1) +
+                        " outputs, found " +
+                        Twine(node.getNode().output_size()));
+  return LoopImporter(node, *graph).import(*length);
+}
+
+//===----------------------------------------------------------------------===//
+// Scan
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How a Scan goes through its tensors: an axis and a direction for each.
+struct Directions {
+  SmallVector<int64_t> axes;
+  SmallVector<bool> reversed;
+};
+} // namespace
+
+// `count` axes and directions of inputs or outputs, `what` says which.
+static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
+                                            size_t count) {
+  Directions result;
+  result.axes.assign(count, 0);
+  std::string axes = ("scan_" + what + "_axes").str();
+  std::string directions = ("scan_" + what + "_directions").str();
+  if (auto given = node.integerList(axes))
+    result.axes = *given;
+  for (int64_t direction : node.integerList(directions)
+                               .value_or(SmallVector<int64_t>(count, 0))) {
+    if (direction != 0 && direction != 1)
+      return node.invalid("attribute '" + directions + "' is of 0 and 1, found " +
+                          Twine(direction));
+    result.reversed.push_back(direction);
+  }
+  if (result.axes.size() != count || result.reversed.size() != count)
+    return node.invalid("expected " + Twine(count) + " axes and directions of " +
+                        what + "s");
+  return result;
+}
+
+// `value` with axis `from` as axis `to`, the others in order.
+static Value moveAxis(NodeImporter &node, Value value, int64_t from,
+                      int64_t to) {
+  if (!value || from == to)
+    return value;
+  auto perm = llvm::to_vector(
+      llvm::seq<int64_t>(0, NodeImporter::typeOf(value).getRank()));
+  perm.erase(perm.begin() + from);
+  perm.insert(perm.begin() + to, from);
+  return node.emit<TransposeOp>({value}, {node.attribute("perm", perm)});
+}
+
+namespace {
+/// Imports one Scan: inputs and outputs are carried values, then scanned ones.
+class ScanImporter {
+public:
+  ScanImporter(NodeImporter &node, const Graph &graph, unsigned numScanned)
+      : node(node), body(node, graph), numScanned(numScanned),
+        numCarried(node.getNumInputs() - numScanned),
+        numParts(node.getNode().output_size() - numCarried) {}
+
+  LogicalResult import();
+
+private:
+  LogicalResult addScanned(const Directions &inputs);
+  LogicalResult addScan(const Directions &outputs);
+
+  NodeImporter &node;
+  LoopBody body;
+  unsigned numScanned, numCarried, numParts;
+  std::optional<int64_t> length;
+};
+} // namespace
+
+LogicalResult ScanImporter::addScanned(const Directions &inputs) {
+  for (unsigned i = 0; i < numScanned; ++i) {
+    unsigned index = numCarried + i;
+    auto axis = node.normalizeAxis(inputs.axes[i],
+                                   node.operandType(index).getRank());
+    if (failed(axis))
+      return failure();
+    Value whole = moveAxis(node, node.operand(index), *axis, 0);
+    if (!whole)
+      return failure();
+    int64_t extent = NodeImporter::shapeOf(whole).front();
+    if (length.value_or(extent) != extent)
+      return node.invalid("scanned inputs have " + Twine(*length) + " and " +
+                          Twine(extent) + " parts");
+    length = extent;
+    body.addScanned(index, whole, inputs.reversed[i]);
+  }
+  if (*length == 0)
+    return node.unsupported("expected a part at least to scan");
+  return success();
+}
+
+LogicalResult ScanImporter::addScan(const Directions &outputs) {
+  SmallVector<Value> yielded;
+  for (unsigned i = 0; i < numCarried + numParts; ++i)
+    yielded.push_back(body.yield(i));
+  if (llvm::is_contained(yielded, Value()))
+    return failure();
+  ScanOp scan = body.finish(*length, yielded, outputs.reversed);
+  if (!scan)
+    return failure();
+  LogicalResult result = success();
+  for (unsigned i = 0; i < numCarried + numParts; ++i) {
+    Value value = scan->getResult(i);
+    if (i >= numCarried) {
+      auto axis = node.normalizeAxis(outputs.axes[i - numCarried],
+                                     NodeImporter::typeOf(value).getRank());
+      if (failed(axis))
+        return failure();
+      value = moveAxis(node, value, 0, *axis);
+    }
+    if (failed(node.define(i, value)))
+      result = failure();
+  }
+  return result;
+}
+
+LogicalResult ScanImporter::import() {
+  FailureOr<Directions> inputs = readDirections(node, "input", numScanned);
+  FailureOr<Directions> outputs = readDirections(node, "output", numParts);
+  if (failed(inputs) || failed(outputs))
+    return failure();
+  for (unsigned i = 0; i < numCarried; ++i)
+    body.addCarried(i, node.operand(i));
+  if (failed(addScanned(*inputs)) || node.hasFailed() ||
+      failed(body.importNodes()))
+    return failure();
+  return addScan(*outputs);
+}
+
+static LogicalResult importScan(NodeImporter &node) {
+  int64_t scanned = node.integer("num_scan_inputs", 0);
+  std::optional<Graph> graph = readBody(node, "body");
+  if (!graph)
+    return failure();
+  unsigned inputs = node.getNumInputs(), outputs = node.getNode().output_size();
+  if (scanned < 1 || scanned > inputs || inputs - scanned > outputs)
+    return node.invalid("expected num_scan_inputs between 1 and the number of "
+                        "inputs, found " +
+                        Twine(scanned));
+  if (failed(checkCounts(node, *graph, inputs, outputs)))
+    return failure();
+  return ScanImporter(node, *graph, scanned).import();
+}
+
+//===----------------------------------------------------------------------===//
+// If
+//===----------------------------------------------------------------------===//
+
+// The branch that is taken, in the place of the node.
+static LogicalResult importIf(NodeImporter &node) {
+  std::optional<HostTensor> condition = node.constant(0);
+  if (!condition || node.isState(0)) {
+    node.demand(0);
+    return node.unsupported("expected a condition that is known at import; '" +
+                            node.getInputName(0) + "' depends on data");
+  }
+  if (condition->getNumElements() != 1 || condition->isFloat())
+    return node.invalid("expected one boolean as condition");
+  bool holds = condition->getInteger(0) != 0;
+  node.ignore(holds ? "else_branch" : "then_branch");
+  std::optional<Graph> graph =
+      readBody(node, holds ? "then_branch" : "else_branch");
+  unsigned outputs = node.getNode().output_size();
+  if (!graph || failed(checkCounts(node, *graph, 0, outputs)))
+    return failure();
+  FunctionImporter branch(node.getFunction(), *graph);
+  branch.defaultPhase = node.getPhase();
+  branch.importNodes(findNodes(*graph));
+  if (branch.getModule().hasFailed())
+    return failure();
+  LogicalResult result = success();
+  for (unsigned i = 0; i < outputs; ++i) {
+    StringRef name = graph->getOutputs()[i]->name();
+    const ImportedValue &value = branch.lookup(name);
+    bool isConstant = value.constant && !value.value && value.stateRole.empty();
+    if (failed(isConstant ? node.define(i, *value.constant)
+                          : node.define(i, branch.materialize(name, ""))))
+      result = failure();
+  }
+  return result;
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getLoopOps() {
+  static const OpEntry entries[] = {
+      {"", "If", 1, kNoEnd, 1, 1, kAnyNumber, importIf},
+      {"", "Loop", 1, kNoEnd, 0, kMostInputs, kAnyNumber, importLoop},
+      {"", "Scan", 9, kNoEnd, 1, kAnyNumber, kAnyNumber, importScan},
+  };
+  return entries;
+}
