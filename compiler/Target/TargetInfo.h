@@ -22,6 +22,9 @@ namespace mpc {
 /// compute capability; its features are the version of PTX it is written in.
 class TargetInfo {
 public:
+  /// What kernels for a GPU expect of the addresses they are given, in bytes.
+  static constexpr int64_t kGPUAlignment = 16;
+
   /// The target of a `--target` name: native, x86-64, x86-64-v3, x86-64-v4,
   /// zen5, sapphirerapids, sm_80 or sm_90. `native` is what this machine's CPU
   /// offers, which on a virtual machine may be less than its name promises.

@@ -169,7 +169,7 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   unsigned inputs = kernel.getNumArguments();
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                       b.getI64IntegerAttr(16));
+                       b.getI64IntegerAttr(TargetInfo::kGPUAlignment));
     // The result of a pointwise kernel may be the buffer of an argument.
     bool mayAlias =
         kind == KernelKind::Pointwise &&

@@ -146,6 +146,7 @@ const GradientRules &GradientRules::get() {
     addTensorRules(table);
     addLayerRules(table);
     addIndexedRules(table);
+    addScanRules(table);
     return table;
   }();
   return rules;

@@ -48,6 +48,10 @@ public:
   /// The op whose rule runs.
   void setOp(mlir::Operation *newOp) { op = newOp; }
 
+  /// The rule that runs has reported why there is no gradient.
+  void fail() { failed = true; }
+  bool hasFailed() const { return failed; }
+
   /// Whether the gradient of an operand is wanted.
   bool needs(unsigned operand) const;
   /// The gradient of result `index`, null where nothing depends on it.
@@ -89,6 +93,7 @@ private:
 
   mlir::OpBuilder builder;
   mlir::Operation *op = nullptr;
+  bool failed = false;
   const llvm::DenseSet<mlir::Value> &active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
   /// Of values that were sliced: what is not in `gradients` yet.
@@ -159,6 +164,7 @@ void addElementwiseRules(GradientRules &rules);
 void addTensorRules(GradientRules &rules);
 void addLayerRules(GradientRules &rules);
 void addIndexedRules(GradientRules &rules);
+void addScanRules(GradientRules &rules);
 
 /// All values that `y` depends on through ops a derivative flows through, `y`
 /// itself included.

@@ -71,7 +71,8 @@ static LogicalResult verifyRegion(RegionOp region) {
 
 void VerifyFusionPass::runOnOperation() {
   for (Operation &op : getOperation().getBody().getOps()) {
-    if (isa<ReshapeOp, ConstantOp, ScanCallOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
+    if (isa<ReshapeOp, ConstantOp, ScanCallOp>(op) ||
+        op.hasTrait<OpTrait::IsTerminator>())
       continue;
     auto region = dyn_cast<RegionOp>(op);
     if (!region) {

@@ -82,6 +82,7 @@ private:
   SmallVector<Value> placeResults(Operation *op, Reads reads);
 
   Value newArena(Type type, Location location);
+  bool isAligned(Value part) const;
   Value newPart(Value whole, Type part, bool reversed, Location location);
   Value stateBuffer(FlatSymbolRefAttr state, Type type);
   void noteUpdate(OpOperand &result, Attribute variable);
@@ -421,8 +422,8 @@ void ProgramBuilder::addArguments() {
   }
 }
 
-// One value can replace several variables: it is written to the first and copied
-// to the others.
+// One value can replace several variables: it is written to the first and
+// copied to the others.
 void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
   updates.emplace_back(result.get(), variable);
   replaces.try_emplace(result.get(), variable);
@@ -509,18 +510,23 @@ Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               reversed ? -bytes : bytes);
 }
 
+// Whether kernels take the parts of a tensor where they lie.
+bool ProgramBuilder::isAligned(Value part) const {
+  int64_t bytes = plan::getBufferBytes(cast<MemRefType>(part.getType()));
+  return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;
+}
+
 // Lets the terminator's values be written where their parts of results lie; a
 // view of a value, as the value itself.
 void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
   unsigned carried = scan.getCarried().size();
   ValueRange yielded = block.getTerminator()->getOperands();
   for (auto [index, value] : llvm::enumerate(yielded.drop_front(carried))) {
-    Value part =
-        newPart(results[carried + index], value.getType(),
-                scan.getReversedOutputs()[index], scan.getLoc());
+    Value part = newPart(results[carried + index], value.getType(),
+                         scan.getReversedOutputs()[index], scan.getLoc());
     stacked.emplace_back(value, part);
     Value made = Liveness::root(value);
-    if (isa<BlockArgument>(made))
+    if (isa<BlockArgument>(made) || !isAligned(part))
       continue;
     if (bufferType(made.getType()) != part.getType())
       part = plan::ViewOp::create(builder, scan.getLoc(),
@@ -543,8 +549,13 @@ LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
       noteUpdate(block.getTerminator()->getOpOperand(index), number);
     } else if (index < carried + scanned) {
       bool reversed = scan.getReversedInputs()[index - carried];
-      buffers[argument] = newPart(operands[index], argument.getType(), reversed,
-                                  scan.getLoc());
+      Value part =
+          newPart(operands[index], argument.getType(), reversed, scan.getLoc());
+      buffers[argument] = part;
+      if (!isAligned(part)) {
+        buffers[argument] = newArena(argument.getType(), scan.getLoc());
+        plan::CopyOp::create(builder, scan.getLoc(), part, buffers[argument]);
+      }
     } else {
       buffers[argument] = operands[index];
     }

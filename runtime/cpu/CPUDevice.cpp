@@ -210,14 +210,13 @@ Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
   const StridedRows rows = step.strided.value_or(StridedRows());
   const int64_t dense = function.buffers[step.dst].bytes / rows.rows;
   const RowTarget target = rows.target.value_or(RowTarget{dense, 0, dense});
-  prepared.op = PreparedCopy{static_cast<std::byte *>(buffers[step.src]) +
-                                 rows.offset,
-                             static_cast<std::byte *>(buffers[step.dst]) +
-                                 target.offset,
-                             rows.rows * target.rowBytes,
-                             target.rowBytes,
-                             rows.stride,
-                             target.stride};
+  prepared.op =
+      PreparedCopy{static_cast<std::byte *>(buffers[step.src]) + rows.offset,
+                   static_cast<std::byte *>(buffers[step.dst]) + target.offset,
+                   rows.rows * target.rowBytes,
+                   target.rowBytes,
+                   rows.stride,
+                   target.stride};
   return Status();
 }
 
@@ -242,10 +241,9 @@ static void findAddresses(const CopyStep &step, PreparedStep &prepared,
   found.emplace_back(step.src, &copy.src);
   found.emplace_back(step.dst, &copy.dst);
 }
-static void
-findAddresses(std::initializer_list<std::optional<size_t>> operands,
-              const std::optional<Epilogue> &epilogue, PreparedStep &prepared,
-              AddressList &found) {
+static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
+                          const std::optional<Epilogue> &epilogue,
+                          PreparedStep &prepared, AddressList &found) {
   std::vector<void **> addresses =
       std::get<std::unique_ptr<Contraction>>(prepared.op)->addresses();
   size_t next = 0;

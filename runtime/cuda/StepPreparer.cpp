@@ -251,10 +251,9 @@ Status StepPreparer::prepare(const std::vector<Step> &steps,
     }
     Prepared one = prepare(step);
     if (!one.ok())
-      return Status(one.status().getCode(), "'" + step.name +
-                                                "' in function '" +
-                                                function.name +
-                                                "': " + one.status().message());
+      return Status(one.status().getCode(),
+                    "'" + step.name + "' in function '" + function.name +
+                        "': " + one.status().message());
     prepared.push_back({step.name, std::move(*one)});
   }
   return Status();

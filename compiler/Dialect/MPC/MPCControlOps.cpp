@@ -74,9 +74,8 @@ static LogicalResult verifyStack(ScanOp op, Type whole, Type part,
                                  const Twine &what) {
   if (whole == ScanOp::getStackType(part, op.getLength()))
     return success();
-  return op.emitOpError("expected ")
-         << what << " to be " << op.getLength() << " of " << part << ", found "
-         << whole;
+  return op.emitOpError("expected ") << what << " to be " << op.getLength()
+                                     << " of " << part << ", found " << whole;
 }
 
 LogicalResult ScanOp::verify() {
@@ -100,7 +99,8 @@ LogicalResult ScanOp::verify() {
   for (unsigned i = 0; i < getNumCarried(); ++i) {
     Type type = getCarried()[i].getType();
     if (block.getArgument(i).getType() != type ||
-        yield->getOperand(i).getType() != type || getLast()[i].getType() != type)
+        yield->getOperand(i).getType() != type ||
+        getLast()[i].getType() != type)
       return emitOpError("expected carried value ")
              << i << " to keep its type " << type;
   }
@@ -114,9 +114,8 @@ LogicalResult ScanOp::verify() {
     if (operand.getType() != argument.getType())
       return emitOpError("expected an invariant operand of type ")
              << argument.getType() << ", found " << operand.getType();
-  for (auto [result, part] :
-       llvm::zip(getStacked(),
-                 yield->getOperands().drop_front(getNumCarried())))
+  for (auto [result, part] : llvm::zip(
+           getStacked(), yield->getOperands().drop_front(getNumCarried())))
     if (failed(verifyStack(*this, result.getType(), part.getType(),
                            "a stacked result")))
       return failure();
@@ -125,8 +124,7 @@ LogicalResult ScanOp::verify() {
 
 // The function has the arguments and results of a body.
 LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto function =
-      symbols.lookupNearestSymbolFrom<FunctionOpInterface>(
+  auto function = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(
       *this, getFunctionAttr());
   if (!function)
     return emitOpError("no function ") << getFunctionAttr();
@@ -143,8 +141,7 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     arguments.push_back(isScanned ? ScanOp::getPartType(type) : type);
   }
   for (auto [index, type] : llvm::enumerate(getResultTypes()))
-    results.push_back(index < carried ? type
-                                      : ScanOp::getPartType(type));
+    results.push_back(index < carried ? type : ScanOp::getPartType(type));
   if (function.getArgumentTypes() != ArrayRef<Type>(arguments) ||
       function.getResultTypes() != ArrayRef<Type>(results))
     return emitOpError("expected @")
@@ -297,9 +294,9 @@ LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointToStart(&old);
       Attribute zero = rewriter.getZeroAttr(elementOf(argument));
-      arguments.push_back(ConstantOp::create(
-          rewriter, op.getLoc(), typeOf(argument),
-          DenseElementsAttr::get(typeOf(argument), zero)));
+      arguments.push_back(
+          ConstantOp::create(rewriter, op.getLoc(), typeOf(argument),
+                             DenseElementsAttr::get(typeOf(argument), zero)));
     }
   }
   rewriter.mergeBlocks(&old, &body, arguments);

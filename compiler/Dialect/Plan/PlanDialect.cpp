@@ -170,8 +170,10 @@ LogicalResult PartOp::verify() {
   if (source.getElementType() != part.getElementType())
     return emitOpError("expected elements of ")
            << source.getElementType() << ", found " << part;
-  auto count = static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
-  auto first = static_cast<int64_t>(getFrom()), by = static_cast<int64_t>(getBy());
+  auto count =
+      static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
+  auto first = static_cast<int64_t>(getFrom()),
+       by = static_cast<int64_t>(getBy());
   int64_t last, limit = getBufferBytes(source) - getBufferBytes(part);
   bool overflows = __builtin_mul_overflow(count - 1, by, &last) ||
                    __builtin_add_overflow(last, first, &last);

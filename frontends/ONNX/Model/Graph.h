@@ -23,8 +23,7 @@ std::string getNodeName(const proto::NodeProto &node);
 std::string getOpName(const proto::NodeProto &node);
 
 /// The graphs in a node's attributes: the bodies of loops and branches.
-std::vector<const proto::GraphProto *>
-getBodies(const proto::NodeProto &node);
+std::vector<const proto::GraphProto *> getBodies(const proto::NodeProto &node);
 
 /// The values a node reads: its inputs, what a Gradient names in its
 /// attributes, and what the graphs in its attributes read from around them.
@@ -76,8 +75,8 @@ private:
 
   llvm::Error addPart(const proto::GraphProto &part);
   llvm::Error define(llvm::StringRef name, const llvm::Twine &by);
-  llvm::Error checkUses(
-      llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside) const;
+  llvm::Error
+  checkUses(llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside) const;
   llvm::Error sortNodes();
   std::string describeCycle(llvm::ArrayRef<unsigned> pending) const;
   std::string suggestName(llvm::StringRef name) const;

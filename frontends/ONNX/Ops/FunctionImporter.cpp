@@ -274,8 +274,8 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
     entry.failed = true;
     return;
   }
-  entry.value = inlined ? value
-                        : body->addArgument(value.getType(), value.getLoc());
+  entry.value =
+      inlined ? value : body->addArgument(value.getType(), value.getLoc());
   if (!inlined)
     outerValues.push_back(value);
 }

@@ -27,7 +27,9 @@ public:
   }
 
   FunctionImporter &getImporter() { return importer; }
-  StringRef getInput(unsigned index) { return graph.getInputs()[index]->name(); }
+  StringRef getInput(unsigned index) {
+    return graph.getInputs()[index]->name();
+  }
   StringRef getOutput(unsigned index) {
     return graph.getOutputs()[index]->name();
   }
@@ -61,8 +63,8 @@ public:
 
 private:
   void addArgument(unsigned index, Value outer, Type type) {
-    Location location = NameLoc::get(
-        StringAttr::get(node.getContext(), getInput(index)));
+    Location location =
+        NameLoc::get(StringAttr::get(node.getContext(), getInput(index)));
     importer.bind(getInput(index),
                   holder->getBody().front().addArgument(type, location));
     importer.getOuterValues().push_back(outer);
@@ -94,9 +96,9 @@ static std::optional<Graph> readBody(NodeImporter &node, StringRef name) {
   if (!body)
     return std::nullopt;
   FunctionImporter &function = node.getFunction();
-  auto graph = Graph::checkBody(
-      function.getModel(), *body,
-      [&](StringRef outer) { return function.knows(outer); });
+  auto graph =
+      Graph::checkBody(function.getModel(), *body,
+                       [&](StringRef outer) { return function.knows(outer); });
   if (graph)
     return std::move(*graph);
   function.getModule().report(graph.takeError());
@@ -271,8 +273,8 @@ LogicalResult LoopImporter::addNothing() {
       result = failure();
   for (unsigned i = 0; i < numParts; ++i) {
     Value part = body.yield(1 + numValues + i);
-    if (!part || failed(node.define(numValues + i,
-                                    createEmpty(node, part.getType()))))
+    if (!part ||
+        failed(node.define(numValues + i, createEmpty(node, part.getType()))))
       result = failure();
   }
   return result;
@@ -348,16 +350,16 @@ static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
   std::string directions = ("scan_" + what + "_directions").str();
   if (auto given = node.integerList(axes))
     result.axes = *given;
-  for (int64_t direction : node.integerList(directions)
-                               .value_or(SmallVector<int64_t>(count, 0))) {
+  for (int64_t direction :
+       node.integerList(directions).value_or(SmallVector<int64_t>(count, 0))) {
     if (direction != 0 && direction != 1)
-      return node.invalid("attribute '" + directions + "' is of 0 and 1, found " +
-                          Twine(direction));
+      return node.invalid("attribute '" + directions +
+                          "' is of 0 and 1, found " + Twine(direction));
     result.reversed.push_back(direction);
   }
   if (result.axes.size() != count || result.reversed.size() != count)
-    return node.invalid("expected " + Twine(count) + " axes and directions of " +
-                        what + "s");
+    return node.invalid("expected " + Twine(count) +
+                        " axes and directions of " + what + "s");
   return result;
 }
 
@@ -398,8 +400,8 @@ private:
 LogicalResult ScanImporter::addScanned(const Directions &inputs) {
   for (unsigned i = 0; i < numScanned; ++i) {
     unsigned index = numCarried + i;
-    auto axis = node.normalizeAxis(inputs.axes[i],
-                                   node.operandType(index).getRank());
+    auto axis =
+        node.normalizeAxis(inputs.axes[i], node.operandType(index).getRank());
     if (failed(axis))
       return failure();
     Value whole = moveAxis(node, node.operand(index), *axis, 0);

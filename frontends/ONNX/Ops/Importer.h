@@ -335,8 +335,7 @@ public:
   /// given: the carried values, parts of the scanned ones and the others.
   ScanOp createScan(int64_t length, llvm::ArrayRef<mlir::Value> carried,
                     llvm::ArrayRef<mlir::Value> scanned,
-                    llvm::ArrayRef<mlir::Value> invariant,
-                    mlir::Region &body,
+                    llvm::ArrayRef<mlir::Value> invariant, mlir::Region &body,
                     llvm::ArrayRef<mlir::Value> yielded,
                     llvm::ArrayRef<bool> reversedInputs,
                     llvm::ArrayRef<bool> reversedOutputs);

@@ -296,8 +296,7 @@ Location NodeImporter::getLocation() const {
 
 ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
                                 ArrayRef<Value> scanned,
-                                ArrayRef<Value> invariant,
-                                Region &body,
+                                ArrayRef<Value> invariant, Region &body,
                                 ArrayRef<Value> yielded,
                                 ArrayRef<bool> reversedInputs,
                                 ArrayRef<bool> reversedOutputs) {
@@ -305,16 +304,14 @@ ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
   for (Value part : yielded.drop_front(carried.size()))
     stacked.push_back(ScanOp::getStackType(part.getType(), length));
   OpBuilder atEnd = OpBuilder::atBlockEnd(&body.front());
-  auto yield = YieldOp::create(atEnd, getLocation(), yielded);
+  YieldOp::create(atEnd, getLocation(), yielded);
   OpBuilder &builder = function.getBuilder();
   OperationState state(getLocation(), ScanOp::getOperationName());
   ScanOp::build(builder, state, length, carried, scanned, invariant, stacked,
                 reversedInputs, reversedOutputs);
   state.regions.front()->takeBody(body);
-  if (StringRef phase = getPhase(); !phase.empty()) {
+  if (StringRef phase = getPhase(); !phase.empty())
     state.addAttribute(kPhaseAttr, builder.getStringAttr(phase));
-    yield->setAttr(kPhaseAttr, builder.getStringAttr(phase));
-  }
   std::string message;
   ScopedDiagnosticHandler handler(getContext(), [&](Diagnostic &diagnostic) {
     message = diagnostic.str();

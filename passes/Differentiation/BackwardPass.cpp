@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/BackwardPass.h"
+
+#include "compiler/Support/ExitCode.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace mpc;
+
+SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
+                                            const DenseSet<Value> &sources,
+                                            DenseSet<Value> &active) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block) {
+    if (&op == end)
+      break;
+    bool reached = llvm::any_of(op.getOpOperands(), [&](OpOperand &operand) {
+      return active.contains(operand.get()) &&
+             GradientRules::get().flowsInto(operand);
+    });
+    bool used = llvm::any_of(op.getResults(), [&](Value result) {
+      return sources.contains(result);
+    });
+    if (!reached || !used)
+      continue;
+    ops.push_back(&op);
+    for (Value result : op.getResults())
+      if (isFloatTensor(result))
+        active.insert(result);
+  }
+  return ops;
+}
+
+// All ops without a rule, in one error at the first of them: "relu_grad x2
+// (node 'a')".
+static LogicalResult checkRules(ArrayRef<Operation *> ops) {
+  llvm::MapVector<StringRef, SmallVector<Operation *>> missing;
+  for (Operation *op : ops)
+    if (!GradientRules::get().lookup(op))
+      missing[op->getName().getStringRef()].push_back(op);
+  if (missing.empty())
+    return success();
+  std::string list;
+  for (const auto &[name, found] : missing) {
+    list += (list.empty() ? "" : ", ") + name.str() + " x" +
+            std::to_string(found.size());
+    if (StringRef node = getNodeName(found.front()); !node.empty())
+      list += (" (node '" + node + "')").str();
+  }
+  return withExitCode(mlir::emitError(missing.front().second.front()->getLoc()),
+                      ExitCode::Unsupported)
+         << "ops without a gradient: " << list
+         << "; freeze the parameters before them with --freeze";
+}
+
+// A derivative that a rule does not know must not be lost.
+static LogicalResult checkResults(Operation *op, const GradientRule &rule,
+                                  GradientBuilder &gradients) {
+  for (unsigned index : rule.opaqueResults)
+    if (gradients.gradientOf(op->getResult(index)))
+      return withExitCode(op->emitError(), ExitCode::Unsupported)
+             << "expected the loss to depend on output 0 of "
+             << op->getName().getStringRef() << " alone, found that it reads "
+             << "output " << index
+             << ", through which there is no gradient; compute it from the "
+                "input with ReduceMean, or freeze the parameters before the "
+                "node with --freeze";
+  return success();
+}
+
+LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
+                                GradientBuilder &gradients) {
+  if (failed(checkRules(ops)))
+    return failure();
+  for (Operation *op : llvm::reverse(ops)) {
+    bool hasGradient = llvm::any_of(op->getResults(), [&](Value result) {
+      return gradients.gradientOf(result) != nullptr;
+    });
+    if (!hasGradient)
+      continue;
+    const GradientRule *rule = GradientRules::get().lookup(op);
+    if (failed(checkResults(op, *rule, gradients)))
+      return failure();
+    gradients.setOp(op);
+    rule->apply(op, gradients);
+    if (gradients.hasFailed())
+      return failure();
+  }
+  return success();
+}

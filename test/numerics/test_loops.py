@@ -1,0 +1,299 @@
+"""Loops: results against loops in NumPy, gradients against central finite
+differences, both in float64.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mpctest
+
+STEP = 2.0**-17
+TOLERANCE = 1e-7
+
+
+def value(name, shape=None, dtype=TensorProto.DOUBLE):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def normal(*shape, seed=0, scale=1.0):
+    return np.random.RandomState(seed + sum(shape)).randn(*shape) * scale
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs, outputs, "_".join(outputs), **attributes)
+
+
+class LoopCase:
+    """A model with `nodes` from `parameters` to y, and the same in NumPy."""
+
+    def __init__(self, nodes, parameters, reference, initializers=None, opset=17):
+        self.nodes, self.parameters = nodes, parameters
+        self.reference = reference
+        self.initializers = initializers or {}
+        self.opset = opset
+
+    def model(self, direction):
+        nodes = self.nodes + [
+            node("Mul", ["y", "direction"], ["terms"]),
+            node("ReduceSum", ["terms"], ["loss"], keepdims=0),
+        ]
+        return mpctest.make_model(
+            nodes,
+            {"direction": (np.float64, ["N", *direction.shape])},
+            {"loss": (np.float64, []), "y": (np.float64, None)},
+            {**self.parameters, **self.initializers},
+            self.opset,
+        )
+
+
+def cell(carried, scanned, nodes, outputs):
+    """A body: inputs by name and shape, and the names of its outputs."""
+    inputs = [value(n, s) for n, s in {**carried, **scanned}.items()]
+    return helper.make_graph(nodes, "body", inputs, [value(n) for n in outputs])
+
+
+CASES = {}
+
+
+def elman(reverse_input, reverse_output):
+    """h' = tanh(h W + x); y stacks h' and its square, W from outside."""
+    body = cell(
+        {"h": [3, 5]},
+        {"x": [3, 5]},
+        [
+            node("MatMul", ["h", "W"], ["m"]),
+            node("Add", ["m", "x"], ["s"]),
+            node("Tanh", ["s"], ["h1"]),
+            node("Mul", ["h1", "h1"], ["square"]),
+        ],
+        ["h1", "square"],
+    )
+
+    def reference(h0, X, W):
+        h, length = h0, len(X)
+        parts = [None] * length
+        for i in range(length):
+            h = np.tanh(h @ W + X[length - 1 - i if reverse_input else i])
+            parts[length - 1 - i if reverse_output else i] = h * h
+        return np.concatenate([h[None], np.array(parts)])
+
+    return LoopCase(
+        [
+            node(
+                "Scan",
+                ["h0", "X"],
+                ["last", "squares"],
+                body=body,
+                num_scan_inputs=1,
+                scan_input_directions=[int(reverse_input)],
+                scan_output_directions=[int(reverse_output)],
+            ),
+            node("Unsqueeze", ["last", "axis"], ["last1"]),
+            node("Concat", ["last1", "squares"], ["y"], axis=0),
+        ],
+        {
+            "h0": normal(3, 5),
+            "X": normal(7, 3, 5),
+            "W": normal(5, 5, scale=0.4),
+        },
+        reference,
+        {"axis": np.array([0])},
+    )
+
+
+for reverse_input in (False, True):
+    for reverse_output in (False, True):
+        CASES[f"elman_{reverse_input:d}{reverse_output:d}"] = elman(
+            reverse_input, reverse_output
+        )
+
+
+def swap():
+    """Two carried values change places, one of them scaled; the old ones are
+    stacked."""
+    body = cell(
+        {"a": [4], "b": [4]},
+        {"x": [4]},
+        [
+            node("Mul", ["b", "x"], ["c"]),
+            node("Identity", ["a"], ["a1"]),
+            node("Identity", ["a"], ["stack"]),
+        ],
+        ["c", "a1", "stack"],
+    )
+
+    def reference(a, b, X):
+        stack = []
+        for x in X:
+            stack.append(a)
+            a, b = b * x, a
+        return np.array([a, b, *stack])
+
+    return LoopCase(
+        [
+            node(
+                "Scan",
+                ["a0", "b0", "X"],
+                ["a9", "b9", "stacked"],
+                body=body,
+                num_scan_inputs=1,
+            ),
+            node("Unsqueeze", ["a9", "axis"], ["a10"]),
+            node("Unsqueeze", ["b9", "axis"], ["b10"]),
+            node("Concat", ["a10", "b10", "stacked"], ["y"], axis=0),
+        ],
+        {"a0": normal(4), "b0": normal(4, seed=1), "X": normal(5, 4)},
+        lambda a0, b0, X: reference(a0, b0, X),
+        {"axis": np.array([0])},
+    )
+
+
+CASES["swap"] = swap()
+
+
+def axes():
+    """Parts along the last axis in, along axis 1 out; nothing carried."""
+    body = cell({}, {"x": [3, 2]}, [node("Exp", ["x"], ["e"])], ["e"])
+    return LoopCase(
+        [
+            node(
+                "Scan",
+                ["X"],
+                ["y"],
+                body=body,
+                num_scan_inputs=1,
+                scan_input_axes=[-1],
+                scan_output_axes=[1],
+            )
+        ],
+        {"X": normal(3, 2, 6)},
+        lambda X: np.exp(np.moveaxis(X, -1, 1)),
+    )
+
+
+CASES["axes"] = axes()
+
+
+def counted():
+    """A Loop whose body reads the number of the iteration and a weight."""
+    body = helper.make_graph(
+        [
+            node("Cast", ["i"], ["fi"], to=TensorProto.DOUBLE),
+            node("Mul", ["fi", "X"], ["p"]),
+            node("Mul", ["acc", "X"], ["q"]),
+            node("Add", ["q", "p"], ["acc1"]),
+            node("Identity", ["go"], ["go1"]),
+            node("Sigmoid", ["acc1"], ["part"]),
+        ],
+        "body",
+        [
+            value("i", [], TensorProto.INT64),
+            value("go", [], TensorProto.BOOL),
+            value("acc", [4]),
+        ],
+        [value("go1", [], TensorProto.BOOL), value("acc1"), value("part")],
+    )
+
+    def reference(a0, X):
+        parts = []
+        for i in range(6):
+            a0 = a0 * X + i * X
+            parts.append(1 / (1 + np.exp(-a0)))
+        return np.array([*parts, a0])
+
+    return LoopCase(
+        [
+            node("Loop", ["M", "", "a0"], ["a", "parts"], body=body),
+            node("Unsqueeze", ["a", "axis"], ["a1"]),
+            node("Concat", ["parts", "a1"], ["y"], axis=0),
+        ],
+        {"a0": normal(4), "X": normal(4, seed=1, scale=0.5)},
+        reference,
+        {"axis": np.array([0]), "M": np.array(6)},
+    )
+
+
+CASES["counted"] = counted()
+
+
+def nested():
+    """A loop in a loop: the inner one reads what the outer one carries, a part
+    of the outer one's, and a weight of the model."""
+    inner = cell(
+        {"u": [3]},
+        {"z": [3]},
+        [
+            node("Mul", ["u", "h"], ["uh"]),
+            node("Mul", ["z", "W"], ["zw"]),
+            node("Add", ["uh", "zw"], ["s"]),
+            node("Tanh", ["s"], ["u1"]),
+        ],
+        ["u1", "s"],
+    )
+    outer = cell(
+        {"h": [3]},
+        {"x": [4, 3]},
+        [
+            node(
+                "Scan", ["h", "x"], ["u4", "ss"], body=inner, num_scan_inputs=1
+            ),
+            node("Identity", ["u4"], ["h1"]),
+        ],
+        ["h1", "ss"],
+    )
+
+    def reference(h0, X, W):
+        h, stack = h0, []
+        for x in X:
+            u, parts = h, []
+            for z in x:
+                s = u * h + z * W
+                parts.append(s)
+                u = np.tanh(s)
+            h = u
+            stack.append(parts)
+        return np.array(stack) + h
+
+    return LoopCase(
+        [
+            node("Scan", ["h0", "X"], ["h9", "all"], body=outer, num_scan_inputs=1),
+            node("Add", ["all", "h9"], ["y"]),
+        ],
+        {"h0": normal(3), "X": normal(5, 4, 3), "W": normal(3, seed=2)},
+        reference,
+    )
+
+
+CASES["nested"] = nested()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gradients_follow_finite_differences(name, threads, tmp_path):
+    case = CASES[name]
+    y = case.reference(**case.parameters)
+    direction = normal(*y.shape, seed=7)
+    _, weights = mpctest.train(
+        case.model(direction),
+        {"direction": direction[None]},
+        tmp_path,
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--train", "^[a-zA-Z]"),
+        *("--precision", "64-true", "--threads", str(threads)),
+    )
+    for parameter, start in case.parameters.items():
+        found = start - weights[parameter]
+        expected = np.zeros_like(start)
+        for index in np.ndindex(*start.shape):
+            ends = []
+            for offset in (STEP, -STEP):
+                moved = {k: v.copy() for k, v in case.parameters.items()}
+                moved[parameter][index] += offset
+                ends.append((case.reference(**moved) * direction).sum())
+            expected[index] = (ends[0] - ends[1]) / (2 * STEP)
+        scale = np.abs(direction).sum()
+        assert np.abs(found - expected).max() <= TOLERANCE * scale, parameter
+        assert np.abs(expected).max() > 0, "the case differentiates nothing"
