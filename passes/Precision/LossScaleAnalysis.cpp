@@ -190,7 +190,63 @@ void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
     report(op) << "rounds the loss scale itself to " << type;
 }
 
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+void LossScaleAnalysis::visitBody(ScanOp scan) {
+  for (Operation &op : scan.getBody().front().without_terminator())
+    visit(&op);
+}
+
+// Gives carried arguments that are zero so far what an iteration made of them.
+// Whether that is anything else.
+bool LossScaleAnalysis::carryOver(ScanOp scan) {
+  bool changed = false;
+  for (auto [argument, next] :
+       llvm::zip(scan.getCarriedArguments(), scan.getYield()->getOperands())) {
+    Multiple &carried = multiples[argument];
+    Multiple found = lookup(next);
+    if (carried.kind != Multiple::Zero || found.kind == Multiple::Zero)
+      continue;
+    carried = found;
+    changed = true;
+  }
+  return changed;
+}
+
+// What a loop carries is the same multiple in all iterations: zeros become what
+// is added to them.
+void LossScaleAnalysis::visitScan(ScanOp scan) {
+  for (BlockArgument argument : scan.getBody().getArguments())
+    multiples[argument] = lookup(scan.getTiedOperand(argument).get());
+  auto quiet = [](Operation *) { return InFlightDiagnostic(); };
+  Report loud = report;
+  report = quiet;
+  do
+    visitBody(scan);
+  while (carryOver(scan));
+  report = loud;
+  visitBody(scan);
+  for (auto [index, yielded] : llvm::enumerate(scan.getYield()->getOperands())) {
+    Multiple result = lookup(yielded);
+    if (index < scan.getNumCarried()) {
+      Multiple carried = lookup(scan.getBody().getArgument(index));
+      if (result.kind == Multiple::Zero)
+        result = carried;
+      if (result.kind != carried.kind || result.scale != carried.scale) {
+        report(scan) << "carries a value that has the loss scale in some "
+                        "iterations and not in others";
+        result = {Multiple::Unknown};
+      }
+    }
+    multiples[scan->getResult(index)] = result;
+  }
+}
+
 void LossScaleAnalysis::visit(Operation *op) {
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return visitScan(scan);
   DenseElementsAttr constant;
   Multiple result;
   bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {

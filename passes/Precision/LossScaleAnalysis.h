@@ -45,6 +45,9 @@ private:
   void enter(mlir::FunctionOpInterface function);
   void leave(mlir::FunctionOpInterface function);
   void visit(mlir::Operation *op);
+  void visitBody(mpc::ScanOp scan);
+  bool carryOver(mpc::ScanOp scan);
+  void visitScan(mpc::ScanOp scan);
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
   Multiple compute(mlir::Operation *op);

@@ -49,17 +49,39 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
   return results;
 }
 
-llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
-  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
-  llvm::DenseSet<Value> scaled;
-  for (BlockArgument argument : function.getArguments())
-    if (Attribute state =
-            function.getArgAttr(argument.getArgNumber(), kStateAttr);
-        state && accumulators.contains(state))
+// Adds what becomes a multiple of the scale in `block`, given those in `scaled`.
+// Operands come before their readers, so one pass in order is enough.
+static void propagate(Block &block, bool stopsAtUpdate,
+                      llvm::DenseSet<Value> &scaled);
+
+// What a loop carries is one in every iteration if it is one in any.
+static void propagate(ScanOp scan, bool stopsAtUpdate,
+                      llvm::DenseSet<Value> &scaled) {
+  Block &body = scan.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    if (scaled.contains(scan.getTiedOperand(argument).get()))
       scaled.insert(argument);
-  bool stopsAtUpdate = updatesParameters(function);
-  // Operands come before their readers, so one pass in order is enough.
-  for (Operation &op : function.getFunctionBody().front()) {
+  for (bool changed = true; changed;) {
+    propagate(body, stopsAtUpdate, scaled);
+    changed = false;
+    for (auto [argument, next] : llvm::zip(scan.getCarriedArguments(),
+                                           scan.getYield()->getOperands()))
+      if (scaled.contains(next))
+        changed |= scaled.insert(argument).second;
+  }
+  for (auto [result, yielded] :
+       llvm::zip(scan.getResults(), scan.getYield()->getOperands()))
+    if (scaled.contains(yielded))
+      scaled.insert(result);
+}
+
+static void propagate(Block &block, bool stopsAtUpdate,
+                      llvm::DenseSet<Value> &scaled) {
+  for (Operation &op : block) {
+    if (auto scan = dyn_cast<ScanOp>(op)) {
+      propagate(scan, stopsAtUpdate, scaled);
+      continue;
+    }
     bool carries = isa<ScaleLossOp>(op) ||
                    llvm::any_of(op.getOperands(), [&](Value operand) {
                      return scaled.contains(operand);
@@ -71,5 +93,17 @@ llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
       if (isa<FloatType>(getElementTypeOrSelf(result.getType())))
         scaled.insert(result);
   }
+}
+
+llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
+  llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
+  llvm::DenseSet<Value> scaled;
+  for (BlockArgument argument : function.getArguments())
+    if (Attribute state =
+            function.getArgAttr(argument.getArgNumber(), kStateAttr);
+        state && accumulators.contains(state))
+      scaled.insert(argument);
+  propagate(function.getFunctionBody().front(), updatesParameters(function),
+            scaled);
   return scaled;
 }
