@@ -228,7 +228,8 @@ void LossScaleAnalysis::visitScan(ScanOp scan) {
   while (carryOver(scan));
   report = loud;
   visitBody(scan);
-  for (auto [index, yielded] : llvm::enumerate(scan.getYield()->getOperands())) {
+  for (auto [index, yielded] :
+       llvm::enumerate(scan.getYield()->getOperands())) {
     Multiple result = lookup(yielded);
     if (index < scan.getNumCarried()) {
       Multiple carried = lookup(scan.getBody().getArgument(index));

@@ -49,8 +49,8 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
   return results;
 }
 
-// Adds what becomes a multiple of the scale in `block`, given those in `scaled`.
-// Operands come before their readers, so one pass in order is enough.
+// Adds what becomes a multiple of the scale in `block`, given those in
+// `scaled`. Operands come before their readers, so one pass in order is enough.
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled);
 
@@ -64,8 +64,8 @@ static void propagate(ScanOp scan, bool stopsAtUpdate,
   for (bool changed = true; changed;) {
     propagate(body, stopsAtUpdate, scaled);
     changed = false;
-    for (auto [argument, next] : llvm::zip(scan.getCarriedArguments(),
-                                           scan.getYield()->getOperands()))
+    for (auto [argument, next] :
+         llvm::zip(scan.getCarriedArguments(), scan.getYield()->getOperands()))
       if (scaled.contains(next))
         changed |= scaled.insert(argument).second;
   }

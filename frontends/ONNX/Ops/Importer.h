@@ -331,6 +331,8 @@ public:
 
   /// The phase of the node: "forward" where that is empty.
   llvm::StringRef getPhase() const;
+  /// Where ops of the node are located: at its name.
+  mlir::Location getLocation() const;
   /// Creates an op that takes over `body`, whose arguments are what it is
   /// given: the carried values, parts of the scanned ones and the others.
   ScanOp createScan(int64_t length, llvm::ArrayRef<mlir::Value> carried,
@@ -380,7 +382,6 @@ public:
   }
 
 private:
-  mlir::Location getLocation() const;
   mlir::OperationState startOp(llvm::StringRef name,
                                llvm::ArrayRef<mlir::Value> operands,
                                llvm::ArrayRef<mlir::NamedAttribute> attributes);
@@ -476,6 +477,7 @@ llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
+llvm::ArrayRef<OpEntry> getRecurrentOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();

@@ -11,8 +11,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   for (ArrayRef<OpEntry> family :
        {getAssembledOps(), getElementwiseOps(), getMovementOps(),
         getIndexedOps(), getShapeOps(), getContractionOps(),
-        getNormalizationOps(), getLoopOps(), getLossOps(), getGradientOps(),
-        getTrainingOps()})
+        getNormalizationOps(), getLoopOps(), getRecurrentOps(), getLossOps(),
+        getGradientOps(), getTrainingOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
