@@ -336,7 +336,7 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
 
 int64_t FunctionImporter::getDropoutId(StringRef name) {
   if (parent)
-    return parent->getDropoutId(name);
+    return parent->getDropoutId((name + scope).str());
   return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
 }
 

@@ -1,7 +1,9 @@
 // Ops that hold graphs: Loop, Scan and If.
 //
 // Loops run as often as is known when the model is imported, and become one
-// mpc.scan each. An If whose condition is known is its branch.
+// mpc.scan each. Where the number of an iteration or a value that is carried
+// decides a shape, as in x[i : i + 2], there are the ops of every iteration
+// instead. An If whose condition is known is its branch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
@@ -12,6 +14,9 @@ using namespace mpc::onnx_frontend;
 
 /// Of a loop; beyond, the numbers of iterations alone would fill memory.
 static constexpr int64_t kMostIterations = 1 << 24;
+/// Of a loop of which there are the ops of every iteration, and all of these.
+static constexpr int64_t kMostUnrolled = 4096;
+static constexpr int64_t kMostUnrolledNodes = 100000;
 /// More than any Loop or Scan has; the first two of a Loop may be absent.
 static constexpr unsigned kMostInputs = 1 << 16;
 
@@ -313,6 +318,126 @@ LogicalResult LoopImporter::import(int64_t atMost) {
   return *length == 0 ? addNothing() : addScan(*length);
 }
 
+namespace {
+/// Imports one Loop as the ops of all its iterations.
+class LoopUnroller {
+public:
+  LoopUnroller(NodeImporter &node, const Graph &graph)
+      : node(node), graph(graph), nodes(findNodes(graph)),
+        numValues(std::max(node.getNumInputs(), 2u) - 2),
+        parts(graph.getOutputs().size() - 1 - numValues) {}
+
+  LogicalResult import(int64_t atMost);
+
+private:
+  StringRef getInput(unsigned index) {
+    return graph.getInputs()[index]->name();
+  }
+  StringRef getOutput(unsigned index) {
+    return graph.getOutputs()[index]->name();
+  }
+  std::unique_ptr<FunctionImporter> createIteration(int64_t number);
+  FailureOr<bool> goesOn();
+  LogicalResult addIteration(int64_t number);
+  LogicalResult defineOutputs();
+
+  NodeImporter &node;
+  const Graph &graph;
+  std::vector<const proto::NodeProto *> nodes;
+  unsigned numValues;
+  /// The iteration before; null before the first.
+  std::unique_ptr<FunctionImporter> last;
+  /// The parts of each stacked output.
+  std::vector<SmallVector<Value>> parts;
+};
+} // namespace
+
+// The body with what it is given in iteration `number`.
+std::unique_ptr<FunctionImporter>
+LoopUnroller::createIteration(int64_t number) {
+  auto iteration =
+      std::make_unique<FunctionImporter>(node.getFunction(), graph);
+  iteration->defaultPhase = node.getPhase();
+  iteration->scope = "#" + std::to_string(number);
+  iteration->bindConstant(
+      getInput(0), HostTensor::fromIntegers(node.getContext(), {}, {number}));
+  iteration->bindConstant(getInput(1), createTrue(node));
+  for (unsigned i = 0; i < numValues; ++i) {
+    if (last)
+      iteration->bindAs(getInput(2 + i), *last, getOutput(1 + i));
+    else
+      iteration->bindOuter(getInput(2 + i), node.getInputName(2 + i));
+  }
+  return iteration;
+}
+
+// Whether the iteration before wants another one.
+FailureOr<bool> LoopUnroller::goesOn() {
+  const ImportedValue &next = last->lookup(getOutput(0));
+  if (!next.constant || next.constant->getNumElements() != 1 ||
+      next.constant->isFloat())
+    return node.unsupported("expected a condition that is known at import; '" +
+                            getOutput(0) + "' depends on data");
+  return next.constant->getInteger(0) != 0;
+}
+
+LogicalResult LoopUnroller::addIteration(int64_t number) {
+  std::unique_ptr<FunctionImporter> iteration = createIteration(number);
+  iteration->importNodes(nodes);
+  if (node.getFunction().getModule().hasFailed())
+    return failure();
+  for (auto [index, list] : llvm::enumerate(parts)) {
+    Value part = iteration->materialize(getOutput(1 + numValues + index), "");
+    if (!part)
+      return failure();
+    SmallVector<int64_t> shape = {1};
+    llvm::append_range(shape, shapeOf(part));
+    list.push_back(node.reshape(part, shape));
+  }
+  last = std::move(iteration);
+  return success();
+}
+
+LogicalResult LoopUnroller::defineOutputs() {
+  LogicalResult result = success();
+  for (unsigned i = 0; i < numValues; ++i) {
+    const ImportedValue &value = last->lookup(getOutput(1 + i));
+    bool isConstant = value.constant && !value.value && value.stateRole.empty();
+    if (failed(isConstant
+                   ? node.define(i, *value.constant)
+                   : node.define(i, last->materialize(getOutput(1 + i), ""))))
+      result = failure();
+  }
+  for (auto [index, list] : llvm::enumerate(parts)) {
+    Value stack =
+        list.size() == 1
+            ? list.front()
+            : node.emit<ConcatOp>(list, {node.attribute("axis", int64_t(0))});
+    if (failed(node.define(numValues + index, stack)))
+      result = failure();
+  }
+  return result;
+}
+
+LogicalResult LoopUnroller::import(int64_t atMost) {
+  int64_t most = std::min<int64_t>(
+      kMostUnrolled, kMostUnrolledNodes / std::max<size_t>(nodes.size(), 1));
+  bool more = true;
+  for (int64_t number = 0; more && number < atMost; ++number) {
+    if (number == most)
+      return node.unsupported("expected " + Twine(most) +
+                              " iterations at most where shapes depend on "
+                              "them");
+    if (failed(addIteration(number)))
+      return failure();
+    FailureOr<bool> next = goesOn();
+    if (failed(next))
+      return failure();
+    more = *next;
+  }
+  return defineOutputs();
+}
+
 static LogicalResult importLoop(NodeImporter &node) {
   FailureOr<int64_t> length = readLength(node);
   std::optional<Graph> graph = readBody(node, "body");
@@ -326,7 +451,15 @@ static LogicalResult importLoop(NodeImporter &node) {
     return node.invalid("expected at most " + Twine(outputs - 1) +
                         " outputs, found " +
                         Twine(node.getNode().output_size()));
-  return LoopImporter(node, *graph).import(*length);
+  bool isScan = node.getFunction().getModule().succeeds([&] {
+    NodeImporter trial(node.getFunction(), node.getNode());
+    (void)LoopImporter(trial, *graph).import(*length);
+  });
+  if (isScan)
+    return success();
+  if (*length == 0)
+    return LoopImporter(node, *graph).import(0);
+  return LoopUnroller(node, *graph).import(*length);
 }
 
 //===----------------------------------------------------------------------===//

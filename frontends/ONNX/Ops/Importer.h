@@ -39,6 +39,8 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
+  /// Whether `attempt` makes no findings. Those that it makes are dropped.
+  bool succeeds(llvm::function_ref<void()> attempt);
   /// Says something about the model that is no reason to give up.
   void warn(const llvm::Twine &message) {
     mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
@@ -157,6 +159,11 @@ public:
   void bind(llvm::StringRef name, mlir::Value value);
   void bindState(llvm::StringRef name, VariableOp variable);
   void bindConstant(llvm::StringRef name, HostTensor constant);
+  /// `name` is what `other`, in the same function, calls `otherName`.
+  void bindAs(llvm::StringRef name, FunctionImporter &other,
+              llvm::StringRef otherName) {
+    values[name] = other.lookup(otherName);
+  }
   /// Of a body: `name` is what the parent calls `outer`.
   void bindOuter(llvm::StringRef name, llvm::StringRef outer) {
     capture(outer, values[name]);
@@ -188,6 +195,8 @@ public:
   llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
   /// The phase of nodes that are not in `phases`.
   llvm::StringRef defaultPhase;
+  /// Of the ops of one iteration: tells them from those of the others.
+  std::string scope;
 
   mlir::func::FuncOp finish();
 

@@ -120,6 +120,19 @@ VariableOp ModuleImporter::getCounter(StringRef name) {
   return variable;
 }
 
+bool ModuleImporter::succeeds(llvm::function_ref<void()> attempt) {
+  llvm::Error before = std::move(errors);
+  bool failedBefore = failed;
+  errors = llvm::Error::success();
+  failed = false;
+  attempt();
+  bool succeeded = !failed;
+  llvm::consumeError(std::move(errors));
+  errors = std::move(before);
+  failed = failedBefore;
+  return succeeded;
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
   if (failed)
     return std::move(errors);
