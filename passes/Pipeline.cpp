@@ -67,7 +67,9 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
     optimizer.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
     pm.addPass(createAddOptimizerPass(optimizer));
   }
+  pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
+  pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   // Forward ops that only the dropped outputs used.
   pm.addPass(createCanonicalizerPass());
 }

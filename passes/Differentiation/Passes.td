@@ -127,4 +127,43 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
+def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
+  let summary = "products of all iterations at once";
+  let description = [{
+    Takes out of every `mpc.scan` what can be done for all iterations together:
+
+    - before it, what depends on invariant operands alone, and products of parts
+      of scanned operands with invariant ones;
+    - behind it, products with invariant operands that are only stacked, and sums
+      over all iterations of products and of rows: the gradients of weights. Their
+      factors are stacked instead.
+
+    Before (test/passes/Differentiation/move-out-of-scans.mlir):
+
+    ```mlir
+    %all = mpc.scan 35 scanned(%x : tensor<35x20x64xf32>) invariant(%w : tensor<64x96xf32>)
+        -> (tensor<35x20x96xf32>) {
+    ^bb0(%x_t: tensor<20x64xf32>, %u: tensor<64x96xf32>):
+      %0 = mpc.matmul %x_t, %u : (tensor<20x64xf32>, tensor<64x96xf32>) -> tensor<20x96xf32>
+      %1 = mpc.tanh %0 : (tensor<20x96xf32>) -> tensor<20x96xf32>
+      mpc.yield %1 : tensor<20x96xf32>
+    } ...
+    ```
+
+    After:
+
+    ```mlir
+    %rows = mpc.reshape %x : (tensor<35x20x64xf32>) -> tensor<700x64xf32>
+    %0 = mpc.matmul %rows, %w : (tensor<700x64xf32>, tensor<64x96xf32>) -> tensor<700x96xf32>
+    %products = mpc.reshape %0 : (tensor<700x96xf32>) -> tensor<35x20x96xf32>
+    %all = mpc.scan 35 scanned(%products : tensor<35x20x96xf32>) -> (tensor<35x20x96xf32>) {
+    ^bb0(%p_t: tensor<20x96xf32>):
+      %1 = mpc.tanh %p_t : (tensor<20x96xf32>) -> tensor<20x96xf32>
+      mpc.yield %1 : tensor<20x96xf32>
+    } ...
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 #endif // MPC_PASSES_DIFFERENTIATION_PASSES_TD

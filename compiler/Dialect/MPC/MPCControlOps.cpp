@@ -65,6 +65,51 @@ OpOperand &ScanOp::getTiedOperand(BlockArgument argument) {
   return getOperation()->getOpOperand(argument.getArgNumber());
 }
 
+BlockArgument ScanOp::addScanned(Value value, bool reversed) {
+  for (auto [index, operand] : llvm::enumerate(getScanned()))
+    if (operand == value && getReversedInputs()[index] == reversed)
+      return getScannedArguments()[index];
+  SmallVector<bool> directions(getReversedInputs());
+  directions.push_back(reversed);
+  getScannedMutable().append(value);
+  setReversedInputs(directions);
+  unsigned index = getNumCarried() + getScanned().size() - 1;
+  return getBody().front().insertArgument(index, getPartType(value.getType()),
+                                          value.getLoc());
+}
+
+BlockArgument ScanOp::addInvariant(Value value) {
+  for (auto [operand, argument] :
+       llvm::zip(getInvariant(), getInvariantArguments()))
+    if (operand == value)
+      return argument;
+  getInvariantMutable().append(value);
+  return getBody().front().addArgument(value.getType(), value.getLoc());
+}
+
+ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
+                          ArrayRef<bool> reversed) {
+  SmallVector<Type> types(getStacked().getTypes());
+  SmallVector<bool> directions(getReversedOutputs());
+  for (Value part : parts)
+    types.push_back(getStackType(part.getType(), getLength()));
+  llvm::append_range(directions, reversed);
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(*this);
+  auto larger = ScanOp::create(rewriter, getLoc(), getLength(), getCarried(),
+                               getScanned(), getInvariant(), types,
+                               getReversedInputs(), directions);
+  larger->setDiscardableAttrs((*this)->getDiscardableAttrDictionary());
+  Operation *yield = getYield();
+  rewriter.modifyOpInPlace(
+      yield, [&] { yield->insertOperands(yield->getNumOperands(), parts); });
+  rewriter.eraseBlock(&larger.getBody().front());
+  rewriter.inlineRegionBefore(getBody(), larger.getBody(),
+                              larger.getBody().end());
+  rewriter.replaceOp(*this, larger->getResults().take_front(getNumResults()));
+  return larger;
+}
+
 //===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//

@@ -80,6 +80,15 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     ::mlir::ResultRange getLast() { return getResults().take_front(getNumCarried()); }
     ::mlir::ResultRange getStacked() { return getResults().drop_front(getNumCarried()); }
     ::mlir::Operation *getYield() { return getBody().front().getTerminator(); }
+    /// One more operand, and the argument for it; that of the same operand
+    /// where there is one.
+    ::mlir::BlockArgument addScanned(::mlir::Value value, bool reversed);
+    ::mlir::BlockArgument addInvariant(::mlir::Value value);
+    /// This op with stacks of `parts`, values of its body, as further results.
+    /// Takes its place and its body.
+    ScanOp addStacked(::mlir::RewriterBase &rewriter,
+                      ::mlir::ValueRange parts,
+                      ::llvm::ArrayRef<bool> reversed);
     /// The operand that a block argument starts as, is a part of, or is.
     ::mlir::OpOperand &getTiedOperand(::mlir::BlockArgument argument);
   }];

@@ -1,0 +1,405 @@
+// Takes out of loops what can be done for all iterations at once.
+//
+// A product with the weights in each of 35 iterations is one product of 35
+// times the rows; the gradient of the weights, a sum over iterations, is one
+// product over all rows. What the loop hands from one iteration to the next
+// stays.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_MOVEOUTOFSCANSPASS
+#include "passes/Differentiation/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct MoveOutOfScansPass
+    : public mpc::impl::MoveOutOfScansPassBase<MoveOutOfScansPass> {
+  void runOnOperation() override;
+};
+
+/// What a value of a body is outside the loop: itself, where it is the same in
+/// all iterations, or a stack of all its values.
+struct Lifted {
+  Value value;
+  bool isStack = false;
+  bool reversed = false;
+};
+
+/// Moves ops in front of a loop.
+class Hoister {
+public:
+  Hoister(ScanOp scan, RewriterBase &rewriter)
+      : scan(scan), rewriter(rewriter) {}
+  bool run();
+
+private:
+  void noteArguments();
+  bool isLiftable(Operation *op) const;
+  bool isWorthwhile(Operation *op) const;
+  void lift(Operation *op);
+  void replaceInBody(Operation *op);
+
+  ScanOp scan;
+  RewriterBase &rewriter;
+  DenseMap<Value, Lifted> lifted;
+};
+
+/// Moves what follows from stacked values behind a loop.
+class Sinker {
+public:
+  Sinker(ScanOp scan, RewriterBase &rewriter)
+      : scan(scan), rewriter(rewriter) {}
+  bool run();
+
+private:
+  /// A result of the loop that is computed behind it.
+  struct Moved {
+    unsigned result;
+    Operation *op;
+  };
+
+  bool canStack(Value value, std::optional<bool> &direction);
+  bool isLastProduct(Operation *op, bool &reversed);
+  Operation *findSum(unsigned carried);
+  void collect();
+  Value stackOf(Value value);
+  void replace(const Moved &moved);
+
+  ScanOp scan;
+  RewriterBase &rewriter;
+  SmallVector<Moved> products, sums;
+  /// Values to stack, with their directions.
+  llvm::MapVector<Value, bool> parts;
+  DenseMap<Value, Value> stacks;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+// Whether `op` multiplies rows of operand 0 by a matrix: those of all
+// iterations can be the rows of one product.
+static bool multipliesRows(Operation *op) {
+  if (auto product = dyn_cast<MatMulOp>(op))
+    return !product.getTransA() && typeOf(product.getLhs()).getRank() == 2 &&
+           typeOf(product.getRhs()).getRank() == 2;
+  auto gemm = dyn_cast<GemmOp>(op);
+  if (!gemm || gemm.getTransA())
+    return false;
+  if (!gemm.getC())
+    return true;
+  ArrayRef<int64_t> shape = shapeOf(gemm.getC());
+  return shape.size() < 2 || shape.front() == 1;
+}
+
+// Whether `op` sums over the rows of its operands, as the gradients of a weight
+// and of a bias do.
+static bool sumsRows(Operation *op) {
+  if (auto product = dyn_cast<MatMulOp>(op))
+    return product.getTransA() && !product.getTransB() &&
+           typeOf(product.getLhs()).getRank() == 2 &&
+           typeOf(product.getRhs()).getRank() == 2;
+  if (auto gemm = dyn_cast<GemmOp>(op))
+    return gemm.getTransA() && !gemm.getTransB() && !gemm.getC();
+  return isa<SumToSizeOp>(op);
+}
+
+// A stack of matrices as one of all their rows.
+static Value mergeRows(OpBuilder &builder, Location location, Value stack) {
+  ArrayRef<int64_t> shape = shapeOf(stack);
+  assert(shape.size() == 3 && "a stack of matrices");
+  auto type =
+      RankedTensorType::get({shape[0] * shape[1], shape[2]}, elementOf(stack));
+  return ReshapeOp::create(builder, location, type, stack);
+}
+
+// `op` on other operands, with a result of `shape`.
+static Value cloneOn(OpBuilder &builder, Operation *op, ValueRange operands,
+                     ArrayRef<int64_t> shape) {
+  Operation *clone = builder.clone(*op);
+  clone->setOperands(operands);
+  Value result = clone->getResult(0);
+  result.setType(RankedTensorType::get(shape, elementOf(result)));
+  return result;
+}
+
+// multipliesRows for a stack in the place of operand 0.
+static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
+                           ValueRange others) {
+  SmallVector<Value> operands = {mergeRows(builder, op->getLoc(), stack)};
+  llvm::append_range(operands, others);
+  ArrayRef<int64_t> part = shapeOf(op->getResult(0));
+  int64_t length = shapeOf(stack)[0];
+  Value product = cloneOn(builder, op, operands, {length * part[0], part[1]});
+  return ReshapeOp::create(
+      builder, op->getLoc(),
+      ScanOp::getStackType(op->getResult(0).getType(), length), product);
+}
+
+//===----------------------------------------------------------------------===//
+// In front of the loop
+//===----------------------------------------------------------------------===//
+
+void Hoister::noteArguments() {
+  for (auto [index, argument] : llvm::enumerate(scan.getScannedArguments()))
+    lifted[argument] = {scan.getScanned()[index], true,
+                        scan.getReversedInputs()[index]};
+  for (auto [index, argument] : llvm::enumerate(scan.getInvariantArguments()))
+    lifted[argument] = {scan.getInvariant()[index]};
+}
+
+// Whether all operands are known outside, and the op can be done on them: on
+// values of one iteration, or as a product of the rows of all.
+bool Hoister::isLiftable(Operation *op) const {
+  if (op->getNumRegions() > 0 || op->getNumOperands() == 0)
+    return false;
+  bool stacks = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    Operation *producer = operand.get().getDefiningOp();
+    auto known = lifted.find(operand.get());
+    if (known == lifted.end() && !isa_and_present<ConstantOp>(producer))
+      return false;
+    bool isStack = known != lifted.end() && known->second.isStack;
+    if (isStack && operand.getOperandNumber() > 0)
+      return false;
+    stacks |= isStack;
+  }
+  return !stacks || multipliesRows(op) || isa<mpc::CastOp>(op);
+}
+
+// Casts alone are done where their values are read.
+bool Hoister::isWorthwhile(Operation *op) const {
+  auto stack = lifted.find(op->getResult(0));
+  if (!stack->second.isStack || multipliesRows(op))
+    return true;
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    return multipliesRows(user) && isLiftable(user);
+  });
+}
+
+void Hoister::lift(Operation *op) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    auto known = lifted.find(operand);
+    operands.push_back(
+        known != lifted.end()
+            ? known->second.value
+            : rewriter.clone(*operand.getDefiningOp())->getResult(0));
+  }
+  auto first = lifted.find(op->getOperand(0));
+  if (first == lifted.end() || !first->second.isStack) {
+    Operation *clone = rewriter.clone(*op);
+    clone->setOperands(operands);
+    for (auto [result, outside] :
+         llvm::zip(op->getResults(), clone->getResults()))
+      lifted[result] = {outside};
+    return;
+  }
+  Lifted result = first->second;
+  result.value = multipliesRows(op)
+                     ? multiplyStack(rewriter, op, operands[0],
+                                     ValueRange(operands).drop_front())
+                     : cloneOn(rewriter, op, operands, shapeOf(operands[0]));
+  lifted[op->getResult(0)] = result;
+}
+
+// Lets the body read what is computed outside.
+void Hoister::replaceInBody(Operation *op) {
+  for (Value result : op->getResults()) {
+    if (result.use_empty())
+      continue;
+    const Lifted &outside = lifted.find(result)->second;
+    Value argument = outside.isStack
+                         ? scan.addScanned(outside.value, outside.reversed)
+                         : scan.addInvariant(outside.value);
+    rewriter.replaceAllUsesWith(result, argument);
+  }
+  rewriter.eraseOp(op);
+}
+
+bool Hoister::run() {
+  noteArguments();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(scan);
+  SmallVector<Operation *> moved;
+  for (Operation &op : scan.getBody().front().without_terminator()) {
+    if (!isLiftable(&op))
+      continue;
+    lift(&op);
+    moved.push_back(&op);
+  }
+  bool changed = false;
+  // Readers first, so that what they alone read has no uses.
+  for (Operation *op : llvm::reverse(moved)) {
+    if (!isWorthwhile(op))
+      continue;
+    replaceInBody(op);
+    changed = true;
+  }
+  return changed;
+}
+
+//===----------------------------------------------------------------------===//
+// Behind the loop
+//===----------------------------------------------------------------------===//
+
+// Whether there is, or can be, a stack of `value` whose direction goes with
+// those asked before; `direction` is theirs.
+bool Sinker::canStack(Value value, std::optional<bool> &direction) {
+  std::optional<bool> found;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    unsigned index = argument.getArgNumber(), carried = scan.getNumCarried();
+    if (index >= carried + scan.getScanned().size())
+      return false;
+    if (index >= carried)
+      found = scan.getReversedInputs()[index - carried];
+  }
+  if (auto planned = parts.find(value); planned != parts.end())
+    found = planned->second;
+  if (found && direction && *found != *direction)
+    return false;
+  if (found)
+    direction = found;
+  return true;
+}
+
+// Whether `op` multiplies rows by what is the same in all iterations, for
+// stacks alone.
+bool Sinker::isLastProduct(Operation *op, bool &reversed) {
+  if (!op || !multipliesRows(op))
+    return false;
+  for (Value other : op->getOperands().drop_front())
+    if (auto argument = dyn_cast<BlockArgument>(other);
+        !argument ||
+        !llvm::is_contained(scan.getInvariantArguments(), argument))
+      return false;
+  for (OpOperand &use : op->getResult(0).getUses()) {
+    if (use.getOwner() != scan.getYield() ||
+        use.getOperandNumber() < scan.getNumCarried())
+      return false;
+    reversed = scan.getReversedOutputs()[use.getOperandNumber() -
+                                         scan.getNumCarried()];
+  }
+  return true;
+}
+
+// What carried value number `carried` is the sum of over all iterations, if it
+// is a sum of rows and nothing else reads it.
+Operation *Sinker::findSum(unsigned carried) {
+  Value argument = scan.getBody().front().getArgument(carried);
+  auto add = scan.getYield()->getOperand(carried).getDefiningOp<AddOp>();
+  if (!add || !add->hasOneUse() || !argument.hasOneUse())
+    return nullptr;
+  bool isFirst = add.getLhs() == argument;
+  if (!isFirst && add.getRhs() != argument)
+    return nullptr;
+  Operation *term = (isFirst ? add.getRhs() : add.getLhs()).getDefiningOp();
+  return term && term->getBlock() == &scan.getBody().front() && sumsRows(term)
+             ? term
+             : nullptr;
+}
+
+// Plans what to move, and what to stack for it.
+void Sinker::collect() {
+  for (unsigned i = 0; i < scan.getNumCarried(); ++i) {
+    Operation *term = scan->getResult(i).use_empty() ? nullptr : findSum(i);
+    std::optional<bool> direction;
+    if (!term || !llvm::all_of(term->getOperands(), [&](Value factor) {
+          return canStack(factor, direction);
+        }))
+      continue;
+    for (Value factor : term->getOperands())
+      parts.try_emplace(factor, direction.value_or(false));
+    sums.push_back({i, term});
+  }
+  for (OpResult result : scan.getStacked()) {
+    unsigned index = result.getResultNumber();
+    Operation *op = scan.getYield()->getOperand(index).getDefiningOp();
+    bool reversed = false;
+    if (result.use_empty() || !isLastProduct(op, reversed))
+      continue;
+    std::optional<bool> direction = reversed;
+    if (!canStack(op->getOperand(0), direction))
+      continue;
+    parts.try_emplace(op->getOperand(0), reversed);
+    products.push_back({index, op});
+  }
+}
+
+Value Sinker::stackOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    if (argument.getArgNumber() >= scan.getNumCarried())
+      return scan.getTiedOperand(argument).get();
+  return stacks.lookup(value);
+}
+
+void Sinker::replace(const Moved &moved) {
+  Operation *op = moved.op;
+  Location location = op->getLoc();
+  Value result = scan->getResult(moved.result), value;
+  if (moved.result >= scan.getNumCarried()) {
+    SmallVector<Value> others;
+    for (Value other : op->getOperands().drop_front())
+      others.push_back(scan.getTiedOperand(cast<BlockArgument>(other)).get());
+    value = multiplyStack(rewriter, op, stackOf(op->getOperand(0)), others);
+  } else {
+    SmallVector<Value> factors;
+    for (Value factor : op->getOperands()) {
+      Value stack = stackOf(factor);
+      factors.push_back(
+          isa<SumToSizeOp>(op) ? stack : mergeRows(rewriter, location, stack));
+    }
+    value = cloneOn(rewriter, op, factors, shapeOf(op->getResult(0)));
+    Value start = scan.getCarried()[moved.result];
+    if (!matchPattern(start, m_AnyZeroFloat()))
+      value = AddOp::create(rewriter, location, value.getType(), start, value);
+  }
+  rewriter.replaceAllUsesWith(result, value);
+}
+
+bool Sinker::run() {
+  collect();
+  if (sums.empty() && products.empty())
+    return false;
+  SmallVector<Value> values;
+  SmallVector<bool> directions;
+  for (auto [value, reversed] : parts) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getArgNumber() >= scan.getNumCarried())
+      continue;
+    values.push_back(value);
+    directions.push_back(reversed);
+  }
+  unsigned first = scan.getNumResults();
+  scan = scan.addStacked(rewriter, values, directions);
+  for (auto [index, value] : llvm::enumerate(values))
+    stacks[value] = scan->getResult(first + index);
+  rewriter.setInsertionPointAfter(scan);
+  for (ArrayRef<Moved> list : {ArrayRef(sums), ArrayRef(products)})
+    for (const Moved &moved : list)
+      replace(moved);
+  return true;
+}
+
+void MoveOutOfScansPass::runOnOperation() {
+  SmallVector<ScanOp> scans;
+  getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+  IRRewriter rewriter(&getContext());
+  bool changed = false;
+  for (ScanOp scan : scans) {
+    changed |= Hoister(scan, rewriter).run();
+    changed |= Sinker(scan, rewriter).run();
+  }
+  if (!changed)
+    markAllAnalysesPreserved();
+}
