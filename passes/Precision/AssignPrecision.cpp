@@ -41,7 +41,7 @@ private:
                       ArrayRef<Placement> placements, StringRef flip,
                       const TargetInfo &target);
   void record(const PrecisionGraph &graph, const TargetInfo &target);
-  void countCasts(FunctionOpInterface function);
+  void countCasts(Block &block);
   void emitRemarks();
 
   /// The type mixed modes lower to; null in 32-true and 64-true.
@@ -316,16 +316,19 @@ static bool needsCast(OpOperand &operand) {
 
 // Counts the casts that carrying out the decisions will take. A value that is
 // written and read in one kernel is converted in registers.
-void AssignPrecisionPass::countCasts(FunctionOpInterface function) {
-  RegionAnalysis regions(function.getFunctionBody().front());
+void AssignPrecisionPass::countCasts(Block &block) {
+  RegionAnalysis regions(block);
   auto shareKernel = [&](Operation *a, Operation *b) {
     return a && regions.getRegion(a) &&
            regions.getRegion(a) == regions.getRegion(b);
   };
-  function->walk([&](PrecisionOpInterface op) {
-    DecisionAttr decision = DecisionAttr::of(op);
+  for (Operation &each : block) {
+    if (auto scan = dyn_cast<ScanOp>(each))
+      countCasts(scan.getBody().front());
+    auto op = dyn_cast<PrecisionOpInterface>(each);
+    DecisionAttr decision = op ? DecisionAttr::of(op) : DecisionAttr();
     if (!decision)
-      return;
+      continue;
     int64_t in = 0, out = 0, fused = 0;
     for (OpOperand &operand : op->getOpOperands())
       if (needsCast(operand)) {
@@ -342,7 +345,7 @@ void AssignPrecisionPass::countCasts(FunctionOpInterface function) {
         fused += shared;
     }
     op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
-  });
+  }
 }
 
 // A decision to go low is an optimization that passed; one that a flag could
@@ -401,7 +404,7 @@ void AssignPrecisionPass::runOnOperation() {
                             "from a low type";
   if (low)
     for (auto function : module.getOps<FunctionOpInterface>())
-      countCasts(function);
+      countCasts(function.getFunctionBody().front());
   module->setAttr(kModeAttr, StringAttr::get(&getContext(), mode));
   emitRemarks();
 }

@@ -5,6 +5,7 @@
 #include "compiler/Regions/RegionAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Precision/ScanCasts.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -161,16 +162,38 @@ static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
 }
 
+// The ops of a list, and of the loops in it.
+static void recountCasts(Block &block) {
+  RegionAnalysis regions(block);
+  for (Operation &op : block) {
+    if (auto scan = dyn_cast<ScanOp>(op))
+      recountCasts(scan.getBody().front());
+    else
+      recountCasts(&op, regions);
+  }
+}
+
+// Inner loops first: what leaves them may leave the outer ones too.
+static void moveCastsOutOfScans(FunctionOpInterface function) {
+  SmallVector<ScanOp> scans;
+  function->walk([&](ScanOp scan) { scans.push_back(scan); });
+  IRRewriter rewriter(function.getContext());
+  for (ScanOp scan : scans)
+    moveCastsOut(scan, rewriter);
+}
+
 void OptimizeCastsPass::runOnOperation() {
   RewritePatternSet patterns(&getContext());
   patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
+  // Operands and results of loops that casts were the last to read.
+  ScanOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
     shareCasts(function);
+    moveCastsOutOfScans(function);
     if (failed(applyPatternsGreedily(function, frozen)))
       return signalPassFailure();
     shareCasts(function);
-    RegionAnalysis regions(function.getFunctionBody().front());
-    function->walk([&](Operation *op) { recountCasts(op, regions); });
+    recountCasts(function.getFunctionBody().front());
   }
 }

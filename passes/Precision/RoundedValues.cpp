@@ -15,12 +15,18 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   if (!type || type.getWidth() >= 32)
     return false;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (auto scan = dyn_cast<ScanOp>(argument.getOwner()->getParentOp()))
+      return isRoundedByStage(scan.getTiedOperand(argument).get(), variables);
     VariableOp variable = getVariable(argument, variables);
     return variable && variable.getRole() == "derived";
   }
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))
     return true;
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return isRoundedByStage(
+        scan.getYield()->getOperand(cast<OpResult>(value).getResultNumber()),
+        variables);
   DecisionAttr decision = DecisionAttr::of(op);
   return decision && isLowered(decision);
 }
