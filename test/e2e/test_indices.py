@@ -90,3 +90,52 @@ def test_computed_indices_that_name_nothing_give_zeros(tmp_path):
     y = mpctest.run(model, feeds, tmp_path)["y"]
     # (3, 0), (0, 6) beyond the columns, (-3, -3), (6, 0) beyond the rows.
     np.testing.assert_array_equal(y, np.float32([16, 0, 8, 0]))
+
+
+@pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
+def test_starts_from_what_its_updates_are_computed_from(op, tmp_path):
+    """The kernel that writes takes in what computes updates, not the data."""
+    indices = {"ScatterElements": (4, 5), "ScatterND": (4, 1)}[op]
+    nodes = [
+        helper.make_node("Abs", ["x"], ["data"], "data"),
+        helper.make_node("Neg", ["data"], ["updates"], "updates"),
+        helper.make_node(
+            op, ["data", "indices", "updates"], ["y"], "scatter", reduction="add"
+        ),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, (4, 5)), "indices": (np.int64, indices)},
+        {"y": (np.float32, (4, 5))},
+        {},
+        opset=18,
+    )
+    feeds = {
+        "x": np.arange(-10, 10, dtype=np.float32).reshape(4, 5),
+        "indices": np.ones(indices, np.int64),
+    }
+    y = mpctest.run(model, feeds, tmp_path)["y"]
+    expected = np.abs(feeds["x"])
+    expected[1] -= expected.sum(0)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_takes_columns_of_ids_each_with_its_own_table(tmp_path):
+    """A large table's ids are no ids of the small one beside them."""
+    few, many = np.float32([10, 20]), np.arange(50, dtype=np.float32)
+    nodes = [
+        helper.make_node("Gather", ["ids", "zero"], ["i"], "first", axis=1),
+        helper.make_node("Gather", ["ids", "one"], ["j"], "second", axis=1),
+        helper.make_node("Gather", ["few", "i"], ["a"], "small"),
+        helper.make_node("Gather", ["many", "j"], ["b"], "large"),
+        helper.make_node("Add", ["a", "b"], ["y"], "sum"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"ids": (np.int64, (3, 2))},
+        {"y": (np.float32, (3,))},
+        {"few": few, "many": many, "zero": np.int64(0), "one": np.int64(1)},
+    )
+    ids = np.array([[0, 49], [1, 7], [-1, 2]])
+    y = mpctest.run(model, {"ids": ids}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, few[ids[:, 0]] + many[ids[:, 1]])

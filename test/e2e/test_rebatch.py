@@ -224,3 +224,40 @@ def test_integers_tell_the_batch(tmp_path):
     x = np.arange(12).reshape(4, 3)
     y = mpctest.run(model, {"x": x}, tmp_path)["y"]
     np.testing.assert_array_equal(y, np.repeat(x.sum(1, keepdims=True), 2, 1))
+
+
+def test_indices_of_samples_are_refused(tmp_path):
+    """x[arange(1), at] would take the first sample's row for every sample."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Unsqueeze", ["at", "last"], ["column"], "column"),
+            helper.make_node("Concat", ["all", "column"], ["rows"], "rows", axis=1),
+            helper.make_node("GatherND", ["x", "rows"], ["y"], "pool"),
+        ],
+        {"x": (np.float32, [1, 4, 3]), "at": (np.int64, [1])},
+        {"y": (np.float32, [1, 3])},
+        {"last": np.array([1]), "all": np.array([[0]])},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc("check", tmp_path / "m.onnx", "--batch-size", "8")
+    assert process.returncode == 1
+    text = process.stdout + process.stderr
+    assert "node 'pool' (GatherND): its indices name samples" in text
+
+
+@pytest.mark.parametrize("exported, wanted", [(1, 8), (4, 8), (4, 2)])
+def test_elements_of_the_exported_batch_alone_are_refused(
+    exported, wanted, tmp_path
+):
+    model = mpctest.make_model(
+        [helper.make_node("GatherElements", ["x", "i"], ["y"], "pick", axis=1)],
+        {"x": (np.float32, [exported, 4])},
+        {"y": (np.float32, [exported, 2])},
+        {"i": np.zeros((exported, 2), np.int64)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc(
+        "check", tmp_path / "m.onnx", "--batch-size", str(wanted)
+    )
+    assert process.returncode == 1
+    assert "node 'pick' (GatherElements)" in process.stdout + process.stderr

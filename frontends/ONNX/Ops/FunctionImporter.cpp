@@ -142,12 +142,13 @@ void FunctionImporter::markLabel(Value value) {
       port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
 }
 
-// An op whose results are elements of its operand, all or some.
+// An op whose results are all elements of its operand. Of a slice, the others
+// may be indices of another axis: columns of ids, each with its own table.
 static bool passesElements(Operation *op) {
   auto type = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
-  if (isa<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(op))
+  if (isa<ReshapeOp, TransposeOp, ExpandOp>(op))
     return true;
   return isa<mpc::CastOp>(op) && type(op->getOperand(0)).isInteger(32) &&
          type(op->getResult(0)).isInteger(64);

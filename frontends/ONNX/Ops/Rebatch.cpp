@@ -142,6 +142,33 @@ bool Rebatch::normalizesSamples(NodeImporter &node) {
   return isFlattened ? place->axis >= axis : place->axis == axis;
 }
 
+static bool isIndexed(StringRef op) {
+  return op.starts_with("Gather") || op.starts_with("Scatter");
+}
+
+// Whether the node's indices name samples: with a batch of 1 all of them are 0,
+// and repeated for every sample they name the first. Those that are computed
+// from Shape have changed by themselves.
+bool Rebatch::namesSamples(NodeImporter &node) {
+  StringRef op = node.getOpType();
+  std::optional<Place> place = findPlace(node.getInputName(0));
+  if (!isIndexed(op) || !place)
+    return false;
+  std::optional<HostTensor> indices = node.constant(1);
+  auto before = integers.find(node.getInputName(1));
+  if (indices && !indices->isFloat() && before != integers.end() &&
+      before->second != indices->getIntegers())
+    return false;
+  if (!op.ends_with("ND")) {
+    int64_t rank = shapes.lookup(node.getInputName(0)).size();
+    int64_t axis = node.integer("axis", 0);
+    return place->axis == (axis < 0 ? axis + rank : axis);
+  }
+  int64_t first = op == "GatherND" ? node.integer("batch_dims", 0) : 0;
+  return place->axis >= first &&
+         place->axis < first + node.operandShape(1).back();
+}
+
 // Follows a result that has no batch, of an input that may have one: a loss
 // may be of all rows of all samples, but nothing that samples are combined
 // with.
@@ -181,10 +208,17 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   if (!changed) {
     // Sums over the batch have none; parts of it are of the exported size.
     bool isPart = op == "Slice" || op == "Split" || op == "Gather";
-    return from && isPart && !isReshape(node)
-               ? node.unsupported("it takes a part of the batch")
-               : followJoined(node, name, shape);
+    if (from && isPart && !isReshape(node))
+      return node.unsupported("it takes a part of the batch");
+    for (const std::string &input : node.getNode().input())
+      if (isIndexed(op) && findPlace(input))
+        return node.unsupported("its result is of a part of the batch, or of "
+                                "the batch it was exported with");
+    return followJoined(node, name, shape);
   }
+  if (namesSamples(node))
+    return node.unsupported("its indices name samples, of the batch it was "
+                            "exported with");
   for (const std::string &input : node.getNode().input())
     if (joined.contains(input))
       return node.unsupported("it combines samples with what was computed of "

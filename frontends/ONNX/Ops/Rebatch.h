@@ -76,6 +76,7 @@ private:
                                    llvm::ArrayRef<int64_t> shape);
   bool isAmbiguous(llvm::StringRef name) const;
   bool normalizesSamples(NodeImporter &node);
+  bool namesSamples(NodeImporter &node);
 
   int64_t exported, wanted;
   bool recording = true;
