@@ -23,9 +23,9 @@ struct OutlineScansPass
 };
 } // namespace
 
-// Moves the body of `scan`, which stands in a function called `parent`, into a
-// function of its own.
-static func::FuncOp createBody(ScanOp scan, StringRef parent,
+// Moves the body of `scan` into a function of its own, behind `parent`, which
+// the scan is in.
+static func::FuncOp createBody(ScanOp scan, func::FuncOp parent,
                                SymbolTable &symbols) {
   Block &block = scan.getBody().front();
   Operation *yield = scan.getYield();
@@ -34,17 +34,17 @@ static func::FuncOp createBody(ScanOp scan, StringRef parent,
   auto type = builder.getFunctionType(block.getArgumentTypes(),
                                       yield->getOperandTypes());
   yield->erase();
-  auto body =
-      func::FuncOp::create(scan.getLoc(), (parent + "_scan").str(), type);
+  auto body = func::FuncOp::create(scan.getLoc(),
+                                   (parent.getName() + "_scan").str(), type);
   body.setPrivate();
   body.getBody().takeBody(scan.getBody());
-  symbols.insert(body);
+  symbols.insert(body, std::next(Block::iterator(parent)));
   return body;
 }
 
 static void outline(ScanOp scan, SymbolTable &symbols) {
   auto parent = scan->getParentOfType<func::FuncOp>();
-  func::FuncOp body = createBody(scan, parent.getName(), symbols);
+  func::FuncOp body = createBody(scan, parent, symbols);
   OpBuilder builder(scan);
   auto call = ScanCallOp::create(
       builder, scan.getLoc(), scan.getResultTypes(),

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 import mpctest
 import reference
 from cases import CASES, Case, normal, positive
+from test_loops import test_scans_follow_finite_differences as scans
 
 STEP = 2.0**-17
 TOLERANCE = 1e-7
@@ -259,6 +260,7 @@ def test_every_rule_has_a_test():
     unit tests of Differentiation."""
     table = pathlib.Path(__file__).with_name("gradient_rules.txt")
     tests = {case.name for case in CASES if case.gradient} | set(globals())
+    tests.add(scans.__name__)
     for line in table.read_text().splitlines():
         if not line.startswith("#"):
             _, test = line.split()

@@ -272,7 +272,7 @@ CASES["nested"] = nested()
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_gradients_follow_finite_differences(name, threads, tmp_path):
+def test_scans_follow_finite_differences(name, threads, tmp_path):
     case = CASES[name]
     y = case.reference(**case.parameters)
     direction = normal(*y.shape, seed=7)

@@ -161,6 +161,15 @@ size_t FunctionBuilder::constant(const Tensor &value) {
                 artifact.addData(value));
 }
 
+size_t FunctionBuilder::part(size_t buffer, const Shape &shape,
+                             int64_t offset) {
+  Json part = json["buffers"][buffer];
+  part["shape"] = shape;
+  part["offset"] = part.value("offset", int64_t(0)) + offset;
+  json["buffers"].push_back(part);
+  return json["buffers"].size() - 1;
+}
+
 void FunctionBuilder::output(const std::string &name, size_t buffer) {
   json["outputs"].push_back(
       {{"name", name}, {"role", "output"}, {"buffer", buffer}});

@@ -45,6 +45,8 @@ public:
   size_t input(const std::string &name, DType type, const Shape &shape);
   size_t state(const std::string &name);
   size_t constant(const Tensor &value);
+  /// `shape` of the memory of `buffer`, so many bytes behind its begin.
+  size_t part(size_t buffer, const Shape &shape, int64_t offset);
   void output(const std::string &name, size_t buffer);
   /// Appends a step; its name defaults to its op.
   void step(Json step);

@@ -72,6 +72,42 @@ TEST(NonFinite, WhoeverReadsOneIsNotToBlame) {
               "node 'early' gives inf at [0] of f32 2");
 }
 
+// The third row overflows, and the parts before it are not looked at again.
+TEST(NonFinite, IterationsOfLoopsAreFollowed) {
+  ArtifactBuilder builder;
+  builder.state("sum", floats({2}, {0, 0}));
+  FunctionBuilder f = builder.function("step");
+  size_t x = f.input("x", DType::F32, {3, 2});
+  size_t row = f.part(x, {2}, 0), sum = f.state("sum");
+  f.step({{"op", "for"},
+          {"count", 3},
+          {"moving", {{{"buffer", row}, {"bytes", 8}}}},
+          {"steps",
+           {{{"op", "launch"},
+             {"name", "accumulate"},
+             {"kernel", "add"},
+             {"args", {sum, row, sum}},
+             {"extent", 2},
+             {"grain", 1}}}}});
+  f.output("loss", sum);
+  SessionOptions options;
+  options.threads = 1;
+  auto session = Session::create(builder.open(), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  auto trace = [&](std::vector<float> elements) -> std::string {
+    EXPECT_TRUE((*session)->reset().ok());
+    EXPECT_TRUE(
+        (*session)->setInput("step", "x", floats({3, 2}, elements)).ok());
+    auto origin = (*session)->trace("step");
+    EXPECT_TRUE(origin.ok()) << origin.status().message();
+    return origin.ok() && *origin ? (*origin)->text : "";
+  };
+  EXPECT_EQ(trace({1, 2, 3, 4, 5, 6}), "");
+  EXPECT_EQ(trace({0, kLarge, 0, 0, 0, kLarge}),
+            "node 'accumulate' gives inf at [1] of f32 2");
+  EXPECT_EQ(trace({0, 0, NAN, 0, 0, 0}), "input 'x' is nan at [1, 0]");
+}
+
 TEST(NonFinite, InputsAndStateAreOriginsToo) {
   auto session = makeSession();
   EXPECT_EQ(originFor(*session, {0, NAN}), "input 'x' is nan at [1]");

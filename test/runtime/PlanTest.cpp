@@ -71,6 +71,14 @@ ArtifactBuilder fullPlan() {
           {"rows", 2},
           {"offset", 8},
           {"stride", 16}});
+  f.step({{"op", "for"},
+          {"count", 2},
+          {"moving", {{{"buffer", f.part(x, {4}, 0)}, {"bytes", 16}}}},
+          {"steps",
+           {{{"op", "copy"},
+             {"name", "row"},
+             {"src", f.part(x, {4}, 0)},
+             {"dst", f.arena(DType::F32, {4})}}}}});
   f.output("z", z);
   return builder;
 }
@@ -464,6 +472,21 @@ TEST(Plan, ChecksTheOtherSteps) {
   EXPECT_REFUSED(kStep + "/steps/3/predicate", 3, "not one i1");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 5, "differ in type or size");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 3, "overlaps an operand");
+}
+
+TEST(Plan, ChecksLoops) {
+  const std::string loop = kStep + "/steps/5";
+  EXPECT_REFUSED(loop + "/count", 0, "between 1 and 2^31 - 2 iterations");
+  EXPECT_REFUSED(loop + "/count", int64_t(1) << 31, "iterations");
+  EXPECT_REFUSED(loop + "/count", 3, "moves a buffer out of its memory");
+  EXPECT_REFUSED(loop + "/moving/0/bytes", 20, "out of its memory");
+  EXPECT_REFUSED(loop + "/moving/0/bytes", -16, "out of its memory");
+  EXPECT_REFUSED(loop + "/moving/0/bytes", INT64_MIN, "out of its memory");
+  EXPECT_REFUSED(loop + "/moving/0/bytes", 6, "by half an element");
+  EXPECT_REFUSED(loop + "/moving/0/buffer", 99, "does not exist");
+  EXPECT_REFUSED(loop + "/moving/1", (Json{{"buffer", 9}, {"bytes", 16}}),
+                 "twice at once");
+  EXPECT_REFUSED(loop + "/steps/0/src", 99, "does not exist");
 }
 
 TEST(Plan, RefusesDeepNestingAndBadText) {

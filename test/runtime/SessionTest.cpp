@@ -161,6 +161,84 @@ TEST(Session, CopiesLongRowsInPieces) {
   EXPECT_EQ(values(session->output("step", "y")), expected);
 }
 
+/// all[i] = the sum of the rows of x up to i, from the last row of `all` to the
+/// first; `sum` goes on in the next run.
+ArtifactBuilder runningSums(int64_t rows) {
+  ArtifactBuilder builder;
+  builder.state("sum", floats({2}, {0, 0}));
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {rows, 2});
+  size_t all = step.arena(DType::F32, {rows, 2});
+  size_t row = step.part(x, {2}, 0), to = step.part(all, {2}, 8 * (rows - 1));
+  size_t sum = step.state("sum");
+  step.step(
+      {{"op", "for"},
+       {"count", rows},
+       {"moving",
+        {{{"buffer", row}, {"bytes", 8}}, {{"buffer", to}, {"bytes", -8}}}},
+       {"steps",
+        {{{"op", "launch"},
+          {"name", "add"},
+          {"kernel", "add"},
+          {"args", {sum, row, sum}},
+          {"extent", 2},
+          {"grain", 1}},
+         {{"op", "copy"}, {"name", "keep"}, {"src", sum}, {"dst", to}}}}});
+  step.output("all", all);
+  return builder;
+}
+
+TEST(Session, RunsLoopsOverParts) {
+  auto session = makeSession(runningSums(3), 2);
+  for (float before : {0.0F, 9.0F}) { // each run starts at the first part again
+    ASSERT_TRUE(
+        session->setInput("step", "x", floats({3, 2}, {1, 2, 3, 4, 5, 6}))
+            .ok());
+    ASSERT_TRUE(session->run("step").ok());
+    float second = before == 0 ? 0 : 12;
+    EXPECT_EQ(values(session->output("step", "all")),
+              (Floats{9 + before, 12 + second, 4 + before, 6 + second,
+                      1 + before, 2 + second}));
+  }
+}
+
+// x is [2, 3, 1]; the inner loop's part moves along with the outer loop's.
+TEST(Session, RunsLoopsInLoops) {
+  ArtifactBuilder builder;
+  builder.state("sum", floats({1}, {0}));
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {2, 3, 1});
+  size_t element = step.part(x, {1}, 8), sum = step.state("sum");
+  size_t sums = step.arena(DType::F32, {2, 1});
+  size_t to = step.part(sums, {1}, 0);
+  Json inner = {{"op", "for"},
+                {"name", "inner"},
+                {"count", 3},
+                {"moving", {{{"buffer", element}, {"bytes", -4}}}},
+                {"steps",
+                 {{{"op", "launch"},
+                   {"name", "add"},
+                   {"kernel", "add"},
+                   {"args", {sum, element, sum}},
+                   {"extent", 1},
+                   {"grain", 1}}}}};
+  step.step(
+      {{"op", "for"},
+       {"count", 2},
+       {"moving",
+        {{{"buffer", element}, {"bytes", 12}}, {{"buffer", to}, {"bytes", 4}}}},
+       {"steps",
+        {inner,
+         {{"op", "copy"}, {"name", "keep"}, {"src", sum}, {"dst", to}}}}});
+  step.output("sums", sums);
+  auto session = makeSession(builder);
+  ASSERT_TRUE(
+      session->setInput("step", "x", floats({2, 3, 1}, {1, 2, 3, 4, 5, 6}))
+          .ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->output("step", "sums")), (Floats{6, 21}));
+}
+
 TEST(Session, RunsStepsInPlaceOnState) {
   auto session = makeSession(trainee());
   ASSERT_TRUE(session->setInput("step", "gradient", floats({2}, {2, 4})).ok());

@@ -34,3 +34,27 @@ plan.program @kept {
     plan.copy %v to %w : memref<4x4xf32>, memref<4x4xf32>
   } : memref<i1>
 }
+
+// What a loop uses of its surroundings is alive in all iterations; what its list
+// declares, only from its first use to its last.
+// CHECK-LABEL: plan.program @loop attributes {arena_bytes = 192 : i64}
+plan.program @loop {
+  %x = plan.input "x" role "data" : memref<16xf32>
+  // CHECK: %[[CARRIED:.*]] = plan.arena at 0 : memref<16xf32>
+  // CHECK: %[[INVARIANT:.*]] = plan.arena at 64 : memref<16xf32>
+  %carried = plan.arena : memref<16xf32>
+  %invariant = plan.arena : memref<16xf32>
+  plan.copy %x to %carried : memref<16xf32>, memref<16xf32>
+  plan.copy %x to %invariant : memref<16xf32>, memref<16xf32>
+  plan.for 4 {
+    // CHECK: plan.arena at 128 : memref<16xf32>
+    // CHECK: plan.arena at 128 : memref<16xf32>
+    %a = plan.arena : memref<16xf32>
+    %b = plan.arena : memref<16xf32>
+    plan.copy %invariant to %a : memref<16xf32>, memref<16xf32>
+    plan.copy %a to %carried : memref<16xf32>, memref<16xf32>
+    plan.copy %carried to %b : memref<16xf32>, memref<16xf32>
+    plan.copy %b to %carried : memref<16xf32>, memref<16xf32>
+  }
+  plan.output "y" role "output" %carried : memref<16xf32>
+}

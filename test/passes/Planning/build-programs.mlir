@@ -186,3 +186,96 @@ func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4x
   %0 = mpc.add %t, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// A loop: what is carried lies where the result does; parts are read, and
+// written, where they lie; a value that is both is copied.
+// CHECK-LABEL: plan.program @loop
+// CHECK: %[[H:.*]] = plan.input "h0"
+// CHECK: %[[X:.*]] = plan.input "x"
+// CHECK: %[[LAST:.*]] = plan.arena : memref<4xf32>
+// CHECK: %[[ALL:.*]] = plan.arena : memref<8x4xf32>
+// CHECK: plan.copy %[[H]] to %[[LAST]]
+// CHECK: plan.for 8 {
+// CHECK: %[[X_T:.*]] = plan.part %[[X]] from 0 by 16 : memref<8x4xf32> to memref<4xf32>
+// CHECK: %[[PART:.*]] = plan.part %[[ALL]] from 112 by -16 : memref<8x4xf32> to memref<4xf32>
+// CHECK: plan.launch @sub ins(%[[LAST]], %[[X_T]] : memref<4xf32>, memref<4xf32>) outs(%[[PART]] : memref<4xf32>)
+// CHECK: plan.copy %[[PART]] to %[[LAST]]
+// CHECK: }
+// CHECK: plan.output "last" role "output" %[[LAST]]
+// CHECK: plan.output "all" role "output" %[[ALL]]
+func.func @loop(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = "data"}, %x: tensor<8x4xf32> {mpc.input = "x", mpc.role = "data"})
+    -> (tensor<4xf32> {mpc.output = "last"}, tensor<8x4xf32> {mpc.output = "all"}) {
+  %last, %all = mpc.scan_call @loop_body 8 carried(%h0 : tensor<4xf32>) scanned(%x : tensor<8x4xf32>)
+      {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: true>} -> (tensor<4xf32>, tensor<8x4xf32>)
+  return %last, %all : tensor<4xf32>, tensor<8x4xf32>
+}
+func.func private @loop_body(%h: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = call @sub(%h, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0, %0 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What is carried is written in place where nothing reads the old value later;
+// an invariant operand never is, whether the body is done with it or not.
+// CHECK-LABEL: plan.program @carried_in_place
+// CHECK: %[[W:.*]] = plan.arena : memref<4xf32>
+// CHECK: %[[LAST:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.for 8 {
+// CHECK: %[[NEW:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.launch @relu ins(%[[W]] : memref<4xf32>) outs(%[[NEW]] : memref<4xf32>)
+// CHECK: plan.launch @sub ins(%[[LAST]], %[[NEW]] : memref<4xf32>, memref<4xf32>) outs(%[[LAST]] : memref<4xf32>)
+// CHECK-NOT: plan.copy
+// CHECK: }
+func.func @carried_in_place(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = "data"}) -> (tensor<4xf32> {mpc.output = "last"}) {
+  %w = call @relu(%h0) : (tensor<4xf32>) -> tensor<4xf32>
+  %last = mpc.scan_call @in_place_body 8 carried(%h0 : tensor<4xf32>) invariant(%w : tensor<4xf32>)
+      {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>)
+  return %last : tensor<4xf32>
+}
+func.func private @in_place_body(%h: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @sub(%h, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// Two carried values that change places: one is saved before it is overwritten.
+// CHECK-LABEL: plan.program @swap
+// CHECK: %[[A:.*]] = plan.arena : memref<4xf32>
+// CHECK: %[[B:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.for 3 {
+// CHECK: plan.copy %[[B]] to %[[SAVED:.*]] :
+// CHECK: plan.copy %[[A]] to %[[SAVED2:.*]] :
+// CHECK: plan.copy %[[SAVED]] to %[[A]]
+// CHECK: plan.copy %[[SAVED2]] to %[[B]]
+// CHECK: }
+func.func @swap(%a: tensor<4xf32> {mpc.input = "a", mpc.role = "data"}, %b: tensor<4xf32> {mpc.input = "b", mpc.role = "data"})
+    -> (tensor<4xf32> {mpc.output = "a3"}, tensor<4xf32> {mpc.output = "b3"}) {
+  %0:2 = mpc.scan_call @swap_body 3 carried(%a, %b : tensor<4xf32>, tensor<4xf32>)
+      {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}
+func.func private @swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  return %b, %a : tensor<4xf32>, tensor<4xf32>
+}
+
+// A GPU's kernels want aligned addresses: parts of 12 bytes are copied.
+// GPU-LABEL: plan.program @unaligned_parts
+// GPU: plan.for 5 {
+// GPU: %[[PART:.*]] = plan.part
+// GPU: %[[IN:.*]] = plan.arena : memref<3xf32>
+// GPU: plan.copy %[[PART]] to %[[IN]]
+// GPU: %[[TO:.*]] = plan.part
+// GPU: plan.launch @relu3 ins(%[[IN]] : memref<3xf32>) outs(%[[OUT:.*]] : memref<3xf32>)
+// GPU: plan.copy %[[OUT]] to %[[TO]]
+func.func @unaligned_parts(%x: tensor<5x3xf32> {mpc.input = "x", mpc.role = "data"}) -> (tensor<5x3xf32> {mpc.output = "y"}) {
+  %y = mpc.scan_call @unaligned_body 5 scanned(%x : tensor<5x3xf32>)
+      {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<5x3xf32>)
+  return %y : tensor<5x3xf32>
+}
+func.func private @unaligned_body(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = call @relu3(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+func.func private @relu3(%x: tensor<3xf32>) -> tensor<3xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.relu %x : (tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}

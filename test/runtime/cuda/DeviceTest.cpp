@@ -69,6 +69,46 @@ TEST(CUDADevice, RunsStepsInOrder) {
   });
 }
 
+TEST(CUDADevice, UnrollsLoops) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    FunctionBuilder sums = builder.function("sums");
+    size_t x = sums.input("x", DType::F32, {4, 5});
+    size_t row = sums.part(x, {5}, 60), w = sums.state("w");
+    size_t all = sums.arena(DType::F32, {4, 5});
+    size_t to = sums.part(all, {5}, 0);
+    sums.step(
+        {{"op", "for"},
+         {"count", 4},
+         {"moving",
+          {{{"buffer", row}, {"bytes", -20}}, {{"buffer", to}, {"bytes", 20}}}},
+         {"steps",
+          {{{"op", "launch"},
+            {"name", "update"},
+            {"kernel", "add"},
+            {"args", {w, row, w}},
+            {"extent", 5},
+            {"grain", 2},
+            {"threads", 32}},
+           {{"op", "copy"}, {"name", "keep"}, {"src", w}, {"dst", to}}}}});
+    sums.output("all", all);
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    Floats rows(20);
+    for (int i = 0; i < 20; ++i)
+      rows[static_cast<size_t>(i)] = static_cast<float>(i / 5);
+    for (int run = 0; run < 3; ++run) { // the later ones replay a graph
+      ASSERT_TRUE(session->setState("w", floats({5}, Floats(5, 0))).ok());
+      ASSERT_TRUE(session->setInput("sums", "x", floats({4, 5}, rows)).ok());
+      ASSERT_TRUE(session->run("sums").ok());
+      Floats expected;
+      for (float sum : {3.0F, 5.0F, 6.0F, 6.0F})
+        expected.insert(expected.end(), 5, sum);
+      EXPECT_EQ(values(session->output("sums", "all")), expected);
+    }
+  });
+}
+
 TEST(CUDADevice, IsFoundInAnyFolderOfTheList) {
   std::string folders = "/nonexistent::";
   emulated({{"MPC_CUDA_LIBRARY_PATH", folders + MPC_TEST_EMULATOR_FOLDER}},

@@ -16,8 +16,10 @@ FENCE = re.compile(r"```mlir\n(.*?)```", re.S)
 TENSOR = re.compile(r"tensor<[^>]*>")
 # Not inside a function: state. Without free values: constants.
 MODULE_LEVEL = {"mpc.variable"}
-# Shown by the op they end.
-PARTS = {"mpc.yield": "mpc.region"}
+# Shown by the op they end; names a function, as outline-scans.mlir has it.
+PARTS = {"mpc.yield": "mpc.region", "mpc.scan_call": "mpc.scan"}
+# Operands with their types: carried(%h0 : tensor<20x64xf32>).
+GROUP = re.compile(r"\w+\((%[^:()]*) : ([^()]*)\)")
 
 
 def wrap(example):
@@ -45,6 +47,8 @@ def wrap(example):
         else (statement[statement.rindex(" : (") + 3 :].split("->")[0])
     )
     types = TENSOR.findall(signature)[: len(used)]
+    if groups := GROUP.findall(statement.split("->")[0]):
+        types = [t for _, group in groups for t in TENSOR.findall(group)]
     if len(types) != len(used):
         sys.exit(f"cannot tell the operand types of:\n{example}")
     arguments = ", ".join(f"{v}: {t}" for v, t in zip(used, types))

@@ -42,3 +42,38 @@ func.func @keeps_rounding_casts(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %1 = amp.cast %0 : (tensor<2x3xbf16>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// Operands that the body does not read, results that nobody does, and what is
+// carried for itself alone.
+// CHECK-LABEL: func @drops_of_scans
+// CHECK: mpc.scan 8 scanned(%arg1 : tensor<8x4xf32>) -> (tensor<8x4xf32>)
+// CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<4xf32>):
+// CHECK-NEXT: %[[C:.*]] = mpc.constant dense<2.0
+// CHECK-NEXT: %[[P:.*]] = mpc.mul %[[X]], %[[C]]
+// CHECK-NEXT: mpc.yield %[[P]] : tensor<4xf32>
+// CHECK-NEXT: reversed_inputs = array<i1: true>, reversed_outputs = array<i1: false>
+func.func @drops_of_scans(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %y: tensor<8x2xf32>, %w: tensor<9xf32>) -> tensor<8x4xf32> {
+  %two = mpc.constant dense<2.0> : tensor<4xf32>
+  %last, %none, %all = mpc.scan 8 carried(%h0 : tensor<4xf32>)
+      scanned(%y, %x : tensor<8x2xf32>, tensor<8x4xf32>)
+      invariant(%w, %two : tensor<9xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>, tensor<8x4xf32>) {
+  ^bb0(%h: tensor<4xf32>, %y_t: tensor<2xf32>, %x_t: tensor<4xf32>, %v: tensor<9xf32>, %c: tensor<4xf32>):
+    %0 = mpc.tanh %h : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = mpc.mul %x_t, %c : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %0, %0, %1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  } {reversed_inputs = array<i1: false, true>, reversed_outputs = array<i1: true, false>}
+  return %all : tensor<8x4xf32>
+}
+
+// One argument for an operand that is given twice.
+// CHECK-LABEL: func @joins_invariants
+// CHECK: mpc.scan 3 carried(%arg0 : tensor<4xf32>) invariant(%arg1 : tensor<4xf32>)
+func.func @joins_invariants(%h0: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %last = mpc.scan 3 carried(%h0 : tensor<4xf32>) invariant(%w, %w : tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%h: tensor<4xf32>, %a: tensor<4xf32>, %b: tensor<4xf32>):
+    %0 = mpc.mul %h, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = mpc.add %0, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %1 : tensor<4xf32>
+  } {reversed_inputs = array<i1>, reversed_outputs = array<i1>}
+  return %last : tensor<4xf32>
+}

@@ -34,3 +34,29 @@ func.func @region(%x: tensor<4x8xf32>, %b: tensor<8xbf16>) -> tensor<4x8xbf16> {
   }
   return %y : tensor<4x8xbf16>
 }
+
+// CHECK-LABEL: func @scan
+func.func @scan(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  // CHECK: mpc.scan 8 carried(%{{.*}} : tensor<4xf32>) scanned(%{{.*}} : tensor<8x4xf32>) invariant(%{{.*}} : tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  // CHECK: ^bb0(%{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>):
+  // CHECK: } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: true>}
+  %last, %all = mpc.scan 8 carried(%h0 : tensor<4xf32>) scanned(%x : tensor<8x4xf32>)
+      invariant(%w : tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  ^bb0(%h: tensor<4xf32>, %x_t: tensor<4xf32>, %u: tensor<4xf32>):
+    %0 = mpc.mul %h, %u : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = mpc.add %0, %x_t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %1, %0 : tensor<4xf32>, tensor<4xf32>
+  } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: true>}
+  return %last, %all : tensor<4xf32>, tensor<8x4xf32>
+}
+
+// CHECK-LABEL: func @scan_call
+func.func @scan_call(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // CHECK: mpc.scan_call @body 8 scanned(%{{.*}} : tensor<8x4xf32>) {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<8x4xf32>)
+  %0 = mpc.scan_call @body 8 scanned(%x : tensor<8x4xf32>)
+      {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<8x4xf32>)
+  return %0 : tensor<8x4xf32>
+}
+func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}

@@ -300,3 +300,63 @@ plan.program @f {
        strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
        pads_end = array<i64: 0, 0>, filter_layout = "HWIO"}
 }
+
+// -----
+
+plan.program @f {
+  // expected-error @below {{expected a count of 1 at least, found 0}}
+  plan.for 0 {
+  }
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4x2xf32>
+  plan.for 5 {
+    // expected-error @below {{expected parts within 'memref<4x2xf32>' in 5 iterations}}
+    %part = plan.part %x from 0 by 8 : memref<4x2xf32> to memref<2xf32>
+  }
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4x2xf32>
+  plan.for 4 {
+    // expected-error @below {{expected parts within 'memref<4x2xf32>' in 4 iterations}}
+    %part = plan.part %x from 16 by -8 : memref<4x2xf32> to memref<2xf32>
+  }
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4x2xf32>
+  plan.for 4 {
+    // expected-error @below {{expected whole elements between parts}}
+    %part = plan.part %x from 2 by 4 : memref<4x2xf32> to memref<2xf32>
+  }
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4x2xf32>
+  plan.for 4 {
+    %part = plan.part %x from 0 by 8 : memref<4x2xf32> to memref<2xf32>
+    %a = plan.arena : memref<2xf32>
+    // expected-error @below {{'plan.copy' op writes to an input or a constant}}
+    plan.copy %a to %part : memref<2xf32>, memref<2xf32>
+  }
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.input "x" role "data" : memref<4x2xf32>
+  // expected-error @below {{expected memory and steps, found 'plan.output'}}
+  plan.for 4 {
+    plan.output "x" role "output" %x : memref<4x2xf32>
+  }
+}

@@ -62,6 +62,15 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
     // CHECK: plan.copy %{{.*}} to %{{.*}} : memref<32x10xf32>, memref<32x10xf32>
     plan.copy %y to %y : memref<32x10xf32>, memref<32x10xf32>
   } : memref<i1>
+  // CHECK: plan.for 32 {
+  plan.for 32 {
+    // CHECK: %[[PART:.*]] = plan.part %{{.*}} from 1240 by -40 : memref<32x10xf32> to memref<10xf32>
+    %part = plan.part %y from 1240 by -40 : memref<32x10xf32> to memref<10xf32>
+    // CHECK: %[[ROW:.*]] = plan.arena at 0 : memref<10xf32>
+    %row = plan.arena at 0 : memref<10xf32>
+    // CHECK: plan.copy %[[PART]] to %[[ROW]]
+    plan.copy %part to %row : memref<10xf32>, memref<10xf32>
+  }
   %box = plan.arena at 0 : memref<32x4xf32>
   // CHECK: plan.copy %{{.*}} to %{{.*}} {row_bytes = 16 : i64, rows = 32 : i64, stride = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64} : memref<32x4xf32>, memref<32x10xf32>
   plan.copy %box to %y {rows = 32 : i64, stride = 16 : i64, row_bytes = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64}
