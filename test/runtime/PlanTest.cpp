@@ -71,13 +71,14 @@ ArtifactBuilder fullPlan() {
           {"rows", 2},
           {"offset", 8},
           {"stride", 16}});
+  size_t row = f.part(x, {4}, 0);
   f.step({{"op", "for"},
           {"count", 2},
-          {"moving", {{{"buffer", f.part(x, {4}, 0)}, {"bytes", 16}}}},
+          {"moving", {{{"buffer", row}, {"bytes", 16}}}},
           {"steps",
            {{{"op", "copy"},
              {"name", "row"},
-             {"src", f.part(x, {4}, 0)},
+             {"src", row},
              {"dst", f.arena(DType::F32, {4})}}}}});
   f.output("z", z);
   return builder;
@@ -484,8 +485,8 @@ TEST(Plan, ChecksLoops) {
   EXPECT_REFUSED(loop + "/moving/0/bytes", INT64_MIN, "out of its memory");
   EXPECT_REFUSED(loop + "/moving/0/bytes", 6, "by half an element");
   EXPECT_REFUSED(loop + "/moving/0/buffer", 99, "does not exist");
-  EXPECT_REFUSED(loop + "/moving/1", (Json{{"buffer", 9}, {"bytes", 16}}),
-                 "twice at once");
+  const Json moving = fullPlan().plan[Json::json_pointer(loop + "/moving/0")];
+  EXPECT_REFUSED(loop + "/moving/1", moving, "twice at once");
   EXPECT_REFUSED(loop + "/steps/0/src", 99, "does not exist");
 }
 
