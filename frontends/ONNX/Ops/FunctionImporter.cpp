@@ -501,6 +501,15 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
       return fail();
+  if (parent && !module.countBodyNode()) {
+    module.report(getModel().error(ErrorKind::Unsupported,
+                                   "node '" + getNodeName(node) +
+                                       "': the iterations of the model's loops "
+                                       "have more than " +
+                                       Twine(ModuleImporter::kMostBodyNodes) +
+                                       " nodes"));
+    return fail();
+  }
   StringRef domain = normalizeDomain(node.domain());
   const OpEntry *entry =
       findOp(domain, node.op_type(), getModel().getOpset(domain));

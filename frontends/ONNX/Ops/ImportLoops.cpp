@@ -425,9 +425,11 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
   bool more = true;
   for (int64_t number = 0; more && number < atMost; ++number) {
     if (number == most)
-      return node.unsupported("expected " + Twine(most) +
-                              " iterations at most where shapes depend on "
-                              "them");
+      return node.unsupported(
+          "expected " + Twine(most) +
+          " iterations at most of a loop whose shapes or whose condition "
+          "depend on the iteration, " +
+          Twine(kMostIterations) + " of another");
     if (failed(addIteration(number)))
       return failure();
     FailureOr<bool> next = goesOn();

@@ -69,6 +69,7 @@ private:
   LogicalResult readShapes();
   LogicalResult readAttributes();
   LogicalResult readActivations();
+  bool isZeroOfExportedBatch(unsigned index);
   LogicalResult addLoop(ArrayRef<Value> carried, ArrayRef<Value> scanned,
                         ArrayRef<Value> prepared, bool isReversed);
   LogicalResult importDirection(unsigned index);
@@ -257,8 +258,11 @@ LogicalResult RecurrentImporter::readShapes() {
     return node.invalid("hidden_size is " + Twine(size) + ", but W has " +
                         Twine(w[1]) + " rows for " + Twine(cell.gates) +
                         " gates");
-  if (length < 1)
-    return node.unsupported("expected a step at least");
+  if (hidden < 1 || w[1] % cell.gates != 0)
+    return node.invalid("expected W to have rows for " + Twine(cell.gates) +
+                        " gates, found " + Twine(w[1]));
+  if (length < 1 || batch < 1 || inputSize < 1)
+    return node.unsupported("expected an element of each axis of X at least");
   int64_t gates = cell.gates * hidden;
   SmallVector<int64_t> state = {batchFirst ? batch : directions,
                                 batchFirst ? directions : batch, hidden};
@@ -271,7 +275,8 @@ LogicalResult RecurrentImporter::readShapes() {
       {6, state},
       {7, {directions, 3 * hidden}}};
   for (const auto &[index, wanted] : expected)
-    if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted)) {
+    if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted) &&
+        !isZeroOfExportedBatch(index)) {
       std::string text;
       llvm::raw_string_ostream os(text);
       os << "expected input " << index << " of shape [";
@@ -284,9 +289,21 @@ LogicalResult RecurrentImporter::readShapes() {
   return success();
 }
 
+// Whether an initial state is zeros for the batch that the model was exported
+// with: zeros for this one stand for it.
+bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
+  std::optional<HostTensor> state =
+      index == 5 || index == 6 ? node.constant(index) : std::nullopt;
+  if (!state || !state->isFloat() ||
+      !node.getFunction().getModule().getRebatch())
+    return false;
+  return llvm::all_of(llvm::seq<int64_t>(0, state->getNumElements()),
+                      [&](int64_t i) { return state->getDouble(i) == 0; });
+}
+
 // [batch, hidden], zeros where the model gives none.
 Value RecurrentImporter::initialState(unsigned input, unsigned index) {
-  if (node.hasInput(input)) {
+  if (node.hasInput(input) && !isZeroOfExportedBatch(input)) {
     Value value =
         slice(node, node.operand(input), batchFirst ? 1 : 0, index, 1);
     return node.reshape(value, {batch, hidden});

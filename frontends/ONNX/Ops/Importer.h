@@ -22,6 +22,9 @@ namespace mpc::onnx_frontend {
 /// Builds the module: its variables, and the findings so far.
 class ModuleImporter {
 public:
+  /// Loops in loops would multiply without end.
+  static constexpr int64_t kMostBodyNodes = 300000;
+
   /// `rebatch` is given where the model was exported for another batch.
   ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context,
                  Rebatch *rebatch = nullptr);
@@ -39,6 +42,9 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
+  /// Counts a node of a body. Whether all nodes of all bodies that are
+  /// imported, once for each iteration that has its own ops, are not too many.
+  bool countBodyNode() { return ++bodyNodes <= kMostBodyNodes; }
   /// Whether `attempt` makes no findings. Those that it makes are dropped.
   bool succeeds(llvm::function_ref<void()> attempt);
   /// Says something about the model that is no reason to give up.
@@ -86,6 +92,7 @@ private:
   VariableOp lastVariable;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
+  int64_t bodyNodes = 0;
 };
 
 //===----------------------------------------------------------------------===//
