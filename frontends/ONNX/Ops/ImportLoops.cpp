@@ -38,6 +38,15 @@ public:
   StringRef getOutput(unsigned index) {
     return graph.getOutputs()[index]->name();
   }
+  /// Whether output `output` is input `input` as it is.
+  bool handsOn(unsigned input, unsigned output) {
+    StringRef name = getOutput(output);
+    const proto::NodeProto *node = graph.getProducer(name);
+    for (; node && node->op_type() == "Identity" && node->input_size() == 1;
+         node = graph.getProducer(name))
+      name = node->input(0);
+    return name == getInput(input);
+  }
 
   /// Input `index` of the body starts as `init`.
   void addCarried(unsigned index, Value init) {
@@ -245,7 +254,7 @@ public:
 
 private:
   bool isCarried(unsigned value) {
-    return body.getInput(2 + value) != body.getOutput(1 + value);
+    return !body.handsOn(2 + value, 1 + value);
   }
   void bindInputs();
   LogicalResult addScan(int64_t length);
