@@ -270,6 +270,116 @@ def nested():
 CASES["nested"] = nested()
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_cell(x, h, c, R, P):
+    i, o, f, g = np.split(x + h @ R.T, 4, axis=-1)
+    pi, po, pf = np.split(P, 3)
+    i, f = sigmoid(i + pi * c), sigmoid(f + pf * c)
+    c = f * c + i * np.tanh(g)
+    return sigmoid(o + po * c) * np.tanh(c), c
+
+
+def lstm(X, W, R, B, P, H0, C0, lengths):
+    """Both directions of an LSTM; steps of padding give zeros."""
+    length, batch, _ = X.shape
+    result = np.zeros((length, 2, batch, H0.shape[-1]))
+    for d in range(2):
+        x = X @ W[d].T + B[d].reshape(2, -1).sum(0)
+        h, c = H0[d], C0[d]
+        for t in range(length)[:: -1 if d else 1]:
+            new_h, new_c = lstm_cell(x[t], h, c, R[d], P[d])
+            real = (t < lengths)[:, None]
+            h, c = np.where(real, new_h, h), np.where(real, new_c, c)
+            result[t, d] = np.where(real, new_h, 0)
+    return result
+
+
+def gru(X, W, R, B, linear_before_reset):
+    x, h, result = X @ W[0].T, np.zeros((X.shape[1], R.shape[-1])), []
+    wb, rb = np.split(B[0], 2)
+    for part in x + wb:
+        z, r, n = np.split(part, 3, axis=-1)
+        rz, rr, rn = np.split(R[0], 3)
+        bz, br, bn = np.split(rb, 3)
+        z, r = sigmoid(z + h @ rz.T + bz), sigmoid(r + h @ rr.T + br)
+        if linear_before_reset:
+            n = np.tanh(n + r * (h @ rn.T + bn))
+        else:
+            n = np.tanh(n + (r * h) @ rn.T + bn)
+        h = (1 - z) * n + z * h
+        result.append(h[None])
+    return np.array(result)
+
+
+def rnn(X, W, R):
+    h, result = np.zeros((X.shape[1], R.shape[-1])), []
+    for part in (X @ W[0].T)[::-1]:
+        h = np.maximum(part + h @ R[0].T, 0)
+        result.append(h[None])
+    return np.array(result[::-1])
+
+
+LENGTHS = np.array([5, 2, 3], np.int32)
+CASES["lstm"] = LoopCase(
+    [
+        node(
+            "LSTM",
+            ["X", "W", "R", "B", "lengths", "H0", "C0", "P"],
+            ["y"],
+            direction="bidirectional",
+            hidden_size=4,
+        )
+    ],
+    {
+        "X": normal(5, 3, 2),
+        "W": normal(2, 16, 2),
+        "R": normal(2, 16, 4, scale=0.5),
+        "B": normal(2, 32),
+        "H0": normal(2, 3, 4),
+        "C0": normal(2, 3, 4, seed=1),
+        "P": normal(2, 12),
+    },
+    lambda X, W, R, B, H0, C0, P: lstm(X, W, R, B, P, H0, C0, LENGTHS),
+    {"lengths": LENGTHS},
+)
+for linear in (0, 1):
+    CASES[f"gru_{linear}"] = LoopCase(
+        [
+            node(
+                "GRU",
+                ["X", "W", "R", "B"],
+                ["y"],
+                hidden_size=4,
+                linear_before_reset=linear,
+            )
+        ],
+        {
+            "X": normal(5, 3, 2),
+            "W": normal(1, 12, 2),
+            "R": normal(1, 12, 4, scale=0.5),
+            "B": normal(1, 24),
+        },
+        lambda X, W, R, B, linear=linear: gru(X, W, R, B, linear),
+    )
+CASES["rnn"] = LoopCase(
+    [
+        node(
+            "RNN",
+            ["X", "W", "R"],
+            ["y"],
+            hidden_size=4,
+            direction="reverse",
+            activations=["Relu"],
+        )
+    ],
+    {"X": normal(5, 3, 2), "W": normal(1, 4, 2), "R": normal(1, 4, 4)},
+    rnn,
+)
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_scans_follow_finite_differences(name, threads, tmp_path):

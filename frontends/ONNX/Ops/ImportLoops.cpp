@@ -253,9 +253,7 @@ public:
   LogicalResult import(int64_t atMost);
 
 private:
-  bool isCarried(unsigned value) {
-    return !body.handsOn(2 + value, 1 + value);
-  }
+  bool isCarried(unsigned value) { return !body.handsOn(2 + value, 1 + value); }
   void bindInputs();
   LogicalResult addScan(int64_t length);
   LogicalResult addNothing();
