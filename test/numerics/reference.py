@@ -294,3 +294,22 @@ def softmax_cross_entropy(scores, labels, weight=None, **attributes):
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
+
+
+def gru(X, W, R, B=None, linear_before_reset=False):
+    """ONNX GRU of one direction from a state of zeros: [steps, 1, batch,
+    hidden]."""
+    h, result = np.zeros((X.shape[1], R.shape[-1])), []
+    wb, rb = np.split(B[0], 2) if B is not None else (0, np.zeros(len(W[0])))
+    rz, rr, rn = np.split(R[0], 3)
+    bz, br, bn = np.split(rb, 3)
+    for part in X @ W[0].T + wb:
+        z, r, n = np.split(part, 3, axis=-1)
+        z, r = sigmoid(z + h @ rz.T + bz), sigmoid(r + h @ rr.T + br)
+        if linear_before_reset:
+            n = np.tanh(n + r * (h @ rn.T + bn))
+        else:
+            n = np.tanh(n + (r * h) @ rn.T + bn)
+        h = (1 - z) * n + z * h
+        result.append(h[None])
+    return np.array(result)

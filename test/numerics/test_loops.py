@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mpctest
+import reference
+from reference import sigmoid
 
 STEP = 2.0**-17
 TOLERANCE = 1e-7
@@ -270,10 +272,6 @@ def nested():
 CASES["nested"] = nested()
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def lstm_cell(x, h, c, R, P):
     i, o, f, g = np.split(x + h @ R.T, 4, axis=-1)
     pi, po, pf = np.split(P, 3)
@@ -295,23 +293,6 @@ def lstm(X, W, R, B, P, H0, C0, lengths):
             h, c = np.where(real, new_h, h), np.where(real, new_c, c)
             result[t, d] = np.where(real, new_h, 0)
     return result
-
-
-def gru(X, W, R, B, linear_before_reset):
-    x, h, result = X @ W[0].T, np.zeros((X.shape[1], R.shape[-1])), []
-    wb, rb = np.split(B[0], 2)
-    for part in x + wb:
-        z, r, n = np.split(part, 3, axis=-1)
-        rz, rr, rn = np.split(R[0], 3)
-        bz, br, bn = np.split(rb, 3)
-        z, r = sigmoid(z + h @ rz.T + bz), sigmoid(r + h @ rr.T + br)
-        if linear_before_reset:
-            n = np.tanh(n + r * (h @ rn.T + bn))
-        else:
-            n = np.tanh(n + (r * h) @ rn.T + bn)
-        h = (1 - z) * n + z * h
-        result.append(h[None])
-    return np.array(result)
 
 
 def rnn(X, W, R):
@@ -362,7 +343,7 @@ for linear in (0, 1):
             "R": normal(1, 12, 4, scale=0.5),
             "B": normal(1, 24),
         },
-        lambda X, W, R, B, linear=linear: gru(X, W, R, B, linear),
+        lambda X, W, R, B, linear=linear: reference.gru(X, W, R, B, linear),
     )
 CASES["rnn"] = LoopCase(
     [

@@ -1,13 +1,15 @@
 """Random networks: what holds of every operator alone holds of them together.
 
 Each seed makes a graph of up to a dozen operators over N x C x H x W values,
-with residual and concatenated branches and values used more than once, ending
-in a linear layer. In 64-true its outputs, and the gradient of a random sum of
+with residual and concatenated branches, loops, views, masks and values used
+more than once, ending in a linear layer. In 64-true its outputs, and the gradient of a random sum of
 them along a random direction in parameter space, match NumPy in float64; the
 mixed precisions stay finite and close.
 
 SPDX-License-Identifier: Apache-2.0
 """
+
+import os
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from onnx import helper
 import mpctest
 import reference
 
-SEEDS = range(24)
+# More of them for a soak: MPC_RANDOM_GRAPHS=0:2000.
+SEEDS = range(*map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:24").split(":")))
 STEP = 2.0**-17
 
 
@@ -25,7 +28,7 @@ class RandomGraph:
 
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
-        self.nodes, self.parameters = [], {}
+        self.nodes, self.parameters, self.constants = [], {}, {}
         self.functions = {}
         self.shape = {"x": (2, 3, 6, 6)}
         for _ in range(self.random.randint(4, 12)):
@@ -54,6 +57,7 @@ class RandomGraph:
 
     def add_layer(self):
         kinds = ["activation", "conv", "scale", "binary", "concat", "pool"]
+        kinds += ["scan", "recurrent", "gather", "slice", "transpose", "where"]
         kind = kinds[self.random.randint(len(kinds))]
         # Later values are likelier, so that graphs are deep.
         x = list(self.shape)[-1] if self.random.rand() < 0.6 else self.pick()
@@ -65,7 +69,9 @@ class RandomGraph:
             ("Tanh", np.tanh),
             ("Relu", lambda v: np.maximum(v, 0)),
             ("Neg", np.negative),
-        ][self.random.randint(4)]
+            ("Softplus", lambda v: np.logaddexp(v, 0)),
+            ("Elu", lambda v: np.where(v < 0, np.expm1(np.minimum(v, 0)), v)),
+        ][self.random.randint(6)]
         self.node(op, [x], self.shape[x], function)
 
     def add_conv(self, x):
@@ -127,6 +133,119 @@ class RandomGraph:
             **window,
         )
 
+    def add_scan(self, x):
+        """Rows as parts, with a state: h = tanh(a * h + row), with `a` from
+        outside the loop; every h is a row of the result."""
+        n, c, h, w = self.shape[x]
+        start, factor = self.parameter(n, c, w), self.parameter(c, 1)
+        backwards, turned = self.random.randint(2, size=2)
+        part = helper.make_tensor_value_info
+        body = helper.make_graph(
+            [
+                helper.make_node("Mul", ["state", factor], ["kept"]),
+                helper.make_node("Add", ["kept", "row"], ["sum"]),
+                helper.make_node("Tanh", ["sum"], ["next"]),
+                helper.make_node("Identity", ["next"], ["out"]),
+            ],
+            "body",
+            [part("state", 0, None), part("row", 0, None)],
+            [part("next", 0, None), part("out", 0, None)],
+        )
+
+        def function(state, values, a):
+            rows = [None] * h
+            for i in range(h):
+                row = values[:, :, h - 1 - i if backwards else i]
+                state = np.tanh(a * state + row)
+                rows[h - 1 - i if turned else i] = state
+            return np.stack(rows, 2)
+
+        name = self.node(
+            *("Scan", [start, x, factor], self.shape[x], function),
+            body=body,
+            num_scan_inputs=1,
+            scan_input_axes=[2],
+            scan_output_axes=[2],
+            scan_input_directions=[int(backwards)],
+            scan_output_directions=[int(turned)],
+        )
+        # The body reads the factor from around the loop.
+        del self.nodes[-1].input[2]
+        self.nodes[-1].output[:] = [name + "_last", name]
+
+    def add_recurrent(self, x):
+        """A GRU over the rows, for each sample."""
+        n, c, h, w = self.shape[x]
+        rows = self.node(
+            *("Transpose", [x], (h, n, c, w)),
+            lambda v: v.transpose(2, 0, 1, 3),
+            perm=[2, 0, 1, 3],
+        )
+        steps = self.reshape(rows, (h, n, c * w))
+        inputs = [self.parameter(1, 3 * c * w, c * w) for _ in range(2)]
+        states = self.node(
+            *("GRU", [steps, *inputs], (h, 1, n, c * w), reference.gru),
+            hidden_size=c * w,
+        )
+        states = self.reshape(states, (h, n, c, w))
+        self.node(
+            *("Transpose", [states], (n, c, h, w)),
+            lambda v: v.transpose(1, 2, 0, 3),
+            perm=[1, 2, 0, 3],
+        )
+        for name in (rows, steps, states, self.nodes[-3].output[0]):
+            self.shape.pop(name, None)
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def reshape(self, x, shape):
+        target = self.constant(np.array(shape))
+        return self.node(
+            "Reshape", [x, target], shape, lambda v, s: v.reshape(s)
+        )
+
+    def add_gather(self, x):
+        n, c, h, w = self.shape[x]
+        count = self.random.randint(1, 6)
+        indices = self.constant(self.random.randint(-c, c, count))
+        self.node(
+            *("Gather", [x, indices], (n, count, h, w)),
+            lambda v, i: np.take(v, i, axis=1),
+            axis=1,
+        )
+
+    def add_slice(self, x):
+        n, c, h, w = self.shape[x]
+        begin = self.random.randint(c)
+        bounds = [np.array([v]) for v in (begin, c, 1)]
+        self.node(
+            "Slice",
+            [x, *map(self.constant, bounds)],
+            (n, c - begin, h, w),
+            lambda v, begin, *_: v[:, begin[0] :],
+        )
+
+    def add_transpose(self, x):
+        n, c, h, w = self.shape[x]
+        self.node(
+            *("Transpose", [x], (n, c, w, h)),
+            lambda v: v.transpose(0, 1, 3, 2),
+            perm=[0, 1, 3, 2],
+        )
+
+    def add_where(self, x):
+        """The larger magnitude of two values, by way of booleans."""
+        y = self.pick(lambda shape: shape == self.shape[x])
+        shape = self.shape[x]
+        a = self.node("Abs", [x], shape, np.abs)
+        b = self.node("Abs", [y], shape, np.abs)
+        mask = self.node("Less", [a, b], shape, np.less)
+        del self.shape[mask]
+        self.node("Where", [mask, y, x], shape, np.where)
+
     def add_head(self):
         x = list(self.shape)[-1]
         n, c = self.shape[x][:2]
@@ -141,7 +260,7 @@ class RandomGraph:
         self.output = self.node("Gemm", inputs, (n, 5), reference.gemm)
 
     def evaluate(self, x, parameters):
-        values = {"x": x, **parameters}
+        values = {"x": x, **parameters, **self.constants}
         for name, (function, inputs) in self.functions.items():
             values[name] = function(*[values[i] for i in inputs])
         return values[self.output]
@@ -154,7 +273,11 @@ class RandomGraph:
             [*self.nodes, *extra_nodes],
             {"x": (dtype, self.shape["x"]), **(extra_inputs or {})},
             outputs,
-            {k: v.astype(dtype) for k, v in self.parameters.items()},
+            {
+                **{k: v.astype(dtype) for k, v in self.parameters.items()},
+                **self.constants,
+            },
+            17,
         )
 
     def data(self):

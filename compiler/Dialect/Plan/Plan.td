@@ -1,4 +1,4 @@
-// The plan dialect: the flat step.
+// The plan dialect: a step as a list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_TD
@@ -12,12 +12,13 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Plan_Dialect : Dialect {
   let name = "plan";
   let cppNamespace = "::mpc::plan";
-  let summary = "one flat list of steps over one arena";
+  let summary = "a list of steps over one arena";
   let description = [{
     What an artifact's plan section says, as IR. A `plan.program` names the
     memory it touches (`plan.input`, `plan.state`, `plan.constant`,
     `plan.arena`, `plan.view`: each a memref) and then the steps over it, in
-    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`, `plan.if`.
+    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`, `plan.if` and
+    `plan.for`, which hold lists of steps.
     Kernels are functions with the attribute `mpc.kernel`, whose results are
     further buffers; see compiler/Kernels/KernelPartition.h. Every step is
     located at the ONNX node it is reported under.

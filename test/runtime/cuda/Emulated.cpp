@@ -32,11 +32,25 @@ void emulated(const std::map<std::string, std::string> &environment,
       << "the process of the emulated GPU failed, see above; status " << status;
 }
 
+namespace {
+/// Removes files when the test program ends; the processes it forks end without
+/// doing so.
+struct Cleaner {
+  std::vector<std::string> paths;
+  ~Cleaner() {
+    for (const std::string &path : paths)
+      unlink(path.c_str());
+  }
+};
+} // namespace
+
 std::string newLogFile() {
+  static Cleaner cleaner;
   std::string path = testing::TempDir() + "mpc-emulator-log-XXXXXX";
   int descriptor = mkstemp(path.data());
   EXPECT_GE(descriptor, 0);
   close(descriptor);
+  cleaner.paths.push_back(path);
   return path;
 }
 
