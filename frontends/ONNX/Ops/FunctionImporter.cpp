@@ -373,7 +373,9 @@ void FunctionImporter::demand(StringRef name) {
       options.demanded->insert(next);
     const proto::NodeProto *producer = producers.lookup(next);
     if (producer && !readsShape(*producer))
-      worklist.append(producer->input().begin(), producer->input().end());
+      llvm::append_range(worklist, getReadValues(*producer));
+    if (parent && !graph.defines(next))
+      parent->demand(next);
   }
 }
 
