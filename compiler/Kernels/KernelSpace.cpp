@@ -232,6 +232,21 @@ ScatterSpace mpc::getScatterSpace(func::FuncOp kernel) {
 }
 
 //===----------------------------------------------------------------------===//
+// Scans
+//===----------------------------------------------------------------------===//
+
+ScanSpace mpc::getScanSpace(CumSumOp scan) {
+  ArrayRef<int64_t> shape = shapeOf(scan.getInput());
+  int64_t axis = scan.getAxis();
+  return {ShapedType::getNumElements(shape.take_front(axis)), shape[axis],
+          ShapedType::getNumElements(shape.drop_front(axis + 1))};
+}
+
+ScanSpace mpc::getScanSpace(func::FuncOp kernel) {
+  return getScanSpace(cast<CumSumOp>(kernel.getBody().front().front()));
+}
+
+//===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
 

@@ -96,6 +96,20 @@ ScatterOpInterface findScatter(mlir::Block &body);
 ScatterSpace getScatterSpace(mlir::func::FuncOp kernel);
 
 //===----------------------------------------------------------------------===//
+// Scans
+//===----------------------------------------------------------------------===//
+
+/// A tensor as `outer` times `inner` lines of `size` elements, which are
+/// `inner` apart.
+struct ScanSpace {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+ScanSpace getScanSpace(CumSumOp scan);
+
+/// The space of a kernel that is a scan.
+ScanSpace getScanSpace(mlir::func::FuncOp kernel);
+
+//===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
 
