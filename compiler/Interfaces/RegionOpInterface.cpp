@@ -24,6 +24,8 @@ StringRef mpc::stringifyRegionRole(RegionRole role) {
     return "window";
   case RegionRole::Scatter:
     return "scatter";
+  case RegionRole::Cumulative:
+    return "cumulative sum";
   case RegionRole::Composite:
     return "composite op";
   }

@@ -27,6 +27,8 @@ enum class RegionRole {
   Window,
   /// Writes elements to places that indices name.
   Scatter,
+  /// Each element depends on those before it along an axis.
+  Cumulative,
   /// Decomposed into the others by the Fusion stage.
   Composite,
 };

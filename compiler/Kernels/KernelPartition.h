@@ -28,6 +28,7 @@
 // |                 |                                             | axis                                      |
 // | `scatter`       | elementwise ops of the updates' shape, then | `inner` elements of the result: a part    |
 // |                 | a scatter                                   | along the scattered axis                  |
+// | `cumulative`    | a cumulative sum                            | a line along the axis                     |
 // | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
 //
 // clang-format on

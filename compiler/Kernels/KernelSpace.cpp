@@ -232,6 +232,21 @@ ScatterSpace mpc::getScatterSpace(func::FuncOp kernel) {
 }
 
 //===----------------------------------------------------------------------===//
+// Cumulative sums
+//===----------------------------------------------------------------------===//
+
+CumulativeSpace mpc::getCumulativeSpace(CumSumOp sum) {
+  ArrayRef<int64_t> shape = shapeOf(sum.getInput());
+  int64_t axis = sum.getAxis();
+  return {ShapedType::getNumElements(shape.take_front(axis)), shape[axis],
+          ShapedType::getNumElements(shape.drop_front(axis + 1))};
+}
+
+CumulativeSpace mpc::getCumulativeSpace(func::FuncOp kernel) {
+  return getCumulativeSpace(cast<CumSumOp>(kernel.getBody().front().front()));
+}
+
+//===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
 

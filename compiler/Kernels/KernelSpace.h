@@ -96,6 +96,20 @@ ScatterOpInterface findScatter(mlir::Block &body);
 ScatterSpace getScatterSpace(mlir::func::FuncOp kernel);
 
 //===----------------------------------------------------------------------===//
+// Cumulative sums
+//===----------------------------------------------------------------------===//
+
+/// A tensor as `outer` times `inner` lines of `size` elements, which are
+/// `inner` apart.
+struct CumulativeSpace {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+CumulativeSpace getCumulativeSpace(CumSumOp sum);
+
+/// The space of a kernel that is a cumulative sum.
+CumulativeSpace getCumulativeSpace(mlir::func::FuncOp kernel);
+
+//===----------------------------------------------------------------------===//
 // Transposes
 //===----------------------------------------------------------------------===//
 

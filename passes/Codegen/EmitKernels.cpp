@@ -140,6 +140,8 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
     return emitEpilogue(context);
   case KernelKind::Scatter:
     return emitScatter(context);
+  case KernelKind::Cumulative:
+    return emitCumulative(context);
   }
   llvm_unreachable("unknown kernel kind");
 }

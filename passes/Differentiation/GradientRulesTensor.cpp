@@ -59,14 +59,19 @@ static void gradConcat(ConcatOp op, GradientBuilder &g) {
 }
 
 static void gradSlice(SliceOp op, GradientBuilder &g) {
-  g.addBox(0, "dx", g.dy(), op.getOffsets());
+  if (isDense(op.getStrides()))
+    return g.addBox(0, "dx", g.dy(), op.getOffsets());
+  auto type = cast<RankedTensorType>(getGradientType(op.getInput().getType()));
+  g.add(0, "dx",
+        PadOp::create(g.ops(), g.at("dx"), type, g.dy(), op.getOffsets(),
+                      type.getShape(), APFloat(0.0), op.getStrides()));
 }
 
 static void gradPad(PadOp op, GradientBuilder &g) {
   ArrayRef<int64_t> sizes = op.getInput().getType().getShape();
   g.add(0, "dx",
         SliceOp::create(g.ops(), g.at("dx"), typeOf(g.dy()).clone(sizes),
-                        g.dy(), op.getOffsets(), sizes));
+                        g.dy(), op.getOffsets(), sizes, op.getStrides()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -118,6 +123,14 @@ static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
       ReduceSumOp::create(b, loc, countType, mask, op.getAxes(), true);
   Value share = DivOp::create(b, loc, dy.getType(), dy, count);
   g.add(0, "dx", g.mul(loc, share, mask));
+}
+
+// x[i] is part of y[i] and of all sums behind it.
+static void gradCumSum(CumSumOp op, GradientBuilder &g) {
+  g.add(0, "dx",
+        CumSumOp::create(g.ops(), g.at("dx"),
+                         getGradientType(op.getInput().getType()), g.dy(),
+                         op.getAxis(), op.getExclusive(), !op.getReverse()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -173,6 +186,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradReduceSum);
   rules.add(gradReduceMean);
   rules.add(gradReduceMax);
+  rules.add(gradCumSum);
   rules.add(gradSoftmax);
   rules.add(gradLogSoftmax);
   // Class weights are constants.

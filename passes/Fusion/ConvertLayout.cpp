@@ -48,6 +48,12 @@ static SmallVector<int64_t> permute(ArrayRef<int64_t> values,
   return llvm::map_to_vector(perm, [&](int64_t axis) { return values[axis]; });
 }
 
+// Those of a slice or pad, which may have none.
+static SmallVector<int64_t> permuteStrides(ArrayRef<int64_t> strides,
+                                           ArrayRef<int64_t> perm) {
+  return strides.empty() ? SmallVector<int64_t>() : permute(strides, perm);
+}
+
 static RankedTensorType permute(Type type, ArrayRef<int64_t> perm) {
   auto tensor = cast<RankedTensorType>(type);
   return tensor.clone(permute(tensor.getShape(), perm));
@@ -365,12 +371,13 @@ SinkThroughSlice::matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const {
   if (!restoring)
     return rewriter.notifyMatchFailure(op, "the input is not transposed");
   int64_t rank = op.getType().getRank();
-  auto sunk = inPhase(SliceOp::create(rewriter, op.getLoc(),
-                                      permute(op.getType(), toLast(rank)),
-                                      restoring.getInput(),
-                                      permute(op.getOffsets(), toLast(rank)),
-                                      permute(op.getSizes(), toLast(rank))),
-                      op);
+  auto sunk =
+      inPhase(SliceOp::create(
+                  rewriter, op.getLoc(), permute(op.getType(), toLast(rank)),
+                  restoring.getInput(), permute(op.getOffsets(), toLast(rank)),
+                  permute(op.getSizes(), toLast(rank)),
+                  permuteStrides(op.getStrides(), toLast(rank))),
+              op);
   rewriter.replaceOp(op, transpose(rewriter, op, sunk, toFirst(rank)));
   return success();
 }
@@ -385,7 +392,8 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
       inPhase(PadOp::create(
                   rewriter, op.getLoc(), permute(op.getType(), toLast(rank)),
                   restoring.getInput(), permute(op.getOffsets(), toLast(rank)),
-                  permute(op.getShape(), toLast(rank)), op.getValue()),
+                  permute(op.getShape(), toLast(rank)), op.getValue(),
+                  permuteStrides(op.getStrides(), toLast(rank))),
               op);
   rewriter.replaceOp(op, transpose(rewriter, op, sunk, toFirst(rank)));
   return success();

@@ -116,8 +116,11 @@ static Operation *findMovement(Operation *op) {
       moved.getNumOperands() == 1 && isa<BlockArgument>(moved.getOperand(0)) &&
       moved.getNextNode() == region.getBody().front().getTerminator() &&
       elementOf(moved.getOperand(0)) == elementOf(moved.getResult(0));
-  return isAlone && isa<TransposeOp, SliceOp, ExpandOp>(moved) ? &moved
-                                                               : nullptr;
+  auto slice = dyn_cast<SliceOp>(moved);
+  bool keepsStrides = !slice || isDense(slice.getStrides());
+  return isAlone && keepsStrides && isa<TransposeOp, SliceOp, ExpandOp>(moved)
+             ? &moved
+             : nullptr;
 }
 
 /// Whether `op` is a kernel that moves, or a view.

@@ -42,7 +42,8 @@ static bool areTooShort(const RowCopy &copy) {
 
 static SmallVector<RowCopy> findSlice(SliceOp slice) {
   std::optional<size_t> axis = findAxis(slice);
-  if (!axis || elementOf(slice.getInput()) != elementOf(slice.getOutput()))
+  if (!axis || !isDense(slice.getStrides()) ||
+      elementOf(slice.getInput()) != elementOf(slice.getOutput()))
     return {};
   ArrayRef<int64_t> shape = shapeOf(slice.getInput());
   int64_t inner = bytesBehind(slice.getInput(), *axis);

@@ -158,7 +158,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     return result;
   }
   bool isGradient = op->getName().stripDialect().ends_with("_grad");
-  bool isLinear = role == RegionRole::Reduction || isGradient ||
+  bool isLinear = role == RegionRole::Reduction ||
+                  role == RegionRole::Cumulative || isGradient ||
                   isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
                       amp::CastOp, AveragePoolOp, GlobalAveragePoolOp>(op);
   if (isLinear && isFloatValue(op->getResult(0)))

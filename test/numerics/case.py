@@ -23,8 +23,12 @@ class Case:
     opset: int = 17
     # Terms of the longest sum an element is made of.
     terms: int = 1
-    # Operands may be rounded to the low precision: a contraction.
-    contraction: bool = False
+    # How many contractions follow each other, whose operands may be rounded to
+    # the low precision.
+    contraction: int = 0
+    # The largest sum of the terms' magnitudes, where the function of absolute
+    # values is not it: the contraction has constants of both signs.
+    magnitude: float | None = None
     gradient: bool = True
     constant: tuple = ()
 

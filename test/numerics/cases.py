@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 
+import assembled_cases  # noqa: F401: adds its cases
 import elementwise_cases  # noqa: F401: adds its cases
 import indexed_cases  # noqa: F401: adds its cases
 import reference
@@ -20,7 +21,7 @@ add(
     {"a": normal(7, 33), "b": normal(33, 5)},
     np.matmul,
     terms=33,
-    contraction=True,
+    contraction=1,
 )
 add(
     "matmul_batched",
@@ -28,7 +29,7 @@ add(
     {"a": normal(2, 3, 4, 9), "b": normal(2, 3, 9, 5)},
     np.matmul,
     terms=9,
-    contraction=True,
+    contraction=1,
 )
 add(
     "matmul_broadcast_batch",
@@ -36,7 +37,7 @@ add(
     {"a": normal(2, 3, 4, 9), "b": normal(9, 5)},
     np.matmul,
     terms=9,
-    contraction=True,
+    contraction=1,
 )
 add(
     "matmul_vector",
@@ -44,7 +45,7 @@ add(
     {"a": normal(4, 9), "b": normal(9)},
     np.matmul,
     terms=9,
-    contraction=True,
+    contraction=1,
 )
 for trans_a, trans_b in ((0, 0), (0, 1), (1, 0), (1, 1)):
     add(
@@ -58,7 +59,7 @@ for trans_a, trans_b in ((0, 0), (0, 1), (1, 0), (1, 1)):
         reference.gemm,
         attributes={"transA": trans_a, "transB": trans_b},
         terms=13,
-        contraction=True,
+        contraction=1,
     )
 for c_name, c_shape in (
     ("scalar", ()),
@@ -76,7 +77,7 @@ for c_name, c_shape in (
         reference.gemm,
         attributes={"alpha": 0.5, "beta": 2.0},
         terms=13,
-        contraction=True,
+        contraction=1,
     )
 
 
@@ -96,7 +97,7 @@ def add_conv(name, x, w, bias=True, **attributes):
         function,
         attributes=attributes,
         terms=int(np.prod(w[1:])) + 1,
-        contraction=True,
+        contraction=1,
     )
 
 
@@ -113,7 +114,7 @@ def add_conv_transpose(name, x, w, bias=True, **attributes):
         reference.conv_transpose,
         attributes=attributes,
         terms=int(np.prod(w[2:])) * w[0],
-        contraction=True,
+        contraction=1,
     )
 
 
@@ -242,6 +243,8 @@ for name, start, end, step in (
     ("plain", 1, 6, 1),
     ("whole_strides", 1, 7, 3),
     ("a_last_one", 0, 7, 2),
+    ("backwards", -1, -8, -1),
+    ("backwards_by_three", 5, -100, -3),
 ):
     add(
         f"slice_{name}",
@@ -258,6 +261,19 @@ for name, start, end, step in (
         ],
         constant=("starts", "ends", "steps"),
     )
+add(
+    "slice_along_all_axes",
+    "Slice",
+    {
+        "x": normal(5, 9, 37),
+        "starts": int64(4, 1, 35),
+        "ends": int64(-9, 8, 0),
+        "axes": int64(0, 1, 2),
+        "steps": int64(-2, 3, -5),
+    },
+    lambda x, starts, ends, axes, steps: x[4::-2, 1:8:3, 35:0:-5],
+    constant=("starts", "ends", "steps"),
+)
 add(
     "pad",
     "Pad",

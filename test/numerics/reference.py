@@ -10,6 +10,7 @@ import itertools
 import math
 
 import numpy as np
+from onnx.reference.ops.op_resize import Resize
 
 
 def gemm(a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
@@ -313,3 +314,44 @@ def gru(X, W, R, B=None, linear_before_reset=False):
         h = (1 - z) * n + z * h
         result.append(h[None])
     return np.array(result)
+
+
+def lp_pool(x, kernel_shape, strides=None, pads=None, ceil_mode=0, p=2):
+    kernel, strides, dilations, pads = defaults(
+        x, kernel_shape, strides, None, pads
+    )
+    y = None
+    for at, axes, sizes in windows(
+        x, kernel, strides, dilations, pads, ceil_mode
+    ):
+        if y is None:
+            y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+        powers = np.abs(gather_window(x, axes, 0.0)) ** p
+        y[(slice(None), slice(None)) + at] = powers.sum(
+            axis=tuple(range(2, x.ndim))
+        ) ** (1 / p)
+    return y
+
+
+def resize(x, roi, scales, sizes=None, **attributes):
+    """ONNX's own definition, which is of one axis inside another."""
+    attributes = {
+        "antialias": 0,
+        "coordinate_transformation_mode": "half_pixel",
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 0.0,
+        "keep_aspect_ratio_policy": "stretch",
+        "mode": "nearest",
+        "nearest_mode": "round_prefer_floor",
+        "axes": None,
+        **attributes,
+    }
+    (y,) = Resize.__new__(Resize)._run(
+        x.astype(np.float64),
+        roi.astype(np.float64) if roi.size else None,
+        scales.astype(np.float64) if scales.size else None,
+        None if sizes is None or not sizes.size else sizes,
+        **attributes,
+    )
+    return y

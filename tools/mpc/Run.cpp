@@ -40,12 +40,15 @@ static std::string declarationOf(const onnx_frontend::ModelSummary &summary,
 }
 
 // Inputs that may be no data (Reshape's shape, Clip's bounds) offer their value
-// when compiling: integers, booleans and scalars. They stay inputs where it
-// need not be known.
-static bool isOffered(llvm::StringRef declaration) {
-  auto [type, shape] = declaration.split('[');
-  return !type.empty() && (!(type.contains('f')) || shape.empty() ||
-                           shape == "]" || shape == "1]");
+// when compiling: integers, booleans, and short lists of floats (Resize's
+// scales). They stay inputs where it need not be known.
+static bool isOffered(llvm::StringRef declaration, const Shape &shape) {
+  constexpr int64_t kMostFloats = 32;
+  auto [type, declared] = declaration.split('[');
+  bool isScalar = declared.empty() || declared == "]" || declared == "1]";
+  bool isList = !declared.contains(',') && shape.size() == 1 &&
+                shape.front() <= kMostFloats;
+  return !type.empty() && (!type.contains('f') || isScalar || isList);
 }
 
 // What a model may need to be compiled that its inputs tell: the shapes of all,
@@ -76,7 +79,7 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     bool isScalar = llvm::StringRef(declaration).ends_with("[]");
     if (!input.shape.empty() && !isScalar)
       options.model.shapes.push_back(input.name + "=" + toString(input.shape));
-    if (!type.ok() || !isOffered(declaration)) {
+    if (!type.ok() || !isOffered(declaration, input.shape)) {
       if (input.shape.empty() && type.ok())
         return reportError(ExitCode::Usage, "--input " + input.name +
                                                 ": found a scalar, expected " +

@@ -47,6 +47,15 @@ inline mlir::Type elementOf(mlir::Value value) {
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
+/// The strides of a slice or pad, one per axis: 1 where it has none.
+llvm::SmallVector<int64_t> fillStrides(llvm::ArrayRef<int64_t> strides,
+                                       size_t rank);
+
+/// Whether a slice or pad with these strides has neighbours side by side.
+inline bool isDense(llvm::ArrayRef<int64_t> strides) {
+  return llvm::all_of(strides, [](int64_t stride) { return stride == 1; });
+}
+
 /// Names of the attributes functions carry on arguments and results; see the
 /// dialect's description.
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";

@@ -21,8 +21,14 @@ static OpFoldResult foldIdentity(OpTy op) {
 OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult ExpandOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 OpFoldResult SumToSizeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
-OpFoldResult SliceOp::fold(FoldAdaptor) { return foldIdentity(*this); }
-OpFoldResult PadOp::fold(FoldAdaptor) { return foldIdentity(*this); }
+
+// A box as large as its tensor; one that runs backwards is no identity.
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  return isDense(getStrides()) ? foldIdentity(*this) : Value();
+}
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  return isDense(getStrides()) ? foldIdentity(*this) : Value();
+}
 
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (llvm::equal(getPerm(), llvm::seq<int64_t>(0, getPerm().size())))

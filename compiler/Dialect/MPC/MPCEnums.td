@@ -30,6 +30,7 @@ def MPC_KernelKind : MPC_Enum<"KernelKind", "loop nest of a kernel", [
   // Called per tile of a library's product; no region is of this kind.
   I32EnumAttrCase<"Epilogue", 6, "epilogue">,
   I32EnumAttrCase<"Scatter", 7, "scatter">,
+  I32EnumAttrCase<"Cumulative", 8, "cumulative">,
 ]>;
 def MPC_KernelKindAttr : MPC_EnumAttr<MPC_KernelKind, "kernel">;
 

@@ -39,6 +39,8 @@ def MPC_MishOp : MPC_FormulaOp<"mish", "x tanh(log(1 + exp(x)))">;
 def MPC_SeluOp : MPC_FormulaOp<"selu", "gamma x, or gamma alpha (exp(x) - 1) below 0",
     (ins MPC_Parameter<"1.67326319217681884765625">:$alpha,
          MPC_Parameter<"1.05070102214813232421875">:$gamma)>;
+def MPC_ShrinkOp : MPC_FormulaOp<"shrink", "x with bias towards 0, and 0 from -lambd to lambd",
+    (ins MPC_Parameter<"0.0">:$bias, MPC_Parameter<"0.5">:$lambd)>;
 def MPC_SoftplusOp : MPC_FormulaOp<"softplus", "log(1 + exp(x))">;
 def MPC_SoftsignOp : MPC_FormulaOp<"softsign", "x / (1 + |x|)">;
 def MPC_SwishOp : MPC_FormulaOp<"swish", "x / (1 + exp(-alpha x))",

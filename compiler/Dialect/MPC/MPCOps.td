@@ -367,17 +367,27 @@ def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
 }
 
 def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
-  let summary = "a contiguous box of a tensor";
+  let summary = "a box of a tensor, or every so many elements of it";
   let description = [{
-    Elements [offsets[d], offsets[d] + sizes[d]) of every axis.
+    Along axis d the `sizes[d]` elements offsets[d], offsets[d] + strides[d], ...
+    Strides are 1 where there are none; negative ones run backwards.
 
     ```mlir
     %y = mpc.slice %x {offsets = array<i64: 0, 2>, sizes = array<i64: 4, 3>}
         : (tensor<4x5xf32>) -> tensor<4x3xf32>
     ```
+
+    Every second row, with its elements in reverse:
+
+    ```mlir
+    %z = mpc.slice %x {offsets = array<i64: 0, 4>, sizes = array<i64: 2, 5>,
+                       strides = array<i64: 2, -1>}
+        : (tensor<4x5xf32>) -> tensor<2x5xf32>
+    ```
   }];
   let arguments = (ins MPC_Tensor:$input, DenseI64ArrayAttr:$offsets,
-                       DenseI64ArrayAttr:$sizes);
+                       DenseI64ArrayAttr:$sizes,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$strides);
   let results = (outs MPC_Tensor:$output);
   let hasFolder = 1;
 }
@@ -385,19 +395,29 @@ def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
 def MPC_PadOp : MPC_TensorOp<"pad", "Movement"> {
   let summary = "a tensor within a larger one of one value";
   let description = [{
-    The input's first element lies at `offsets` of a result of `shape`; what is
-    around it is `value`. The gradient of a slice is a pad with zeros, that of a
+    The input's first element lies at `offsets` of a result of `shape`, its next
+    one along axis d `strides[d]` further; all others are `value`. Strides are 1
+    where there are none. The gradient of a slice is a pad with zeros, that of a
     pad a slice.
 
     ```mlir
     %y = mpc.pad %x {offsets = array<i64: 0, 2>, shape = array<i64: 4, 8>}
         : (tensor<4x3xf32>) -> tensor<4x8xf32>
     ```
+
+    Rows with a row of zeros between them:
+
+    ```mlir
+    %z = mpc.pad %x {offsets = array<i64: 0, 0>, shape = array<i64: 7, 3>,
+                     strides = array<i64: 2, 1>}
+        : (tensor<4x3xf32>) -> tensor<7x3xf32>
+    ```
   }];
-  let arguments = (ins MPC_FloatTensor:$input, DenseI64ArrayAttr:$offsets,
+  let arguments = (ins MPC_Tensor:$input, DenseI64ArrayAttr:$offsets,
                        DenseI64ArrayAttr:$shape,
-                       DefaultValuedAttr<F64Attr, "0.0">:$value);
-  let results = (outs MPC_FloatTensor:$output);
+                       DefaultValuedAttr<F64Attr, "0.0">:$value,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$strides);
+  let results = (outs MPC_Tensor:$output);
   let hasFolder = 1;
 }
 
@@ -447,6 +467,25 @@ class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, 
 def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">;
 def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">;
 def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">;
+
+def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative"> {
+  let summary = "sums of the elements up to each one along an axis";
+  let description = [{
+    ONNX CumSum: y[i] is the sum of x[0] to x[i], without x[i] itself where
+    `exclusive`, and from the end where `reverse`. Floats are added up in f64 in
+    that order and rounded once, integers in their type. The gradient is the sum
+    from the other end.
+
+    ```mlir
+    %y = mpc.cumsum %x {axis = 1 : i64, reverse = true}
+        : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_NumberTensor:$input, I64Attr:$axis,
+                       DefaultValuedAttr<BoolAttr, "false">:$exclusive,
+                       DefaultValuedAttr<BoolAttr, "false">:$reverse);
+  let results = (outs MPC_NumberTensor:$output);
+}
 
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction"> {
   let summary = "the gradient of broadcasting: sums to a smaller shape";

@@ -6,6 +6,7 @@
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -37,6 +38,10 @@ bool mpc::areCompatibleTypes(TypeRange inferred, TypeRange actual) {
            return lhs.getShape() == rhs.getShape() &&
                   (a == b || (isa<FloatType>(a) && isa<FloatType>(b)));
          });
+}
+
+Shape mpc::fillStrides(ArrayRef<int64_t> strides, size_t rank) {
+  return strides.empty() ? Shape(rank, 1) : Shape(strides);
 }
 
 // Broadcasts the shapes of all values, or says which one does not fit.
@@ -207,16 +212,57 @@ INFER(ConcatOp) {
   return infer(results, shape, elementOf(inputs.front()));
 }
 
+// `count` elements from `offset`, `stride` apart, lie within an axis.
+static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
+                                 int64_t offset, int64_t count,
+                                 int64_t stride) {
+  auto isInside = [&](int64_t position) {
+    return position >= 0 && position < extent;
+  };
+  if (stride == 1) {
+    if (offset >= 0 && count >= 0 && count <= extent &&
+        offset <= extent - count)
+      return success();
+    return emitOptionalError(loc, "elements [", offset, ", ", offset + count,
+                             ") are outside an axis of size ", extent);
+  }
+  if (stride == 0)
+    return emitOptionalError(loc, "expected strides other than 0");
+  int64_t distance, last;
+  if (count == 0 ||
+      (count > 0 && isInside(offset) &&
+       !llvm::MulOverflow(count - 1, stride, distance) &&
+       !llvm::AddOverflow(offset, distance, last) && isInside(last)))
+    return success();
+  return emitOptionalError(loc, count, " elements from ", offset, " on, ",
+                           stride, " apart, are outside an axis of size ",
+                           extent);
+}
+
+// A box of `count` elements along every axis of a tensor of `shape`.
+static LogicalResult verifyBox(std::optional<Location> loc,
+                               ArrayRef<int64_t> shape,
+                               ArrayRef<int64_t> offsets,
+                               ArrayRef<int64_t> counts,
+                               ArrayRef<int64_t> strides) {
+  if (!strides.empty() && strides.size() != shape.size())
+    return emitOptionalError(loc, "expected ", shape.size(),
+                             " strides, one per axis");
+  for (auto [extent, offset, count, stride] :
+       llvm::zip(shape, offsets, counts, fillStrides(strides, shape.size())))
+    if (failed(verifyRange(loc, extent, offset, count, stride)))
+      return failure();
+  return success();
+}
+
 INFER(SliceOp) {
   ArrayRef<int64_t> shape = shapeOf(adaptor.getInput());
   ArrayRef<int64_t> offsets = adaptor.getOffsets(), sizes = adaptor.getSizes();
   if (offsets.size() != shape.size() || sizes.size() != shape.size())
     return emitOptionalError(loc, "expected ", shape.size(),
                              " offsets and sizes, one per axis");
-  for (auto [extent, offset, size] : llvm::zip(shape, offsets, sizes))
-    if (offset < 0 || size < 0 || size > extent || offset > extent - size)
-      return emitOptionalError(loc, "elements [", offset, ", ", offset + size,
-                               ") are outside an axis of size ", extent);
+  if (failed(verifyBox(loc, shape, offsets, sizes, adaptor.getStrides())))
+    return failure();
   return infer(results, sizes, elementOf(adaptor.getInput()));
 }
 
@@ -226,11 +272,20 @@ INFER(PadOp) {
   if (offsets.size() != size.size() || shape.size() != size.size())
     return emitOptionalError(loc, "expected ", size.size(),
                              " offsets and extents, one per axis");
-  for (auto [extent, offset, count] : llvm::zip(shape, offsets, size))
-    if (offset < 0 || count > extent || offset > extent - count)
-      return emitOptionalError(loc, "elements [", offset, ", ", offset + count,
-                               ") are outside an axis of size ", extent);
+  if (failed(verifyBox(loc, shape, offsets, size, adaptor.getStrides())))
+    return failure();
   return infer(results, shape, elementOf(adaptor.getInput()));
+}
+
+//===----------------------------------------------------------------------===//
+// Cumulative sums
+//===----------------------------------------------------------------------===//
+
+INFER(CumSumOp) {
+  if (failed(verifyAxis(loc, adaptor.getAxis(),
+                        shapeOf(adaptor.getInput()).size())))
+    return failure();
+  return inferUnary(adaptor.getInput(), results);
 }
 
 //===----------------------------------------------------------------------===//

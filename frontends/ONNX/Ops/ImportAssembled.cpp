@@ -2,119 +2,13 @@
 // the ops they become.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 #include "frontends/ONNX/Ops/Window.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
-
-//===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// What a reduction is made of: one over the node's axes, and ops around it.
-class Reducer {
-public:
-  Reducer(NodeImporter &node, const Reduction &reduction)
-      : node(node), reduction(reduction) {}
-
-  Value sum(Value x) { return reduce<ReduceSumOp>(x, reduction.keepDims); }
-  Value max(Value x) { return reduce<ReduceMaxOp>(x, reduction.keepDims); }
-  /// The largest elements in a shape that broadcasts against x.
-  Value spreadMax(Value x) { return reduce<ReduceMaxOp>(x, true); }
-  /// `value`, which has all axes, in the result's shape.
-  Value drop(Value value);
-
-private:
-  template <typename OpT>
-  Value reduce(Value x, bool keepDims) {
-    return node.emit<OpT>(
-        {x}, {node.attribute("axes", ArrayRef<int64_t>(reduction.axes)),
-              node.attribute("keepdims", keepDims)});
-  }
-
-  NodeImporter &node;
-  const Reduction &reduction;
-};
-} // namespace
-
-Value Reducer::drop(Value value) {
-  if (!value || reduction.keepDims)
-    return value;
-  SmallVector<int64_t> shape;
-  for (auto [axis, extent] : llvm::enumerate(NodeImporter::shapeOf(value)))
-    if (!llvm::is_contained(reduction.axes, static_cast<int64_t>(axis)))
-      shape.push_back(extent);
-  return node.reshape(value, shape);
-}
-
-static Value reduceL1(NodeImporter &node, Reducer &reducer, Value x) {
-  return reducer.sum(node.emit<AbsOp>({x}));
-}
-
-static Value reduceSumSquare(NodeImporter &node, Reducer &reducer, Value x) {
-  return reducer.sum(node.emit<MulOp>({x, x}));
-}
-
-static Value reduceL2(NodeImporter &node, Reducer &reducer, Value x) {
-  return node.emit<SqrtOp>({reduceSumSquare(node, reducer, x)});
-}
-
-static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
-  return node.emit<LogOp>({reducer.sum(x)});
-}
-
-// m + log(sum(exp(x - m))), m the largest element: nothing overflows.
-static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
-  Value largest = reducer.spreadMax(x);
-  Value terms = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
-  Value logarithm = node.emit<LogOp>({reducer.sum(terms)});
-  return node.emit<AddOp>({logarithm, reducer.drop(largest)});
-}
-
-// The complement turns the order of integers round, of the smallest one too.
-static Value reduceMin(NodeImporter &node, Reducer &reducer, Value x) {
-  if (x && NodeImporter::typeOf(x).getElementType().isInteger())
-    return node.emit<NotOp>({reducer.max(node.emit<NotOp>({x}))});
-  return node.emit<NegOp>({reducer.max(node.emit<NegOp>({x}))});
-}
-
-static Value reduceMax(NodeImporter &, Reducer &reducer, Value x) {
-  return reducer.max(x);
-}
-
-template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
-static LogicalResult importReduction(NodeImporter &node) {
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  Reducer reducer(node, *reduction);
-  return node.define(0, assemble(node, reducer, node.operand(0)));
-}
-
-// A maximum or minimum, where booleans are bytes of 0 and 1.
-template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
-static LogicalResult importExtremum(NodeImporter &node) {
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  Value x = node.operand(0);
-  if (reduction->isIdentity)
-    return node.define(0, x);
-  Reducer reducer(node, *reduction);
-  if (!node.operandType(0).getElementType().isInteger(1))
-    return node.define(0, assemble(node, reducer, x));
-  Type byte = node.attributes().getIntegerType(8, /*isSigned=*/false);
-  auto bytes = RankedTensorType::get(node.operandShape(0), byte);
-  Value y = assemble(node, reducer, node.emit<CastOp>({x}, {}, bytes));
-  if (!y)
-    return failure();
-  auto booleans = RankedTensorType::get(NodeImporter::shapeOf(y),
-                                        node.attributes().getI1Type());
-  return node.define(0, node.emit<CastOp>({y}, {}, booleans));
-}
 
 //===----------------------------------------------------------------------===//
 // Elementwise
@@ -184,11 +78,6 @@ static LogicalResult importTile(NodeImporter &node) {
       node.emit<ExpandOp>({node.reshape(node.operand(0), apart)}, {},
                           RankedTensorType::get(spread, type.getElementType()));
   return node.define(0, expanded ? node.reshape(expanded, joined) : Value());
-}
-
-static Value transpose(NodeImporter &node, Value value,
-                       ArrayRef<int64_t> perm) {
-  return node.emit<TransposeOp>({value}, {node.attribute("perm", perm)});
 }
 
 // The block size of DepthToSpace and SpaceToDepth, and the image's extents.
@@ -390,15 +279,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
       {"", "Mean", 6, kNoEnd, 1, kAnyNumber, 1, importMean},
       {"", "PRelu", 6, 6, 2, 2, 1, importChannelPRelu},
       {"", "PRelu", 7, kNoEnd, 2, 2, 1, importPRelu},
-      {"", "ReduceL1", 1, kNoEnd, 1, 2, 1, importReduction<reduceL1>},
-      {"", "ReduceL2", 1, kNoEnd, 1, 2, 1, importReduction<reduceL2>},
-      {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1, importReduction<reduceLogSum>},
-      {"", "ReduceLogSumExp", 1, kNoEnd, 1, 2, 1,
-       importReduction<reduceLogSumExp>},
-      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMax>},
-      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMin>},
-      {"", "ReduceSumSquare", 1, kNoEnd, 1, 2, 1,
-       importReduction<reduceSumSquare>},
       {"", "SpaceToDepth", 1, kNoEnd, 1, 1, 1, importSpaceToDepth},
       {"", "Tile", 6, kNoEnd, 2, 2, 1, importTile},
   };

@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Assemble.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -164,13 +164,6 @@ static Value importExponent(NodeImporter &node) {
   }
   auto cast = node.create<CastOp>({exponent}, {}, type);
   return cast ? cast.getOutput() : Value();
-}
-
-static Value castTo(NodeImporter &node, Value value, Type element) {
-  auto type = NodeImporter::typeOf(value);
-  if (type.getElementType() == element)
-    return value;
-  return node.emit<CastOp>({value}, {}, type.clone(element));
 }
 
 // An integer to the power of a number of another type: in float64 where that is

@@ -1,7 +1,7 @@
 // Ops that read or write elements which indices name.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Assemble.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -35,24 +35,9 @@ static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-static Value slice(NodeImporter &node, Value value, ArrayRef<int64_t> offsets,
-                   ArrayRef<int64_t> sizes) {
-  if (!value || NodeImporter::shapeOf(value) == sizes)
-    return value;
-  return node.emit<SliceOp>({value}, {node.attribute("offsets", offsets),
-                                      node.attribute("sizes", sizes)});
-}
-
 //===----------------------------------------------------------------------===//
 // Gather
 //===----------------------------------------------------------------------===//
-
-static Value gather(NodeImporter &node, Value data, Value indices, int64_t axis,
-                    int64_t batchDims = 0) {
-  return node.emit<GatherOp>(
-      {data, indices},
-      {node.attribute("axis", axis), node.attribute("batch_dims", batchDims)});
-}
 
 // One index that is known is a slice, which costs no kernel of its own kind.
 static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
@@ -228,20 +213,7 @@ static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
     }
     flat.push_back(number);
   }
-  auto type = RankedTensorType::get(tuples.shape,
-                                    IntegerType::get(node.getContext(), 64));
-  return node.emit<ConstantOp>(
-      {},
-      {node.attribute("value",
-                      DenseElementsAttr::get(type, ArrayRef<int64_t>(flat)))},
-      type);
-}
-
-static Value integerConstant(NodeImporter &node, int64_t value) {
-  auto type =
-      RankedTensorType::get({}, IntegerType::get(node.getContext(), 64));
-  return node.emit<ConstantOp>(
-      {}, {node.attribute("value", DenseElementsAttr::get(type, value))}, type);
+  return integerConstant(node, tuples.shape, flat);
 }
 
 // Index `number` of every tuple, as i64.
@@ -254,21 +226,17 @@ static Value takeIndex(NodeImporter &node, const Tuples &tuples,
   sizes.back() = 1;
   Value index =
       node.reshape(slice(node, indices, offsets, sizes), tuples.shape);
-  auto type = RankedTensorType::get(tuples.shape,
-                                    IntegerType::get(node.getContext(), 64));
-  if (!index || index.getType() == type)
-    return index;
-  return node.emit<mpc::CastOp>({index}, {}, type);
+  return castTo(node, index, node.attributes().getI64Type());
 }
 
 // Tuples that are computed, each as the number of the element it names; one
 // with an index that names none becomes a number that names none.
 static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
-  Value number = integerConstant(node, 0), exist;
+  Value number = integerConstant(node, {}, 0), exist;
   for (auto [i, extent] : llvm::enumerate(tuples.extents)) {
     Value index = takeIndex(node, tuples, i);
-    Value size = integerConstant(node, extent);
-    Value zero = integerConstant(node, 0);
+    Value size = integerConstant(node, {}, extent);
+    Value zero = integerConstant(node, {}, 0);
     Value fromEnd = node.emit<AddOp>({index, size});
     Value place =
         node.emit<SelectOp>({node.emit<LessOp>({index, zero}), fromEnd, index});
@@ -278,7 +246,7 @@ static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
     number = node.emit<AddOp>({node.emit<MulOp>({number, size}), place});
   }
   Value beyond =
-      integerConstant(node, ShapedType::getNumElements(tuples.extents));
+      integerConstant(node, {}, ShapedType::getNumElements(tuples.extents));
   return node.emit<SelectOp>({exist, number, beyond});
 }
 

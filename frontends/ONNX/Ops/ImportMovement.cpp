@@ -4,6 +4,7 @@
 // those.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
 using namespace mlir;
@@ -114,55 +115,10 @@ static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
   if (!value)
     return {};
   SmallVector<int64_t> sizes(NodeImporter::shapeOf(value));
-  if (sizes[axis] == size)
-    return value;
   SmallVector<int64_t> offsets(sizes.size(), 0);
   offsets[axis] = offset;
   sizes[axis] = size;
-  auto op = node.create<SliceOp>(
-      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
-                node.attribute("sizes", ArrayRef<int64_t>(sizes))});
-  return op ? op.getOutput() : Value();
-}
-
-static Value concatenate(NodeImporter &node, ArrayRef<Value> parts,
-                         int64_t axis) {
-  if (!llvm::all_of(parts, [](Value part) { return part != nullptr; }))
-    return {};
-  if (parts.size() == 1)
-    return parts.front();
-  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", axis)});
-  return op ? op.getOutput() : Value();
-}
-
-// Every `step`-th of `count` * `step` elements from `offset`: the first column
-// of a matrix.
-static Value firstOfEach(NodeImporter &node, Value value, int64_t axis,
-                         int64_t offset, int64_t count, int64_t step) {
-  value = sliceAxis(node, value, axis, offset, count * step);
-  if (!value)
-    return {};
-  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
-  SmallVector<int64_t> result(shape);
-  result[axis] = count;
-  shape[axis] = count;
-  shape.insert(shape.begin() + axis + 1, step);
-  value = sliceAxis(node, node.reshape(value, shape), axis + 1, 0, 1);
-  return node.reshape(value, result);
-}
-
-// `count` elements from `offset`, `step` apart.
-static Value sliceStrided(NodeImporter &node, Value value, int64_t axis,
-                          int64_t offset, int64_t count, int64_t step) {
-  if (!value || step == 1 || count <= 1)
-    return sliceAxis(node, value, axis, offset, count);
-  int64_t last = offset + (count - 1) * step;
-  if (last + step <= NodeImporter::shapeOf(value)[axis])
-    return firstOfEach(node, value, axis, offset, count, step);
-  // The matrix would reach past the end: its last row is one element.
-  Value parts[] = {firstOfEach(node, value, axis, offset, count - 1, step),
-                   sliceAxis(node, value, axis, last, 1)};
-  return concatenate(node, parts, axis);
+  return slice(node, value, offsets, sizes);
 }
 
 // The lists of the same length that Slice has: where each range starts and
@@ -240,14 +196,15 @@ static LogicalResult importSlice(NodeImporter &node) {
   auto ranges = readSliceRanges(node);
   if (failed(ranges))
     return failure();
-  Value value = node.operand(0);
+  SmallVector<int64_t> sizes(node.operandShape(0));
+  SmallVector<int64_t> offsets(sizes.size(), 0), strides(sizes.size(), 1);
   for (const SliceRange &range : *ranges) {
-    if (range.step < 0)
-      return node.unsupported("negative steps are not supported");
-    value = sliceStrided(node, value, range.axis, range.offset, range.count,
-                         range.step);
+    offsets[range.axis] = range.offset;
+    sizes[range.axis] = range.count;
+    // How far apart one element lies from no other is no matter.
+    strides[range.axis] = range.count > 1 ? range.step : 1;
   }
-  return node.define(0, value);
+  return node.define(0, slice(node, node.operand(0), offsets, sizes, strides));
 }
 
 //===----------------------------------------------------------------------===//
@@ -319,8 +276,9 @@ static LogicalResult importSplit(NodeImporter &node) {
 static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
                              ArrayRef<int64_t> pads, double padding) {
   Value value = node.operand(0);
-  if (!isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
-    return node.unsupported("expected floats to pad");
+  if (std::abs(padding) > 0x1p53 &&
+      NodeImporter::typeOf(value).getElementType().isInteger())
+    return node.unsupported("integers can be padded with numbers up to 2^53");
   SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -344,6 +302,39 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
                 node.attribute("shape", ArrayRef<int64_t>(shape)),
                 node.attribute("value", padding)});
   return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// Which element of an axis of `extent` stands at `place`, which may lie before
+// or behind it: the last one, or those that a mirror or a repetition puts
+// there.
+static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
+  if (mode == "edge" || extent == 1)
+    return std::clamp<int64_t>(place, 0, extent - 1);
+  int64_t period = mode == "wrap" ? extent : 2 * (extent - 1);
+  int64_t within = (place % period + period) % period;
+  return within < extent ? within : period - within;
+}
+
+// Pads with elements of the input, axis by axis.
+static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
+                                   ArrayRef<int64_t> pads, StringRef mode) {
+  constexpr int64_t kLongest = int64_t(1) << 24;
+  Value value = node.operand(0);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    int64_t extent = node.operandShape(0)[axis];
+    int64_t size = before + extent + after;
+    if (size < 0 || (extent == 0 && size > 0))
+      return node.invalid("axis " + Twine(axis) + " of " + Twine(extent) +
+                          " elements cannot be padded to " + Twine(size));
+    if (size > kLongest)
+      return node.unsupported("an axis of " + Twine(size) + " is too long");
+    SmallVector<int64_t> places;
+    for (int64_t place = -before; place < extent + after; ++place)
+      places.push_back(findInside(mode, place, extent));
+    value = take(node, value, axis, places);
+  }
+  return node.define(0, value);
 }
 
 // Before opset 11 amounts and value are attributes, then inputs.
@@ -384,8 +375,11 @@ static LogicalResult importPad(NodeImporter &node) {
     return node.invalid("a pad is not in a sane range");
   bool changes = llvm::any_of(pads, [](int64_t count) { return count != 0; });
   std::string mode = node.string("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" &&
+      mode != "wrap")
+    return node.invalid("attribute 'mode' is '" + mode + "'");
   if (changes && mode != "constant")
-    return node.unsupported("mode '" + mode + "' is not supported");
+    return padFromInside(node, axes, pads, mode);
   return padAxes(node, axes, pads, padding);
 }
 

@@ -10,7 +10,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
   for (ArrayRef<OpEntry> family :
        {getAssembledOps(), getElementwiseOps(), getMovementOps(),
-        getIndexedOps(), getShapeOps(), getContractionOps(),
+        getIndexedOps(), getPositionOps(), getReductionOps(), getResizeOps(),
+        getEinsumOps(), getShapeOps(), getContractionOps(),
         getNormalizationOps(), getLoopOps(), getRecurrentOps(), getLossOps(),
         getGradientOps(), getTrainingOps()})
     for (const OpEntry &entry : family)

@@ -28,6 +28,15 @@ static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
 }
 
 namespace {
+/// An axis of a pad: its size in the result, and where in it the input lies,
+/// `step` apart, with the distance between neighbours in the input.
+struct PaddedAxis {
+  int64_t extent, offset, size, step, stride;
+
+  /// Whether nothing of the axis is padding, nor turned round.
+  bool isWhole() const { return size == extent && step == 1; }
+};
+
 class MovementEmitter {
 public:
   explicit MovementEmitter(KernelContext &context)
@@ -62,6 +71,10 @@ private:
                int64_t multiple);
   /// `value` to output[to...], `size` elements.
   void fillRun(Value value, Value to, int64_t size, int64_t multiple);
+  void padRow(Value input, Value from, Value to, const PaddedAxis &columns,
+              Value padding);
+  void padColumns(Value input, Value from, Value to, const PaddedAxis &columns,
+                  Value padding);
   void emitRows(Value input, int64_t base, ArrayRef<MovedAxis> rows,
                 MovedAxis columns);
   void emitBlocks(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
@@ -317,10 +330,11 @@ void MovementEmitter::emitSlice(SliceOp op) {
   SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getInput()));
   int64_t base = 0;
   SmallVector<MovedAxis> axes;
-  for (auto [offset, size, stride] :
-       llvm::zip_equal(op.getOffsets(), op.getSizes(), strides)) {
+  for (auto [offset, size, stride, step] :
+       llvm::zip_equal(op.getOffsets(), op.getSizes(), strides,
+                       fillStrides(op.getStrides(), strides.size()))) {
     base += offset * stride;
-    axes.push_back({size, stride});
+    axes.push_back({size, stride * step});
   }
   MovedAxis columns = axes.empty() ? MovedAxis{1, 1} : axes.pop_back_val();
   emitRows(context.buffers.front(), base, mergeAxes(axes), columns);
@@ -373,73 +387,121 @@ void MovementEmitter::emitConcat(ConcatOp op) {
 // Pad
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// An axis of a pad: its size in the result, and where in it the input lies,
-/// with the distance between neighbours there.
-struct PaddedAxis {
-  int64_t extent, offset, size, stride;
-};
-} // namespace
+static PaddedAxis getPaddedAxis(PadOp op, size_t axis) {
+  ArrayRef<int64_t> sizes = shapeOf(op.getInput());
+  return {op.getShape()[axis], op.getOffsets()[axis], sizes[axis],
+          fillStrides(op.getStrides(), sizes.size())[axis],
+          rowMajorStrides(sizes)[axis]};
+}
 
 // All but the last axis of a pad. One without padding joins the axis before.
 static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
-  ArrayRef<int64_t> sizes = shapeOf(op.getInput()), shape = op.getShape();
-  SmallVector<int64_t> strides = rowMajorStrides(sizes);
   SmallVector<PaddedAxis> rows;
-  for (size_t d = 0; d + 1 < shape.size(); ++d) {
-    PaddedAxis axis = {shape[d], op.getOffsets()[d], sizes[d], strides[d]};
-    if (!rows.empty() && axis.size == axis.extent)
-      axis = {rows.back().extent * axis.extent,
-              rows.back().offset * axis.extent, rows.back().size * axis.extent,
-              axis.stride};
-    if (!rows.empty() && shape[d] == sizes[d])
-      rows.pop_back();
+  for (size_t d = 0; d + 1 < op.getShape().size(); ++d) {
+    PaddedAxis axis = getPaddedAxis(op, d);
+    bool joins = !rows.empty() && axis.isWhole() && rows.back().step == 1;
+    if (joins) {
+      PaddedAxis outer = rows.pop_back_val();
+      axis = {outer.extent * axis.extent, outer.offset * axis.extent,
+              outer.size * axis.extent, 1, axis.stride};
+    }
     rows.push_back(axis);
   }
   return rows;
 }
 
+/// Which of the input's elements lies at `part` of a padded axis, and whether
+/// there is one; that is null where there is one everywhere.
+static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
+                                          const PaddedAxis &axis) {
+  // Before the input's first, the distance is a large unsigned number.
+  Value along =
+      axis.step > 0
+          ? addIndex(b, part, -axis.offset)
+          : arith::SubIOp::create(b, createIndex(b, axis.offset), part);
+  if (axis.isWhole())
+    return {along, Value()};
+  Value inside;
+  if (std::abs(axis.step) != 1) {
+    Value step = createIndex(b, std::abs(axis.step));
+    inside = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                   arith::RemUIOp::create(b, along, step),
+                                   createIndex(b, 0));
+    along = arith::DivUIOp::create(b, along, step);
+  }
+  Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
+                                     createIndex(b, axis.size));
+  return {along, inside ? Value(arith::AndIOp::create(b, inside, here)) : here};
+}
+
+/// The element that a pad puts around its input.
+static Value createPadding(ImplicitLocOpBuilder &b, PadOp op) {
+  Type type = getStorageType(elementOf(op.getOutput()));
+  double value = op.getValue().convertToDouble();
+  if (isa<FloatType>(type))
+    return arith::ConstantOp::create(b, b.getFloatAttr(type, value));
+  return arith::ConstantOp::create(
+      b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
+}
+
+/// A row of the result that is the input's from `from` on between padding.
+void MovementEmitter::padRow(Value input, Value from, Value to,
+                             const PaddedAxis &columns, Value padding) {
+  if (columns.step != 1) {
+    padColumns(input, from, to, columns, padding);
+    return;
+  }
+  fillRun(padding, to, columns.offset, columns.extent);
+  copyRun(input, from, addIndex(b, to, columns.offset), columns.size, 1,
+          std::gcd(std::gcd(columns.size, columns.offset), columns.extent));
+  int64_t end = columns.offset + columns.size;
+  fillRun(padding, addIndex(b, to, end), columns.extent - end,
+          std::gcd(end, columns.extent));
+}
+
+/// The same where elements of the input have padding between them, or run
+/// backwards.
+void MovementEmitter::padColumns(Value input, Value from, Value to,
+                                 const PaddedAxis &columns, Value padding) {
+  emitLoop(
+      b, columns.extent, 1, {},
+      [&](Value column, ValueRange) {
+        std::pair<Value, Value> found = findPadded(b, column, columns);
+        Value source = addIndex(b, from, found.first);
+        Value at = addIndex(b, to, column);
+        emitEither(
+            b, found.second, [&] { store(load(input, source, 1), at); },
+            [&] { store(padding, at); });
+        return Carried();
+      },
+      context.columns);
+}
+
 // A row of the result has the input's between padding, or is all padding.
 void MovementEmitter::emitPad(PadOp op) {
   Value input = context.buffers.front();
-  ArrayRef<int64_t> shape = op.getShape();
-  int64_t columns = shape.empty() ? 1 : shape.back();
-  int64_t size = shape.empty() ? 1 : shapeOf(op.getInput()).back();
-  int64_t before = shape.empty() ? 0 : op.getOffsets().back();
+  size_t rank = op.getShape().size();
+  PaddedAxis columns =
+      rank == 0 ? PaddedAxis{1, 0, 1, 1, 1} : getPaddedAxis(op, rank - 1);
   SmallVector<PaddedAxis> rows = getPaddedRows(op);
   SmallVector<int64_t> extents;
   for (const PaddedAxis &axis : rows)
     extents.push_back(axis.extent);
-  auto element = cast<FloatType>(elementOf(op.getOutput()));
-  Value padding = arith::ConstantOp::create(
-      b, b.getFloatAttr(element, op.getValue().convertToDouble()));
+  Value padding = createPadding(b, op);
 
   auto copyRow = [&](Value row, ValueRange) {
-    Value to = mulIndex(b, row, columns), from = createIndex(b, 0), inside;
+    Value to = mulIndex(b, row, columns.extent), from = createIndex(b, 0);
+    Value inside;
     for (auto [part, axis] :
          llvm::zip_equal(splitIndex(b, row, extents), rows)) {
-      // Before the input's first, the difference is a large unsigned number.
-      Value along = addIndex(b, part, -axis.offset);
+      auto [along, here] = findPadded(b, part, axis);
       from = addIndex(b, from, mulIndex(b, along, axis.stride));
-      if (axis.size == axis.extent)
-        continue;
-      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
-                                         createIndex(b, axis.size));
-      inside = inside ? Value(arith::AndIOp::create(b, inside, here)) : here;
+      if (here)
+        inside = inside ? Value(arith::AndIOp::create(b, inside, here)) : here;
     }
-    emitWhere(b, inside, [&] {
-      fillRun(padding, to, before, columns);
-      copyRun(input, from, addIndex(b, to, before), size, 1,
-              std::gcd(std::gcd(size, before), columns));
-      int64_t end = before + size;
-      fillRun(padding, addIndex(b, to, end), columns - end,
-              std::gcd(end, columns));
-    });
-    if (inside) {
-      Value one = arith::ConstantOp::create(b, b.getBoolAttr(true));
-      emitWhere(b, arith::XOrIOp::create(b, inside, one),
-                [&] { fillRun(padding, to, columns, columns); });
-    }
+    emitEither(
+        b, inside, [&] { padRow(input, from, to, columns, padding); },
+        [&] { fillRun(padding, to, columns.extent, columns.extent); });
     return Carried();
   };
   emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, copyRow,

@@ -73,6 +73,7 @@ mlir::LogicalResult emitMovement(KernelContext &context);
 mlir::LogicalResult emitWindow(KernelContext &context);
 mlir::LogicalResult emitContraction(KernelContext &context);
 mlir::LogicalResult emitScatter(KernelContext &context);
+mlir::LogicalResult emitCumulative(KernelContext &context);
 
 } // namespace mpc::codegen
 

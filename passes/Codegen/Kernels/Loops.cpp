@@ -146,16 +146,33 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
   }
 }
 
+// A branch of an scf.if, with what `body` emits by `b`.
+static void emitBranch(ImplicitLocOpBuilder &b, OpBuilder &nested,
+                       llvm::function_ref<void()> body) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(nested.getInsertionBlock());
+  body();
+  scf::YieldOp::create(b);
+}
+
 void codegen::emitWhere(ImplicitLocOpBuilder &b, Value condition,
                         llvm::function_ref<void()> body) {
   if (!condition)
     return body();
   scf::IfOp::create(b, condition, [&](OpBuilder &nested, Location) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(nested.getInsertionBlock());
-    body();
-    scf::YieldOp::create(b);
+    emitBranch(b, nested, body);
   });
+}
+
+void codegen::emitEither(ImplicitLocOpBuilder &b, Value condition,
+                         llvm::function_ref<void()> body,
+                         llvm::function_ref<void()> other) {
+  if (!condition)
+    return body();
+  scf::IfOp::create(
+      b, condition,
+      [&](OpBuilder &nested, Location) { emitBranch(b, nested, body); },
+      [&](OpBuilder &nested, Location) { emitBranch(b, nested, other); });
 }
 
 SmallVector<Value> codegen::splitIndex(ImplicitLocOpBuilder &b, Value index,

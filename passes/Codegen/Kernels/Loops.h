@@ -114,6 +114,11 @@ void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
 void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                llvm::function_ref<void()> body);
 
+/// `body` where `condition`, else `other`; `body` where that is null.
+void emitEither(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
+                llvm::function_ref<void()> body,
+                llvm::function_ref<void()> other);
+
 /// Splits a row-major index into indices of axes of the given sizes.
 llvm::SmallVector<mlir::Value> splitIndex(mlir::ImplicitLocOpBuilder &b,
                                           mlir::Value index,

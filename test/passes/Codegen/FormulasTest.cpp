@@ -35,7 +35,8 @@ std::string makeKernel(const formulas::Formula &formula, std::string type) {
   auto number = [](double value) {
     return llvm::formatv("{0:f20} : f64", value).str();
   };
-  std::string given = formula.a.name.empty() ? "" : " {alpha = ALPHA}";
+  std::string given =
+      formula.a.name.empty() ? "" : " {" + formula.a.name.str() + " = ALPHA}";
   std::string text = "func.func private @kernel(%x: T, %dy: T) -> (T, T) "
                      "attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n"
                      "%0 = mpc." +

@@ -173,5 +173,95 @@ TEST_P(Movement, PadsEveryAxis) {
   }
 }
 
+struct Strided {
+  std::vector<int64_t> shape, offsets, sizes, strides;
+};
+const std::vector<Strided> kStrided = {
+    {{40}, {3}, {9}, {4}},
+    {{40}, {39}, {40}, {-1}},
+    {{9, 33}, {8, 0}, {3, 33}, {-4, 1}},
+    {{9, 33}, {1, 31}, {8, 11}, {1, -3}},
+    {{3, 7, 5, 4}, {0, 6, 1, 0}, {3, 4, 2, 4}, {1, -2, 3, 1}},
+    {{4, 6, 5}, {3, 0, 0}, {4, 6, 5}, {-1, 1, 1}},
+};
+
+std::string listOf(const std::vector<int64_t> &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "array<i64: " + text + ">";
+}
+
+/// Where in a tensor of `shape` each element of the box lies.
+std::vector<int64_t> placesOf(const Strided &c) {
+  int64_t count = 1;
+  for (int64_t size : c.sizes)
+    count *= size;
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, at = 0, stride = 1;
+    for (size_t axis = c.sizes.size(); axis-- > 0; rest /= c.sizes[axis]) {
+      at += (c.offsets[axis] + rest % c.sizes[axis] * c.strides[axis]) * stride;
+      stride *= c.shape[axis];
+    }
+    places.push_back(at);
+  }
+  return places;
+}
+
+TEST_P(Movement, SlicesWithStrides) {
+  for (const Strided &c : kStrided) {
+    std::string from = tensor(c.shape, "f32"), to = tensor(c.sizes, "f32");
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: " + from + ") -> " + to +
+            " attributes {mpc.kernel = #mpc.kernel<movement>} {\n%0 = "
+            "mpc.slice %x {offsets = " +
+            listOf(c.offsets) + ", sizes = " + listOf(c.sizes) +
+            ", strides = " + listOf(c.strides) + "} : (" + from + ") -> " + to +
+            "\nreturn %0 : " + to + "\n}",
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    int64_t count = 1;
+    for (int64_t size : c.shape)
+      count *= size;
+    std::vector<int64_t> places = placesOf(c);
+    std::vector<float> x = randomFloats(count), y(places.size());
+    kernel.launch({x.data(), y.data()});
+    for (size_t i = 0; i < y.size(); ++i)
+      EXPECT_EQ(y[i], x[places[i]]) << listOf(c.sizes) << " " << i;
+  }
+}
+
+// Integers too, whose padding is no float.
+template <typename T>
+void checkStridedPad(const std::string &target, const char *element) {
+  for (const Strided &c : kStrided) {
+    std::string from = tensor(c.sizes, element), to = tensor(c.shape, element);
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: " + from + ") -> " + to +
+            " attributes {mpc.kernel = #mpc.kernel<movement>} {\n%0 = mpc.pad "
+            "%x {offsets = " +
+            listOf(c.offsets) + ", shape = " + listOf(c.shape) +
+            ", strides = " + listOf(c.strides) + ", value = -7.0 : f64} : (" +
+            from + ") -> " + to + "\nreturn %0 : " + to + "\n}",
+        target);
+    ASSERT_EQ(kernel.getError(), "");
+    int64_t count = 1;
+    for (int64_t size : c.shape)
+      count *= size;
+    std::vector<int64_t> places = placesOf(c);
+    std::vector<T> x, expected(count, T(-7)), y(count);
+    for (size_t i = 0; i < places.size(); ++i) {
+      x.push_back(T(i));
+      expected[places[i]] = T(i);
+    }
+    kernel.launch({x.data(), y.data()});
+    EXPECT_EQ(y, expected) << listOf(c.shape);
+  }
+}
+
+TEST_P(Movement, PadsWithStrides) { checkStridedPad<float>(GetParam(), "f32"); }
+TEST_P(Movement, PadsIntegers) { checkStridedPad<int64_t>(GetParam(), "i64"); }
+
 } // namespace
 } // namespace mpc::test

@@ -83,6 +83,32 @@ func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %g : tensor<2x3xf32>
 }
 
+// Every second element, from the last one: the gradient is back at its place.
+// CHECK-LABEL: func @strided
+// CHECK: mpc.pad %{{.*}} {mpc.phase = "backward", offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
+func.func @strided(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = mpc.slice %x {offsets = array<i64: 6>, sizes = array<i64: 3>, strides = array<i64: -2>} : (tensor<8xf32>) -> tensor<3xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<3xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
+  return %g : tensor<8xf32>
+}
+
+// CHECK-LABEL: func @strided_pad
+// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 6>, sizes = array<i64: 3>, strides = array<i64: -2>}
+func.func @strided_pad(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = mpc.pad %x {offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<3xf32>) -> (tensor<3xf32>)
+  return %g : tensor<3xf32>
+}
+
+// Summed up from the other end, with the same that is left out.
+// CHECK-LABEL: func @cumsum
+// CHECK: mpc.cumsum %{{.*}} {axis = 1 : i64, exclusive = true, mpc.phase = "backward", reverse = true}
+func.func @cumsum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = mpc.cumsum %x {axis = 1 : i64, exclusive = true} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %g = mpc.gradient %0 wrt %x : tensor<2x3xf32>, (tensor<2x3xf32>) -> (tensor<2x3xf32>)
+  return %g : tensor<2x3xf32>
+}
+
 // A constant exponent takes no comparison with zero, and no power that is a
 // product: x^2, x^3, x^-1, x^0.
 // CHECK-LABEL: func @constant_powers

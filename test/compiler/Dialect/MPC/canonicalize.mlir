@@ -34,6 +34,16 @@ func.func @drops_identities(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %2 : tensor<2x3xf32>
 }
 
+// As large as its input, and yet not the same.
+// CHECK-LABEL: func @keeps_what_runs_backwards
+// CHECK-NEXT: mpc.slice
+// CHECK-NEXT: mpc.pad
+func.func @keeps_what_runs_backwards(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.slice %x {offsets = array<i64: 3>, sizes = array<i64: 4>, strides = array<i64: -1>} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = mpc.pad %0 {offsets = array<i64: 3>, shape = array<i64: 4>, strides = array<i64: -1>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
 // A rounding is observable: the pair of casts stays.
 // CHECK-LABEL: func @keeps_rounding_casts
 // CHECK-COUNT-2: amp.cast

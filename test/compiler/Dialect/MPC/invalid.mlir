@@ -140,6 +140,60 @@ func.func @permutation_with_a_repeated_axis(%x: tensor<2x3xf32>) {
 
 // -----
 
+func.func @slice_strided_past_the_end(%x: tensor<8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{3 elements from 2 on, 3 apart, are outside an axis of size 8}}
+  %0 = "mpc.slice"(%x) {offsets = array<i64: 2>, sizes = array<i64: 3>, strides = array<i64: 3>} : (tensor<8xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @slice_strided_before_the_start(%x: tensor<8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{4 elements from 2 on, -1 apart, are outside an axis of size 8}}
+  %0 = "mpc.slice"(%x) {offsets = array<i64: 2>, sizes = array<i64: 4>, strides = array<i64: -1>} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @slice_of_a_stride_that_overflows(%x: tensor<8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{are outside an axis of size 8}}
+  %0 = "mpc.slice"(%x) {offsets = array<i64: 0>, sizes = array<i64: 3>, strides = array<i64: 4611686018427387904>} : (tensor<8xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @slice_of_stride_0(%x: tensor<8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected strides other than 0}}
+  %0 = "mpc.slice"(%x) {offsets = array<i64: 0>, sizes = array<i64: 3>, strides = array<i64: 0>} : (tensor<8xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @pad_of_too_few_strides(%x: tensor<2x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 2 strides, one per axis}}
+  %0 = "mpc.pad"(%x) {offsets = array<i64: 0, 0>, shape = array<i64: 4, 5>, strides = array<i64: 2>} : (tensor<2x3xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @cumsum_of_no_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{axis 2 is not in [0, 2)}}
+  %0 = "mpc.cumsum"(%x) {axis = 2 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
 func.func @slice_past_the_end(%x: tensor<4xf32>) {
   // expected-error@+2 {{failed to infer returned types}}
   // expected-error@+1 {{elements [2, 5) are outside an axis of size 4}}
@@ -254,7 +308,7 @@ func.func @state_that_does_not_exist(%w: tensor<9xf32> {mpc.state = @w}) {
 // -----
 
 func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
-  // expected-error@+1 {{expected one of [pointwise, row_reduce, column_reduce, contraction, window, movement, epilogue, scatter]}}
+  // expected-error@+1 {{expected one of [pointwise, row_reduce, column_reduce, contraction, window, movement, epilogue, scatter, cumulative]}}
   %0 = mpc.region vertical(%x) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     mpc.yield %a : tensor<8xf32>

@@ -1,0 +1,47 @@
+// Sums along an axis that each depend on the one before: a slice owns lines,
+// and a thread of a GPU takes a line at a time.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::heroes;
+
+namespace {
+class Cumulative : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Cumulative; }
+  Company getCompany() const override { return Company::None; }
+  bool readsMemory() const override { return true; }
+  KernelPartition partition(func::FuncOp kernel) const override;
+  KernelPartition partition(func::FuncOp kernel,
+                            const TargetInfo &gpu) const override;
+};
+} // namespace
+
+// A slice owns whole cache lines of adjacent lines.
+KernelPartition Cumulative::partition(func::FuncOp kernel) const {
+  CumulativeSpace space = getCumulativeSpace(kernel);
+  return slice(space.outer * space.inner, space.size,
+               std::min(space.inner, kColumnBlock));
+}
+
+KernelPartition Cumulative::partition(func::FuncOp kernel,
+                                      const TargetInfo &gpu) const {
+  CumulativeSpace space = getCumulativeSpace(kernel);
+  int64_t lines = space.outer * space.inner;
+  // Few lines are spread over blocks of few threads.
+  int64_t threads = std::clamp<int64_t>(
+      llvm::PowerOf2Ceil(llvm::divideCeilSigned(lines, kFewBlocks)), kWarp,
+      kBlockThreads);
+  return {lines, threads * countRounds(lines, threads), 1, threads, threads, 1};
+}
+
+const KernelHero &heroes::getCumulative() {
+  static const Cumulative hero;
+  return hero;
+}
