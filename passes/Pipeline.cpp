@@ -95,7 +95,8 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
-  pm.addPass(createOutlineScansPass());
+  pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
+  pm.addPass(createOutlineBodiesPass());
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createConvertLayoutPass({options.target}));
   nested.addPass(createDecomposePass());

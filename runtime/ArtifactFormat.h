@@ -109,7 +109,8 @@
 //         first "offset" bytes from its begin and each "stride" bytes behind
 //         the one before it. They fill dst, side by side; or are "row_bytes"
 //         long and go to dst by "to_offset" and "to_stride".
-//     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...]}
+//     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...],
+//      optional: "else": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed
 //     {"op": "for", "count": N, "moving": [{"buffer": I, "bytes": B}, ...],
 //      "steps": [STEP...]}

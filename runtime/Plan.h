@@ -171,10 +171,11 @@ struct CopyStep {
 
 struct Step;
 
-/// Runs `then` where the predicate (a scalar of type i1) is not zero.
+/// Runs `then` where the predicate (a scalar of type i1) is not zero, else
+/// `otherwise`.
 struct IfStep {
   size_t predicate = 0;
-  std::vector<Step> then;
+  std::vector<Step> then, otherwise;
 };
 
 /// A buffer that moves from one iteration of a loop to the next.

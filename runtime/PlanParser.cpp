@@ -461,10 +461,13 @@ static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
     } else if (op == "copy") {
       steps.push_back({name, readCopy(step)});
     } else if (op == "if") {
-      step.expectOnly({"op", "name", "predicate", "then"});
-      size_t predicate = step.index("predicate");
-      steps.push_back(
-          {name, IfStep{predicate, readSteps(step, "then", depth + 1)}});
+      step.expectOnly({"op", "name", "predicate", "then", "else"});
+      IfStep conditional;
+      conditional.predicate = step.index("predicate");
+      conditional.then = readSteps(step, "then", depth + 1);
+      if (step.has("else"))
+        conditional.otherwise = readSteps(step, "else", depth + 1);
+      steps.push_back({name, std::move(conditional)});
     } else if (op == "for") {
       ForStep loop = readLoop(step);
       loop.steps = readSteps(step, "steps", depth + 1);

@@ -671,6 +671,7 @@ void PlanVerifier::verifyStep(const IfStep &step) {
          "the predicate is not one i1");
   expect(!plan.target.isGPU(), "a GPU runs no conditional steps");
   verifySteps(step.then);
+  verifySteps(step.otherwise);
 }
 
 /// All that the loop moves, in all iterations of it and of the loops around it,

@@ -377,9 +377,12 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       })
       .Case([&](plan::ForOp loops) { return loop(loops); })
       .Case([&](plan::IfOp condition) {
-        return json::Object{{"op", "if"},
-                            {"predicate", index(condition.getPredicate())},
-                            {"then", stepsOf(condition.getThen().front())}};
+        json::Object step{{"op", "if"},
+                          {"predicate", index(condition.getPredicate())},
+                          {"then", stepsOf(condition.getThen().front())}};
+        if (Region &otherwise = condition.getOtherwise(); !otherwise.empty())
+          step["else"] = stepsOf(otherwise.front());
+        return step;
       })
       .DefaultUnreachable("not a step");
 }
@@ -397,16 +400,17 @@ json::Array ProgramWriter::stepsOf(Block &block) {
   return steps;
 }
 
-// The buffers of a list and of the loops in it, and the outputs.
+// The buffers of a list and of the loops and branches in it, and the outputs.
 LogicalResult ProgramWriter::addBuffers(Block &block) {
   for (Operation &op : block) {
     if (auto output = dyn_cast<plan::OutputOp>(op)) {
       outputs.push_back(json::Object{{"name", text(output.getName())},
                                      {"role", output.getRole()},
                                      {"buffer", index(output.getBuffer())}});
-    } else if (auto loop = dyn_cast<plan::ForOp>(op)) {
-      if (failed(addBuffers(loop.getBody().front())))
-        return failure();
+    } else if (isa<plan::ForOp, plan::IfOp>(op)) {
+      for (Region &body : op.getRegions())
+        if (!body.empty() && failed(addBuffers(body.front())))
+          return failure();
     } else if (!plan::isStep(&op) && failed(addBuffer(&op))) {
       return failure();
     }

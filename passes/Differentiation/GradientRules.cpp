@@ -147,6 +147,7 @@ const GradientRules &GradientRules::get() {
     addLayerRules(table);
     addIndexedRules(table);
     addScanRules(table);
+    addIfRules(table);
     return table;
   }();
   return rules;

@@ -165,6 +165,7 @@ void addTensorRules(GradientRules &rules);
 void addLayerRules(GradientRules &rules);
 void addIndexedRules(GradientRules &rules);
 void addScanRules(GradientRules &rules);
+void addIfRules(GradientRules &rules);
 
 /// All values that `y` depends on through ops a derivative flows through, `y`
 /// itself included.

@@ -10,14 +10,53 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
-def OutlineScansPass : Pass<"mpc-outline-scans", "::mlir::ModuleOp"> {
-  let summary = "bodies of scans into functions";
+def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
+  let summary = "conditions into choices between results, for GPUs";
+  let description = [{
+    Replaces every `mpc.if` by the ops of both branches and an `mpc.select` for
+    each result, the innermost first. A plan for a GPU has no conditional steps,
+    since its steps are captured once as a graph. What the branch that is not
+    taken computes reaches nothing: its gradients are another `mpc.if`, and so
+    are chosen too, not multiplied by zero. For a CPU nothing changes.
+
+    Before (test/passes/Fusion/convert-if-to-select.mlir):
+
+    ```mlir
+    %y = mpc.if %condition captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+    ^bb0(%a: tensor<4xf32>):
+      %0 = mpc.sqrt %a : (tensor<4xf32>) -> tensor<4xf32>
+      mpc.yield %0 : tensor<4xf32>
+    } else {
+    ^bb0(%a: tensor<4xf32>):
+      mpc.yield %a : tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.sqrt %x : (tensor<4xf32>) -> tensor<4xf32>
+    %y = mpc.select %condition, %0, %x
+        : (tensor<i1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    Afterwards no `mpc.if` is left where the target is a GPU.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the machine to compile for, a name --target knows">,
+  ];
+}
+
+def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
+  let summary = "bodies of loops and conditions into functions";
   let description = [{
     Turns the body of every `mpc.scan` into a private function that
-    `mpc.scan_call` names, the innermost first: from here on, what a pass does
-    to functions it does to the ops of loops.
+    `mpc.scan_call` names, and the branches of every `mpc.if` into two that
+    `mpc.if_call` names, the innermost first: from here on, what a pass does to
+    functions it does to the ops of bodies.
 
-    Before (test/passes/Fusion/outline-scans.mlir):
+    Before (test/passes/Fusion/outline-bodies.mlir):
 
     ```mlir
     %all = mpc.scan 8 scanned(%x : tensor<8x4xf32>) -> (tensor<8x4xf32>) {
@@ -40,7 +79,7 @@ def OutlineScansPass : Pass<"mpc-outline-scans", "::mlir::ModuleOp"> {
     }
     ```
 
-    Afterwards no `mpc.scan` is left.
+    Afterwards no `mpc.scan` and no `mpc.if` is left.
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }

@@ -71,7 +71,7 @@ static LogicalResult verifyRegion(RegionOp region) {
 
 void VerifyFusionPass::runOnOperation() {
   for (Operation &op : getOperation().getBody().getOps()) {
-    if (isa<ReshapeOp, ConstantOp, ScanCallOp>(op) ||
+    if (isa<ReshapeOp, ConstantOp, ScanCallOp, IfCallOp>(op) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
     auto region = dyn_cast<RegionOp>(op);

@@ -40,8 +40,8 @@ struct AssignOffsetsPass
 static constexpr int64_t kAlignment = 64;
 
 namespace {
-/// The order of a program's ops: those of a loop come behind it, and a loop
-/// ends with the last of them.
+/// The order of a program's ops: those of a loop or a branch come behind it,
+/// and it ends with the last of them.
 class Positions {
 public:
   explicit Positions(plan::ProgramOp program) {
@@ -54,8 +54,9 @@ private:
   void number(Block &block) {
     for (Operation &op : block) {
       begins[&op] = next++;
-      if (auto loop = dyn_cast<plan::ForOp>(op))
-        number(loop.getBody().front());
+      for (Region &body : op.getRegions())
+        if (!body.empty())
+          number(body.front());
       ends[&op] = next - 1;
     }
   }

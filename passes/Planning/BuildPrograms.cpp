@@ -6,7 +6,7 @@
 // that reads the old one is done by then; otherwise it is copied at the end. An
 // elementwise kernel may write over an operand that nothing needs any more.
 // A scan's carried values lie where its results do, and are treated in its body
-// as state is in a function.
+// as state is in a function. Both branches of a condition write its results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -65,6 +65,9 @@ private:
   LogicalResult addScan(ScanCallOp scan);
   LogicalResult addBody(ScanCallOp scan, ArrayRef<Value> operands,
                         ArrayRef<Value> results);
+  LogicalResult addIf(IfCallOp op);
+  LogicalResult addBranch(ArrayRef<Value> operands, ArrayRef<Value> results);
+  void placeYielded(Value value, Value place);
   void placeStacked(ScanCallOp scan, ArrayRef<Value> results);
   void addLaunch(func::CallOp call, func::FuncOp kernel);
   void addCopies(func::CallOp call, ArrayRef<RowCopy> copies);
@@ -119,8 +122,8 @@ private:
   /// What is copied to where at the end, and memory that this overwrites.
   SmallVector<std::pair<Value, Value>> copies;
   llvm::SmallPtrSet<Operation *, 8> overwritten;
-  /// Parts of stacked results that the terminator's values go to.
-  SmallVector<std::pair<Value, Value>> stacked;
+  /// Memory of results, or parts of it, that the terminator's values go to.
+  SmallVector<std::pair<Value, Value>> yielded;
 };
 
 struct BuildProgramsPass
@@ -132,8 +135,14 @@ struct BuildProgramsPass
       return signalPassFailure();
     SymbolTable symbols(getOperation());
     llvm::SetVector<StringRef> bodies;
-    getOperation().walk(
-        [&](ScanCallOp scan) { bodies.insert(scan.getFunction()); });
+    getOperation().walk([&](Operation *op) {
+      if (auto scan = dyn_cast<ScanCallOp>(op))
+        bodies.insert(scan.getFunction());
+      if (auto condition = dyn_cast<IfCallOp>(op)) {
+        bodies.insert(condition.getThenFunction());
+        bodies.insert(condition.getElseFunction());
+      }
+    });
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (getKernelKind(function) || bodies.contains(function.getName()))
@@ -368,6 +377,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return addProduct(product);
   if (auto scan = dyn_cast<ScanCallOp>(op))
     return addScan(scan);
+  if (auto condition = dyn_cast<IfCallOp>(op))
+    return addIf(condition);
   // One with an epilogue is added where that is called.
   if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()
@@ -483,11 +494,11 @@ void ProgramBuilder::addOutputs() {
         builder, location, name, role ? role : builder.getStringAttr("output"),
         save(buffers.lookup(result.get()))));
   }
-  // Parts of results are read before what they may be is written over.
-  for (auto [value, part] : stacked)
+  // What is yielded is read before what it may be is written over.
+  for (auto [value, place] : yielded)
     if (Value source = buffers.lookup(value);
-        plan::getStorage(source) != plan::getStorage(part))
-      plan::CopyOp::create(builder, location, source, part);
+        plan::getStorage(source) != plan::getStorage(place))
+      plan::CopyOp::create(builder, location, source, place);
   for (auto &[source, destination] : copies)
     plan::CopyOp::create(builder, location, source, destination);
   for (plan::OutputOp output : outputs)
@@ -516,23 +527,26 @@ bool ProgramBuilder::isAligned(Value part) const {
   return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;
 }
 
-// Lets the terminator's values be written where their parts of results lie; a
+// Lets a value of the terminator be written to `place`, where a result lies; a
 // view of a value, as the value itself.
+void ProgramBuilder::placeYielded(Value value, Value place) {
+  yielded.emplace_back(value, place);
+  Value made = Liveness::root(value);
+  if (isa<BlockArgument>(made) || !isAligned(place))
+    return;
+  if (bufferType(made.getType()) != place.getType())
+    place = plan::ViewOp::create(builder, place.getLoc(),
+                                 bufferType(made.getType()), place);
+  places.try_emplace(made, place);
+}
+
 void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
   unsigned carried = scan.getCarried().size();
-  ValueRange yielded = block.getTerminator()->getOperands();
-  for (auto [index, value] : llvm::enumerate(yielded.drop_front(carried))) {
-    Value part = newPart(results[carried + index], value.getType(),
-                         scan.getReversedOutputs()[index], scan.getLoc());
-    stacked.emplace_back(value, part);
-    Value made = Liveness::root(value);
-    if (isa<BlockArgument>(made) || !isAligned(part))
-      continue;
-    if (bufferType(made.getType()) != part.getType())
-      part = plan::ViewOp::create(builder, scan.getLoc(),
-                                  bufferType(made.getType()), part);
-    places.try_emplace(made, part);
-  }
+  ValueRange values = block.getTerminator()->getOperands();
+  for (auto [index, value] : llvm::enumerate(values.drop_front(carried)))
+    placeYielded(value,
+                 newPart(results[carried + index], value.getType(),
+                         scan.getReversedOutputs()[index], scan.getLoc()));
 }
 
 // The steps of one iteration. `operands` and `results` are the memory of those
@@ -574,6 +588,37 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
                       target, allowTF32);
   body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());
   return body.addBody(scan, operands, results);
+}
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+// The steps of one branch, with the memory of operands and results.
+LogicalResult ProgramBuilder::addBranch(ArrayRef<Value> operands,
+                                        ArrayRef<Value> results) {
+  for (auto [argument, operand] : llvm::zip(block.getArguments(), operands))
+    buffers[argument] = operand;
+  for (auto [value, result] :
+       llvm::zip(block.getTerminator()->getOperands(), results))
+    placeYielded(value, result);
+  return addOps();
+}
+
+LogicalResult ProgramBuilder::addIf(IfCallOp op) {
+  Value condition = buffers.lookup(op.getCondition());
+  SmallVector<Value> operands = buffersOf(op.getCaptured());
+  SmallVector<Value> results = placeResults(op, Reads());
+  auto step = plan::IfOp::create(builder, op.getLoc(), condition);
+  StringRef functions[] = {op.getThenFunction(), op.getElseFunction()};
+  for (auto [body, name] : llvm::zip(step->getRegions(), functions)) {
+    ProgramBuilder branch(symbols.lookup<func::FuncOp>(name), symbols, target,
+                          allowTF32);
+    branch.builder.setInsertionPointToStart(&body.emplaceBlock());
+    if (failed(branch.addBranch(operands, results)))
+      return failure();
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -323,8 +323,9 @@ void AssignPrecisionPass::countCasts(Block &block) {
            regions.getRegion(a) == regions.getRegion(b);
   };
   for (Operation &each : block) {
-    if (auto scan = dyn_cast<ScanOp>(each))
-      countCasts(scan.getBody().front());
+    if (isa<BodyOpInterface>(each))
+      for (Region &body : each.getRegions())
+        countCasts(body.front());
     auto op = dyn_cast<PrecisionOpInterface>(each);
     DecisionAttr decision = op ? DecisionAttr::of(op) : DecisionAttr();
     if (!decision)

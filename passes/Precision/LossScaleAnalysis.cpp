@@ -192,22 +192,23 @@ void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
 }
 
 //===----------------------------------------------------------------------===//
-// Loops
+// Loops and branches
 //===----------------------------------------------------------------------===//
 
-void LossScaleAnalysis::visitBody(ScanOp scan) {
-  for (Operation &op : scan.getBody().front().without_terminator())
-    visit(&op);
+void LossScaleAnalysis::visitBodies(BodyOpInterface op) {
+  for (Region &body : op->getRegions())
+    for (Operation &each : body.front().without_terminator())
+      visit(&each);
 }
 
 // Gives carried arguments that are zero so far what an iteration made of them.
 // Whether that is anything else.
-bool LossScaleAnalysis::carryOver(ScanOp scan) {
+bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   bool changed = false;
-  for (auto [argument, next] :
-       llvm::zip(scan.getCarriedArguments(), scan.getYield()->getOperands())) {
-    Multiple &carried = multiples[argument];
-    Multiple found = lookup(next);
+  Block &body = op->getRegion(0).front();
+  for (unsigned i = 0; i < op.getNumCarried(); ++i) {
+    Multiple found = lookup(body.getTerminator()->getOperand(i));
+    Multiple &carried = multiples[body.getArgument(i)];
     if (carried.kind != Multiple::Zero || found.kind == Multiple::Zero)
       continue;
     carried = found;
@@ -216,39 +217,54 @@ bool LossScaleAnalysis::carryOver(ScanOp scan) {
   return changed;
 }
 
+// What result `index` is: the same whichever branch or iteration it is from,
+// where zeros are multiples of anything.
+LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
+                                                       unsigned index) {
+  SmallVector<Value> values;
+  if (index < op.getNumCarried())
+    values.push_back(op->getRegion(0).front().getArgument(index));
+  for (Region &body : op->getRegions())
+    values.push_back(body.front().getTerminator()->getOperand(index));
+  Multiple result{Multiple::Zero};
+  for (Value value : values) {
+    Multiple multiple = lookup(value);
+    if (multiple.kind == Multiple::Unknown)
+      return multiple;
+    if (multiple.kind == Multiple::Zero)
+      continue;
+    if (result.kind != Multiple::Zero &&
+        (multiple.kind != result.kind || multiple.scale != result.scale)) {
+      report(op) << "gives a value that has the loss scale in some iterations "
+                    "or branches and not in others";
+      return {Multiple::Unknown};
+    }
+    result = multiple;
+  }
+  return result;
+}
+
 // What a loop carries is the same multiple in all iterations: zeros become what
 // is added to them.
-void LossScaleAnalysis::visitScan(ScanOp scan) {
-  for (BlockArgument argument : scan.getBody().getArguments())
-    multiples[argument] = lookup(scan.getTiedOperand(argument).get());
+void LossScaleAnalysis::visitList(BodyOpInterface op) {
+  for (Region &body : op->getRegions())
+    for (BlockArgument argument : body.getArguments())
+      multiples[argument] = lookup(op.getTiedOperand(argument).get());
   auto quiet = [](Operation *) { return InFlightDiagnostic(); };
   Report loud = report;
   report = quiet;
   do
-    visitBody(scan);
-  while (carryOver(scan));
+    visitBodies(op);
+  while (carryOver(op));
   report = loud;
-  visitBody(scan);
-  for (auto [index, yielded] :
-       llvm::enumerate(scan.getYield()->getOperands())) {
-    Multiple result = lookup(yielded);
-    if (index < scan.getNumCarried()) {
-      Multiple carried = lookup(scan.getBody().getArgument(index));
-      if (result.kind == Multiple::Zero)
-        result = carried;
-      if (result.kind != carried.kind || result.scale != carried.scale) {
-        report(scan) << "carries a value that has the loss scale in some "
-                        "iterations and not in others";
-        result = {Multiple::Unknown};
-      }
-    }
-    multiples[scan->getResult(index)] = result;
-  }
+  visitBodies(op);
+  for (OpResult result : op->getResults())
+    multiples[result] = yieldOf(op, result.getResultNumber());
 }
 
 void LossScaleAnalysis::visit(Operation *op) {
-  if (auto scan = dyn_cast<ScanOp>(op))
-    return visitScan(scan);
+  if (auto list = dyn_cast<BodyOpInterface>(op))
+    return visitList(list);
   DenseElementsAttr constant;
   Multiple result;
   bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {

@@ -45,9 +45,10 @@ private:
   void enter(mlir::FunctionOpInterface function);
   void leave(mlir::FunctionOpInterface function);
   void visit(mlir::Operation *op);
-  void visitBody(mpc::ScanOp scan);
-  bool carryOver(mpc::ScanOp scan);
-  void visitScan(mpc::ScanOp scan);
+  void visitBodies(mpc::BodyOpInterface op);
+  bool carryOver(mpc::BodyOpInterface op);
+  Multiple yieldOf(mpc::BodyOpInterface op, unsigned index);
+  void visitList(mpc::BodyOpInterface op);
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
   Multiple compute(mlir::Operation *op);

@@ -162,12 +162,13 @@ static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
 }
 
-// The ops of a list, and of the loops in it.
+// The ops of a list, and of the loops and branches in it.
 static void recountCasts(Block &block) {
   RegionAnalysis regions(block);
   for (Operation &op : block) {
-    if (auto scan = dyn_cast<ScanOp>(op))
-      recountCasts(scan.getBody().front());
+    if (isa<BodyOpInterface>(op))
+      for (Region &body : op.getRegions())
+        recountCasts(body.front());
     else
       recountCasts(&op, regions);
   }
@@ -185,8 +186,10 @@ static void moveCastsOutOfScans(FunctionOpInterface function) {
 void OptimizeCastsPass::runOnOperation() {
   RewritePatternSet patterns(&getContext());
   patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
-  // Operands and results of loops that casts were the last to read.
+  // Operands and results of loops and branches that casts were the last to
+  // read.
   ScanOp::getCanonicalizationPatterns(patterns, &getContext());
+  IfOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
     shareCasts(function);

@@ -15,18 +15,21 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   if (!type || type.getWidth() >= 32)
     return false;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (auto scan = dyn_cast<ScanOp>(argument.getOwner()->getParentOp()))
-      return isRoundedByStage(scan.getTiedOperand(argument).get(), variables);
+    if (auto list =
+            dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
+      return isRoundedByStage(list.getTiedOperand(argument).get(), variables);
     VariableOp variable = getVariable(argument, variables);
     return variable && variable.getRole() == "derived";
   }
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))
     return true;
-  if (auto scan = dyn_cast<ScanOp>(op))
-    return isRoundedByStage(
-        scan.getYield()->getOperand(cast<OpResult>(value).getResultNumber()),
-        variables);
+  if (isa<BodyOpInterface>(op))
+    return llvm::all_of(op->getRegions(), [&](Region &body) {
+      unsigned index = cast<OpResult>(value).getResultNumber();
+      return isRoundedByStage(body.front().getTerminator()->getOperand(index),
+                              variables);
+    });
   DecisionAttr decision = DecisionAttr::of(op);
   return decision && isLowered(decision);
 }

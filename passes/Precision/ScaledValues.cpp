@@ -55,31 +55,30 @@ static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled);
 
 // What a loop carries is one in every iteration if it is one in any.
-static void propagate(ScanOp scan, bool stopsAtUpdate,
+static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
-  Block &body = scan.getBody().front();
   for (BlockArgument argument : body.getArguments())
-    if (scaled.contains(scan.getTiedOperand(argument).get()))
+    if (scaled.contains(op.getTiedOperand(argument).get()))
       scaled.insert(argument);
+  ValueRange yielded = body.getTerminator()->getOperands();
   for (bool changed = true; changed;) {
     propagate(body, stopsAtUpdate, scaled);
     changed = false;
-    for (auto [argument, next] :
-         llvm::zip(scan.getCarriedArguments(), scan.getYield()->getOperands()))
-      if (scaled.contains(next))
-        changed |= scaled.insert(argument).second;
+    for (unsigned i = 0; i < op.getNumCarried(); ++i)
+      if (scaled.contains(yielded[i]))
+        changed |= scaled.insert(body.getArgument(i)).second;
   }
-  for (auto [result, yielded] :
-       llvm::zip(scan.getResults(), scan.getYield()->getOperands()))
-    if (scaled.contains(yielded))
+  for (auto [result, value] : llvm::zip(op->getResults(), yielded))
+    if (scaled.contains(value))
       scaled.insert(result);
 }
 
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (Operation &op : block) {
-    if (auto scan = dyn_cast<ScanOp>(op)) {
-      propagate(scan, stopsAtUpdate, scaled);
+    if (auto list = dyn_cast<BodyOpInterface>(op)) {
+      for (Region &body : op.getRegions())
+        propagate(list, body.front(), stopsAtUpdate, scaled);
       continue;
     }
     bool carries = isa<ScaleLossOp>(op) ||

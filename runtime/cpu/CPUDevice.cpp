@@ -35,7 +35,7 @@ struct PreparedStep;
 
 struct PreparedIf {
   void *predicate;
-  std::vector<PreparedStep> then;
+  std::vector<PreparedStep> then, otherwise;
 };
 
 /// An address within the steps of a loop that moves from one iteration to the
@@ -224,6 +224,8 @@ Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   PreparedIf conditional;
   conditional.predicate = buffers[step.predicate];
   Status status = prepare(step.then, conditional.then);
+  if (status.ok())
+    status = prepare(step.otherwise, conditional.otherwise);
   prepared.op = std::move(conditional);
   return status;
 }
@@ -271,6 +273,7 @@ static void findAddresses(const IfStep &step, PreparedStep &prepared,
   auto &conditional = std::get<PreparedIf>(prepared.op);
   found.emplace_back(step.predicate, &conditional.predicate);
   findAddresses(step.then, conditional.then, found);
+  findAddresses(step.otherwise, conditional.otherwise, found);
 }
 static void findAddresses(const ForStep &step, PreparedStep &prepared,
                           AddressList &found) {
@@ -346,11 +349,13 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                StepObserver &observer) {
   for (size_t i = 0; i < list.size(); ++i) {
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
-      const auto &then = std::get<IfStep>(declared[i].op).then;
-      if (holds(*conditional))
-        if (Status status = runSteps(conditional->then, then, observer);
-            !status.ok())
-          return status;
+      const auto &step = std::get<IfStep>(declared[i].op);
+      Status status =
+          holds(*conditional)
+              ? runSteps(conditional->then, step.then, observer)
+              : runSteps(conditional->otherwise, step.otherwise, observer);
+      if (!status.ok())
+        return status;
       continue;
     }
     if (auto *loop = std::get_if<PreparedFor>(&list[i].op)) {
@@ -402,7 +407,8 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
 }
 
 Status CPUExecutable::runStep(PreparedIf &conditional) {
-  return holds(conditional) ? runSteps(conditional.then) : Status();
+  return runSteps(holds(conditional) ? conditional.then
+                                     : conditional.otherwise);
 }
 
 Status CPUExecutable::runStep(PreparedFor &loop) {

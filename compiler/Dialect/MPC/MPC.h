@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
 #include "compiler/Interfaces/OptimizerOpInterface.h"
 #include "compiler/Interfaces/PrecisionOpInterface.h"

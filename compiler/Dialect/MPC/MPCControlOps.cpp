@@ -1,11 +1,10 @@
-// Verification and canonicalization of ops that hold lists of ops.
+// Construction and verification of ops that hold lists of ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -60,6 +59,8 @@ ArrayRef<BlockArgument> ScanOp::getInvariantArguments() {
   return getBody().front().getArguments().take_back(getInvariant().size());
 }
 
+unsigned ScanOp::getNumCarried() { return getCarried().size(); }
+
 OpOperand &ScanOp::getTiedOperand(BlockArgument argument) {
   assert(argument.getOwner() == &getBody().front() && "not of this scan");
   return getOperation()->getOpOperand(argument.getArgNumber());
@@ -108,6 +109,23 @@ ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                               larger.getBody().end());
   rewriter.replaceOp(*this, larger->getResults().take_front(getNumResults()));
   return larger;
+}
+
+void IfOp::build(OpBuilder &builder, OperationState &state, TypeRange outputs,
+                 Value condition, ValueRange captured) {
+  state.addOperands(condition);
+  state.addOperands(captured);
+  state.addTypes(outputs);
+  for (int body = 0; body < 2; ++body) {
+    Block &block = state.addRegion()->emplaceBlock();
+    for (Value value : captured)
+      block.addArgument(value.getType(), value.getLoc());
+  }
+}
+
+OpOperand &IfOp::getTiedOperand(BlockArgument argument) {
+  assert(argument.getOwner()->getParentOp() == getOperation() && "not of this");
+  return getOperation()->getOpOperand(1 + argument.getArgNumber());
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,163 +215,30 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Canonicalization
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Drops operands that the body does not read, results that nobody reads, and
-/// invariant operands that are constants or given twice.
-struct SimplifyScan : OpRewritePattern<ScanOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ScanOp op,
-                                PatternRewriter &rewriter) const override;
-};
-} // namespace
-
-// Puts constants into the body, where kernels take them in, and joins arguments
-// of one operand. Whether anything changed.
-static bool simplifyInvariants(ScanOp op, PatternRewriter &rewriter) {
-  llvm::SmallDenseMap<Value, BlockArgument> first;
-  bool changed = false;
-  for (auto [operand, argument] :
-       llvm::zip(op.getInvariant(), op.getInvariantArguments())) {
-    if (argument.use_empty())
-      continue;
-    Value replacement;
-    if (auto constant = operand.getDefiningOp<ConstantOp>()) {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(&op.getBody().front());
-      replacement = rewriter.clone(*constant)->getResult(0);
-    } else if (auto [entry, isNew] = first.try_emplace(operand, argument);
-               !isNew) {
-      replacement = entry->second;
-    }
-    if (!replacement)
-      continue;
-    rewriter.replaceAllUsesWith(argument, replacement);
-    changed = true;
+LogicalResult IfOp::verify() {
+  for (Region &body : (*this)->getRegions()) {
+    Block &block = body.front();
+    if (block.getArgumentTypes() != getCaptured().getTypes())
+      return emitOpError("expected one block argument per captured operand, of "
+                         "its type");
+    if (block.getTerminator()->getOperandTypes() != getResultTypes())
+      return emitOpError("expected both branches to yield values of the "
+                         "results' types");
   }
-  return changed;
-}
-
-// The carried values that are in use: their results, or an argument that
-// another yielded value in use is computed from, are.
-static llvm::BitVector findUsedCarried(ScanOp op) {
-  unsigned carried = op.getNumCarried();
-  Block &block = op.getBody().front();
-  llvm::BitVector used(carried);
-  SmallVector<Value> worklist;
-  for (OpOperand &yielded : op.getYield()->getOpOperands()) {
-    unsigned index = yielded.getOperandNumber();
-    if (op->getResult(index).use_empty())
-      continue;
-    if (index < carried)
-      used.set(index);
-    worklist.push_back(yielded.get());
-  }
-  llvm::SmallDenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    if (auto argument = dyn_cast<BlockArgument>(value);
-        argument && argument.getOwner() == &block) {
-      unsigned index = argument.getArgNumber();
-      if (index < carried) {
-        used.set(index);
-        worklist.push_back(op.getYield()->getOperand(index));
-      }
-      continue;
-    }
-    if (Operation *producer = value.getDefiningOp())
-      llvm::append_range(worklist, producer->getOperands());
-  }
-  return used;
-}
-
-LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
-                                            PatternRewriter &rewriter) const {
-  bool changed = simplifyInvariants(op, rewriter);
-  unsigned carried = op.getNumCarried();
-  llvm::BitVector used = findUsedCarried(op);
-  llvm::BitVector dropped(op.getBody().front().getNumArguments());
-  for (unsigned i = 0; i < carried; ++i)
-    if (!used.test(i))
-      dropped.set(i);
-  // What only unused values are computed from is found in the next round.
-  for (ArrayRef<BlockArgument> arguments :
-       {op.getScannedArguments(), op.getInvariantArguments()})
-    for (BlockArgument argument : arguments)
-      if (argument.use_empty())
-        dropped.set(argument.getArgNumber());
-  llvm::BitVector droppedResults(op.getNumResults());
-  for (unsigned i = 0; i < op.getNumResults(); ++i)
-    if (i < carried ? dropped.test(i) : op->getResult(i).use_empty())
-      droppedResults.set(i);
-  if (dropped.none() && droppedResults.none())
-    return changed ? success()
-                   : rewriter.notifyMatchFailure(op, "all of it is in use");
-
-  auto keep = [&](auto range, unsigned begin, const llvm::BitVector &bits) {
-    SmallVector<Value> kept;
-    for (auto [index, value] : llvm::enumerate(range))
-      if (!bits.test(begin + index))
-        kept.push_back(value);
-    return kept;
-  };
-  SmallVector<bool> reversedInputs, reversedOutputs;
-  SmallVector<Type> stacked;
-  for (auto [index, reversed] : llvm::enumerate(op.getReversedInputs()))
-    if (!dropped.test(carried + index))
-      reversedInputs.push_back(reversed);
-  for (auto [index, reversed] : llvm::enumerate(op.getReversedOutputs()))
-    if (!droppedResults.test(carried + index)) {
-      reversedOutputs.push_back(reversed);
-      stacked.push_back(op->getResult(carried + index).getType());
-    }
-  unsigned firstInvariant = carried + op.getScanned().size();
-  auto smaller = ScanOp::create(
-      rewriter, op.getLoc(), op.getLength(), keep(op.getCarried(), 0, dropped),
-      keep(op.getScanned(), carried, dropped),
-      keep(op.getInvariant(), firstInvariant, dropped), stacked, reversedInputs,
-      reversedOutputs);
-  smaller->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-
-  Operation *yield = op.getYield();
-  rewriter.modifyOpInPlace(yield, [&] {
-    for (unsigned i = op.getNumResults(); i-- > 0;)
-      if (droppedResults.test(i))
-        yield->eraseOperand(i);
-  });
-  // What still reads a dropped argument computes nothing that is in use.
-  Block &body = smaller.getBody().front(), &old = op.getBody().front();
-  SmallVector<Value> arguments;
-  unsigned next = 0;
-  for (BlockArgument argument : old.getArguments()) {
-    if (!dropped.test(argument.getArgNumber())) {
-      arguments.push_back(body.getArgument(next++));
-    } else if (argument.use_empty()) {
-      arguments.push_back(argument);
-    } else {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(&old);
-      Attribute zero = rewriter.getZeroAttr(elementOf(argument));
-      arguments.push_back(
-          ConstantOp::create(rewriter, op.getLoc(), typeOf(argument),
-                             DenseElementsAttr::get(typeOf(argument), zero)));
-    }
-  }
-  rewriter.mergeBlocks(&old, &body, arguments);
-  next = 0;
-  for (OpResult result : op->getResults())
-    if (!droppedResults.test(result.getResultNumber()))
-      rewriter.replaceAllUsesWith(result, smaller->getResult(next++));
-  rewriter.eraseOp(op);
   return success();
 }
 
-void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
-                                         MLIRContext *context) {
-  patterns.add<SimplifyScan>(context);
+LogicalResult IfCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  for (FlatSymbolRefAttr name :
+       {getThenFunctionAttr(), getElseFunctionAttr()}) {
+    auto function =
+        symbols.lookupNearestSymbolFrom<FunctionOpInterface>(*this, name);
+    if (!function)
+      return emitOpError("no function ") << name;
+    if (!llvm::equal(function.getArgumentTypes(), getCaptured().getTypes()) ||
+        !llvm::equal(function.getResultTypes(), getResultTypes()))
+      return emitOpError("expected ")
+             << name << " to take and give what a branch does";
+  }
+  return success();
 }

@@ -1,14 +1,16 @@
-// Lists of ops that run more than once.
+// Lists of ops that run more than once, or under a condition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
 #define MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
 
 include "compiler/Dialect/MPC/MPC.td"
+include "compiler/Interfaces/BodyOpInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<BodyOpInterface, ["getNumCarried"]>,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
   let summary = "ops that run once for each part of tensors";
   let description = [{
@@ -72,7 +74,6 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     /// The type of `length` parts of a type.
     static ::mlir::RankedTensorType getStackType(::mlir::Type part, int64_t length);
 
-    unsigned getNumCarried() { return getCarried().size(); }
     unsigned getNumStacked() { return getNumResults() - getNumCarried(); }
     ::llvm::ArrayRef<::mlir::BlockArgument> getCarriedArguments();
     ::llvm::ArrayRef<::mlir::BlockArgument> getScannedArguments();
@@ -89,8 +90,54 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     ScanOp addStacked(::mlir::RewriterBase &rewriter,
                       ::mlir::ValueRange parts,
                       ::llvm::ArrayRef<bool> reversed);
-    /// The operand that a block argument starts as, is a part of, or is.
-    ::mlir::OpOperand &getTiedOperand(::mlir::BlockArgument argument);
+  }];
+}
+
+/// One boolean.
+def MPC_Condition : Type<TensorRankOf<[I1], [0]>.predicate, "tensor<i1>",
+                         "::mlir::RankedTensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI1Type())">;
+
+def MPC_IfOp : MPC_Op<"if", [Pure, IsolatedFromAbove,
+    DeclareOpInterfaceMethods<BodyOpInterface>,
+    SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
+  let summary = "the ops of one branch or those of another";
+  let description = [{
+    Runs one of two bodies: the first where the condition holds, else the
+    second. Both have one argument for each `captured` operand, and yield values
+    of the same types: the results. As for `mpc.scan`, nothing but block
+    arguments reaches a body.
+
+    ```mlir
+    %y = mpc.if %condition captured(%x, %w : tensor<20x64xf32>, tensor<64x64xf32>)
+        -> (tensor<20x64xf32>) {
+    ^bb0(%a: tensor<20x64xf32>, %b: tensor<64x64xf32>):
+      %0 = mpc.matmul %a, %b : (tensor<20x64xf32>, tensor<64x64xf32>) -> tensor<20x64xf32>
+      mpc.yield %0 : tensor<20x64xf32>
+    } else {
+    ^bb0(%a: tensor<20x64xf32>, %b: tensor<64x64xf32>):
+      mpc.yield %a : tensor<20x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins MPC_Condition:$condition,
+                       Variadic<AnyRankedTensor>:$captured);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$then_body, SizedRegion<1>:$else_body);
+  let assemblyFormat = [{
+    $condition (`captured` `(` $captured^ `:` type($captured) `)`)?
+    `->` `(` type($outputs) `)` $then_body `else` $else_body attr-dict
+  }];
+  let skipDefaultBuilders = 1;
+  let builders = [
+    // The bodies' blocks have their arguments, and no terminators yet.
+    OpBuilder<(ins "::mlir::TypeRange":$outputs, "::mlir::Value":$condition,
+                   "::mlir::ValueRange":$captured)>];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getThenBlock() { return getThenBody().front(); }
+    ::mlir::Block &getElseBlock() { return getElseBody().front(); }
   }];
 }
 
@@ -98,7 +145,7 @@ def MPC_ScanCallOp : MPC_Op<"scan_call", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an mpc.scan whose body is a function";
   let description = [{
-    What `mpc-outline-scans` makes of an `mpc.scan`, so that the passes on
+    What `mpc-outline-bodies` makes of an `mpc.scan`, so that the passes on
     functions see its body like any other function. The arguments and results of
     the function are those of the body.
 
@@ -121,6 +168,29 @@ def MPC_ScanCallOp : MPC_Op<"scan_call", [Pure, AttrSizedOperandSegments,
     (`scanned` `(` $scanned^ `:` type($scanned) `)`)?
     (`invariant` `(` $invariant^ `:` type($invariant) `)`)?
     attr-dict `->` `(` type($outputs) `)`
+  }];
+}
+
+def MPC_IfCallOp : MPC_Op<"if_call", [Pure,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "an mpc.if whose branches are functions";
+  let description = [{
+    What `mpc-outline-bodies` makes of an `mpc.if`. The arguments and results of
+    both functions are those of the branches.
+
+    ```mlir
+    %y = mpc.if_call %condition @step_then else @step_else(%x, %w)
+        : (tensor<20x64xf32>, tensor<64x64xf32>) -> tensor<20x64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Condition:$condition,
+                       FlatSymbolRefAttr:$then_function,
+                       FlatSymbolRefAttr:$else_function,
+                       Variadic<AnyRankedTensor>:$captured);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = [{
+    $condition $then_function `else` $else_function `(` $captured `)` attr-dict
+    `:` functional-type($captured, $outputs)
   }];
 }
 

@@ -815,8 +815,8 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
 }
 
 def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["RegionOp", "ScanOp"]>]> {
-  let summary = "what a region or an iteration results in";
+    ParentOneOf<["RegionOp", "ScanOp", "IfOp"]>]> {
+  let summary = "what a region, an iteration or a branch results in";
   let description = [{
     ```mlir
     mpc.yield %y : tensor<4x8xf32>

@@ -38,7 +38,8 @@ int64_t mpc::plan::getBufferBytes(MemRefType type) {
 }
 
 bool mpc::plan::isStep(Operation *op) {
-  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, IfOp, ForOp>(op);
+  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, plan::IfOp, ForOp>(
+      op);
 }
 
 SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
@@ -497,13 +498,23 @@ LogicalResult CopyOp::verify() {
   return verifyWrites(*this);
 }
 
-LogicalResult IfOp::verify() {
+// Inputs and outputs are those of a program.
+static LogicalResult verifyList(Operation *op, Block &list) {
+  for (Operation &each : list)
+    if (isa<OutputOp, InputOp>(each) ||
+        !isa_and_present<PlanDialect>(each.getDialect()))
+      return op->emitOpError("expected memory and steps, found '")
+             << each.getName() << "'";
+  return success();
+}
+
+LogicalResult plan::IfOp::verify() {
   auto type = cast<MemRefType>(getPredicate().getType());
   if (!type.getElementType().isInteger(1) || type.getNumElements() != 1)
     return emitOpError("expected a predicate of one i1, found ") << type;
-  for (Operation &op : getThen().front())
-    if (!isStep(&op))
-      return emitOpError("expected steps, found '") << op.getName() << "'";
+  for (Region &body : (*this)->getRegions())
+    if (!body.empty() && failed(verifyList(*this, body.front())))
+      return failure();
   return success();
 }
 
@@ -511,10 +522,5 @@ LogicalResult ForOp::verify() {
   if (static_cast<int64_t>(getCount()) < 1)
     return emitOpError("expected a count of 1 at least, found ")
            << static_cast<int64_t>(getCount());
-  for (Operation &op : getBody().front())
-    if (isa<OutputOp, InputOp>(op) ||
-        !isa_and_present<PlanDialect>(op.getDialect()))
-      return emitOpError("expected memory and steps, found '")
-             << op.getName() << "'";
-  return success();
+  return verifyList(*this, getBody().front());
 }

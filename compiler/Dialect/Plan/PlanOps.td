@@ -37,7 +37,7 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove,
 
 class Plan_BufferOp<string mnemonic, list<Trait> traits = []>
     : Plan_Op<mnemonic, !listconcat(traits,
-          [Pure, ParentOneOf<["ProgramOp", "ForOp"]>])> {
+          [Pure, ParentOneOf<["ProgramOp", "ForOp", "IfOp"]>])> {
   let results = (outs Plan_Buffer:$buffer);
 }
 
@@ -450,22 +450,28 @@ def Plan_CopyOp : Plan_Op<"copy"> {
 }
 
 def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
-  let summary = "runs its steps where the predicate is true";
+  let summary = "runs one list of steps or another";
   let description = [{
+    The first where the predicate is true, else the second, if there is one.
+
     ```mlir
     plan.if %finite {
-      plan.copy %a to %b : memref<8xf32>, memref<8xf32>
+      plan.copy %a to %c : memref<8xf32>, memref<8xf32>
+    } else {
+      plan.copy %b to %c : memref<8xf32>, memref<8xf32>
     } : memref<i1>
     ```
   }];
   let arguments = (ins Plan_Buffer:$predicate);
-  let regions = (region SizedRegion<1>:$then);
-  let assemblyFormat = "$predicate $then attr-dict `:` type($predicate)";
+  let regions = (region SizedRegion<1>:$then, AnyRegion:$otherwise);
+  let assemblyFormat = [{
+    $predicate $then (`else` $otherwise^)? attr-dict `:` type($predicate)
+  }];
   let hasVerifier = 1;
 }
 
 def Plan_ForOp : Plan_Op<"for", [NoTerminator, SingleBlock,
-    ParentOneOf<["ProgramOp", "ForOp"]>]> {
+    ParentOneOf<["ProgramOp", "ForOp", "IfOp"]>]> {
   let summary = "steps that run `count` times";
   let description = [{
     Its parts move from one iteration to the next; all other memory is the same

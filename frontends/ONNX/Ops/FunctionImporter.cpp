@@ -58,11 +58,11 @@ static bool isTooNarrow(VariableOp variable) {
 
 Value FunctionImporter::getState(VariableOp variable) {
   assert(!isLoop() && "state is captured by name, counters are refused");
-  if (parent)
-    return parent->getState(variable);
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
+  if (parent)
+    return value = captureValue(parent->getState(variable));
   if (isTooNarrow(variable)) {
     std::string text;
     llvm::raw_string_ostream(text)
@@ -116,7 +116,7 @@ Value FunctionImporter::getUpdate(VariableOp variable) const {
 }
 
 LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
-  assert(!isLoop() && "a loop gives its state new values as results");
+  assert(runsOnce() && "a body gives new values as results");
   if (parent)
     return parent->addUpdate(variable, value);
   if (getUpdate(variable))
@@ -158,6 +158,9 @@ void FunctionImporter::markIndices(Value value, int64_t size) {
   while (value && value.getDefiningOp() &&
          passesElements(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
+  // A branch may be there for the case that an index names no element.
+  if (parent && isConditional)
+    return;
   if (parent) {
     auto argument = dyn_cast_or_null<BlockArgument>(value);
     if (argument && argument.getOwner() == body && !inlined)
@@ -275,10 +278,15 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
     entry.failed = true;
     return;
   }
-  entry.value =
-      inlined ? value : body->addArgument(value.getType(), value.getLoc());
-  if (!inlined)
-    outerValues.push_back(value);
+  entry.value = captureValue(value);
+}
+
+// What stands for a value of the parent.
+Value FunctionImporter::captureValue(Value value) {
+  if (inlined)
+    return value;
+  outerValues.push_back(value);
+  return body->addArgument(value.getType(), value.getLoc());
 }
 
 // The state that starts as an initializer. Sums of updates need float32 at

@@ -1,12 +1,12 @@
-// Ops that hold graphs: Loop, Scan and If.
+// Loop and Scan.
 //
-// Loops run as often as is known when the model is imported, and become one
+// They run as often as is known when the model is imported, and become one
 // mpc.scan each. Where the number of an iteration or a value that is carried
 // decides a shape, as in x[i : i + 2], there are the ops of every iteration
-// instead. An If whose condition is known is its branch.
+// instead.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Bodies.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -85,58 +85,17 @@ private:
   }
 
   Type getI64() { return node.attributes().getI64Type(); }
-  static ScanOp createHolder(NodeImporter &node) {
-    OpBuilder builder(node.getContext());
-    return ScanOp::create(builder, builder.getUnknownLoc(), 1, ValueRange(),
-                          ValueRange(), ValueRange(), TypeRange(),
-                          ArrayRef<bool>(), ArrayRef<bool>());
-  }
   Value createNumbers(int64_t length);
 
   NodeImporter &node;
   const Graph &graph;
-  /// Has the body while it grows: a block needs an op around it.
+  /// Has the body while it grows.
   OwningOpRef<ScanOp> holder;
   FunctionImporter importer;
   SmallVector<Value> carried, scanned;
   SmallVector<bool> reversedInputs;
 };
 } // namespace
-
-// The graph in attribute `name`, checked; nothing, with a finding, where it is
-// no valid one.
-static std::optional<Graph> readBody(NodeImporter &node, StringRef name) {
-  const proto::GraphProto *body = node.body(name);
-  if (!body)
-    return std::nullopt;
-  FunctionImporter &function = node.getFunction();
-  auto graph =
-      Graph::checkBody(function.getModel(), *body,
-                       [&](StringRef outer) { return function.knows(outer); });
-  if (graph)
-    return std::move(*graph);
-  function.getModule().report(graph.takeError());
-  (void)node.invalid("attribute '" + name + "' is no valid graph");
-  return std::nullopt;
-}
-
-static LogicalResult checkCounts(NodeImporter &node, const Graph &body,
-                                 size_t inputs, size_t outputs) {
-  if (body.getInputs().size() != inputs)
-    return node.invalid("expected a body with " + Twine(inputs) +
-                        " inputs, found " + Twine(body.getInputs().size()));
-  if (body.getOutputs().size() != outputs)
-    return node.invalid("expected a body with " + Twine(outputs) +
-                        " outputs, found " + Twine(body.getOutputs().size()));
-  return success();
-}
-
-static std::vector<const proto::NodeProto *> findNodes(const Graph &graph) {
-  SmallVector<StringRef> outputs;
-  for (const proto::ValueInfoProto *output : graph.getOutputs())
-    outputs.push_back(output->name());
-  return graph.getNodesFor(outputs);
-}
 
 LogicalResult LoopBody::importNodes() {
   importer.importNodes(findNodes(graph));
@@ -614,47 +573,8 @@ static LogicalResult importScan(NodeImporter &node) {
   return ScanImporter(node, *graph, scanned).import();
 }
 
-//===----------------------------------------------------------------------===//
-// If
-//===----------------------------------------------------------------------===//
-
-// The branch that is taken, in the place of the node.
-static LogicalResult importIf(NodeImporter &node) {
-  std::optional<HostTensor> condition = node.constant(0);
-  if (!condition || node.isState(0)) {
-    node.demand(0);
-    return node.unsupported("expected a condition that is known at import; '" +
-                            node.getInputName(0) + "' depends on data");
-  }
-  if (condition->getNumElements() != 1 || condition->isFloat())
-    return node.invalid("expected one boolean as condition");
-  bool holds = condition->getInteger(0) != 0;
-  node.ignore(holds ? "else_branch" : "then_branch");
-  std::optional<Graph> graph =
-      readBody(node, holds ? "then_branch" : "else_branch");
-  unsigned outputs = node.getNode().output_size();
-  if (!graph || failed(checkCounts(node, *graph, 0, outputs)))
-    return failure();
-  FunctionImporter branch(node.getFunction(), *graph);
-  branch.defaultPhase = node.getPhase();
-  branch.importNodes(findNodes(*graph));
-  if (branch.getModule().hasFailed())
-    return failure();
-  LogicalResult result = success();
-  for (unsigned i = 0; i < outputs; ++i) {
-    StringRef name = graph->getOutputs()[i]->name();
-    const ImportedValue &value = branch.lookup(name);
-    bool isConstant = value.constant && !value.value && value.stateRole.empty();
-    if (failed(isConstant ? node.define(i, *value.constant)
-                          : node.define(i, branch.materialize(name, ""))))
-      result = failure();
-  }
-  return result;
-}
-
 ArrayRef<OpEntry> mpc::onnx_frontend::getLoopOps() {
   static const OpEntry entries[] = {
-      {"", "If", 1, kNoEnd, 1, 1, kAnyNumber, importIf},
       {"", "Loop", 1, kNoEnd, 0, kMostInputs, kAnyNumber, importLoop},
       {"", "Scan", 9, kNoEnd, 1, kAnyNumber, kAnyNumber, importScan},
   };

@@ -35,9 +35,10 @@ static VariableOp findState(NodeImporter &node, unsigned index) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value newValue) {
-  if (node.getFunction().isLoop())
-    return node.unsupported("running statistics are not updated within a loop; "
-                            "--as-exported keeps them as they are");
+  if (!node.getFunction().runsOnce())
+    return node.unsupported("running statistics are not updated within a loop "
+                            "or a branch; --as-exported keeps them as they "
+                            "are");
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())

@@ -137,7 +137,12 @@ public:
   mlir::OpBuilder &getBuilder() { return builder; }
 
   /// Whether the ops run more than once in a step.
-  bool isLoop() const { return parent && (!inlined || parent->isLoop()); }
+  bool isLoop() const {
+    bool repeats = !inlined && !isConditional;
+    return parent && (repeats || parent->isLoop());
+  }
+  /// Whether the ops run once in each step.
+  bool runsOnce() const { return !parent || (inlined && parent->runsOnce()); }
   /// Whether a node may read `name`.
   bool knows(llvm::StringRef name) const {
     return graph.defines(name) || (parent && parent->knows(name));
@@ -204,6 +209,8 @@ public:
   llvm::StringRef defaultPhase;
   /// Of the ops of one iteration: tells them from those of the others.
   std::string scope;
+  /// Of a body of its own: whether it is a branch, else that of a loop.
+  bool isConditional = false;
 
   mlir::func::FuncOp finish();
 
@@ -212,6 +219,7 @@ private:
 
   void importNode(const proto::NodeProto &node);
   void capture(llvm::StringRef name, ImportedValue &entry);
+  mlir::Value captureValue(mlir::Value value);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
 
@@ -357,6 +365,12 @@ public:
                     llvm::ArrayRef<mlir::Value> yielded,
                     llvm::ArrayRef<bool> reversedInputs,
                     llvm::ArrayRef<bool> reversedOutputs);
+  /// Creates an op that takes over the bodies of two branches, whose arguments
+  /// are what is captured.
+  IfOp createIf(mlir::Value condition, llvm::ArrayRef<mlir::Value> captured,
+                mlir::Region &then, llvm::ArrayRef<mlir::Value> thenYielded,
+                mlir::Region &otherwise,
+                llvm::ArrayRef<mlir::Value> elseYielded);
 
   /// Creates the op after its operands and attributes passed its own inference
   /// and verifier; else the node fails and the result is null. Absent operands
@@ -405,6 +419,7 @@ private:
   mlir::Value foldConstants(mlir::Operation *op);
   /// Inserts the op `state` describes, if it verifies.
   mlir::Operation *finishOp(mlir::OperationState &state);
+  mlir::Operation *finishList(mlir::OperationState &state);
 
   FunctionImporter &function;
   const proto::NodeProto &node;
@@ -497,6 +512,7 @@ llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
+llvm::ArrayRef<OpEntry> getConditionalOps();
 llvm::ArrayRef<OpEntry> getRecurrentOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();

@@ -310,8 +310,33 @@ ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
   ScanOp::build(builder, state, length, carried, scanned, invariant, stacked,
                 reversedInputs, reversedOutputs);
   state.regions.front()->takeBody(body);
+  return cast_or_null<ScanOp>(finishList(state));
+}
+
+IfOp NodeImporter::createIf(Value condition, ArrayRef<Value> captured,
+                            Region &then, ArrayRef<Value> thenYielded,
+                            Region &otherwise, ArrayRef<Value> elseYielded) {
+  if (!condition)
+    return {};
+  OpBuilder &builder = function.getBuilder();
+  OperationState state(getLocation(), IfOp::getOperationName());
+  IfOp::build(builder, state, TypeRange(ValueRange(thenYielded)), condition,
+              captured);
+  std::pair<Region *, ArrayRef<Value>> branches[] = {{&then, thenYielded},
+                                                     {&otherwise, elseYielded}};
+  for (auto [region, branch] : llvm::zip(state.regions, branches)) {
+    auto [body, yielded] = branch;
+    OpBuilder atEnd = OpBuilder::atBlockEnd(&body->front());
+    YieldOp::create(atEnd, getLocation(), yielded);
+    region->takeBody(*body);
+  }
+  return cast_or_null<IfOp>(finishList(state));
+}
+
+// An op with bodies; says what its verifier finds of the model.
+Operation *NodeImporter::finishList(OperationState &state) {
   if (StringRef phase = getPhase(); !phase.empty())
-    state.addAttribute(kPhaseAttr, builder.getStringAttr(phase));
+    state.addAttribute(kPhaseAttr, attributes().getStringAttr(phase));
   std::string message;
   ScopedDiagnosticHandler handler(getContext(), [&](Diagnostic &diagnostic) {
     message = diagnostic.str();
@@ -320,7 +345,7 @@ ScanOp NodeImporter::createScan(int64_t length, ArrayRef<Value> carried,
   Operation *op = finishOp(state);
   if (!op)
     (void)unsupported(message);
-  return cast_or_null<ScanOp>(op);
+  return op;
 }
 
 OperationState NodeImporter::startOp(StringRef name, ArrayRef<Value> operands,

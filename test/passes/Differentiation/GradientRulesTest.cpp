@@ -37,6 +37,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.increment", "counts in integers"},
     {"mpc.kept", "is made after differentiation"},
     {"mpc.region", "is made after differentiation"},
+    {"mpc.if_call", "is made after differentiation"},
     {"mpc.scan_call", "is made after differentiation"},
     {"mpc.yield", "is made after differentiation"},
     {"mpc.clip_grad_norm", "follows the backward pass"},

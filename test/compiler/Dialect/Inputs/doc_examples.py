@@ -16,8 +16,9 @@ FENCE = re.compile(r"```mlir\n(.*?)```", re.S)
 TENSOR = re.compile(r"tensor<[^>]*>")
 # Not inside a function: state. Without free values: constants.
 MODULE_LEVEL = {"mpc.variable"}
-# Shown by the op they end; names a function, as outline-scans.mlir has it.
-PARTS = {"mpc.yield": "mpc.region", "mpc.scan_call": "mpc.scan"}
+# Shown by the op they end; name functions, as outline-bodies.mlir has them.
+PARTS = {"mpc.yield": "mpc.region", "mpc.scan_call": "mpc.scan",
+         "mpc.if_call": "mpc.if"}
 # Operands with their types: carried(%h0 : tensor<20x64xf32>).
 GROUP = re.compile(r"\w+\((%[^:()]*) : ([^()]*)\)")
 
@@ -49,6 +50,8 @@ def wrap(example):
     types = TENSOR.findall(signature)[: len(used)]
     if groups := GROUP.findall(statement.split("->")[0]):
         types = [t for _, group in groups for t in TENSOR.findall(group)]
+        # A condition stands before the groups.
+        types = ["tensor<i1>"] * (len(used) - len(types)) + types
     if len(types) != len(used):
         sys.exit(f"cannot tell the operand types of:\n{example}")
     arguments = ", ".join(f"{v}: {t}" for v, t in zip(used, types))

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --mpc-outline-scans | FileCheck %s
+// RUN: mpc-opt %s --mpc-outline-bodies | FileCheck %s
 
 // CHECK-LABEL: func.func @forward
 // CHECK: %[[R:.*]]:2 = mpc.scan_call @forward_scan 8 carried(%arg0 : tensor<4xf32>) scanned(%arg1 : tensor<8x4xf32>) invariant(%arg2 : tensor<4xf32>) {mpc.phase = "backward", reversed_inputs = array<i1: true>, reversed_outputs = array<i1: false>} -> (tensor<4xf32>, tensor<8x4xf32>)
