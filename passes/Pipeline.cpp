@@ -120,6 +120,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFoldMovementPass({options.target}));
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass({options.target}));
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass({options.target}));
+  pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass({options.target}));
   pm.addPass(createOutlineKernelsPass());

@@ -101,6 +101,33 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 
+def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
+  let summary = "large constants of one value written by kernels";
+  let description = [{
+    Replaces every constant that is outside of kernels, has one value throughout
+    and 16 KiB at least by a region that writes it, so that an artifact does not
+    hold it. Runs before `plan-order`.
+
+    Before (test/passes/Planning/fill-constants.mlir):
+
+    ```mlir
+    %0 = mpc.constant dense<0.0> : tensor<128x64xf32>
+    return %0 : tensor<128x64xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise() {kernel = "fill"} : () -> tensor<128x64xf32> {
+      %1 = mpc.constant dense<0.0> : tensor<128x64xf32>
+      mpc.yield %1 : tensor<128x64xf32>
+    }
+    return %0 : tensor<128x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
 def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let summary = "the order in which a function's kernels run";
   let description = [{

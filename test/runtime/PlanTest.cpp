@@ -64,7 +64,8 @@ ArtifactBuilder fullPlan() {
   f.step(
       {{"op", "if"},
        {"predicate", p},
-       {"then", {{{"op", "copy"}, {"name", "copy"}, {"src", y}, {"dst", z}}}}});
+       {"then", {{{"op", "copy"}, {"name", "copy"}, {"src", y}, {"dst", z}}}},
+       {"else", {{{"op", "copy"}, {"name", "copy"}, {"src", z}, {"dst", y}}}}});
   f.step({{"op", "copy"},
           {"src", x},
           {"dst", f.arena(DType::F32, {2, 2})},
@@ -488,6 +489,7 @@ TEST(Plan, ChecksLoops) {
   const Json moving = fullPlan().plan[Json::json_pointer(loop + "/moving/0")];
   EXPECT_REFUSED(loop + "/moving/1", moving, "twice at once");
   EXPECT_REFUSED(loop + "/steps/0/src", 99, "does not exist");
+  EXPECT_REFUSED("/functions/step/steps/3/else/0/dst", 99, "does not exist");
 }
 
 TEST(Plan, RefusesDeepNestingAndBadText) {

@@ -202,6 +202,43 @@ TEST(Session, RunsLoopsOverParts) {
   }
 }
 
+// Elements of x where the condition of their row holds, else those of y: the
+// condition moves along with the loop around it.
+TEST(Session, RunsOneOfTwoBranches) {
+  ArtifactBuilder builder;
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::F32, {2}),
+         y = step.input("y", DType::F32, {2});
+  size_t conditions = step.input("conditions", DType::I1, {3});
+  size_t condition = step.part(conditions, {}, 0);
+  size_t rows = step.arena(DType::F32, {3, 2}), row = step.part(rows, {2}, 0);
+  auto copy = [&](size_t from) {
+    return Json{
+        {{"op", "copy"}, {"name", "copy"}, {"src", from}, {"dst", row}}};
+  };
+  step.step({{"op", "for"},
+             {"count", 3},
+             {"moving",
+              {{{"buffer", condition}, {"bytes", 1}},
+               {{"buffer", row}, {"bytes", 8}}}},
+             {"steps",
+              {{{"op", "if"},
+                {"name", "choice"},
+                {"predicate", condition},
+                {"then", copy(x)},
+                {"else", copy(y)}}}}});
+  step.output("rows", rows);
+  auto session = makeSession(builder);
+  Tensor holds = Tensor::zeros(DType::I1, {3});
+  holds.bytes[1] = std::byte(1);
+  ASSERT_TRUE(session->setInput("step", "conditions", holds).ok());
+  ASSERT_TRUE(session->setInput("step", "x", floats({2}, {1, 2})).ok());
+  ASSERT_TRUE(session->setInput("step", "y", floats({2}, {3, 4})).ok());
+  ASSERT_TRUE(session->run("step").ok());
+  EXPECT_EQ(values(session->output("step", "rows")),
+            (Floats{3, 4, 1, 2, 3, 4}));
+}
+
 // x is [2, 3, 1]; the inner loop's part moves along with the outer loop's.
 TEST(Session, RunsLoopsInLoops) {
   ArtifactBuilder builder;

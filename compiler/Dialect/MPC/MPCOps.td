@@ -780,6 +780,8 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     | `contraction` | the contraction's result | one contraction, elementwise ops after it |
     | `window` | the result | one pooling op |
     | `movement` | the result | one transpose, concat, slice or pad |
+    | `scatter` | the result, along the scattered axis | elementwise ops of the updates' shape, then a scatter |
+    | `cumulative` | lines along the axis | one cumulative sum |
 
     ```mlir
     %y = mpc.region pointwise (%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {

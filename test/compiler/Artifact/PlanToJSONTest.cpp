@@ -99,6 +99,9 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       %p = plan.arena at 0 : memref<i1>
       plan.if %p {
         plan.copy %v to %b : memref<8xf32>, memref<8xf32>
+      } else {
+        %d = plan.arena at 64 : memref<8xf32>
+        plan.copy %d to %b : memref<8xf32>, memref<8xf32>
       } : memref<i1>
       %box = plan.arena at 0 : memref<4x1xf32>
       plan.copy %a to %box {rows = 4 : i64, offset = 4 : i64, stride = 8 : i64}
@@ -137,6 +140,10 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(step->buffers[launch.args[1]].space, mpc::runtime::Space::Constant);
   const auto &condition = std::get<mpc::runtime::IfStep>(step->steps[2].op);
   EXPECT_EQ(condition.then.size(), 1u);
+  ASSERT_EQ(condition.otherwise.size(), 1u);
+  const auto &copied =
+      std::get<mpc::runtime::CopyStep>(condition.otherwise[0].op);
+  EXPECT_EQ(step->buffers[copied.src].offset, 64);
   ASSERT_NE(step->findOutput("y"), nullptr);
 }
 

@@ -38,3 +38,29 @@ func.func @nested(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
   return %0 : tensor<2x3x4xf32>
 }
+
+// Each branch becomes a function; one within a loop is called by its body.
+// CHECK-LABEL: func.func @branches
+// CHECK: mpc.scan_call @branches_scan 2 scanned(
+// CHECK: func.func private @branches_scan(
+// CHECK: %[[Y:.*]] = mpc.if_call %{{.*}} @branches_then else @branches_else(%{{.*}}) {mpc.phase = "loss"} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: return %[[Y]]
+// CHECK: func.func private @branches_then(
+// CHECK: mpc.exp
+// CHECK: func.func private @branches_else(%[[A:.*]]: tensor<4xf32>)
+// CHECK: return %[[A]]
+func.func @branches(%c: tensor<2xi1>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = mpc.scan 2 scanned(%c, %x : tensor<2xi1>, tensor<2x4xf32>) -> (tensor<2x4xf32>) {
+  ^bb0(%condition: tensor<i1>, %row: tensor<4xf32>):
+    %1 = mpc.if %condition captured(%row : tensor<4xf32>) -> (tensor<4xf32>) {
+    ^bb0(%a: tensor<4xf32>):
+      %2 = mpc.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+      mpc.yield %2 : tensor<4xf32>
+    } else {
+    ^bb0(%a: tensor<4xf32>):
+      mpc.yield %a : tensor<4xf32>
+    } {mpc.phase = "loss"}
+    mpc.yield %1 : tensor<4xf32>
+  } {reversed_inputs = array<i1: false, false>, reversed_outputs = array<i1: false>}
+  return %0 : tensor<2x4xf32>
+}

@@ -58,3 +58,23 @@ plan.program @loop {
   }
   plan.output "y" role "output" %carried : memref<16xf32>
 }
+
+// What the lists of two branches declare may share its place.
+// CHECK-LABEL: plan.program @branches attributes {arena_bytes = 128 : i64}
+plan.program @branches {
+  %x = plan.input "x" role "data" : memref<16xf32>
+  %p = plan.input "p" role "data" : memref<i1>
+  %y = plan.arena : memref<16xf32>
+  plan.if %p {
+    // CHECK: plan.arena at 64 : memref<16xf32>
+    %a = plan.arena : memref<16xf32>
+    plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+    plan.copy %a to %y : memref<16xf32>, memref<16xf32>
+  } else {
+    // CHECK: plan.arena at 64 : memref<16xf32>
+    %a = plan.arena : memref<16xf32>
+    plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+    plan.copy %a to %y : memref<16xf32>, memref<16xf32>
+  } : memref<i1>
+  plan.output "y" role "output" %y : memref<16xf32>
+}

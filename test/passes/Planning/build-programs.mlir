@@ -279,3 +279,54 @@ func.func private @relu3(%x: tensor<3xf32>) -> tensor<3xf32> attributes {mpc.ker
   %0 = mpc.relu %x : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// Both branches of a condition write its results, where what is captured as it
+// is, is copied.
+// CHECK-LABEL: plan.program @condition
+// CHECK: %[[P:.*]] = plan.input "p"
+// CHECK: %[[X:.*]] = plan.input "x"
+// CHECK: %[[Y:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.if %[[P]] {
+// CHECK: %[[T:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.launch @relu ins(%[[X]] : memref<4xf32>) outs(%[[T]] : memref<4xf32>)
+// CHECK: plan.launch @sub ins(%[[X]], %[[T]] : memref<4xf32>, memref<4xf32>) outs(%[[Y]] : memref<4xf32>)
+// CHECK-NOT: plan.copy
+// CHECK: } else {
+// CHECK-NEXT: plan.copy %[[X]] to %[[Y]]
+// CHECK-NEXT: } : memref<i1>
+// CHECK: plan.output "y" role "output" %[[Y]]
+func.func @condition(%p: tensor<i1> {mpc.input = "p", mpc.role = "data"}, %x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"})
+    -> (tensor<4xf32> {mpc.output = "y"}) {
+  %y = mpc.if_call %p @condition_then else @condition_else(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @condition_then(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @sub(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @condition_else(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// The new value of a state is not written over the old one, which a branch
+// reads, before the branch is done.
+// CHECK-LABEL: plan.program @state_in_a_branch
+// CHECK: %[[P:.*]] = plan.input "p"
+// CHECK: %[[W:.*]] = plan.state @w
+// CHECK: %[[NEW:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.if %[[P]] {
+// CHECK: plan.launch @relu ins(%[[W]] : memref<4xf32>) outs(%[[NEW]] : memref<4xf32>)
+// CHECK: } else {
+// CHECK: plan.copy %[[W]] to %[[NEW]]
+// CHECK: }
+// CHECK: plan.copy %[[NEW]] to %[[W]]
+func.func @state_in_a_branch(%p: tensor<i1> {mpc.input = "p", mpc.role = "data"}, %w: tensor<4xf32> {mpc.state = @w})
+    -> (tensor<4xf32> {mpc.updates = @w}) {
+  %y = mpc.if_call %p @state_then else @condition_else(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @state_then(%w: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -385,3 +385,53 @@ module attributes {amp.loss_scale = "dynamic"} {
     return %w1 : tensor<8xf32>
   }
 }
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// A gradient that has the scale in one branch only.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    // expected-error@+1 {{gives a value that has the loss scale in some iterations or branches and not in others}}
+    %g = mpc.if %c captured(%w, %seed : tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>) {
+    ^bb0(%a: tensor<8xf32>, %s: tensor<f32>):
+      %0 = mpc.mul %a, %s {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      mpc.yield %0 : tensor<8xf32>
+    } else {
+    ^bb0(%a: tensor<8xf32>, %s: tensor<f32>):
+      mpc.yield %a : tensor<8xf32>
+    }
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Zeros of a branch are a multiple of any scale.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = mpc.if %c captured(%w, %seed : tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>) {
+    ^bb0(%a: tensor<8xf32>, %s: tensor<f32>):
+      %0 = mpc.mul %a, %s {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      mpc.yield %0 : tensor<8xf32>
+    } else {
+    ^bb0(%a: tensor<8xf32>, %s: tensor<f32>):
+      %1 = mpc.constant dense<0.0> : tensor<8xf32>
+      mpc.yield %1 : tensor<8xf32>
+    }
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}

@@ -87,3 +87,54 @@ func.func @joins_invariants(%h0: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf
   } {reversed_inputs = array<i1>, reversed_outputs = array<i1>}
   return %last : tensor<4xf32>
 }
+
+// A condition that is known leaves the ops of one branch.
+// CHECK-LABEL: func @known_branches
+// CHECK-NEXT: %[[E:.*]] = mpc.exp %arg0
+// CHECK-NEXT: return %[[E]], %arg0
+func.func @known_branches(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %true = mpc.constant dense<true> : tensor<i1>
+  %false = mpc.constant dense<false> : tensor<i1>
+  %0 = mpc.if %true captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = mpc.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %1 : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    mpc.yield %a : tensor<4xf32>
+  }
+  %2 = mpc.if %false captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    %3 = mpc.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %3 : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    mpc.yield %a : tensor<4xf32>
+  }
+  return %0, %2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Operands that no branch reads or that are given twice, constants, and results
+// that nobody reads.
+// CHECK-LABEL: func @drops_of_branches
+// CHECK: mpc.if %arg0 captured(%arg1 : tensor<4xf32>) -> (tensor<4xf32>) {
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<4xf32>):
+// CHECK-NEXT: %[[C:.*]] = mpc.constant dense<2.0
+// CHECK-NEXT: %[[M:.*]] = mpc.mul %[[A]], %[[C]]
+// CHECK-NEXT: mpc.yield %[[M]] : tensor<4xf32>
+// CHECK-NEXT: } else {
+// CHECK-NEXT: ^bb0(%[[B:.*]]: tensor<4xf32>):
+// CHECK-NEXT: mpc.yield %[[B]] : tensor<4xf32>
+func.func @drops_of_branches(%c: tensor<i1>, %x: tensor<4xf32>, %w: tensor<9xf32>) -> tensor<4xf32> {
+  %two = mpc.constant dense<2.0> : tensor<4xf32>
+  %0:2 = mpc.if %c captured(%w, %x, %two, %x : tensor<9xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+      -> (tensor<9xf32>, tensor<4xf32>) {
+  ^bb0(%v: tensor<9xf32>, %a: tensor<4xf32>, %t: tensor<4xf32>, %b: tensor<4xf32>):
+    %1 = mpc.mul %b, %t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %v, %1 : tensor<9xf32>, tensor<4xf32>
+  } else {
+  ^bb0(%v: tensor<9xf32>, %a: tensor<4xf32>, %t: tensor<4xf32>, %b: tensor<4xf32>):
+    mpc.yield %v, %a : tensor<9xf32>, tensor<4xf32>
+  }
+  return %0#1 : tensor<4xf32>
+}

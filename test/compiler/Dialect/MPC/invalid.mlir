@@ -437,3 +437,51 @@ func.func @another_body(%x: tensor<5x4xf32>) {
 func.func private @takes_scalars(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
+
+// -----
+
+func.func @too_few_arguments(%c: tensor<i1>, %x: tensor<4xf32>) {
+  // expected-error @below {{expected one block argument per captured operand, of its type}}
+  %0 = mpc.if %c captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    mpc.yield %a : tensor<4xf32>
+  } else {
+    %1 = mpc.constant dense<0.0> : tensor<4xf32>
+    mpc.yield %1 : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @another_type_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
+  // expected-error @below {{expected both branches to yield values of the results' types}}
+  %0 = mpc.if %c captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    mpc.yield %a : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = mpc.reshape %a : (tensor<4xf32>) -> tensor<2x2xf32>
+    mpc.yield %1 : tensor<2x2xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @another_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
+  // expected-error @below {{expected @takes_scalars to take and give what a branch does}}
+  %0 = mpc.if_call %c @takes_scalars else @takes_scalars(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+func.func private @takes_scalars(%x: tensor<f32>) -> tensor<f32> {
+  return %x : tensor<f32>
+}
+
+// -----
+
+func.func @no_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
+  // expected-error @below {{no function @missing}}
+  %0 = mpc.if_call %c @missing else @missing(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

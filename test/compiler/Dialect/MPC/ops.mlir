@@ -60,3 +60,26 @@ func.func @scan_call(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// CHECK-LABEL: func @if
+func.func @if(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: mpc.if %{{.*}} captured(%{{.*}} : tensor<4xf32>) -> (tensor<4xf32>) {
+  // CHECK: } else {
+  // CHECK: } {mpc.phase = "loss"}
+  %0 = mpc.if %c captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = mpc.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %1 : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    mpc.yield %a : tensor<4xf32>
+  } {mpc.phase = "loss"}
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func @if_call
+func.func @if_call(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: mpc.if_call %{{.*}} @body else @body(%{{.*}}) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = mpc.if_call %c @body else @body(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

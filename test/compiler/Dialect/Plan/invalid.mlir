@@ -177,9 +177,10 @@ plan.program @f {
 
 plan.program @f {
   %p = plan.arena : memref<i1>
-  // expected-error @below {{expected steps, found 'plan.arena'}}
+  // expected-error @below {{expected memory and steps, found 'plan.output'}}
   plan.if %p {
-    %a = "plan.arena"() : () -> memref<4xf32>
+  } else {
+    plan.output "y" role "output" %p : memref<i1>
   } : memref<i1>
 }
 

@@ -62,6 +62,15 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
     // CHECK: plan.copy %{{.*}} to %{{.*}} : memref<32x10xf32>, memref<32x10xf32>
     plan.copy %y to %y : memref<32x10xf32>, memref<32x10xf32>
   } : memref<i1>
+  // CHECK: plan.if %{{.*}} {
+  plan.if %p {
+    // CHECK: } else {
+  } else {
+    // CHECK-NEXT: %[[MINE:.*]] = plan.arena at 0 : memref<32x10xf32>
+    %mine = plan.arena at 0 : memref<32x10xf32>
+    // CHECK-NEXT: plan.copy %[[MINE]] to %{{.*}} : memref<32x10xf32>, memref<32x10xf32>
+    plan.copy %mine to %y : memref<32x10xf32>, memref<32x10xf32>
+  } : memref<i1>
   // CHECK: plan.for 32 {
   plan.for 32 {
     // CHECK: %[[PART:.*]] = plan.part %{{.*}} from 1240 by -40 : memref<32x10xf32> to memref<10xf32>
