@@ -98,6 +98,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
   pm.addPass(createOutlineBodiesPass());
   OpPassManager &nested = pm.nest<func::FuncOp>();
+  nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass({options.target}));
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());

@@ -70,7 +70,7 @@ def run(model, inputs, folder, *flags):
         return dict(arrays)
 
 
-def train(model, data, folder, *flags):
+def train(model, data, folder, *flags, **options):
     """`mpc train` in file order; returns the events of its metrics and the
     trained weights by name.
 
@@ -90,6 +90,7 @@ def train(model, data, folder, *flags):
         *("--metrics", metrics, "--output", output, "--overwrite-metrics"),
         *TARGET,
         *flags,
+        **options,
     )
     return read_metrics(metrics), read_weights(output)
 

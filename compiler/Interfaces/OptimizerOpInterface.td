@@ -18,6 +18,10 @@ def OptimizerOpInterface : OpInterface<"OptimizerOpInterface"> {
                     (ins), [{}], [{ return $_op.getParamMutable(); }]>,
     InterfaceMethod<"Its gradient.", "::mlir::OpOperand &", "getGradOperand",
                     (ins), [{}], [{ return $_op.getGradMutable(); }]>,
+    InterfaceMethod<"Whether an element whose gradient is zero stays as it is,"
+                    " in the parameter and in the state.",
+                    "bool", "keepsWithoutGradient", (ins), [{}],
+                    [{ return false; }]>,
     InterfaceMethod<"The predicate, where there is one.",
                     "::mlir::MutableOperandRange", "getApplyOperand", (ins),
                     [{}], [{ return $_op.getApplyMutable(); }]>,

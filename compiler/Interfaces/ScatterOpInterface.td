@@ -39,6 +39,8 @@ def ScatterOpInterface : OpInterface<"ScatterOpInterface"> {
                       auto reduction = $_op.getReduction();
                       return reduction == decltype(reduction)::Mul;
                     }]>,
+    InterfaceMethod<"Whether no two indices name the same part.", "bool",
+                    "hasUniqueIndices", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<"The axis of the updates along which each axis of the"
                     " indices runs.",
                     "::llvm::SmallVector<int64_t>", "getIndexAxes", (ins)>,

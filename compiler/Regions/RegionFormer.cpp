@@ -204,14 +204,17 @@ void RegionFormer::growTail(unsigned region) {
 
 // Takes in producers of updates that nothing else needs: a slice computes only
 // those that meet its own part of the result. What the result starts from stays
-// outside, also where updates are computed from it: it is read from memory.
+// outside, also where updates are computed from it: it is read from memory. So
+// does what looks elements of it up, for the result may be written over it.
 void RegionFormer::growScatter(unsigned region) {
   auto scatter = cast<ScatterOpInterface>(regions[region].hero);
   Operation *data = scatter.getDataOperand().get().getDefiningOp();
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
-    if (!op || op == data || !isAlonePointwise(op) ||
+    OpOperand *table = op ? findTable(op) : nullptr;
+    bool looksUp = table && table->get() == scatter.getDataOperand().get();
+    if (!op || op == data || looksUp || !isAlonePointwise(op) ||
         !resultsHaveShape(op, regions[region].space) ||
         llvm::any_of(op->getUsers(),
                      [&](Operation *user) { return find(user) != region; }) ||

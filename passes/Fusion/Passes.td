@@ -84,6 +84,39 @@ def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }
 
+def UpdateRowsPass : FusionPass<"mpc-update-rows"> {
+  let summary = "updates of the rows of a table that a step looked up";
+  let description = [{
+    Where an optimizer leaves as they are elements without a gradient (SGD and
+    Adagrad, without weight decay), and the gradient of a table is that of
+    looking up a quarter of its rows at most, updates these rows alone. Indices
+    of one row share a slot, in which their gradients are added up in their
+    order; the rows are updated, and written over the old ones. All bits are
+    those of the update of the whole table. A gradient that anything else reads,
+    such as clipping, stays whole.
+
+    Before (test/passes/Fusion/update-rows.mlir):
+
+    ```mlir
+    %zeros = mpc.constant dense<0.0> : tensor<1000x64xf32>
+    %g = mpc.scatter %zeros, %ids, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>} : ...
+    %w1 = mpc.sgd %w, %g, %lr : ...
+    ```
+
+    After:
+
+    ```mlir
+    %firsts = mpc.scatter %none, %ids, %places {axis = 0 : i64, reduction = #mpc.scatter<min>} : ...
+    %found = mpc.gather %firsts, %ids {axis = 0 : i64} : ...
+    ... // %slots, %names
+    %sums = mpc.scatter %zeros, %slots, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>} : ...
+    %old = mpc.gather %w, %ids {axis = 0 : i64} : ...
+    %new = mpc.sgd %old, %sums, %lr : ...
+    %w1 = mpc.scatter %w, %names, %new {axis = 0 : i64, reduction = #mpc.scatter<none>, unique_indices = true} : ...
+    ```
+  }];
+}
+
 def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
   let summary = "activations into NHWC, filters as the target's library has them";
   let description = [{

@@ -13,6 +13,7 @@
 
 #include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Planning/Contractions.h"
 #include "passes/Planning/Liveness.h"
@@ -40,6 +41,9 @@ struct Reads {
   /// Each segment reads operands of its own, and no other segment's result may
   /// be written over them.
   bool segmented = false;
+  /// The operand that the result is, but for some elements; null where there is
+  /// none.
+  Value overwritten = Value();
   /// The memory of every operand, with its type or, where operands of several
   /// types are views of it, none.
   DenseMap<Value, Type> typeOf = DenseMap<Value, Type>();
@@ -185,6 +189,8 @@ bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
   auto sharesMemory = [&](Value value) {
     return Liveness::root(value) == Liveness::root(old);
   };
+  if (reads.overwritten && sharesMemory(reads.overwritten))
+    return llvm::count_if(op->getOperands(), sharesMemory) == 1;
   auto read = reads.typeOf.find(Liveness::root(old));
   return reads.elementwise && llvm::none_of(reads.contracted, sharesMemory) &&
          (read == reads.typeOf.end() || read->second == old.getType());
@@ -203,7 +209,8 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
       return states.lookup(state);
   }
   // Liveness is known of the function's own ops.
-  if (!reads.elementwise || reads.segmented || op->getBlock() != &block)
+  bool mayReuse = reads.elementwise || reads.overwritten;
+  if (!mayReuse || reads.segmented || op->getBlock() != &block)
     return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
@@ -257,6 +264,18 @@ static SmallVector<Value> findTables(func::CallOp call, func::FuncOp kernel) {
   return tables;
 }
 
+// The operand of a call whose kernel writes some elements of it, and has to
+// find all others in the result's memory.
+static Value findOverwritten(func::CallOp call, func::FuncOp kernel) {
+  if (getKernelKind(kernel) != KernelKind::Scatter)
+    return {};
+  ScatterOpInterface scatter = findScatter(kernel.getBody().front());
+  if (!scatter.hasUniqueIndices())
+    return {};
+  auto data = cast<BlockArgument>(scatter.getDataOperand().get());
+  return call.getOperand(data.getArgNumber());
+}
+
 // Whether a kernel has nothing to write.
 static bool givesNothing(func::CallOp call) {
   return llvm::all_of(call.getResults(), [](Value result) {
@@ -272,9 +291,13 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   }
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
+  Value overwritten = findOverwritten(call, kernel);
   SmallVector<Value> outputs =
       placeResults(call, {elementwise, findTables(call, kernel),
-                          elementwise && isSegmented(kernel)});
+                          elementwise && isSegmented(kernel), overwritten});
+  if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
+      data && plan::getStorage(data) != plan::getStorage(outputs.front()))
+    plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
   plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
                          buffersOf(call.getOperands()), outputs,
                          builder.getI64IntegerAttr(partition.extent),

@@ -178,6 +178,8 @@ Axes ScatterOp::getIndexAxes() {
   return indexAxesOfParts(getIndices(), getAxis(), getBatchDims());
 }
 
+bool ScatterOp::hasUniqueIndices() { return getUniqueIndices(); }
+
 INFER(ScatterElementsOp) {
   if (failed(verifyLines(loc, adaptor.getData(), adaptor.getIndices(),
                          adaptor.getAxis())))

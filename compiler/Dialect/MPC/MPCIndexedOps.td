@@ -62,11 +62,9 @@ def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements"> {
 // Writing
 //===----------------------------------------------------------------------===//
 
-class MPC_ScatterLikeOp<string mnemonic>
-    : MPC_TensorOp<mnemonic, "Scatter",
-        [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]>;
-
-def MPC_ScatterOp : MPC_ScatterLikeOp<"scatter"> {
+def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
+    [DeclareOpInterfaceMethods<ScatterOpInterface,
+                               ["getIndexAxes", "hasUniqueIndices"]>]> {
   let summary = "puts updates where indices name parts of a tensor";
   let description = [{
     The counterpart of mpc.gather: starting from the data, in order of the
@@ -80,6 +78,10 @@ def MPC_ScatterOp : MPC_ScatterLikeOp<"scatter"> {
     inputs give the same bits. An index outside [-size, size) is left out. With
     data of zeros and `add` this is the gradient of mpc.gather.
 
+    With `unique_indices` no two indices name the same part: updates are written
+    in any order, and a kernel that writes over the data does as much as there
+    are updates.
+
     ```mlir
     %dtable = mpc.scatter %zeros, %ids, %dy {axis = 0 : i64, reduction = #mpc.scatter<add>}
         : (tensor<1000x64xf32>, tensor<4x16xi64>, tensor<4x16x64xf32>) -> tensor<1000x64xf32>
@@ -88,11 +90,13 @@ def MPC_ScatterOp : MPC_ScatterLikeOp<"scatter"> {
   let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices,
                        MPC_Tensor:$updates, I64Attr:$axis,
                        DefaultValuedAttr<I64Attr, "0">:$batch_dims,
-                       MPC_ScatterReductionAttr:$reduction);
+                       MPC_ScatterReductionAttr:$reduction,
+                       DefaultValuedAttr<BoolAttr, "false">:$unique_indices);
   let results = (outs MPC_Tensor:$output);
 }
 
-def MPC_ScatterElementsOp : MPC_ScatterLikeOp<"scatter_elements"> {
+def MPC_ScatterElementsOp : MPC_TensorOp<"scatter_elements", "Scatter",
+    [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]> {
   let summary = "puts every update where its index names an element";
   let description = [{
     The counterpart of mpc.gather_elements; see mpc.scatter:

@@ -53,6 +53,9 @@ LogicalResult VariableOp::verify() {
   return success();
 }
 
+bool SGDOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
+bool AdagradOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
+
 LogicalResult CastOp::verify() {
   if (getInput().getType().getShape() != getType().getShape())
     return emitOpError("expected equal shapes");

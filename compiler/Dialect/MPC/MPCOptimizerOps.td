@@ -11,8 +11,11 @@ include "compiler/Interfaces/OptimizerOpInterface.td"
 // Scalars (`lr`, `step`, `apply`) have rank 0. Where `apply` is given and false
 // every result is the operand it replaces.
 
-class MPC_OptimizerOp<string mnemonic>
-    : MPC_TensorOp<mnemonic, "Elementwise", [OptimizerOpInterface]>;
+class MPC_OptimizerOp<string mnemonic, Trait interface = OptimizerOpInterface>
+    : MPC_TensorOp<mnemonic, "Elementwise", [interface]>;
+
+defvar MPC_DecayingOptimizer = DeclareOpInterfaceMethods<OptimizerOpInterface,
+    ["keepsWithoutGradient"]>;
 
 def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let summary = "adds one to a counter, unless apply is false";
@@ -25,7 +28,7 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let results = (outs MPC_IntTensor:$output);
 }
 
-def MPC_SGDOp : MPC_OptimizerOp<"sgd"> {
+def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer> {
   let summary = "p - lr * (g + weight_decay * p)";
   let description = [{
     ```mlir
@@ -101,7 +104,7 @@ def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
   let hasVerifier = 1;
 }
 
-def MPC_AdagradOp : MPC_OptimizerOp<"adagrad"> {
+def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer> {
   let summary = "Adagrad";
   let description = [{
     g' = g + weight_decay * p; h' = h + g' * g';

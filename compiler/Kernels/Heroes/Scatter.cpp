@@ -1,6 +1,7 @@
 // Updates written where indices name elements. A slice owns rows of the result,
 // the parts along the scattered axis, and takes the updates that meet them: so
-// the order of the updates of an element is theirs, and needs no atomics.
+// the order of the updates of an element is theirs, and needs no atomics. Where
+// no two updates meet, it owns updates, and the result has its data already.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -26,23 +27,32 @@ public:
 
 // What a slice starts from is of the result's shape, the updates are not.
 LogicalResult Scatter::verify(Operation *hero) const {
-  Value data = cast<ScatterOpInterface>(hero).getDataOperand().get();
+  auto scatter = cast<ScatterOpInterface>(hero);
+  Value data = scatter.getDataOperand().get();
+  if (scatter.hasUniqueIndices() && !isa<BlockArgument>(data))
+    return hero->emitOpError("expected to write over an input of its region");
   if (isa<BlockArgument>(data) || data.getDefiningOp<ConstantOp>())
     return success();
   return hero->emitOpError("expected to start from an input of its region or a "
                            "constant");
 }
 
+// What slices own parts of: rows of the result, or updates.
+static int64_t countRows(func::FuncOp kernel, const ScatterSpace &space) {
+  bool isUnique = findScatter(kernel.getBody().front()).hasUniqueIndices();
+  return space.outer * (isUnique ? space.updates : space.size);
+}
+
 KernelPartition Scatter::partition(func::FuncOp kernel) const {
   ScatterSpace space = getScatterSpace(kernel);
-  return slice(space.outer * space.size, space.inner);
+  return slice(countRows(kernel, space), space.inner);
 }
 
 // A block does as many rows as leave few of them: each looks at all indices.
 KernelPartition Scatter::partition(func::FuncOp kernel,
                                    const TargetInfo &gpu) const {
   ScatterSpace space = getScatterSpace(kernel);
-  int64_t rows = space.outer * space.size;
+  int64_t rows = countRows(kernel, space);
   int64_t lanes = std::min<int64_t>(
       llvm::PowerOf2Ceil(std::max<int64_t>(kWarp, space.inner)), kBlockThreads);
   return {rows, countRounds(rows, 1, kFewBlocks), space.inner, lanes, lanes, 1};

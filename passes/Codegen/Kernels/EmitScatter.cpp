@@ -7,6 +7,9 @@
 // it. The threads of a block share the elements of a part, each always the same
 // ones.
 //
+// Where no two updates meet, a slice owns updates instead, and writes them over
+// the data, which is in the result's memory.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelSpace.h"
@@ -34,6 +37,7 @@ public:
 
   void emitFill();
   void emitUpdates();
+  void emitUniqueUpdates();
 
 private:
   /// The parts [lower, upper) of an index of the outer axes that the slice
@@ -251,6 +255,22 @@ void ScatterEmitter::emitUpdates() {
   });
 }
 
+/// The updates [begin, end) of all, in the order of indices.
+void ScatterEmitter::emitUniqueUpdates() {
+  Value none = createIndex(b, 0), updates = createIndex(b, space.updates);
+  Owned all{none, createIndex(b, space.size)};
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {},
+           [&](Value number, ValueRange) {
+             Scope scope = fragments.createScope();
+             fragments.enterGroup(scope, 0,
+                                  arith::DivUIOp::create(b, number, updates));
+             fragments.enterGroup(scope, 1,
+                                  arith::RemUIOp::create(b, number, updates));
+             emitPart(scope, all);
+             return Carried();
+           });
+}
+
 LogicalResult codegen::emitScatter(KernelContext &context) {
   ScatterOpInterface op = findScatter(context.kernel.getBody().front());
   if (context.kernel.getNumResults() != 1)
@@ -263,6 +283,10 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
   if (failed(body))
     return failure();
   ScatterEmitter emitter(context, *body, op);
+  if (op.hasUniqueIndices()) {
+    emitter.emitUniqueUpdates();
+    return success();
+  }
   emitter.emitFill();
   emitter.emitUpdates();
   return success();

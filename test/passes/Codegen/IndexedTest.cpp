@@ -118,6 +118,33 @@ TEST_P(Indexed, AddsUpdatesInTheirOrder) {
   }
 }
 
+// Updates that do not meet are written over the data; what they leave, and what
+// names no row, stays.
+TEST_P(Indexed, WritesUniqueUpdatesInPlace) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%data: tensor<5000x37xf32>, %ids: tensor<900xi64>, %u: tensor<900x37xf32>) -> tensor<5000x37xf32>
+        attributes {mpc.kernel = #mpc.kernel<scatter>} {
+      %0 = mpc.neg %u : (tensor<900x37xf32>) -> tensor<900x37xf32>
+      %1 = mpc.scatter %data, %ids, %0 {axis = 0 : i64, reduction = #mpc.scatter<none>, unique_indices = true}
+          : (tensor<5000x37xf32>, tensor<900xi64>, tensor<900x37xf32>) -> tensor<5000x37xf32>
+      return %1 : tensor<5000x37xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  EXPECT_EQ(kernel.getPartition().extent, 900);
+  EXPECT_LT(kernel.getPartition().grain, 900);
+  std::vector<float> data = randomFloats(5000 * 37), u = randomFloats(900 * 37);
+  std::vector<float> expected = data;
+  std::vector<int64_t> ids(900);
+  for (int64_t i = 0; i < 900; ++i)
+    ids[i] = i % 9 == 4 ? 5000 : i % 2 ? 5 * i : 5 * i - 5000;
+  for (size_t i = 0; i < u.size(); ++i)
+    if (int64_t id = ids[i / 37]; id < 5000)
+      expected[(id < 0 ? id + 5000 : id) * 37 + i % 37] = -u[i];
+  kernel.launch({data.data(), ids.data(), u.data(), data.data()});
+  EXPECT_EQ(data, expected);
+}
+
 // Parts within an outer axis, so that slices begin and end inside one.
 TEST_P(Indexed, ScattersAlongAMiddleAxisFromZeros) {
   CompiledKernel kernel(R"(

@@ -330,3 +330,36 @@ func.func private @state_then(%w: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// Updates that do not meet are written over a state that nothing reads later;
+// where something does, over a copy.
+// CHECK-LABEL: plan.program @rows_in_place
+// CHECK: %[[IDS:.*]] = plan.input "ids"
+// CHECK: %[[U:.*]] = plan.input "u"
+// CHECK: %[[W:.*]] = plan.state @w
+// CHECK-NOT: plan.copy
+// CHECK: plan.launch @write_rows ins(%[[W]], %[[IDS]], %[[U]] : memref<4xf32>, memref<2xi64>, memref<2xf32>) outs(%[[W]] : memref<4xf32>)
+// CHECK-NOT: plan.copy
+// CHECK-LABEL: plan.program @rows_of_a_copy
+// CHECK: %[[W:.*]] = plan.state @w
+// CHECK: %[[NEW:.*]] = plan.arena : memref<4xf32>
+// CHECK: plan.copy %[[W]] to %[[NEW]]
+// CHECK: plan.launch @write_rows ins(%[[W]], %{{.*}}, %{{.*}}) outs(%[[NEW]] : memref<4xf32>)
+// CHECK: plan.launch @relu ins(%[[W]] : memref<4xf32>)
+// CHECK: plan.copy %[[NEW]] to %[[W]]
+func.func @rows_in_place(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = "data"}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = "data"},
+                         %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
+  %0 = call @write_rows(%w, %ids, %u) : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @rows_of_a_copy(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = "data"}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = "data"},
+                          %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.output = "old"}, tensor<4xf32> {mpc.updates = @w}) {
+  %0 = call @write_rows(%w, %ids, %u) : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
+  %1 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1, %0 : tensor<4xf32>, tensor<4xf32>
+}
+func.func private @write_rows(%w: tensor<4xf32>, %ids: tensor<2xi64>, %u: tensor<2xf32>) -> tensor<4xf32> attributes {mpc.kernel = #mpc.kernel<scatter>} {
+  %0 = mpc.scatter %w, %ids, %u {axis = 0 : i64, reduction = #mpc.scatter<none>, unique_indices = true}
+      : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -1,0 +1,184 @@
+// Updates the rows of a table that a step looked up, and no others.
+//
+// The gradient of a table of words is zero but for the rows of a batch's words.
+// An optimizer for which a zero gradient changes nothing needs these rows
+// alone:
+//
+//   slots[i] = the first place where ids has the word ids[i]
+//   sums[slots[i]] += rows[i]
+//   table[ids[i]] = update(table[ids[i]], sums[i])   where slots[i] is i
+//
+// The sums are those of the whole gradient, added up in the same order, so
+// every row has the same bits as before.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Passes.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_UPDATEROWSPASS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct UpdateRowsPass : public mpc::impl::UpdateRowsPassBase<UpdateRowsPass> {
+  void runOnOperation() override;
+};
+
+/// Rewrites the update of one table.
+class RowUpdate {
+public:
+  RowUpdate(OptimizerOpInterface update, ScatterOp gradient)
+      : update(update), gradient(gradient), table(typeOf(gradient.getOutput())),
+        count(typeOf(gradient.getIndices()).getNumElements()),
+        b(update.getLoc(), update) {}
+
+  void rewrite();
+
+private:
+  bool isTable(OpOperand &operand) {
+    return operand.get().getType() == table &&
+           &operand != &update.getGradOperand();
+  }
+  RankedTensorType rowsType(Type element);
+  Value indices(ArrayRef<int64_t> values);
+  Value number(int64_t value) { return fill({}, value); }
+  Value fill(ArrayRef<int64_t> shape, int64_t value);
+  Value findSlots(Value ids);
+  Value sumRows(Value slots);
+  Operation *updateRows(Value ids, Value sums);
+
+  OptimizerOpInterface update;
+  ScatterOp gradient;
+  RankedTensorType table;
+  int64_t count;
+  ImplicitLocOpBuilder b;
+};
+} // namespace
+
+RankedTensorType RowUpdate::rowsType(Type element) {
+  SmallVector<int64_t> shape(table.getShape());
+  shape.front() = count;
+  return RankedTensorType::get(shape, element);
+}
+
+Value RowUpdate::indices(ArrayRef<int64_t> values) {
+  auto type = RankedTensorType::get({static_cast<int64_t>(values.size())},
+                                    b.getI64Type());
+  return ConstantOp::create(b, DenseElementsAttr::get(type, values));
+}
+
+Value RowUpdate::fill(ArrayRef<int64_t> shape, int64_t value) {
+  auto type = RankedTensorType::get(shape, b.getI64Type());
+  return ConstantOp::create(b, DenseElementsAttr::get(type, value));
+}
+
+// For every index the place of the first that names the same row; `count`,
+// which is no place, for an index that names none.
+Value RowUpdate::findSlots(Value ids) {
+  // What is looked up of no row is 0, so places are counted from 1.
+  Value places = indices(llvm::to_vector(llvm::seq<int64_t>(1, count + 1)));
+  Value firsts =
+      ScatterOp::create(b, fill(table.getDimSize(0), count + 1), ids, places,
+                        /*axis=*/0, /*batch_dims=*/0, ScatterReduction::Min);
+  Value found = GatherOp::create(b, firsts, ids, /*axis=*/0, /*batch_dims=*/0);
+  Value isNone = EqualOp::create(b, found, number(0));
+  return SelectOp::create(b, isNone, number(count),
+                          SubOp::create(b, found, number(1)));
+}
+
+// The gradients of rows, each at its slot.
+Value RowUpdate::sumRows(Value slots) {
+  RankedTensorType type = rowsType(table.getElementType());
+  Value zeros = ConstantOp::create(
+      b, DenseElementsAttr::get(type, b.getZeroAttr(type.getElementType())));
+  Value updates = gradient.getUpdates();
+  auto flat = rowsType(elementOf(updates));
+  if (updates.getType() != flat)
+    updates = ReshapeOp::create(b, flat, updates);
+  return ScatterOp::create(b, zeros, slots, updates, /*axis=*/0,
+                           /*batch_dims=*/0, ScatterReduction::Add);
+}
+
+// The optimizer on the rows that `ids` name.
+Operation *RowUpdate::updateRows(Value ids, Value sums) {
+  IRMapping mapping;
+  mapping.map(gradient.getOutput(), sums);
+  for (OpOperand &operand : update->getOpOperands())
+    if (isTable(operand) && !mapping.contains(operand.get()))
+      mapping.map(operand.get(), GatherOp::create(b, operand.get(), ids,
+                                                  /*axis=*/0, /*batch_dims=*/0)
+                                     .getOutput());
+  Operation *rows = b.clone(*update, mapping);
+  for (Value result : rows->getResults())
+    result.setType(rowsType(table.getElementType()));
+  return rows;
+}
+
+void RowUpdate::rewrite() {
+  Value ids = gradient.getIndices();
+  auto flat = RankedTensorType::get(count, elementOf(ids));
+  if (ids.getType() != flat)
+    ids = ReshapeOp::create(b, flat, ids);
+  if (!elementOf(ids).isInteger(64))
+    ids = mpc::CastOp::create(b, flat.clone(b.getI64Type()), ids);
+  Value slots = findSlots(ids);
+  Operation *rows = updateRows(ids, sumRows(slots));
+  // A row that several indices name is written for the first of them.
+  Value places = indices(llvm::to_vector(llvm::seq<int64_t>(0, count)));
+  Value isFirst = EqualOp::create(b, slots, places);
+  Value names = SelectOp::create(b, isFirst, ids, number(table.getDimSize(0)));
+  unsigned next = 0;
+  SmallVector<Value> results;
+  for (OpOperand &operand : update->getOpOperands())
+    if (isTable(operand))
+      results.push_back(ScatterOp::create(
+          b, operand.get(), names, rows->getResult(next++), /*axis=*/0,
+          /*batch_dims=*/0, ScatterReduction::None, /*unique_indices=*/true));
+  update->replaceAllUsesWith(results);
+}
+
+// The gradient that `update` reads, if it is that of looking up few rows.
+static ScatterOp findRowGradient(OptimizerOpInterface update) {
+  if (!update.keepsWithoutGradient())
+    return {};
+  auto gradient = update.getGradOperand().get().getDefiningOp<ScatterOp>();
+  if (!gradient || !gradient->hasOneUse() || gradient.getAxis() != 0 ||
+      gradient.getBatchDims() != 0 ||
+      gradient.getReduction() != ScatterReduction::Add ||
+      !matchPattern(gradient.getData(), m_AnyZeroFloat()))
+    return {};
+  auto isTable = [&](Value value) {
+    return value.getType() == gradient.getType() && value != gradient;
+  };
+  bool updatesTables =
+      llvm::all_of(update->getResults(), isTable) &&
+      llvm::count_if(update->getOperands(), isTable) == update->getNumResults();
+  // The slots take a pass over the rows' numbers.
+  int64_t rows = shapeOf(gradient.getOutput()).front();
+  int64_t count = typeOf(gradient.getIndices()).getNumElements();
+  return updatesTables && count > 0 && count <= rows / 4 ? gradient
+                                                         : ScatterOp();
+}
+
+void UpdateRowsPass::runOnOperation() {
+  SmallVector<OptimizerOpInterface> updates;
+  getOperation().walk(
+      [&](OptimizerOpInterface update) { updates.push_back(update); });
+  for (OptimizerOpInterface update : updates) {
+    ScatterOp gradient = findRowGradient(update);
+    if (!gradient)
+      continue;
+    RowUpdate(update, gradient).rewrite();
+    update->erase();
+    gradient->erase();
+  }
+}
