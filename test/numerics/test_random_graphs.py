@@ -1,10 +1,10 @@
 """Random networks: what holds of every operator alone holds of them together.
 
 Each seed makes a graph of up to a dozen operators over N x C x H x W values,
-with residual and concatenated branches, loops, views, masks and values used
-more than once, ending in a linear layer. In 64-true its outputs, and the gradient of a random sum of
-them along a random direction in parameter space, match NumPy in float64; the
-mixed precisions stay finite and close.
+with residual and concatenated branches, loops, conditions, views, masks and
+values used more than once, ending in a linear layer. In 64-true its outputs,
+and the gradient of a random sum of them along a random direction in parameter
+space, match NumPy in float64; the mixed precisions stay finite and close.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -58,6 +58,7 @@ class RandomGraph:
     def add_layer(self):
         kinds = ["activation", "conv", "scale", "binary", "concat", "pool"]
         kinds += ["scan", "recurrent", "gather", "slice", "transpose", "where"]
+        kinds += ["condition", "cumsum", "reverse"]
         kind = kinds[self.random.randint(len(kinds))]
         # Later values are likelier, so that graphs are deep.
         x = list(self.shape)[-1] if self.random.rand() < 0.6 else self.pick()
@@ -245,6 +246,67 @@ class RandomGraph:
         mask = self.node("Less", [a, b], shape, np.less)
         del self.shape[mask]
         self.node("Where", [mask, y, x], shape, np.where)
+
+    def add_condition(self, x):
+        """Another scale and another function for either sign of the input's
+        sum, which is far from 0 and exact enough in any precision."""
+        factors = [self.parameter(self.shape[x][1], 1, 1) for _ in range(2)]
+        functions = {"Tanh": np.tanh, "Sigmoid": reference.sigmoid}
+        branches = []
+        for op, factor in zip(functions, factors):
+            output = helper.make_tensor_value_info(f"{op}_y", 0, None)
+            nodes = [
+                helper.make_node("Mul", [x, factor], [f"{op}_m"]),
+                helper.make_node(op, [f"{op}_m"], [f"{op}_y"]),
+            ]
+            branches.append(helper.make_graph(nodes, op, [], [output]))
+        total = self.node("ReduceSum", ["x"], (), np.sum, keepdims=0)
+        number = self.constant(np.array(0, np.int64))
+        zero = self.node("CastLike", [number, total], (), lambda v, _: v)
+        holds = self.node("Greater", [total, zero], (), np.greater)
+        for name in (total, zero, holds):
+            del self.shape[name]
+
+        def function(condition, value, *scales):
+            chosen = 0 if condition else 1
+            return list(functions.values())[chosen](value * scales[chosen])
+
+        self.node(
+            *("If", [holds, x, *factors], self.shape[x], function),
+            then_branch=branches[0],
+            else_branch=branches[1],
+        )
+        # The branches read the rest from around them.
+        del self.nodes[-1].input[1:]
+
+    def add_cumsum(self, x):
+        axis = self.random.randint(1, 4)
+        reverse, exclusive = map(int, self.random.randint(2, size=2))
+        number = self.constant(np.array(axis))
+
+        def function(v, _):
+            turn = (slice(None),) * axis + (slice(None, None, -1),)
+            v = v[turn] if reverse else v
+            sums = np.cumsum(v, axis) - (v if exclusive else 0)
+            return sums[turn] if reverse else sums
+
+        sums = self.node(
+            *("CumSum", [x, number], self.shape[x], function),
+            reverse=reverse,
+            exclusive=exclusive,
+        )
+        del self.shape[sums]
+        self.node("Tanh", [sums], self.shape[x], np.tanh)
+
+    def add_reverse(self, x):
+        axis = self.random.randint(1, 4)
+        ranges = [np.array([v]) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
+        self.node(
+            "Slice",
+            [x, *map(self.constant, ranges)],
+            self.shape[x],
+            lambda v, *_: np.flip(v, axis),
+        )
 
     def add_head(self):
         x = list(self.shape)[-1]
