@@ -27,7 +27,8 @@
 // | `movement`      | a transpose, concat, slice or pad           | `inner` elements of the result, its last  |
 // |                 |                                             | axis                                      |
 // | `scatter`       | elementwise ops of the updates' shape, then | `inner` elements of the result: a part    |
-// |                 | a scatter                                   | along the scattered axis                  |
+// |                 | a scatter                                   | along the scattered axis; where indices   |
+// |                 |                                             | are unique, those of an update            |
 // | `cumulative`    | a cumulative sum                            | a line along the axis                     |
 // | `epilogue`      | elementwise ops on argument 0, an fp32 tile | (called per tile, no extent)              |
 //
@@ -35,7 +36,8 @@
 //
 // Arguments and then results are whole buffers, row-major and contiguous, in
 // the tensor types given. A `pointwise` or `epilogue` result may be the very
-// buffer of an argument of its type; otherwise results overlap nothing.
+// buffer of an argument of its type; otherwise results overlap nothing. The
+// result of a scatter with unique indices has the data's elements already.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELPARTITION_H

@@ -173,3 +173,39 @@ func.func @padded(%x: tensor<4x8xf32>) -> tensor<5x8xf32> {
   %1 = mpc.concat %0, %x {axis = 0 : i64} : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<5x8xf32>
   return %1 : tensor<5x8xf32>
 }
+
+// The example of compiler/Regions/README.md.
+// CHECK-LABEL: func.func @worked_example
+// CHECK: mpc.region contraction({{.*}}) {kernel = "worked_example_0_h"}
+// CHECK: mpc.matmul
+// CHECK-NEXT: mpc.add
+// CHECK-NEXT: %[[S:.*]] = mpc.add
+// CHECK-NEXT: mpc.yield %[[S]]
+// CHECK: mpc.region row_reduce(%{{.*}}) {kernel = "worked_example_1_m"}
+// CHECK: mpc.reduce_max
+// CHECK-NEXT: mpc.sub
+// CHECK-NEXT: %[[E:.*]] = mpc.exp
+// CHECK-NEXT: %[[T:.*]] = mpc.reduce_sum
+// CHECK-NEXT: mpc.yield %[[E]], %[[T]]
+// CHECK: mpc.region pointwise({{.*}}) {kernel = "worked_example_2_g"}
+// CHECK: mpc.tanh
+// CHECK: mpc.region contraction({{.*}}) {kernel = "worked_example_3_q"}
+// CHECK: mpc.div
+// CHECK-NEXT: mpc.matmul
+// CHECK-NEXT: %[[Z:.*]] = mpc.mul
+// CHECK-NEXT: mpc.yield %[[Z]]
+func.func @worked_example(%x: tensor<32x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>, %r: tensor<32x64xf32>)
+    -> (tensor<32x64xf32>, tensor<32x64xf32>) {
+  %h = mpc.matmul %x, %w : (tensor<32x64xf32>, tensor<64x64xf32>) -> tensor<32x64xf32> loc("h")
+  %a = mpc.add %h, %b : (tensor<32x64xf32>, tensor<64xf32>) -> tensor<32x64xf32> loc("a")
+  %s = mpc.add %a, %r : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32> loc("s")
+  %m = mpc.reduce_max %s {axes = array<i64: 1>, keepdims = true} : (tensor<32x64xf32>) -> tensor<32x1xf32> loc("m")
+  %d = mpc.sub %s, %m : (tensor<32x64xf32>, tensor<32x1xf32>) -> tensor<32x64xf32> loc("d")
+  %e = mpc.exp %d : (tensor<32x64xf32>) -> tensor<32x64xf32> loc("e")
+  %t = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<32x64xf32>) -> tensor<32x1xf32> loc("t")
+  %p = mpc.div %e, %t : (tensor<32x64xf32>, tensor<32x1xf32>) -> tensor<32x64xf32> loc("p")
+  %g = mpc.tanh %r : (tensor<32x64xf32>) -> tensor<32x64xf32> loc("g")
+  %q = mpc.matmul %g, %w : (tensor<32x64xf32>, tensor<64x64xf32>) -> tensor<32x64xf32> loc("q")
+  %z = mpc.mul %q, %p : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32> loc("z")
+  return %s, %z : tensor<32x64xf32>, tensor<32x64xf32>
+}
