@@ -103,7 +103,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createDecomposePass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatMulPass());
-  nested.addPass(createNormalizeReductionsPass());
+  nested.addPass(createNormalizeReductionsPass({options.target}));
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
   if (options.recompute)

@@ -54,10 +54,12 @@
 //   STEP      one of, buffers given as indices into "buffers", each with
 //             "name": the ONNX node it is reported under
 //     {"op": "launch", "kernel", "args": [..], "extent", "grain",
+//      CPU, optional: "scratch_bytes",
 //      GPU: "threads", optional "shared_bytes"}
-//         mpc_kernel_fn over [0, extent) in slices of grain. On a GPU one block
-//         of `threads` threads does one slice, with shared_bytes (default 0)
-//         of dynamic shared memory.
+//         mpc_kernel_fn over [0, extent) in slices of grain, with scratch_bytes
+//         (default 0) of memory for each worker. On a GPU one block of
+//         `threads` threads does one slice, with shared_bytes (default 0) of
+//         dynamic shared memory.
 //     {"op": "matmul", "a", "b", "c": buffer | null, "batch", "m", "n", "k",
 //      "trans_a", "trans_b", "lda", "ldb", "ldc", "stride_a", "stride_b",
 //      "stride_c", "alpha", "tile_m", "tile_n",

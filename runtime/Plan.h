@@ -60,8 +60,9 @@ struct LaunchStep {
   std::string kernel;
   std::vector<size_t> args;
   int64_t extent = 0, grain = 1;
-  int64_t threads = 0;     ///< of a block; 0 on a CPU
-  int64_t sharedBytes = 0; ///< dynamic shared memory of a block
+  int64_t threads = 0;      ///< of a block; 0 on a CPU
+  int64_t sharedBytes = 0;  ///< dynamic shared memory of a block
+  int64_t scratchBytes = 0; ///< memory of each worker; 0 on a GPU
 };
 
 /// The generated code that consumes a contraction's fp32 tiles.

@@ -263,7 +263,7 @@ static std::optional<Epilogue> readEpilogue(Reader &in) {
 
 static LaunchStep readLaunch(Reader &in) {
   in.expectOnly({"op", "name", "kernel", "args", "extent", "grain", "threads",
-                 "shared_bytes"});
+                 "shared_bytes", "scratch_bytes"});
   LaunchStep step;
   step.kernel = in.string("kernel");
   step.args = in.indices("args");
@@ -271,6 +271,7 @@ static LaunchStep readLaunch(Reader &in) {
   step.grain = in.integer("grain");
   step.threads = in.integerOr("threads", 0);
   step.sharedBytes = in.integerOr("shared_bytes", 0);
+  step.scratchBytes = in.integerOr("scratch_bytes", 0);
   return step;
 }
 

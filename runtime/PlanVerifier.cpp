@@ -37,6 +37,8 @@ constexpr size_t kMaxOuterAxes = 64;
 constexpr int64_t kMaxThreads = 1024;
 /// What a block of any GPU can have at most (Hopper: 227 KiB).
 constexpr int64_t kMaxSharedBytes = 227 * 1024;
+/// Of a worker on a CPU: more is no scratch, and is to be in the arena.
+constexpr int64_t kMaxScratchBytes = 16 << 20;
 
 /// A number that remembers whether computing it overflowed.
 struct Checked {
@@ -317,10 +319,13 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
            "extent and grain add up to no number");
     expect(step.threads == 0 && step.sharedBytes == 0,
            "threads and shared memory are for GPUs alone");
+    expect(step.scratchBytes >= 0 && step.scratchBytes <= kMaxScratchBytes,
+           "a worker cannot have that much scratch memory");
     return;
   }
   expect(step.threads >= 1 && step.threads <= kMaxThreads,
          "a block has between 1 and 1024 threads");
+  expect(step.scratchBytes == 0, "scratch memory is for CPUs alone");
   expect(step.sharedBytes >= 0 && step.sharedBytes <= kMaxSharedBytes,
          "a block cannot have that much shared memory");
   expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");

@@ -319,6 +319,8 @@ json::Object ProgramWriter::launch(plan::LaunchOp op) {
     step["threads"] = toSigned(*op.getThreads());
   if (op.getSharedBytes())
     step["shared_bytes"] = toSigned(*op.getSharedBytes());
+  if (op.getScratchBytes())
+    step["scratch_bytes"] = toSigned(*op.getScratchBytes());
   return step;
 }
 

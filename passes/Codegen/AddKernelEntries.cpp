@@ -31,7 +31,10 @@ static void setCodeAttributes(LLVM::LLVMFuncOp function) {
   function.setNoUnwindAttr(UnitAttr::get(context));
 }
 
+static bool isPointer(Type type) { return isa<LLVM::LLVMPointerType>(type); }
+
 static void addEntry(LLVM::LLVMFuncOp body) {
+  bool isEpilogue = getKernelKind(body) == KernelKind::Epilogue;
   // From here on the function is LLVM's.
   body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
@@ -42,14 +45,17 @@ static void addEntry(LLVM::LLVMFuncOp body) {
   OpBuilder builder(body);
   builder.setInsertionPointAfter(body);
   auto pointer = LLVM::LLVMPointerType::get(body.getContext());
+  // Buffers, then bounds, then scratch memory where the kernel needs some.
+  ArrayRef<Type> types = body.getArgumentTypes();
+  int32_t bufferCount = llvm::find_if_not(types, isPointer) - types.begin();
+  ArrayRef<Type> bounds =
+      types.drop_front(bufferCount).take_while([](Type type) {
+        return !isPointer(type);
+      });
   SmallVector<Type> inputs = {pointer};
-  int32_t bufferCount = 0;
-  for (Type type : body.getArgumentTypes()) {
-    if (isa<LLVM::LLVMPointerType>(type))
-      ++bufferCount;
-    else
-      inputs.push_back(type);
-  }
+  llvm::append_range(inputs, bounds);
+  if (!isEpilogue)
+    inputs.push_back(pointer);
   auto entry = LLVM::LLVMFuncOp::create(
       builder, body.getLoc(), name,
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(body.getContext()),
@@ -65,7 +71,8 @@ static void addEntry(LLVM::LLVMFuncOp body) {
                                      ArrayRef<LLVM::GEPArg>{i});
     operands.push_back(LLVM::LoadOp::create(b, pointer, slot));
   }
-  llvm::append_range(operands, block->getArguments().drop_front());
+  llvm::append_range(operands, block->getArguments().drop_front().take_front(
+                                   types.size() - bufferCount));
   LLVM::CallOp::create(b, body, operands);
   LLVM::ReturnOp::create(b, ValueRange());
 }

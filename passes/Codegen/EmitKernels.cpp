@@ -58,18 +58,27 @@ static MemRefType flatBuffer(Type type, const TargetInfo &target) {
                          MemRefLayoutAttrInterface(), space);
 }
 
-/// Buffers of arguments and results, then the bounds of the kind, which a block
-/// of threads knows by its number.
+/// Bounds that follow the buffers; a block of threads knows them by its number.
+static unsigned countBounds(KernelKind kind, const TargetInfo &target) {
+  if (target.isGPU())
+    return 0;
+  return kind == KernelKind::Epilogue ? 5 : 2;
+}
+
+/// Buffers of arguments and results, then the bounds of the kind, then scratch
+/// memory where the kernel needs some.
 static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
+                                       int64_t scratch,
                                        const TargetInfo &target) {
   SmallVector<Type> inputs;
   for (Type type : kernel.getArgumentTypes())
     inputs.push_back(flatBuffer(type, target));
   for (Type type : kernel.getResultTypes())
     inputs.push_back(flatBuffer(type, target));
-  if (!target.isGPU())
-    inputs.append(kind == KernelKind::Epilogue ? 5 : 2,
-                  IndexType::get(kernel.getContext()));
+  Builder b(kernel.getContext());
+  inputs.append(countBounds(kind, target), b.getIndexType());
+  if (scratch > 0)
+    inputs.push_back(MemRefType::get({scratch}, b.getI8Type()));
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
@@ -220,25 +229,29 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     return kernel.emitOpError("is called per tile, which nothing on target '")
            << target.getName() << "' does";
 
+  KernelPartition partition;
+  if (*kind != KernelKind::Epilogue)
+    partition = getKernelPartition(kernel, target);
   OpBuilder builder(kernel);
-  auto emitted =
-      func::FuncOp::create(builder, kernel.getLoc(), kernel.getName(),
-                           getBufferSignature(kernel, *kind, target));
+  auto emitted = func::FuncOp::create(
+      builder, kernel.getLoc(), kernel.getName(),
+      getBufferSignature(kernel, *kind, partition.scratch, target));
   emitted->setAttr(kKernelAttr, kernel->getAttr(kKernelAttr));
   Block *entry = emitted.addEntryBlock();
   auto b = ImplicitLocOpBuilder::atBlockEnd(kernel.getLoc(), entry);
   unsigned bufferCount = kernel.getNumArguments() + kernel.getNumResults();
+  unsigned boundCount = countBounds(*kind, target);
   KernelContext context{
       kernel,
       b,
       SmallVector<Value>(entry->getArguments().take_front(bufferCount)),
-      SmallVector<Value>(entry->getArguments().drop_front(bufferCount)),
+      SmallVector<Value>(entry->getArguments().slice(bufferCount, boundCount)),
       target,
-      {},
+      partition,
       {},
       {}};
-  if (*kind != KernelKind::Epilogue)
-    context.partition = getKernelPartition(kernel, target);
+  if (partition.scratch > 0)
+    context.scratch = entry->getArguments().back();
   if (target.isGPU()) {
     setGPUAttributes(emitted, kernel, *kind, context.partition.threads);
     enterBlock(context);

@@ -17,7 +17,8 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
     bounds of `runtime/ABI.h`, and computes the results there. Floats are
     computed in f32 (f64 where an f64 takes part), in vectors of the target's
     width; narrower types exist at loads, at stores and where an op's result
-    rounds to them. The order of every sum depends on shapes alone.
+    rounds to them. The order of every sum depends on shapes alone. Where the
+    kernel's partition has scratch, that many bytes follow the bounds.
 
     Before (test/passes/Codegen/emit-kernels.mlir):
 
@@ -140,11 +141,11 @@ def AddKernelEntriesPass : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
     After conversion to the LLVM dialect: a kernel becomes the internal function
     `NAME.body`, and NAME a function of the type `mpc_kernel_fn` or
     `mpc_epilogue_fn` (`runtime/ABI.h`) that loads the buffers' addresses and
-    calls it.
+    calls it, with the worker's scratch memory where the kernel needs some.
 
     ```mlir
     llvm.func internal @scale.body(%x: !llvm.ptr, ..., %begin: i64, %end: i64)
-    llvm.func @scale(%args: !llvm.ptr, %begin: i64, %end: i64) {
+    llvm.func @scale(%args: !llvm.ptr, %begin: i64, %end: i64, %scratch: !llvm.ptr) {
       %0 = llvm.load %args : !llvm.ptr -> !llvm.ptr
       ...
       llvm.call @scale.body(%0, ..., %begin, %end)

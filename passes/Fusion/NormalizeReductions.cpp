@@ -9,7 +9,8 @@
 
 #include "compiler/Dialect/MPC/ConstantElements.h"
 #include "compiler/Dialect/MPC/IntegerFormulas.h"
-#include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/ColumnBands.h"
+#include "compiler/Target/TargetInfo.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -26,26 +27,25 @@ using namespace mpc;
 namespace {
 struct NormalizeReductionsPass
     : public mpc::impl::NormalizeReductionsPassBase<NormalizeReductionsPass> {
+  using NormalizeReductionsPassBase::NormalizeReductionsPassBase;
   void runOnOperation() override;
 };
 } // namespace
 
 /// Smaller reductions are not worth a second kernel.
 static constexpr int64_t kLargeReduction = 1 << 16;
-/// This many independent slices keep the threads of a socket busy.
-static constexpr int64_t kEnoughSlices = 8;
 /// An axis of fewer elements is not reduced in parts.
 static constexpr int64_t kLongReduction = 1 << 18;
 /// More slices than this gain nothing. A part of an axis has no fewer elements
 /// than are worth handing out.
 static constexpr int64_t kMostSlices = 64;
 static constexpr int64_t kPartElements = 1 << 14;
+/// Nor fewer rows: what the second step reads is little beside them.
+static constexpr int64_t kPartRows = 64;
 /// Fewer parts than this are not worth what the second step costs.
 static constexpr int64_t kFewestParts = 4;
 /// Elements of a row or column worth a step of their own.
 static constexpr int64_t kShortestRun = 64;
-/// Columns that one slice of a column reduction takes.
-static constexpr int64_t kColumnBlock = 64;
 
 namespace {
 /// What is reduced next: these axes, the first of them in this many parts.
@@ -55,16 +55,37 @@ struct Step {
 };
 } // namespace
 
-static int64_t countSlices(const ReductionSpace &space) {
-  return space.outer * llvm::divideCeilSigned(space.inner, kColumnBlock);
+namespace {
+/// Divides the reductions of a target in steps.
+class Steps {
+public:
+  explicit Steps(const TargetInfo &target) : target(target) {}
+
+  /// The axes to reduce first, out of `axes`, none of which has size 1: all of
+  /// them where one kernel can do that, and has slices enough or little to do.
+  Step choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
+
+private:
+  int64_t countSlices(const ReductionSpace &space) const;
+  int64_t countParts(int64_t extent, const ReductionSpace &space) const;
+
+  const TargetInfo &target;
+};
+} // namespace
+
+// The threads of a GPU's block share what is reduced of a block of columns.
+int64_t Steps::countSlices(const ReductionSpace &space) const {
+  int64_t columns = target.isGPU() ? kColumnBlock : getColumnsOfSlice(space);
+  return space.outer * llvm::divideCeilSigned(space.inner, columns);
 }
 
 // In how many equal parts to reduce an axis of `extent`; 1 where all at once.
-static int64_t countParts(int64_t extent, const ReductionSpace &space) {
+int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   int64_t slices = countSlices(space);
   int64_t elements = space.outer * space.reduced * space.inner;
-  int64_t wanted = std::min(llvm::divideCeilSigned(kMostSlices, slices),
-                            elements / (slices * kPartElements));
+  int64_t wanted = std::min({llvm::divideCeilSigned(kMostSlices, slices),
+                             elements / (slices * kPartElements),
+                             space.reduced / kPartRows});
   if (elements < kLongReduction || wanted < kFewestParts)
     return 1;
   // The divisor closest below, or else one not far above.
@@ -77,9 +98,7 @@ static int64_t countParts(int64_t extent, const ReductionSpace &space) {
   return 1;
 }
 
-// The axes to reduce first, out of `axes`, none of which has size 1: all of
-// them where one kernel can do that, and has slices enough or little to do.
-static Step chooseStep(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
+Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
   while (true) {
     std::optional<ReductionSpace> space = getReductionSpace(shape, axes);
     int64_t first = shape[axes.front()];
@@ -148,7 +167,8 @@ static Value reduceNothing(Operation *op) {
                             DenseElementsAttr::get(type, element));
 }
 
-static void normalize(Operation *op, SmallVector<int64_t> axes) {
+static void normalize(Operation *op, SmallVector<int64_t> axes,
+                      const Steps &steps) {
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
   auto type = cast<RankedTensorType>(result.getType());
@@ -160,7 +180,7 @@ static void normalize(Operation *op, SmallVector<int64_t> axes) {
 
   SmallVector<Operation *> created;
   while (!axes.empty()) {
-    Step step = chooseStep(shapeOf(value), axes);
+    Step step = steps.choose(shapeOf(value), axes);
     bool last = step.axes.size() == axes.size() && step.parts == 1;
     value = reduceLike(op, value, step, last ? type.getElementType() : compute,
                        builder);
@@ -203,6 +223,10 @@ static void widen(ScatterOpInterface scatter) {
 }
 
 void NormalizeReductionsPass::runOnOperation() {
+  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
+  if (failed(info))
+    return signalPassFailure();
+  Steps steps(*info);
   SmallVector<std::pair<Operation *, SmallVector<int64_t>>> reductions;
   getOperation().walk([&](Operation *op) {
     if (auto axes = getReducedAxes(op))
@@ -214,7 +238,7 @@ void NormalizeReductionsPass::runOnOperation() {
       op->erase();
       continue;
     }
-    normalize(op, std::move(axes));
+    normalize(op, std::move(axes), steps);
   }
   getOperation().walk([](ScatterOpInterface scatter) { widen(scatter); });
 }

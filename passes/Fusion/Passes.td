@@ -243,7 +243,8 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
   let description = [{
     Brings every reduction into the form kernels take: `keepdims`, axes that lie
     together, and large ones in two steps so that threads share the first: over
-    some of the axes, or over `parts` of one long axis. `mpc.sum_to_size` becomes
+    some of the axes, or over `parts` of one long axis. On a CPU a thread takes
+    wide rows whole (compiler/Kernels/ColumnBands.h), so these are large sooner. `mpc.sum_to_size` becomes
     `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
     16 bits does so in f32, and a cast rounds its result.
 
@@ -260,6 +261,10 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     %b = mpc.reshape %0 : (tensor<1x10xf32>) -> tensor<10xf32>
     ```
   }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the machine to compile for, a name --target knows">,
+  ];
 }
 
 def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {

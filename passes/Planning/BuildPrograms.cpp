@@ -298,14 +298,15 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))
     plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
+  auto ifAbove = [&](int64_t least, int64_t value) {
+    return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
+  };
   plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
                          buffersOf(call.getOperands()), outputs,
                          builder.getI64IntegerAttr(partition.extent),
                          builder.getI64IntegerAttr(partition.grain),
-                         partition.threads > 1
-                             ? builder.getI64IntegerAttr(partition.threads)
-                             : IntegerAttr(),
-                         getSharedBytes(kernel));
+                         ifAbove(1, partition.threads), getSharedBytes(kernel),
+                         ifAbove(0, partition.scratch));
 }
 
 void ProgramBuilder::addCopies(func::CallOp call, ArrayRef<RowCopy> copies) {

@@ -34,6 +34,8 @@ struct PrintPartitionPass
       if (partition.threads > 1)
         remark << ", threads " << partition.threads << ", lanes "
                << partition.lanes << ", vector " << partition.vector;
+      if (partition.scratch > 0)
+        remark << ", scratch " << partition.scratch;
     }
   }
 };

@@ -190,7 +190,9 @@ Status StepPreparer::keep(StatusOr<std::unique_ptr<Contraction>> contraction,
                           PreparedStep &prepared) {
   if (!contraction.ok())
     return contraction.status();
-  if (Status status = device.reserveScratch(**contraction); !status.ok())
+  if (Status status = device.reserveScratch((*contraction)->sharedBytes(),
+                                            (*contraction)->scratchBytes());
+      !status.ok())
     return status;
   prepared.op = std::move(*contraction);
   return Status();
@@ -201,6 +203,10 @@ Status StepPreparer::prepareStep(const LaunchStep &step,
   StatusOr<void *> kernel = artifact.kernel(step.kernel);
   if (!kernel.ok())
     return kernel.status();
+  if (Status status =
+          device.reserveScratch(0, static_cast<size_t>(step.scratchBytes));
+      !status.ok())
+    return status;
   prepared.op = PreparedLaunch{reinterpret_cast<mpc_kernel_fn>(*kernel),
                                addresses(step.args), step.extent, step.grain};
   return Status();
@@ -379,10 +385,11 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
 
 Status CPUExecutable::runStep(PreparedLaunch &launch) {
   int64_t slices = (launch.extent + launch.grain - 1) / launch.grain;
-  device.workers().parallelFor(slices, [&](int64_t slice, int) {
+  device.workers().parallelFor(slices, [&](int64_t slice, int worker) {
     int64_t begin = slice * launch.grain;
     launch.kernel(launch.args.data(), begin,
-                  std::min(begin + launch.grain, launch.extent));
+                  std::min(begin + launch.grain, launch.extent),
+                  device.scratchOf(worker).scratch);
   });
   return Status();
 }
@@ -570,7 +577,7 @@ size_t CPUDevice::scratchBytes() const {
   return sharedSize + perWorkerSize * static_cast<size_t>(pool.size());
 }
 
-Status CPUDevice::reserveScratch(const Contraction &contraction) {
+Status CPUDevice::reserveScratch(size_t forAll, size_t forEach) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
     if (needed <= size)
@@ -584,10 +591,10 @@ Status CPUDevice::reserveScratch(const Contraction &contraction) {
     size = needed;
     return Status();
   };
-  Status status = grow(shared, sharedSize, contraction.sharedBytes(), 1);
+  Status status = grow(shared, sharedSize, forAll, 1);
   if (!status.ok())
     return status;
-  return grow(perWorker, perWorkerSize, contraction.scratchBytes(),
+  return grow(perWorker, perWorkerSize, forEach,
               static_cast<size_t>(pool.size()));
 }
 

@@ -32,9 +32,10 @@ public:
   WorkerPool &workers() { return pool; }
   ContractionProvider &contractions() { return *provider; }
 
-  /// Scratch memory that all contractions share, one at a time: makes it large
-  /// enough for this one. Addresses hold until the next call.
-  Status reserveScratch(const Contraction &contraction);
+  /// Scratch memory that all steps share, one at a time: makes it large enough
+  /// for one that needs this much for all workers and for each. Addresses hold
+  /// until the next call.
+  Status reserveScratch(size_t forAll, size_t forEach);
   SliceContext scratchOf(int worker) const;
 
 private:

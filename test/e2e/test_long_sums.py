@@ -17,6 +17,8 @@ SHAPES = {
     "few_columns": ((1 << 20, 2), 0),
     "row": ((1, 1 << 22), 1),
     "odd": ((1000003, 3), 0),
+    "wide": ((8192, 1000), 0),
+    "wide_blocks": ((4096, 2048), 0),
 }
 
 
@@ -49,5 +51,6 @@ def test_many_equal_terms(op, name, tmp_path):
     y = reduced(op, shape, axis, tmp_path, "--threads", "1")
     count = shape[axis] if op == "ReduceSum" else 1
     np.testing.assert_allclose(y, count * float(np.float32(0.1)), rtol=1e-6)
-    threaded = reduced(op, shape, axis, tmp_path, "--threads", "2")
-    np.testing.assert_array_equal(threaded, y)
+    for threads in ("2", "3"):
+        threaded = reduced(op, shape, axis, tmp_path, "--threads", threads)
+        np.testing.assert_array_equal(threaded, y)

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 import mpctest
 import reference
 from cases import CASES, Case, normal, positive
+from test_conditions import test_conditions_follow_finite_differences as ifs
 from test_loops import test_scans_follow_finite_differences as scans
 
 STEP = 2.0**-17
@@ -260,7 +261,7 @@ def test_every_rule_has_a_test():
     unit tests of Differentiation."""
     table = pathlib.Path(__file__).with_name("gradient_rules.txt")
     tests = {case.name for case in CASES if case.gradient} | set(globals())
-    tests.add(scans.__name__)
+    tests |= {ifs.__name__, scans.__name__}
     for line in table.read_text().splitlines():
         if not line.startswith("#"):
             _, test = line.split()

@@ -183,12 +183,15 @@ void FunctionBuilder::step(Json step) {
 
 void FunctionBuilder::launch(const std::string &kernel,
                              std::vector<size_t> args, int64_t extent,
-                             int64_t grain) {
-  step({{"op", "launch"},
-        {"kernel", kernel},
-        {"args", args},
-        {"extent", extent},
-        {"grain", grain}});
+                             int64_t grain, int64_t scratchBytes) {
+  Json launch = {{"op", "launch"},
+                 {"kernel", kernel},
+                 {"args", args},
+                 {"extent", extent},
+                 {"grain", grain}};
+  if (scratchBytes > 0)
+    launch["scratch_bytes"] = scratchBytes;
+  step(launch);
 }
 
 //===----------------------------------------------------------------------===//

@@ -52,7 +52,7 @@ public:
   void step(Json step);
   /// launch of `kernel` over [0, extent).
   void launch(const std::string &kernel, std::vector<size_t> args,
-              int64_t extent, int64_t grain);
+              int64_t extent, int64_t grain, int64_t scratchBytes = 0);
 
 private:
   friend class ArtifactBuilder;

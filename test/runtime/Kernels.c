@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 // out[i] = a[i] + b[i]
-void add(void *const *args, int64_t begin, int64_t end) {
+void add(void *const *args, int64_t begin, int64_t end, void *scratch) {
   const float *a = args[0], *b = args[1];
   float *out = args[2];
   for (int64_t i = begin; i < end; ++i)
@@ -12,7 +12,7 @@ void add(void *const *args, int64_t begin, int64_t end) {
 }
 
 // weight[i] -= rate[0] * gradient[i]
-void sgd(void *const *args, int64_t begin, int64_t end) {
+void sgd(void *const *args, int64_t begin, int64_t end, void *scratch) {
   float *weight = args[0];
   const float *gradient = args[1], *rate = args[2];
   for (int64_t i = begin; i < end; ++i)
@@ -20,7 +20,7 @@ void sgd(void *const *args, int64_t begin, int64_t end) {
 }
 
 // finite[0] = every value[i] is finite. Takes all of its extent in one slice.
-void all_finite(void *const *args, int64_t begin, int64_t end) {
+void all_finite(void *const *args, int64_t begin, int64_t end, void *scratch) {
   const float *value = args[0];
   uint8_t *finite = args[1];
   finite[0] = 1;
@@ -30,11 +30,27 @@ void all_finite(void *const *args, int64_t begin, int64_t end) {
 }
 
 // visits[i] counts how often index i was given, starts[i] where slices began.
-void count_visits(void *const *args, int64_t begin, int64_t end) {
+void count_visits(void *const *args, int64_t begin, int64_t end, void *scratch) {
   int32_t *visits = args[0], *starts = args[1];
   starts[begin] += 1;
   for (int64_t i = begin; i < end; ++i)
     visits[i] += 1;
+}
+
+// owned[begin] = the scratch memory is aligned and no other slice writes to it
+// while this one runs. args: owned, the words of scratch memory.
+void own_scratch(void *const *args, int64_t begin, int64_t end, void *scratch) {
+  int32_t *owned = args[0];
+  int64_t words = *(const int64_t *)args[1];
+  volatile int64_t *word = scratch;
+  int32_t same = (uintptr_t)scratch % 64 == 0;
+  for (int round = 0; round < 20; ++round) {
+    for (int64_t i = 0; i < words; ++i)
+      word[i] = begin + round;
+    for (int64_t i = 0; i < words; ++i)
+      same &= word[i] == begin + round;
+  }
+  owned[begin] = same;
 }
 
 // out = max(accumulator + bias[column], 0); args: bias, out, number of columns.

@@ -60,7 +60,7 @@ ArtifactBuilder fullPlan() {
           {"pads_begin", {0, 0}},
           {"pads_end", {0, 0}},
           {"epilogue", {{"kernel", "bias_relu"}, {"args", {x, c, columns}}}}});
-  f.launch("all_finite", {y, p}, 6, 6);
+  f.launch("all_finite", {y, p}, 6, 6, /*scratchBytes=*/4096);
   f.step(
       {{"op", "if"},
        {"predicate", p},
@@ -127,6 +127,7 @@ ArtifactBuilder gpuPlan() {
   steps[1]["epilogue"] = nullptr;
   steps[1]["y"] = 6;
   steps[1]["filter_layout"] = "OHWI";
+  steps[2].erase("scratch_bytes");
   steps[2]["threads"] = 128;
   steps[2]["shared_bytes"] = 1024;
   return builder;
@@ -179,6 +180,19 @@ TEST(Plan, AcceptsWhatGPUsHave) {
   EXPECT_EQ(std::get<ConvStep>(steps[1].op).filterLayout, FilterLayout::OHWI);
   EXPECT_EQ(std::get<LaunchStep>(steps[2].op).threads, 128);
   EXPECT_EQ(std::get<LaunchStep>(steps[2].op).sharedBytes, 1024);
+}
+
+TEST(Plan, BoundsScratchMemory) {
+  for (int64_t bytes : {int64_t(-1), int64_t(16 << 20) + 1, INT64_MAX})
+    EXPECT_REFUSED(kStep + "/steps/2/scratch_bytes", bytes,
+                   "that much scratch memory");
+  EXPECT_REFUSED(kStep + "/steps/2/scratch_bytes", "64", "scratch_bytes");
+  ArtifactBuilder builder = fullPlan();
+  StatusOr<Plan> plan =
+      parsePlan(builder.plan.dump(), static_cast<int64_t>(builder.data.size()));
+  ASSERT_TRUE(plan.ok());
+  const std::vector<Step> &steps = plan->findFunction("step")->steps;
+  EXPECT_EQ(std::get<LaunchStep>(steps[2].op).scratchBytes, 4096);
 }
 
 TEST(Plan, KeepsWhatGPUsHaveFromCPUs) {
@@ -259,6 +273,7 @@ TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
   EXPECT_GPU_REFUSED(kStep + "/steps/1/epilogue",
                      Json({{"kernel", "k"}, {"args", Json::array()}}),
                      "either a result buffer or an epilogue");
+  EXPECT_GPU_REFUSED(kStep + "/steps/2/scratch_bytes", 64, "for CPUs alone");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 0,
                      "between 1 and 1024 threads");
   EXPECT_GPU_REFUSED(kStep + "/steps/2/threads", 1025,

@@ -364,6 +364,24 @@ TEST(Session, EverySliceRunsOnceOnAnyNumberOfThreads) {
   }
 }
 
+TEST(Session, EverySliceHasScratchMemoryOfItsOwn) {
+  constexpr int64_t extent = 200, words = 3000;
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  builder.filledState("owned", DType::I32, {extent}, 0, "counter");
+  Tensor count = Tensor::zeros(DType::I64, {});
+  *count.as<int64_t>() = words;
+  f.launch("own_scratch", {f.state("owned"), f.constant(count)}, extent, 1,
+           words * 8);
+  for (int threads : {1, 2, 3, 8}) {
+    auto session = makeSession(builder, threads);
+    ASSERT_TRUE(session->run("step").ok());
+    Tensor owned = *session->state("owned");
+    for (int64_t i = 0; i < extent; ++i)
+      ASSERT_EQ(owned.as<int32_t>()[i], 1) << i;
+  }
+}
+
 TEST(Session, MissingKernelIsRefusedAtCreation) {
   ArtifactBuilder builder;
   FunctionBuilder f = builder.function("step");

@@ -237,6 +237,10 @@ LogicalResult LaunchOp::verify() {
                        "least 1");
   if (!getThreads() && getSharedBytes())
     return emitOpError("shared memory belongs to threads of a GPU");
+  if (getThreads() && getScratchBytes())
+    return emitOpError("scratch memory belongs to workers of a CPU");
+  if (getScratchBytes() && static_cast<int64_t>(*getScratchBytes()) < 1)
+    return emitOpError("expected at least 1 byte of scratch memory");
   if (getThreads() && (*getThreads() < 1 || *getThreads() > 1024))
     return emitOpError("expected between 1 and 1024 threads, found ")
            << *getThreads();

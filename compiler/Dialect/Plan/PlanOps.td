@@ -254,7 +254,8 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
   let description = [{
     A buffer among both `ins` and `outs` is updated in place. On a GPU one
     block of `threads` threads does one slice, with `shared_bytes` of dynamic
-    shared memory; a launch without `threads` is for a CPU.
+    shared memory; a launch without `threads` is for a CPU, where every worker
+    has `scratch_bytes` of memory for the kernel it runs.
 
     ```mlir
     plan.launch @step_3_relu ins(%x : memref<32x10xf32>)
@@ -266,7 +267,8 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
                        Variadic<Plan_Buffer>:$outputs,
                        I64Attr:$extent, I64Attr:$grain,
                        OptionalAttr<I64Attr>:$threads,
-                       OptionalAttr<I64Attr>:$shared_bytes);
+                       OptionalAttr<I64Attr>:$shared_bytes,
+                       OptionalAttr<I64Attr>:$scratch_bytes);
   let assemblyFormat = [{
     $kernel (`ins` `(` $inputs^ `:` type($inputs) `)`)?
     `outs` `(` $outputs `:` type($outputs) `)`

@@ -1,6 +1,7 @@
 // Reductions over leading axes, column by column.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/ColumnBands.h"
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/Heroes/Reductions.h"
@@ -27,9 +28,27 @@ public:
 
 bool ColumnReduce::isHero(Operation *op) const { return !reducesRows(op); }
 
+// The bands of a slice: as many columns as leave slices enough.
+static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
+  ReductionSpace space = getReductionSpace(kernel);
+  auto isEnough = [&] {
+    return space.outer * llvm::divideCeilSigned(space.inner, columns) >=
+           kEnoughSlices;
+  };
+  while (columns > kColumnBlock && !isEnough())
+    columns = llvm::divideCeilSigned(columns / 2, kColumnBlock) * kColumnBlock;
+  KernelPartition result =
+      slice(space.outer * space.inner, 1, columns,
+            kSliceElements / std::max<int64_t>(1, space.reduced));
+  result.scratch = columns * kTotalBytes * countReductions(kernel);
+  return result;
+}
+
 // A slice owns whole blocks of columns, or whole groups of columns where these
 // are few.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
+  if (std::optional<int64_t> columns = getBandColumns(kernel))
+    return sliceBands(kernel, *columns);
   ReductionSpace space = getReductionSpace(kernel);
   int64_t unit = std::min(space.inner, kColumnBlock);
   return slice(space.outer * space.inner, 1, unit,

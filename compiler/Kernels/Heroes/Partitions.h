@@ -21,8 +21,6 @@ namespace mpc::heroes {
 /// A slice has about this many elements: microseconds of work, so that handing
 /// it out costs little and a few threads still share a mid-sized tensor.
 inline constexpr int64_t kSliceElements = 16384;
-/// Columns that one slice owns at least: whole cache lines.
-inline constexpr int64_t kColumnBlock = 64;
 
 /// Slices of whole multiples of `unit` indices, each about `work` elements
 /// where one index is `inner` elements.

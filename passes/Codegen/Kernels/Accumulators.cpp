@@ -23,6 +23,13 @@ Type Accumulator::getType(Operation *op) {
   return IntegerType::get(op->getContext(), std::max(integer.getWidth(), 32u));
 }
 
+Type Accumulator::getTotalType(Operation *op) {
+  Type type = getType(op);
+  return isa<IntegerType>(type) || isa<ReduceMaxOp>(op)
+             ? type
+             : Float64Type::get(op->getContext());
+}
+
 Value Accumulator::getInit(int64_t width) {
   Type type = getType(op);
   Lanes lanes(b, KernelContext::getComputeType(op));
@@ -98,14 +105,6 @@ Value Accumulator::finish(Value accumulated) {
 // Chains
 //===----------------------------------------------------------------------===//
 
-/// The type of the totals of the accumulators of `op`.
-static Type getTotalType(Operation *op) {
-  Type type = Accumulator::getType(op);
-  return isa<IntegerType>(type) || isa<ReduceMaxOp>(op)
-             ? type
-             : Float64Type::get(op->getContext());
-}
-
 /// A value of accumulators of `op` in another type of theirs.
 static Value convert(ImplicitLocOpBuilder &b, Operation *op, Value value,
                      Type type) {
@@ -121,7 +120,8 @@ void AccumulatorChain::carry(Operation *op, int64_t width, int64_t count) {
 
 BlockedChain *AccumulatorChain::ifNeeded() {
   bool widens = llvm::any_of(entries, [](const Entry &entry) {
-    return getTotalType(entry.op) != Accumulator::getType(entry.op);
+    return Accumulator::getTotalType(entry.op) !=
+           Accumulator::getType(entry.op);
   });
   return widens ? this : nullptr;
 }
@@ -136,7 +136,8 @@ Carried AccumulatorChain::start() {
 Carried AccumulatorChain::open(ValueRange carried) {
   Carried totals;
   for (auto [entry, value] : llvm::zip_equal(entries, carried))
-    totals.push_back(convert(b, entry.op, value, getTotalType(entry.op)));
+    totals.push_back(
+        convert(b, entry.op, value, Accumulator::getTotalType(entry.op)));
   return totals;
 }
 

@@ -24,6 +24,8 @@ public:
 
   /// The type of each.
   static mlir::Type getType(mlir::Operation *op);
+  /// The type of totals of many.
+  static mlir::Type getTotalType(mlir::Operation *op);
   /// The neutral element, `width` times (a scalar where it is 1).
   mlir::Value getInit(int64_t width);
   mlir::Value combine(mlir::Value x, mlir::Value y);

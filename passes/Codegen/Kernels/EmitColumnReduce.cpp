@@ -3,12 +3,14 @@
 // The space is (outer, reduced, inner); a slice owns some of the outer x inner
 // results. Vectors lie along the inner axis, several side by side, so a pass
 // over the reduced axis reads whole cache lines and needs no sums across lanes.
+// Wide rows are read in bands instead (EmitColumnBands.cpp).
 // On a GPU a block owns as many vectors as a team has threads; its teams share
 // the reduced axes and combine what they summed.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/ColumnBands.h"
 #include "passes/Codegen/Kernels/Accumulators.h"
+#include "passes/Codegen/Kernels/ColumnRuns.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/ThreadBlock.h"
 
@@ -37,7 +39,6 @@ private:
   /// the pass that reads what they are computed from.
   SmallVector<const Output *> getElementOutputs(unsigned level) const;
 
-  void emitRun(const Scope &outer, Value lower, Value upper);
   void emitChunk(const Scope &outer, Chunk chunk);
   void emitColumns(Scopes &scopes);
   void emitPass(Scopes &scopes, unsigned level);
@@ -221,44 +222,16 @@ void ColumnEmitter::emitColumns(Scopes &scopes) {
   });
 }
 
-void ColumnEmitter::emitRun(const Scope &outer, Value lower, Value upper) {
-  int64_t width = context.getVectorWidth();
-  SmallVector<ChunkShape> shapes = {{width, 4}};
-  for (int64_t lanes = width; lanes >= 1; lanes /= 2)
-    shapes.push_back({lanes, 1});
-  emitDynamicChunks(b, lower, upper, body.getDimensions().back().size, shapes,
-                    [&](Chunk chunk) { emitChunk(outer, chunk); });
-}
-
-// Result e is element e % run of run e / run, where a run is the last
-// dimension. The first and the last run of a slice may be cut.
 void ColumnEmitter::emit(Value begin, Value end) {
-  ArrayRef<Dimension> dimensions = body.getDimensions();
-  unsigned last = dimensions.size() - 1;
-  int64_t run = dimensions[last].size;
-  SmallVector<unsigned> outerDimensions;
-  SmallVector<int64_t> outerSizes;
-  for (unsigned d = 0; d < last; ++d)
-    if (dimensions[d].group != 1) {
-      outerDimensions.push_back(d);
-      outerSizes.push_back(dimensions[d].size);
-    }
-  Value runSize = createIndex(b, run);
-  Value firstRun = arith::DivUIOp::create(b, begin, runSize);
-  Value endRun = arith::CeilDivUIOp::create(b, end, runSize);
-  emitLoop(b, firstRun, endRun, 1, {}, [&](Value number, ValueRange) {
-    Scope scope = fragments.createScope();
-    for (auto [dimension, index] :
-         llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))
-      scope.enter(dimension, index);
-    fragments.evaluate(scope, outputNodes);
-    Value start = mulIndex(b, number, run);
-    Value lower = arith::SubIOp::create(
-        b, arith::MaxUIOp::create(b, begin, start), start);
-    Value stop = arith::MinUIOp::create(b, end, addIndex(b, start, runSize));
-    emitRun(scope, lower, arith::SubIOp::create(b, stop, start));
-    return Carried();
-  });
+  // Longer pieces of rows are read faster; half of the registers sum.
+  int64_t vectors = countReductions(context.kernel) > 1 ? 4 : 8;
+  SmallVector<ChunkShape> shapes = getColumnShapes(context, body, vectors);
+  emitRuns(context, body, fragments, begin, end,
+           [&](const Scope &outer, Value lower, Value upper) {
+             emitDynamicChunks(b, lower, upper,
+                               body.getDimensions().back().size, shapes,
+                               [&](Chunk chunk) { emitChunk(outer, chunk); });
+           });
 }
 
 // Block number n is vectors [n % blocks * threads, ...) of the columns of outer
@@ -305,6 +278,8 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
       KernelBody::create(context.kernel, space, groups, split);
   if (failed(body))
     return failure();
+  if (context.scratch)
+    return emitColumnBands(context, *body);
   ColumnEmitter emitter(context, *body);
   if (context.target.isGPU())
     emitter.emitBlock(context.bounds[0]);

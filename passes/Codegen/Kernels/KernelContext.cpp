@@ -98,3 +98,11 @@ Value KernelContext::createShared(int64_t elements, Type type) {
   }
   return memref::GetGlobalOp::create(b, buffer, name);
 }
+
+Value KernelContext::createScratch(int64_t offset, int64_t elements,
+                                   Type type) {
+  assert(scratch && offset + elements * type.getIntOrFloatBitWidth() / 8 <=
+                        partition.scratch);
+  return memref::ViewOp::create(b, MemRefType::get({elements}, type), scratch,
+                                createIndex(b, offset), ValueRange());
+}

@@ -36,6 +36,8 @@ struct KernelContext {
   /// The threads of a slice: teams that share its rows, and the threads of a
   /// team, which share the columns. One alone on a CPU.
   Team rows, columns;
+  /// The worker's memory, in bytes; null where the partition has no scratch.
+  mlir::Value scratch = {};
 
   /// The buffer an argument is read from or a value is returned in; null for a
   /// value that is neither.
@@ -58,6 +60,9 @@ struct KernelContext {
 
   /// Memory of the thread block, for `elements` of `type`.
   mlir::Value createShared(int64_t elements, mlir::Type type);
+
+  /// Scratch memory from byte `offset` on, for `elements` of `type`.
+  mlir::Value createScratch(int64_t offset, int64_t elements, mlir::Type type);
 
 private:
   llvm::MaybeAlign getAlignment(mlir::VectorType type, int64_t multiple) const;

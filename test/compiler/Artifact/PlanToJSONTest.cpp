@@ -95,7 +95,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
         tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32> loc("fc1")
       %v = plan.view %a : memref<4x2xf32> to memref<8xf32>
       %b = plan.arena at 128 : memref<8xf32>
-      plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 4
+      plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 4 {scratch_bytes = 64 : i64}
       %p = plan.arena at 0 : memref<i1>
       plan.if %p {
         plan.copy %v to %b : memref<8xf32>, memref<8xf32>
@@ -134,6 +134,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(matmul.alpha, 0.5);
   const auto &launch = std::get<mpc::runtime::LaunchStep>(step->steps[1].op);
   ASSERT_EQ(launch.args.size(), 3u);
+  EXPECT_EQ(launch.scratchBytes, 64);
   // The view lies where its source lies.
   EXPECT_EQ(step->buffers[launch.args[0]].offset, 64);
   EXPECT_EQ(step->buffers[launch.args[0]].shape, mpc::runtime::Shape{8});

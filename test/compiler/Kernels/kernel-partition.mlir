@@ -78,13 +78,34 @@ func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
   return %0 : tensor<1x1xf32>
 }
 
-// A bias gradient: blocks of columns.
-// expected-remark @below {{extent 2048, grain 64, inner 1}}
+// Rows of 2048: bands of rows, with a total for each of 256 columns.
+// expected-remark @below {{extent 2048, grain 256, inner 1, scratch 2048}}
 func.func private @bias_gradient(%dy: tensor<256x2048xbf16>, %y: tensor<256x2048xbf16>)
     -> (tensor<256x2048xbf16>, tensor<1x2048xf32>) attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
   %0 = mpc.relu_grad %dy, %y : (tensor<256x2048xbf16>, tensor<256x2048xbf16>) -> tensor<256x2048xbf16>
   %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<256x2048xbf16>) -> tensor<1x2048xf32>
   return %0, %1 : tensor<256x2048xbf16>, tensor<1x2048xf32>
+}
+
+// All columns of an image where there are enough of these; half of them have
+// totals at once.
+// expected-remark @below {{extent 32768, grain 1024, inner 1, scratch 16384}}
+func.func private @image_sums(%dy: tensor<16x14x14x2048xbf16>, %x: tensor<16x14x14x2048xbf16>)
+    -> (tensor<16x1x1x2048xf32>, tensor<16x1x1x2048xf32>) attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
+  %0 = mpc.mul %dy, %x : (tensor<16x14x14x2048xbf16>, tensor<16x14x14x2048xbf16>) -> tensor<16x14x14x2048xf32>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 1, 2>, keepdims = true} : (tensor<16x14x14x2048xf32>) -> tensor<16x1x1x2048xf32>
+  %2 = mpc.reduce_sum %dy {axes = array<i64: 1, 2>, keepdims = true} : (tensor<16x14x14x2048xbf16>) -> tensor<16x1x1x2048xf32>
+  return %1, %2 : tensor<16x1x1x2048xf32>, tensor<16x1x1x2048xf32>
+}
+
+// Rows that are read again, for what their sums lead to: blocks of columns,
+// which a cache keeps.
+// expected-remark @below {{extent 16384, grain 256, inner 1}}
+func.func private @centred(%x: tensor<16x196x1024xf32>) -> tensor<16x196x1024xf32>
+    attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
+  %0 = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true} : (tensor<16x196x1024xf32>) -> tensor<16x1x1024xf32>
+  %1 = mpc.sub %x, %0 : (tensor<16x196x1024xf32>, tensor<16x1x1024xf32>) -> tensor<16x196x1024xf32>
+  return %1 : tensor<16x196x1024xf32>
 }
 
 // Axes in the middle: (outer, reduced, inner) = (32, 64, 16).

@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FileSystem.h"
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -120,11 +121,20 @@ void CompiledKernel::launch(const std::vector<void *> &args,
     return;
   }
   auto function = reinterpret_cast<mpc_kernel_fn>(entry);
+  // NaNs, also behind it.
+  constexpr size_t kGuard = 64;
+  size_t bytes = static_cast<size_t>(partition.scratch);
+  std::vector<uint8_t> scratch(bytes + kGuard, 0xff);
   for (int64_t i = 0; i < slices; ++i) {
     int64_t begin = (backwards ? slices - 1 - i : i) * partition.grain;
     function(args.data(), begin,
-             std::min(begin + partition.grain, partition.extent));
+             std::min(begin + partition.grain, partition.extent),
+             scratch.data());
   }
+  EXPECT_EQ(
+      std::count(scratch.begin() + partition.scratch, scratch.end(), 0xff),
+      kGuard)
+      << "the kernel writes behind its scratch memory";
 }
 
 void CompiledKernel::runTile(const std::vector<void *> &args, int64_t rowBegin,

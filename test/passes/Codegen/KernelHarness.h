@@ -26,8 +26,9 @@ public:
   /// Why it could not be compiled; empty where it was.
   const std::string &getError() const { return error; }
 
-  /// Runs all slices, last to first where `backwards`; on a GPU the emulated
-  /// one runs all blocks, and a fault fails the test.
+  /// Runs all slices, last to first where `backwards`, with scratch memory of
+  /// the size the partition says, which is checked; on a GPU the emulated one
+  /// runs all blocks, and a fault fails the test.
   void launch(const std::vector<void *> &args, bool backwards = false) const;
 
   /// Calls an epilogue.

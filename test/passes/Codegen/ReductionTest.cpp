@@ -83,7 +83,7 @@ TEST_P(Reduction, PropagatesNaNThroughMax) {
 }
 
 TEST_P(Reduction, SumsColumnsOfAnyWidth) {
-  for (int64_t columns : {1, 10, 64, 100, 333}) {
+  for (int64_t columns : {1, 10, 32, 64, 100, 333, 512}) {
     std::string full = "tensor<3x50x" + std::to_string(columns) + "xbf16>";
     std::string out = "tensor<3x1x" + std::to_string(columns) + "xf32>";
     std::string wide = "tensor<3x50x" + std::to_string(columns) + "xf32>";
@@ -127,6 +127,107 @@ TEST_P(Reduction, SumsColumnsOfAnyWidth) {
     args[2] = again.data();
     kernel.launch(args, /*backwards=*/true);
     EXPECT_EQ(again, sums);
+  }
+}
+
+/// A kernel over `outer` times `rows` rows of `columns` elements: stores relu
+/// of x, scaled by a value a column, and its sums, greatest and means.
+std::string manyOfColumns(int64_t outer, int64_t rows, int64_t columns,
+                          const std::string &element) {
+  std::string size = std::to_string(columns) + "x";
+  std::string lead = "tensor<" + std::to_string(outer) + "x";
+  std::string in = lead + std::to_string(rows) + "x" + size + element + ">";
+  std::string out = lead + "1x" + size + "f32>";
+  std::string scale = "tensor<" + size + "f32>";
+  std::string reduce = " %0 {axes = array<i64: 1>, keepdims = true} : (" + in +
+                       ") -> " + out + "\n";
+  return "func.func private @kernel(%x: " + in + ", %s: " + scale + ") -> (" +
+         in + ", " + out + ", " + out + ", " + out +
+         ") attributes {mpc.kernel = #mpc.kernel<column_reduce>} {\n"
+         "%r = mpc.relu %x : (" +
+         in + ") -> " + in + "\n%0 = mpc.mul %r, %s : (" + in + ", " + scale +
+         ") -> " + in + "\n%1 = mpc.reduce_sum" + reduce +
+         "%2 = mpc.reduce_max" + reduce + "%3 = mpc.reduce_mean" + reduce +
+         "return %0, %1, %2, %3 : " + in + ", " + out + ", " + out + ", " +
+         out + "\n}";
+}
+
+// Bands of rows; columns of whole blocks and others, one piece of totals and
+// several; rows of whole bands and others.
+TEST_P(Reduction, SumsWideRowsInBands) {
+  for (auto [outer, rows, columns] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1024},
+        {2, 37, 800},
+        {9, 50, 768},
+        {1, 100, 2049},
+        {3, 20, 4100}}) {
+    CompiledKernel kernel(manyOfColumns(outer, rows, columns, "f32"),
+                          GetParam());
+    ASSERT_EQ(kernel.getError(), "") << columns;
+    if (GetParam() != "sm_80")
+      EXPECT_GT(kernel.getPartition().scratch, 0) << columns;
+    auto x = randomFloats(outer * rows * columns), s = randomFloats(columns);
+    std::vector<float> y(x.size()), sums(outer * columns), top(sums),
+        mean(sums);
+    std::vector<void *> args = {x.data(),    s.data(),   y.data(),
+                                sums.data(), top.data(), mean.data()};
+    kernel.launch(args);
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t c = 0; c < columns; ++c) {
+        double sum = 0;
+        float largest = -INFINITY;
+        for (int64_t r = 0; r < rows; ++r) {
+          int64_t at = (o * rows + r) * columns + c;
+          ASSERT_EQ(y[at], std::max(x[at], 0.0f) * s[c]) << at;
+          sum += y[at];
+          largest = std::max(largest, y[at]);
+        }
+        int64_t at = o * columns + c;
+        // A band of positive terms, each at most 4, then totals in f64.
+        ASSERT_NEAR(sums[at], sum, 1e-6 * (1 + std::fabs(sum))) << columns;
+        ASSERT_NEAR(mean[at], sum / rows, 1e-6 * (1 + std::fabs(sum)) / rows);
+        ASSERT_EQ(top[at], largest) << columns;
+      }
+    auto again = sums;
+    args[3] = again.data();
+    kernel.launch(args, /*backwards=*/true);
+    EXPECT_EQ(again, sums) << columns;
+  }
+}
+
+TEST_P(Reduction, SumsWideRowsOfIntegersAndHalves) {
+  constexpr int64_t rows = 35, columns = 832;
+  CompiledKernel integers(
+      "func.func private @kernel(%x: tensor<35x832xi64>) -> tensor<1x832xi64> "
+      "attributes {mpc.kernel = #mpc.kernel<column_reduce>} {\n"
+      "%0 = mpc.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : "
+      "(tensor<35x832xi64>) -> tensor<1x832xi64>\n"
+      "return %0 : tensor<1x832xi64>\n}",
+      GetParam());
+  ASSERT_EQ(integers.getError(), "");
+  std::vector<int64_t> n(rows * columns), counts(columns);
+  for (size_t i = 0; i < n.size(); ++i)
+    n[i] = int64_t(i) * i - (int64_t(1) << 40);
+  integers.launch({n.data(), counts.data()});
+
+  CompiledKernel halves(manyOfColumns(1, rows, columns, "bf16"), GetParam());
+  ASSERT_EQ(halves.getError(), "");
+  std::vector<uint16_t> x, y(rows * columns);
+  for (float value : randomFloats(rows * columns))
+    x.push_back(toBF16(value));
+  auto s = randomFloats(columns);
+  std::vector<float> sums(columns), top(columns), mean(columns);
+  halves.launch(
+      {x.data(), s.data(), y.data(), sums.data(), top.data(), mean.data()});
+  for (int64_t c = 0; c < columns; ++c) {
+    int64_t count = 0;
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      count += n[r * columns + c];
+      sum += fromBF16(y[r * columns + c]);
+    }
+    EXPECT_EQ(counts[c], count) << c;
+    EXPECT_NEAR(sums[c], sum, 1e-6 * (1 + std::fabs(sum))) << c;
   }
 }
 

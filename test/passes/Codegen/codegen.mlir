@@ -4,7 +4,7 @@
 
 // CHECK-NOT: builtin.unrealized_conversion_cast
 // CHECK-NOT: arith.
-// CHECK: llvm.func @kernel(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK: llvm.func @kernel(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr)
 func.func private @kernel(%x: tensor<64x10xbf16>, %l: tensor<64xi64>)
     -> (tensor<64x10xf32>, tensor<64x1xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   %0 = mpc.exp %x : (tensor<64x10xbf16>) -> tensor<64x10xf32>

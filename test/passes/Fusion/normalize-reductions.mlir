@@ -1,4 +1,5 @@
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions{target=x86-64-v3}))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions{target=sm_80}))" | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: func.func @sum_to_size
 func.func @sum_to_size(%x: tensor<32x10xf32>) -> tensor<10xf32> {
@@ -35,6 +36,22 @@ func.func @few_channels(%x: tensor<32x56x56x64xf32>) -> tensor<64xf32> {
   // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true}
   %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1, 2>} : (tensor<32x56x56x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
+}
+
+// A slice on a CPU takes wide rows whole, so images or parts of a batch make the
+// slices; on a GPU blocks of columns do.
+// CHECK-LABEL: func.func @wide_rows
+// GPU-LABEL: func.func @wide_rows
+func.func @wide_rows(%x: tensor<4x14x14x1024xf32>, %y: tensor<1024x1024xf32>) -> (tensor<1024xf32>, tensor<1024xf32>) {
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 1, 2>, keepdims = true} : (tensor<4x14x14x1024xf32>) -> tensor<4x1x1x1024xf32>
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<4x1x1x1024xf32>) -> tensor<1x1x1x1024xf32>
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1, 2>, keepdims = true} : (tensor<4x14x14x1024xf32>) -> tensor<1x1x1x1024xf32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1, 2>} : (tensor<4x14x14x1024xf32>) -> tensor<1024xf32>
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true, parts = 16 : i64} : (tensor<1024x1024xf32>) -> tensor<16x1024xf32>
+  // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<16x1024xf32>) -> tensor<1x1024xf32>
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<1024x1024xf32>) -> tensor<1x1024xf32>
+  %1 = mpc.reduce_sum %y {axes = array<i64: 0>} : (tensor<1024x1024xf32>) -> tensor<1024xf32>
+  return %0, %1 : tensor<1024xf32>, tensor<1024xf32>
 }
 
 // One long axis is reduced in parts, which threads share, and then its parts.

@@ -196,6 +196,22 @@ plan.program @f {
 
 plan.program @f {
   %a = plan.arena : memref<8xf32>
+  // expected-error @below {{scratch memory belongs to workers of a CPU}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 32 {scratch_bytes = 64 : i64}
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
+  // expected-error @below {{expected at least 1 byte of scratch memory}}
+  plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 {scratch_bytes = 0 : i64}
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<8xf32>
   // expected-error @below {{expected between 1 and 1024 threads, found 2048}}
   plan.launch @k outs(%a : memref<8xf32>) extent 4 grain 1 threads 2048
 }

@@ -56,6 +56,9 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.launch @relu ins(%{{.*}}) outs(%{{.*}}) extent 320 grain 64 threads 64 {shared_bytes = 128 : i64}
   plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64 threads 64
       {shared_bytes = 128 : i64}
+  // CHECK: plan.launch @relu ins(%{{.*}}) outs(%{{.*}}) extent 320 grain 64 {scratch_bytes = 4096 : i64}
+  plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64
+      {scratch_bytes = 4096 : i64}
   %p = plan.arena at 0 : memref<i1>
   // CHECK: plan.if %{{.*}} {
   plan.if %p {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/ColumnBands.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// Narrower rows are as fast by blocks of columns.
+static constexpr int64_t kWideRow = 768;
+/// What the totals of a slice take at most.
+static constexpr int64_t kMaxTotalBytes = 16 << 10;
+
+int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
+  if (space.inner < kWideRow || space.reduced < 2 * kBandRows)
+    return std::min(space.inner, kColumnBlock);
+  int64_t most = std::max(kMaxTotalBytes / (sums * kTotalBytes), kColumnBlock);
+  int64_t parts = llvm::divideCeilSigned(space.inner, most);
+  int64_t columns = llvm::divideCeilSigned(space.inner, parts);
+  return llvm::divideCeilSigned(columns, kColumnBlock) * kColumnBlock;
+}
+
+// Whether one pass over the rows gives all results: no reduction and no element
+// of the space depends on a reduction.
+static bool takesOnePass(Block &body, int64_t results) {
+  llvm::SmallPtrSet<Operation *, 8> after;
+  for (Operation &op : body.without_terminator()) {
+    bool follows = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return after.contains(operand.getDefiningOp());
+    });
+    bool reduces = getReducedAxes(&op).has_value();
+    if (follows &&
+        (reduces || typeOf(op.getResult(0)).getNumElements() > results))
+      return false;
+    if (follows || reduces)
+      after.insert(&op);
+  }
+  return true;
+}
+
+int64_t mpc::countReductions(func::FuncOp kernel) {
+  return llvm::count_if(kernel.getBody().front(), [](Operation &op) {
+    return getReducedAxes(&op).has_value();
+  });
+}
+
+std::optional<int64_t> mpc::getBandColumns(func::FuncOp kernel) {
+  ReductionSpace space = getReductionSpace(kernel);
+  int64_t columns = getColumnsOfSlice(space, countReductions(kernel));
+  if (columns <= kColumnBlock ||
+      !takesOnePass(kernel.getBody().front(), space.outer * space.inner))
+    return std::nullopt;
+  return columns;
+}
