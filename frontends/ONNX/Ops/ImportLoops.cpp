@@ -448,6 +448,9 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
 }
 
 static LogicalResult importLoop(NodeImporter &node) {
+  for (unsigned i = 2; i < node.getNumInputs(); ++i)
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
   FailureOr<int64_t> length = readLength(node);
   std::optional<Graph> graph = readBody(node, "body");
   if (failed(length) || !graph)

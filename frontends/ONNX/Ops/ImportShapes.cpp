@@ -167,7 +167,8 @@ static LogicalResult defineTensor(NodeImporter &node,
     return failure();
   }
   // Weights of some exporters; as state the user can choose to train them.
-  if (decoded->isFloat() && decoded->getNumElements() > 1)
+  if (decoded->isFloat() && decoded->getNumElements() > 1 &&
+      !node.getFunction().isBody())
     return node.defineState(0, *decoded, "frozen");
   return node.define(0, *decoded);
 }

@@ -136,6 +136,9 @@ public:
   const Model &getModel() const { return graph.getModel(); }
   mlir::OpBuilder &getBuilder() { return builder; }
 
+  /// Whether the graph is in an attribute of a node. Its names are no names of
+  /// the model: another body may have the same ones.
+  bool isBody() const { return parent; }
   /// Whether the ops run more than once in a step.
   bool isLoop() const { return parent && (!inlined || parent->isLoop()); }
   /// Whether a node may read `name`.
