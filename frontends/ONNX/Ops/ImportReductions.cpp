@@ -111,9 +111,15 @@ static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<LogOp>({reducer.sum(x)});
 }
 
-// m + log(sum(exp(x - m))), m the largest element: nothing overflows.
+// m + log(sum(exp(x - m))), m the largest element: nothing overflows. Where
+// that is infinite, m is 0: log(sum(exp(x))) is infinite too, and no inf - inf.
 static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   Value largest = reducer.spreadMax(x);
+  if (!largest)
+    return {};
+  largest = node.emit<SelectOp>(
+      {node.emit<IsInfOp>({largest}),
+       numberConstant(node, 0.0, elementTypeOf(largest)), largest});
   Value terms = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
   Value logarithm = node.emit<LogOp>({reducer.sum(terms)});
   return node.emit<AddOp>({logarithm, reducer.drop(largest)});
@@ -172,7 +178,7 @@ static Value normOver(NodeImporter &node, Value x, ArrayRef<int64_t> axes,
                   p);
 }
 
-// x divided by its norm; NaN where that is 0.
+// x divided by its norm; 0 where that is 0, as ONNX's reference has it.
 static LogicalResult importLpNormalization(NodeImporter &node) {
   auto axis =
       node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
@@ -183,7 +189,14 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
   Value x = node.operand(0);
-  return node.define(0, node.emit<DivOp>({x, normOver(node, x, *axis, *p)}));
+  Value norm = normOver(node, x, *axis, *p);
+  if (!norm)
+    return failure();
+  Type element = elementTypeOf(x);
+  Value isZero = node.emit<EqualOp>({norm, numberConstant(node, 0.0, element)});
+  Value divisor =
+      node.emit<SelectOp>({isZero, numberConstant(node, 1.0, element), norm});
+  return node.define(0, node.emit<DivOp>({x, divisor}));
 }
 
 static LogicalResult importGlobalLpPool(NodeImporter &node) {
