@@ -4,6 +4,8 @@ several.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -123,3 +125,29 @@ def test_refuses_a_loop_that_lacks_a_carried_value(tmp_path):
     process = mpctest.mpc("check", tmp_path / "model.onnx")
     assert process.returncode == 1
     assert "node 'y' (Loop): input 2 is absent" in process.stdout
+
+
+def test_branches_with_dropouts_of_one_name_drop_other_elements(tmp_path):
+    def dropped(given, result):
+        branch = graph(
+            [node("Dropout", [given, "ratio", "training"], ["d"])], [], ["d"]
+        )
+        branches = {"then_branch": branch, "else_branch": branch}
+        return node("If", ["holds"], [result], **branches)
+
+    model = mpctest.make_model(
+        [dropped("x", "y"), dropped("y", "z")],
+        {"x": (np.float32, X.shape)},
+        {"z": (np.float32, None)},
+        {
+            "holds": np.array(True),
+            "ratio": np.float32(0.5),
+            "training": np.array(True),
+        },
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc_ok(
+        *("compile", tmp_path / "model.onnx", "--emit=import", "--as-exported")
+    )
+    dropouts = re.findall(r"mpc\.dropout .*{id = (\d)", process.stdout)
+    assert dropouts == ["0", "1"]

@@ -131,6 +131,14 @@ static LogicalResult checkCounts(NodeImporter &node, const Graph &body,
   return success();
 }
 
+// The name of the first output that is there: no other node has one like it.
+static StringRef findOutput(NodeImporter &node) {
+  unsigned index = 0, count = node.getNode().output_size();
+  while (index < count && !node.hasOutput(index))
+    ++index;
+  return node.getOutputName(index);
+}
+
 static std::vector<const proto::NodeProto *> findNodes(const Graph &graph) {
   SmallVector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph.getOutputs())
@@ -365,7 +373,7 @@ LoopUnroller::createIteration(int64_t number) {
   auto iteration =
       std::make_unique<FunctionImporter>(node.getFunction(), graph);
   iteration->defaultPhase = node.getPhase();
-  iteration->scope = "#" + std::to_string(number);
+  iteration->scope = (findOutput(node) + "#" + Twine(number)).str();
   iteration->bindConstant(
       getInput(0), HostTensor::fromIntegers(node.getContext(), {}, {number}));
   iteration->bindConstant(getInput(1), createTrue(node));
@@ -640,6 +648,7 @@ static LogicalResult importIf(NodeImporter &node) {
     return failure();
   FunctionImporter branch(node.getFunction(), *graph);
   branch.defaultPhase = node.getPhase();
+  branch.scope = "#" + findOutput(node).str();
   branch.importNodes(findNodes(*graph));
   if (branch.getModule().hasFailed())
     return failure();

@@ -205,7 +205,8 @@ public:
   llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
   /// The phase of nodes that are not in `phases`.
   llvm::StringRef defaultPhase;
-  /// Of the ops of one iteration: tells them from those of the others.
+  /// Of the ops of a branch or of one iteration: tells them from those of
+  /// others, which may have the same names.
   std::string scope;
 
   mlir::func::FuncOp finish();
