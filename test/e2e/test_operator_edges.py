@@ -92,3 +92,49 @@ def test_refuses_to_resize_to_places_that_fill_memory(scale, tmp_path):
     process = mpctest.mpc("check", tmp_path / "model.onnx")
     assert process.returncode == 1
     assert "elements is too long" in process.stdout
+
+
+def test_the_mean_of_integers_is_rounded_towards_zero(tmp_path):
+    x = np.array([[7, -7, 2], [-8, 1, 1]], np.int64)
+    model = one_node("ReduceMean", x, {"axes": np.array([1])}, (2,), keepdims=0)
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, [0, -2])
+
+
+def test_prelu_has_its_slope_at_zero(tmp_path):
+    """x + 1 * slope of the sum of prelu(w + 0), with w of 0, 1, -1."""
+    w, slope = np.array([0.0, 1.0, -1.0]), np.array([0.25, 0.25, 0.25])
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["sum"], "add"),
+        helper.make_node("PRelu", ["sum", "slope"], ["y"], "prelu"),
+        helper.make_node("ReduceSum", ["y"], ["loss"], "loss", keepdims=0),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float64, ["N", 3])},
+        {"loss": (np.float64, [])},
+        {"w": w, "slope": slope},
+    )
+    _, trained = mpctest.train(
+        model,
+        {"x": np.zeros((1, 3))},
+        tmp_path,
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--train", "^(w|slope)$"),
+        *("--precision", "64-true"),
+    )
+    np.testing.assert_array_equal(w - trained["w"], [0.25, 1, 0.25])
+    np.testing.assert_array_equal(slope - trained["slope"], [0, 0, -1])
+
+
+@pytest.mark.parametrize("size", [4, 7, 8, 2**40])
+def test_lrn_reaches_all_channels_and_no_farther(size, tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    model = one_node("LRN", x, {}, x.shape, size=size, alpha=2.0, beta=0.5)
+    before, after = (size - 1) // 2, size // 2
+    sums = [
+        (x[:, max(0, c - before) : c + after + 1] ** 2).sum(1) for c in range(3)
+    ]
+    expected = x / np.sqrt(1 + 2.0 / size * np.stack(sums, 1))
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_allclose(y, expected, 1e-5)
