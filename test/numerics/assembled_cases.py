@@ -137,15 +137,6 @@ for p in (1, 2):
         attributes={"axis": 1, "p": p},
         terms=8,
     )
-ZERO_ROW = np.array([[3.0, 4.0], [0.0, 0.0]])
-add(
-    "lp_normalization_of_zeros",
-    "LpNormalization",
-    {"x": ZERO_ROW},
-    lambda x: x / np.array([[5.0], [1.0]]),
-    terms=4,
-    gradient=False,
-)
 for p in (1, 2, 3):
     add(
         f"global_lp_pool_{p}",

@@ -178,7 +178,7 @@ static Value normOver(NodeImporter &node, Value x, ArrayRef<int64_t> axes,
                   p);
 }
 
-// x divided by its norm; 0 where that is 0, as ONNX's reference has it.
+// x divided by its norm; NaN where that is 0.
 static LogicalResult importLpNormalization(NodeImporter &node) {
   auto axis =
       node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
@@ -189,14 +189,7 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
   Value x = node.operand(0);
-  Value norm = normOver(node, x, *axis, *p);
-  if (!norm)
-    return failure();
-  Type element = elementTypeOf(x);
-  Value isZero = node.emit<EqualOp>({norm, numberConstant(node, 0.0, element)});
-  Value divisor =
-      node.emit<SelectOp>({isZero, numberConstant(node, 1.0, element), norm});
-  return node.define(0, node.emit<DivOp>({x, divisor}));
+  return node.define(0, node.emit<DivOp>({x, normOver(node, x, *axis, *p)}));
 }
 
 static LogicalResult importGlobalLpPool(NodeImporter &node) {
