@@ -231,6 +231,11 @@ importOnce(const Model &model, const ImportOptions &options) {
     model.warn(warning);
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
+  if (!options.optimizerModel.empty())
+    return model.error(ErrorKind::Usage,
+                       "an optimizer graph goes with a training graph of ONNX "
+                       "Runtime's, and this is none; leave --optimizer-model "
+                       "out, and choose with --optimizer");
   if (model.getProto().training_info_size() != 0)
     return importTrainingInfo(model, options);
   return importForward(model, options);

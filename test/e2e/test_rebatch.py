@@ -261,3 +261,21 @@ def test_elements_of_the_exported_batch_alone_are_refused(
     )
     assert process.returncode == 1
     assert "node 'pick' (GatherElements)" in process.stdout + process.stderr
+
+
+def test_a_constant_of_the_exported_batch_does_not_multiply_one_sample(
+    tmp_path,
+):
+    """A batch of 1 would broadcast to the 3 rows of the constant."""
+    model = mpctest.make_model(
+        [helper.make_node("Mul", ["x", "scale"], ["y"], "weigh")],
+        {"x": (np.float32, [3, 4])},
+        {"y": (np.float32, [3, 4])},
+        {"scale": normal(0, 3, 1)},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc(
+        *("explain", tmp_path / "model.onnx", "--batch-size", "1")
+    )
+    assert process.returncode == 4
+    assert "node 'weigh' (Mul): it combines one sample" in process.stderr

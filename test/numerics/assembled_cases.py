@@ -258,7 +258,7 @@ for name, scales, roi, attributes in (
     ("scales", [1.0, 1.3, 0.6, 2.4], [], {"mode": "linear"}),
     (
         "symmetric",
-        [1.0, 1.0, 2.3, 1.4],
+        [1.0, 1.0, 2.3, 1.3],
         [],
         {
             "mode": "cubic",
@@ -290,6 +290,28 @@ for name, scales, roi, attributes in (
         terms=40,
         contraction=3,
         magnitude=WEIGHED,
+        constant=("roi", "scales"),
+    )
+# In float32: 5 * 2.6 is 13, though 2.6 is less there than it should be, and
+# element 3 of 0.6 times as many is element 5.
+for name, columns, scale, chosen in (
+    ("extent", 5, 2.6, [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4, 4]),
+    ("places", 8, 0.6, [0, 1, 3, 5]),
+):
+    add(
+        f"resize_{name}_in_float",
+        "Resize",
+        {
+            "x": normal(3, columns),
+            "roi": NOTHING,
+            "scales": np.array([1.0, scale], np.float32),
+        },
+        lambda x, *_, chosen=chosen, **attributes: x[:, chosen],
+        attributes={
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        },
+        opset=19,
         constant=("roi", "scales"),
     )
 add(

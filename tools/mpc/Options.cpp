@@ -112,7 +112,9 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
 static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
   command.add_option("--precision", options.mode, "precision mode")
       ->check(CLI::IsMember({"32-true", "16-mixed", "bf16-mixed", "16-true",
-                             "bf16-true", "64-true", "auto"}))
+                             "bf16-true", "64-true", "auto"})
+                  // Help offers those that are supported so far.
+                  .description("{32-true,16-mixed,bf16-mixed,64-true}"))
       ->capture_default_str();
   command.add_option("--policy", options.policyFile, "precision rules, JSON")
       ->type_name("FILE");

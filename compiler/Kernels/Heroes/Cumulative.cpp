@@ -24,17 +24,22 @@ public:
 };
 } // namespace
 
+// Of the lines that have elements.
+static int64_t countLines(const CumulativeSpace &space) {
+  return space.size == 0 ? 0 : space.outer * space.inner;
+}
+
 // A slice owns whole cache lines of adjacent lines.
 KernelPartition Cumulative::partition(func::FuncOp kernel) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
-  return slice(space.outer * space.inner, space.size,
+  return slice(countLines(space), space.size,
                std::min(space.inner, kColumnBlock));
 }
 
 KernelPartition Cumulative::partition(func::FuncOp kernel,
                                       const TargetInfo &gpu) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
-  int64_t lines = space.outer * space.inner;
+  int64_t lines = countLines(space);
   // Few lines are spread over blocks of few threads.
   int64_t threads = std::clamp<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeilSigned(lines, kFewBlocks)), kWarp,

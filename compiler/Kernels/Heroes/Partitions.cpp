@@ -18,6 +18,8 @@ static constexpr int64_t kMaxSlices = 64;
 
 KernelPartition heroes::slice(int64_t extent, int64_t inner, int64_t unit,
                               int64_t work) {
+  // A tensor without elements has units of none.
+  unit = std::max<int64_t>(1, unit);
   int64_t grain = std::max<int64_t>(1, work / std::max<int64_t>(1, inner));
   grain = std::max(grain, llvm::divideCeilSigned(extent, kMaxSlices));
   grain = llvm::divideCeilSigned(grain, unit) * unit;

@@ -83,9 +83,11 @@ mpc::onnx_frontend::getReadValues(const proto::NodeProto &node) {
 Expected<Graph> Graph::check(const Model &model,
                              ArrayRef<const proto::GraphProto *> parts) {
   Graph graph(model);
-  for (const proto::GraphProto *part : parts)
+  for (const proto::GraphProto *part : parts) {
     if (Error error = graph.addPart(*part))
       return error;
+    graph.addOutputs(*part);
+  }
   if (Error error = graph.checkUses([](StringRef) { return false; }))
     return error;
   if (Error error = graph.sortNodes())
@@ -99,6 +101,10 @@ Graph::checkBody(const Model &model, const proto::GraphProto &body,
   Graph graph(model);
   if (Error error = graph.addPart(body))
     return error;
+  // A node tells the outputs of its body apart by their places: two may be one
+  // value, such as what a loop carries and stacks.
+  for (const proto::ValueInfoProto &output : body.output())
+    graph.outputs.push_back(&output);
   if (Error error = graph.checkUses(isDefinedOutside))
     return error;
   if (Error error = graph.sortNodes())
@@ -176,6 +182,11 @@ Error Graph::addPart(const proto::GraphProto &part) {
       producers[output] = &node;
     }
   }
+  return Error::success();
+}
+
+// Callers tell outputs apart by name.
+void Graph::addOutputs(const proto::GraphProto &part) {
   for (const proto::ValueInfoProto &output : part.output()) {
     if (outputNames.insert(output.name()).second)
       outputs.push_back(&output);
@@ -183,7 +194,6 @@ Error Graph::addPart(const proto::GraphProto &part) {
       model->warn("graph output '" + output.name() +
                   "' is declared twice; the second declaration is left out");
   }
-  return Error::success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -74,6 +74,7 @@ private:
   explicit Graph(const Model &model) : model(&model) {}
 
   llvm::Error addPart(const proto::GraphProto &part);
+  void addOutputs(const proto::GraphProto &part);
   llvm::Error define(llvm::StringRef name, const llvm::Twine &by);
   llvm::Error
   checkUses(llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside) const;

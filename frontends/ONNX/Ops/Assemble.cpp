@@ -39,8 +39,20 @@ Value mpc::onnx_frontend::floatConstant(NodeImporter &node, Type elementType,
   return createConstant(node, makeFloats(elementType, shape, values));
 }
 
+bool mpc::onnx_frontend::canList(NodeImporter &node, int64_t extent) {
+  constexpr int64_t kMostPlaces = int64_t(1) << 24;
+  if (extent <= kMostPlaces)
+    return true;
+  (void)node.unsupported("an axis of " + Twine(extent) +
+                         " elements is too long, expected " +
+                         Twine(kMostPlaces) + " at most");
+  return false;
+}
+
 Value mpc::onnx_frontend::iota(NodeImporter &node, int64_t rank, int64_t axis,
                                int64_t size) {
+  if (!canList(node, size))
+    return {};
   Integers shape(rank, 1);
   shape[axis] = size;
   return integerConstant(node, shape,

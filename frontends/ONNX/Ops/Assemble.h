@@ -24,7 +24,11 @@ mlir::Value integerConstant(NodeImporter &node, llvm::ArrayRef<int64_t> shape,
 mlir::Value floatConstant(NodeImporter &node, mlir::Type elementType,
                           llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<double> values);
-/// 0, 1, ... along `axis` of a shape of `rank` axes, the others of which are 1.
+/// Whether an axis is so short that the places of its elements can be listed at
+/// import; a finding where it is not.
+bool canList(NodeImporter &node, int64_t extent);
+/// 0, 1, ... along `axis` of a shape of `rank` axes, the others of which are 1;
+/// null, with a finding, where that are too many.
 mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,13 @@ LogicalResult mpc::onnx_frontend::checkCounts(NodeImporter &node,
   return success();
 }
 
+StringRef mpc::onnx_frontend::findOutput(NodeImporter &node) {
+  unsigned index = 0, count = node.getNode().output_size();
+  while (index < count && !node.hasOutput(index))
+    ++index;
+  return node.getOutputName(index);
+}
+
 std::vector<const proto::NodeProto *>
 mpc::onnx_frontend::findNodes(const Graph &graph) {
   SmallVector<StringRef> outputs;

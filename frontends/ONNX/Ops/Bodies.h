@@ -16,6 +16,9 @@ std::optional<Graph> readBody(NodeImporter &node, llvm::StringRef name);
 mlir::LogicalResult checkCounts(NodeImporter &node, const Graph &body,
                                 size_t inputs, size_t outputs);
 
+/// The name of the first output that is there: no other node has one like it.
+llvm::StringRef findOutput(NodeImporter &node);
+
 /// The nodes that the outputs of `graph` depend on.
 std::vector<const proto::NodeProto *> findNodes(const Graph &graph);
 

@@ -255,8 +255,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     }
     entry.constant = *value;
   }
-  // Names within bodies are no names of the model, as state has.
-  if (decoded->isFloat() && !parent)
+  if (decoded->isFloat() && !isBody())
     entry.stateRole = module.getParameterRole(name, decoded->type);
   return entry;
 }

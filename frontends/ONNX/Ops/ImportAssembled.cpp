@@ -25,17 +25,19 @@ static LogicalResult importMean(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({sum, share}));
 }
 
-// relu(x) - slope * relu(-x): the gradient at 0 is 0.
+// x where it is positive, else slope * x: at 0 the gradient is the slope, as in
+// PyTorch.
 static LogicalResult assemblePRelu(NodeImporter &node, Value slope) {
   Value x = node.operand(0);
   auto shape =
       broadcastShapes(NodeImporter::shapeOf(x), NodeImporter::shapeOf(slope));
   if (failed(shape) || ArrayRef<int64_t>(*shape) != NodeImporter::shapeOf(x))
     return node.invalid("the slope does not broadcast to the input");
-  Value positive = node.emit<ReluOp>({x});
-  Value negative = node.emit<ReluOp>({node.emit<NegOp>({x})});
-  Value scaled = node.emit<MulOp>({negative, slope});
-  return node.define(0, node.emit<SubOp>({positive, scaled}));
+  Value zero =
+      numberConstant(node, 0, NodeImporter::typeOf(x).getElementType());
+  Value isPositive = node.emit<LessOp>({zero, x});
+  Value scaled = node.emit<MulOp>({x, slope});
+  return node.define(0, node.emit<SelectOp>({isPositive, x, scaled}));
 }
 
 static LogicalResult importPRelu(NodeImporter &node) {
@@ -151,39 +153,42 @@ static LogicalResult importGlobalMaxPool(NodeImporter &node) {
                              node.attribute("keepdims", true)}));
 }
 
-// x / (bias + alpha * mean(x^2 over neighbouring channels))^beta. Channels
-// become the one axis that a pooling window runs along; what is outside counts
-// as 0.
+// x / (bias + alpha / size * sum(x^2 over neighbouring channels))^beta.
+// Channels become the one axis that a pooling window runs along; what is
+// outside counts as 0, and a window need not reach farther than that.
 static LogicalResult importLRN(NodeImporter &node) {
   Value x = node.operand(0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
   Type element = NodeImporter::typeOf(x).getElementType();
   int64_t size = node.integer("size", 0);
-  if (shape.size() < 2 || size < 1 || size > shape[1] * 2 + 1)
+  if (shape.size() < 2 || size < 1)
     return node.invalid("expected an input of at least rank 2 and an attribute "
-                        "'size' that fits its channels, found " +
+                        "'size' of at least 1, found " +
                         Twine(size));
   int64_t pixels =
       ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
   Value squares = node.emit<MulOp>({x, x});
   if (!squares)
     return failure();
-  int64_t before = (size - 1) / 2;
+  int64_t farthest = std::max<int64_t>(shape[1], 1) - 1;
+  int64_t before = std::min((size - 1) / 2, farthest);
+  int64_t after = std::min(size / 2, farthest);
+  int64_t window = before + 1 + after;
   Value mean = node.emit<AveragePoolOp>(
       {node.reshape(squares, {shape[0], 1, shape[1], pixels})},
-      {node.attribute("kernel", ArrayRef<int64_t>{size, 1}),
+      {node.attribute("kernel", ArrayRef<int64_t>{window, 1}),
        node.attribute("strides", ArrayRef<int64_t>{1, 1}),
-       node.attribute("pads",
-                      ArrayRef<int64_t>{before, 0, size - 1 - before, 0}),
+       node.attribute("pads", ArrayRef<int64_t>{before, 0, after, 0}),
        node.attribute("ceil_mode", false),
        node.attribute("count_include_pad", true)});
   if (!mean)
     return failure();
-  auto scalar = [&](StringRef name, double byDefault) {
-    return node.scalarConstant(node.real(name, byDefault), element);
+  auto scalar = [&](StringRef name, double byDefault, double factor = 1.0) {
+    return node.scalarConstant(factor * node.real(name, byDefault), element);
   };
-  Value scaled =
-      node.emit<MulOp>({node.reshape(mean, shape), scalar("alpha", 0.0001)});
+  double share = static_cast<double>(window) / size;
+  Value scaled = node.emit<MulOp>(
+      {node.reshape(mean, shape), scalar("alpha", 0.0001, share)});
   Value base = node.emit<AddOp>({scaled, scalar("bias", 1.0)});
   Value power = node.emit<PowOp>({base, scalar("beta", 0.75)});
   return node.define(0, node.emit<DivOp>({x, power}));

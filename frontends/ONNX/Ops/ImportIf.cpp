@@ -15,6 +15,7 @@ using namespace mpc::onnx_frontend;
 static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
   FunctionImporter branch(node.getFunction(), graph);
   branch.defaultPhase = node.getPhase();
+  branch.scope = "#" + findOutput(node).str();
   branch.importNodes(findNodes(graph));
   if (branch.getModule().hasFailed())
     return failure();
@@ -43,6 +44,7 @@ public:
       : graph(graph), holder(createHolder(node)),
         importer(node.getFunction(), graph, &getBlock()) {
     importer.defaultPhase = node.getPhase();
+    importer.scope = "#" + findOutput(node).str();
     importer.isConditional = true;
   }
 

@@ -324,7 +324,7 @@ LoopUnroller::createIteration(int64_t number) {
   auto iteration =
       std::make_unique<FunctionImporter>(node.getFunction(), graph);
   iteration->defaultPhase = node.getPhase();
-  iteration->scope = "#" + std::to_string(number);
+  iteration->scope = (findOutput(node) + "#" + Twine(number)).str();
   iteration->bindConstant(
       getInput(0), HostTensor::fromIntegers(node.getContext(), {}, {number}));
   iteration->bindConstant(getInput(1), createTrue(node));
@@ -407,6 +407,9 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
 }
 
 static LogicalResult importLoop(NodeImporter &node) {
+  for (unsigned i = 2; i < node.getNumInputs(); ++i)
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
   FailureOr<int64_t> length = readLength(node);
   std::optional<Graph> graph = readBody(node, "body");
   if (failed(length) || !graph)

@@ -318,7 +318,6 @@ static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
 // Pads with elements of the input, axis by axis.
 static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
                                    ArrayRef<int64_t> pads, StringRef mode) {
-  constexpr int64_t kLongest = int64_t(1) << 24;
   Value value = node.operand(0);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     int64_t before = pads[i], after = pads[axes.size() + i];
@@ -327,8 +326,8 @@ static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
     if (size < 0 || (extent == 0 && size > 0))
       return node.invalid("axis " + Twine(axis) + " of " + Twine(extent) +
                           " elements cannot be padded to " + Twine(size));
-    if (size > kLongest)
-      return node.unsupported("an axis of " + Twine(size) + " is too long");
+    if (!canList(node, size))
+      return failure();
     SmallVector<int64_t> places;
     for (int64_t place = -before; place < extent + after; ++place)
       places.push_back(findInside(mode, place, extent));

@@ -15,6 +15,8 @@ using namespace mpc::onnx_frontend;
 
 // Numbers of the rows of matrices, each `shift` more, and of their columns.
 static Value rowNumbers(NodeImporter &node, int64_t rows, int64_t shift) {
+  if (!canList(node, rows))
+    return {};
   return integerConstant(node, {rows, 1},
                          llvm::to_vector(llvm::seq(shift, shift + rows)));
 }

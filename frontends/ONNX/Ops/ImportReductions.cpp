@@ -111,9 +111,15 @@ static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<LogOp>({reducer.sum(x)});
 }
 
-// m + log(sum(exp(x - m))), m the largest element: nothing overflows.
+// m + log(sum(exp(x - m))), m the largest element: nothing overflows. Where
+// that is infinite, m is 0: log(sum(exp(x))) is infinite too, and no inf - inf.
 static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   Value largest = reducer.spreadMax(x);
+  if (!largest)
+    return {};
+  largest = node.emit<SelectOp>(
+      {node.emit<IsInfOp>({largest}),
+       numberConstant(node, 0.0, elementTypeOf(largest)), largest});
   Value terms = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
   Value logarithm = node.emit<LogOp>({reducer.sum(terms)});
   return node.emit<AddOp>({logarithm, reducer.drop(largest)});

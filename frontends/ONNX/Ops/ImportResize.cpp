@@ -37,7 +37,8 @@ struct ResizedAxis {
   int64_t axis, in, out;
   double scale, start = 0.0, end = 1.0;
 
-  double locate(const Sampling &sampling, int64_t position) const;
+  template <typename Real>
+  Real locate(const Sampling &sampling, int64_t position) const;
   bool isInside(double x) const { return x >= 0 && x <= in - 1; }
   int64_t findNearest(const Sampling &sampling, int64_t position) const;
   SmallVector<double> weigh(const Sampling &sampling, int64_t position) const;
@@ -45,35 +46,41 @@ struct ResizedAxis {
 } // namespace
 
 // Where in the input the center of element `position` of the result lies.
-double ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
+template <typename Real>
+Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
   StringRef mode = sampling.coordinates;
-  double resized = scale * in, x = position;
+  Real scale = this->scale, length = in, resized = scale * length, x = position;
+  constexpr Real kHalf = 0.5;
   if (mode == "asymmetric")
     return x / scale;
   if (mode == "align_corners")
-    return resized == 1 ? 0.0 : x * (in - 1) / (resized - 1);
-  if (sampling.crops())
-    return resized == 1 ? 0.5 * (start + end) * (in - 1)
-                        : start * (in - 1) +
-                              x * (end - start) * (in - 1) / (resized - 1);
+    return resized == 1 ? 0 : x * (length - 1) / (resized - 1);
+  if (sampling.crops()) {
+    Real first = start, last = end;
+    return resized == 1 ? kHalf * (first + last) * (length - 1)
+                        : first * (length - 1) +
+                              x * (last - first) * (length - 1) / (resized - 1);
+  }
   if (mode == "tf_half_pixel_for_nn")
-    return (x + 0.5) / scale;
+    return (x + kHalf) / scale;
   if (mode == "pytorch_half_pixel" && resized <= 1)
-    return 0.0;
-  double center = (x + 0.5) / scale - 0.5;
+    return 0;
+  Real center = (x + kHalf) / scale - kHalf;
   if (mode == "half_pixel_symmetric")
-    center += in / 2.0 * (1.0 - out / resized);
+    center += length / 2 * (1 - out / resized);
   return center;
 }
 
+// In float, as other runtimes do: element 3 of a result that is 0.6 times as
+// large is element 5, not 4 for 0.6 being a little more than 0.6 in float.
 int64_t ResizedAxis::findNearest(const Sampling &sampling,
                                  int64_t position) const {
-  double x = locate(sampling, position);
-  double nearest = llvm::StringSwitch<double>(sampling.nearest)
-                       .Case("floor", std::floor(x))
-                       .Case("ceil", std::ceil(x))
-                       .Case("round_prefer_ceil", std::floor(x + 0.5))
-                       .Default(std::ceil(x - 0.5));
+  float x = locate<float>(sampling, position);
+  float nearest = llvm::StringSwitch<float>(sampling.nearest)
+                      .Case("floor", std::floor(x))
+                      .Case("ceil", std::ceil(x))
+                      .Case("round_prefer_ceil", std::floor(x + 0.5f))
+                      .Default(std::ceil(x - 0.5f));
   return std::clamp<double>(nearest, 0, in - 1);
 }
 
@@ -92,7 +99,7 @@ static double filterAt(const Sampling &sampling, double distance) {
 // count. What lies outside is the element at the edge, or left out.
 SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
                                        int64_t position) const {
-  double x = locate(sampling, position);
+  auto x = locate<double>(sampling, position);
   double narrow = sampling.antialias ? std::min(scale, 1.0) : 1.0;
   double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
   SmallVector<double> weights(in, 0.0);
@@ -195,7 +202,10 @@ static LogicalResult scaleAxes(NodeImporter &node,
     if (!(scale > 0) || !(scale * axis.in < kLargestExtent))
       return node.invalid("a scale is not in a sane range");
     axis.scale = scale;
-    axis.out = static_cast<int64_t>(std::floor(axis.in * scale));
+    // In float, as ONNX infers shapes: 10 * 0.7f is 7, where 0.7f alone is a
+    // little less than 0.7.
+    float extent = static_cast<float>(axis.in) * static_cast<float>(scale);
+    axis.out = static_cast<int64_t>(std::floor(extent));
   }
   return success();
 }
@@ -245,6 +255,11 @@ static LogicalResult cropAxes(NodeImporter &node,
     return node.invalid("expected " + Twine(2 * axes.size()) +
                         " values as region of interest, found " +
                         Twine(region->size()));
+  // Also not where it is no number.
+  if (!llvm::all_of(*region, [](double share) {
+        return std::abs(share) <= kLargestExtent;
+      }))
+    return node.invalid("the region of interest is not in a sane range");
   for (auto [i, axis] : llvm::enumerate(axes)) {
     axis.start = (*region)[i];
     axis.end = (*region)[axes.size() + i];
@@ -301,7 +316,7 @@ static Value extrapolate(NodeImporter &node, Value value,
   auto type = NodeImporter::typeOf(value);
   SmallVector<int64_t> inside;
   for (int64_t to = 0; to < axis.out; ++to)
-    inside.push_back(axis.isInside(axis.locate(sampling, to)));
+    inside.push_back(axis.isInside(axis.locate<double>(sampling, to)));
   if (llvm::all_of(inside, [](int64_t is) { return is; }))
     return value;
   SmallVector<int64_t> shape(type.getRank(), 1);
@@ -320,6 +335,8 @@ static Value resizeAxis(NodeImporter &node, Value value,
   if (!value || (axis.in == axis.out && axis.scale == 1.0 && !movesAll))
     return value;
   if (sampling.filter == Filter::Nearest) {
+    if (!canList(node, axis.out))
+      return {};
     SmallVector<int64_t> places;
     for (int64_t to = 0; to < axis.out; ++to)
       places.push_back(axis.findNearest(sampling, to));

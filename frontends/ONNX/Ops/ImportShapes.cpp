@@ -1,6 +1,7 @@
 // Reshapes, constants and reductions.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -167,7 +168,8 @@ static LogicalResult defineTensor(NodeImporter &node,
     return failure();
   }
   // Weights of some exporters; as state the user can choose to train them.
-  if (decoded->isFloat() && decoded->getNumElements() > 1)
+  if (decoded->isFloat() && decoded->getNumElements() > 1 &&
+      !node.getFunction().isBody())
     return node.defineState(0, *decoded, "frozen");
   return node.define(0, *decoded);
 }
@@ -279,6 +281,26 @@ static LogicalResult importReduce(NodeImporter &node) {
               node.attribute("keepdims", reduction->keepDims)}));
 }
 
+// The mean of integers is their sum divided as integers are, towards zero.
+static LogicalResult importReduceMean(NodeImporter &node) {
+  Type element = node.operandType(0).getElementType();
+  if (!element.isInteger())
+    return importReduce<ReduceMeanOp>(node);
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  Value x = node.operand(0);
+  if (reduction->isIdentity)
+    return node.define(0, x);
+  int64_t count = 1;
+  for (int64_t axis : reduction->axes)
+    count *= node.operandShape(0)[axis];
+  Value sum =
+      reduce<ReduceSumOp>(node, x, reduction->axes, reduction->keepDims);
+  return node.define(
+      0, node.emit<DivOp>({sum, numberConstant(node, count, element)}));
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
       {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
@@ -288,7 +310,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
       {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
       {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
-      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduce<ReduceMeanOp>},
+      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduceMean},
       {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, importReduce<ReduceProdOp>},
       {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},

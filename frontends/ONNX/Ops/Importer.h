@@ -136,6 +136,9 @@ public:
   const Model &getModel() const { return graph.getModel(); }
   mlir::OpBuilder &getBuilder() { return builder; }
 
+  /// Whether the graph is in an attribute of a node. Its names are no names of
+  /// the model: another body may have the same ones.
+  bool isBody() const { return parent; }
   /// Whether the ops run more than once in a step.
   bool isLoop() const {
     bool repeats = !inlined && !isConditional;
@@ -207,7 +210,8 @@ public:
   llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
   /// The phase of nodes that are not in `phases`.
   llvm::StringRef defaultPhase;
-  /// Of the ops of one iteration: tells them from those of the others.
+  /// Of the ops of a branch or of one iteration: tells them from those of
+  /// others, which may have the same names.
   std::string scope;
   /// Of a body of its own: whether it is a branch, else that of a loop.
   bool isConditional = false;

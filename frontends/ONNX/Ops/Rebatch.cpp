@@ -188,6 +188,26 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
   return success();
 }
 
+// Whether a result for one sample has as many rows as the batch it was exported
+// with, where that sample lies: a constant of that many was combined with it.
+// Of x of [3, 4] plus a constant of [3, 1], three rows would be left of one.
+bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
+  if (wanted != 1 || exported == 1)
+    return false;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    StringRef name = node.getInputName(i);
+    std::optional<Place> place = findPlace(name);
+    if (!place || place->outer != 1)
+      continue;
+    int64_t fromEnd = shapes.lookup(name).size() - place->axis;
+    int64_t axis = static_cast<int64_t>(shape.size()) - fromEnd;
+    if (axis >= 0 && node.operandShape(i)[place->axis] == 1 &&
+        shape[axis] == exported)
+      return true;
+  }
+  return false;
+}
+
 LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   auto known = shapes.find(name);
@@ -206,6 +226,9 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
       node.hasInput(0) ? findPlace(node.getInputName(0)) : std::nullopt;
   StringRef op = node.getOpType();
   if (!changed) {
+    if (spreadsSample(node, shape))
+      return node.unsupported("it combines one sample with a constant of the "
+                              "batch it was exported with");
     // Sums over the batch have none; parts of it are of the exported size.
     bool isPart = op == "Slice" || op == "Split" || op == "Gather";
     if (from && isPart && !isReshape(node))

@@ -60,6 +60,7 @@ private:
     int64_t axis, outer;
   };
 
+  bool spreadsSample(NodeImporter &node, llvm::ArrayRef<int64_t> shape) const;
   int64_t scale(int64_t extent) const { return extent / exported * wanted; }
   std::optional<Place> findPlace(llvm::StringRef name) const;
   std::optional<Place> moveThroughReshape(llvm::ArrayRef<int64_t> from,

@@ -1,0 +1,140 @@
+"""Operators at the edges of what they take: infinities, no elements, places
+that are no numbers.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+
+def one_node(op, x, initializers, result, **attributes):
+    """A model of one node on x and initializers."""
+    node = helper.make_node(op, ["x", *initializers], ["y"], "node", **attributes)
+    return mpctest.make_model(
+        [node],
+        {"x": (x.dtype, x.shape)},
+        {"y": (x.dtype, result)},
+        initializers,
+        opset=18,
+    )
+
+
+def test_log_sum_exp_of_infinities_is_infinite(tmp_path):
+    x = np.array(
+        [[-np.inf, -np.inf], [np.inf, 1], [np.inf, -np.inf], [-np.inf, 2]],
+        np.float32,
+    )
+    model = one_node(
+        "ReduceLogSumExp", x, {"axes": np.array([1])}, (4,), keepdims=0
+    )
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, np.float32([-np.inf, np.inf, np.inf, 2]))
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((2, 5, 0), 1), ((0, 5), 1), ((2, 0, 3), 1), ((0,), 0)]
+)
+def test_cumulative_sums_of_no_elements(shape, axis, tmp_path):
+    x = np.zeros(shape, np.float32)
+    model = one_node("CumSum", x, {"axis": np.array(axis)}, shape)
+    assert mpctest.run(model, {"x": x}, tmp_path)["y"].shape == shape
+
+
+@pytest.mark.parametrize("share", [np.nan, np.inf, -1e18])
+def test_refuses_crops_that_are_no_places(share, tmp_path):
+    x = np.ones((2, 4), np.float32)
+    model = one_node(
+        "Resize",
+        x,
+        {
+            "roi": np.array([0, share, 1, 1], np.float32),
+            "scales": np.array([1, 2], np.float32),
+        },
+        (2, 8),
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1
+    assert "the region of interest is not in a sane range" in process.stdout
+
+
+@pytest.mark.parametrize(
+    "op, shape, attributes",
+    [
+        ("ArgMax", [1, 2**33], {"axis": 1}),
+        ("EyeLike", [2**31, 2], {}),
+        ("Hardmax", [2**33], {"axis": 0}),
+    ],
+)
+def test_refuses_axes_whose_places_fill_memory(op, shape, attributes, tmp_path):
+    node = helper.make_node(op, ["x"], ["y"], "node", **attributes)
+    model = mpctest.make_model(
+        [node], {"x": (np.float32, shape)}, {"y": (np.float32, None)}, {}
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1
+    assert f"an axis of {max(shape)} elements is too long" in process.stdout
+
+
+@pytest.mark.parametrize("scale", [2.0**23, 2.0**27])
+def test_refuses_to_resize_to_places_that_fill_memory(scale, tmp_path):
+    x = np.ones((2, 4), np.float32)
+    scales = {"roi": np.zeros(0, np.float32), "scales": np.float32([1, scale])}
+    model = one_node("Resize", x, scales, (2, int(4 * scale)))
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1
+    assert "elements is too long" in process.stdout
+
+
+def test_the_mean_of_integers_is_rounded_towards_zero(tmp_path):
+    x = np.array([[7, -7, 2], [-8, 1, 1]], np.int64)
+    model = one_node("ReduceMean", x, {"axes": np.array([1])}, (2,), keepdims=0)
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, [0, -2])
+
+
+def test_prelu_has_its_slope_at_zero(tmp_path):
+    """x + 1 * slope of the sum of prelu(w + 0), with w of 0, 1, -1."""
+    w, slope = np.array([0.0, 1.0, -1.0]), np.array([0.25, 0.25, 0.25])
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["sum"], "add"),
+        helper.make_node("PRelu", ["sum", "slope"], ["y"], "prelu"),
+        helper.make_node("ReduceSum", ["y"], ["loss"], "loss", keepdims=0),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float64, ["N", 3])},
+        {"loss": (np.float64, [])},
+        {"w": w, "slope": slope},
+    )
+    _, trained = mpctest.train(
+        model,
+        {"x": np.zeros((1, 3))},
+        tmp_path,
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "1", "--max-steps", "1", "--train", "^(w|slope)$"),
+        *("--precision", "64-true"),
+    )
+    np.testing.assert_array_equal(w - trained["w"], [0.25, 1, 0.25])
+    np.testing.assert_array_equal(slope - trained["slope"], [0, 0, -1])
+
+
+@pytest.mark.parametrize("size", [4, 7, 8, 2**40])
+def test_lrn_reaches_all_channels_and_no_farther(size, tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    model = one_node("LRN", x, {}, x.shape, size=size, alpha=2.0, beta=0.5)
+    before, after = (size - 1) // 2, size // 2
+    sums = [
+        (x[:, max(0, c - before) : c + after + 1] ** 2).sum(1) for c in range(3)
+    ]
+    expected = x / np.sqrt(1 + 2.0 / size * np.stack(sums, 1))
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_allclose(y, expected, 1e-5)
