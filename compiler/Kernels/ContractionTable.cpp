@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -15,13 +16,17 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-enum class Machine { Any, CPU };
+/// NarrowCPU: one without vectors of 512 bits.
+enum class Machine { Any, CPU, NarrowCPU };
 enum class Types { Any, F64 };
+/// Blocks: one product of matrices that goes by blocks.
+enum class Shape { Any, Blocks };
 
 /// What a row applies to, and whom it chooses.
 struct Row {
   Machine machine;
   Types types;
+  Shape shape;
   ContractionProvider provider;
 };
 } // namespace
@@ -31,10 +36,13 @@ static constexpr auto kGenerated = ContractionProvider::Generated;
 
 /// The first row that fits decides. On a GPU the library multiplies faster than
 /// a generated kernel, by more than the pass over memory costs that its tail
-/// then takes; generated products are for who asks for them.
+/// then takes; generated products are for who asks for them. On CPUs without
+/// vectors of 512 bits oneDNN packs nothing unless a tile is larger than fits
+/// the cache, and widens operands of 16 bits in a pass of its own.
 static constexpr Row kTable[] = {
-    {Machine::CPU, Types::F64, kGenerated},
-    {Machine::Any, Types::Any, kLibrary},
+    {Machine::CPU, Types::F64, Shape::Any, kGenerated},
+    {Machine::NarrowCPU, Types::Any, Shape::Blocks, kGenerated},
+    {Machine::Any, Types::Any, Shape::Any, kLibrary},
 };
 
 static bool hasType(Operation *contraction, llvm::function_ref<bool(Type)> is) {
@@ -49,11 +57,24 @@ static bool isF64(Operation *contraction) {
   return hasType(contraction, [](Type type) { return type.isF64(); });
 }
 
+static bool isMachine(Machine machine, const TargetInfo &target) {
+  bool isNarrow = !target.isGPU() && target.getVectorBits() < 512;
+  return machine == Machine::Any ||
+         (machine == Machine::CPU ? !target.isGPU() : isNarrow);
+}
+
+// Products of a batch stay with the library, which reads and writes heads of an
+// attention where they are.
+static bool isOneProductOfBlocks(Operation *contraction) {
+  std::optional<ProductBlocks> blocks = getProductBlocks(contraction);
+  return blocks && blocks->extents.batch == 1;
+}
+
 static bool fits(const Row &row, Operation *contraction,
                  const TargetInfo &target) {
-  if (row.machine == Machine::CPU && target.isGPU())
-    return false;
-  return row.types == Types::Any || isF64(contraction);
+  return isMachine(row.machine, target) &&
+         (row.types == Types::Any || isF64(contraction)) &&
+         (row.shape == Shape::Any || isOneProductOfBlocks(contraction));
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,7 +21,8 @@
 // | `column_reduce` | reductions over a group of adjacent axes    | a result element                          |
 // |                 | (keepdims), elementwise ops before          |                                           |
 // | `contraction`   | a matmul or convolution, then elementwise   | a row of `inner` elements of its result   |
-// |                 | ops                                         | as a matrix                               |
+// |                 | ops                                         | as a matrix; of a large product a tile    |
+// |                 |                                             | (ProductBlocks.h)                         |
 // | `window`        | a pooling op                                | `inner` elements of the first result, its |
 // |                 |                                             | last axis                                 |
 // | `movement`      | a transpose, concat, slice or pad           | `inner` elements of the result, its last  |
@@ -36,8 +37,9 @@
 //
 // Arguments and then results are whole buffers, row-major and contiguous, in
 // the tensor types given. A `pointwise` or `epilogue` result may be the very
-// buffer of an argument of its type; otherwise results overlap nothing. The
-// result of a scatter with unique indices has the data's elements already.
+// buffer of an argument of its type, that of a `contraction` on a CPU the
+// buffer of one that it does not multiply; otherwise results overlap nothing.
+// The result of a scatter with unique indices has the data's elements already.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELPARTITION_H

@@ -36,7 +36,8 @@ namespace {
 struct Reads {
   /// Every operand of a result's type is read at the element that is written.
   bool elementwise = false;
-  /// Operands that are read elsewhere all the same.
+  /// Operands that are read elsewhere all the same: those of a contraction, and
+  /// tables.
   SmallVector<Value> contracted;
   /// Each segment reads operands of its own, and no other segment's result may
   /// be written over them.
@@ -254,14 +255,30 @@ IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
   return IntegerAttr();
 }
 
-// The operands of a call of which its kernel reads elements that no loop is at.
-static SmallVector<Value> findTables(func::CallOp call, func::FuncOp kernel) {
-  SmallVector<Value> tables;
-  for (Operation &op : kernel.getBody().front())
+// The operands of a call that its kernel does not read at the element it
+// writes: tables, and what a contraction multiplies.
+static SmallVector<Value> findReadElsewhere(func::CallOp call,
+                                            func::FuncOp kernel) {
+  SmallVector<Value> found;
+  auto add = [&](Value read) {
+    if (auto argument = dyn_cast<BlockArgument>(read))
+      found.push_back(call.getOperand(argument.getArgNumber()));
+  };
+  for (Operation &op : kernel.getBody().front()) {
     if (OpOperand *table = findTable(&op))
-      if (auto argument = dyn_cast<BlockArgument>(table->get()))
-        tables.push_back(call.getOperand(argument.getArgNumber()));
-  return tables;
+      add(table->get());
+    if (hasRole(&op, RegionRole::Contraction))
+      llvm::for_each(op.getOperands(), add);
+  }
+  return found;
+}
+
+// Whether a kernel reads every other operand at the element it writes. On a
+// CPU what follows a contraction does: one worker computes an element.
+static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
+  KernelKind kind = *getKernelKind(kernel);
+  return kind == KernelKind::Pointwise ||
+         (kind == KernelKind::Contraction && !target.isGPU());
 }
 
 // The operand of a call whose kernel writes some elements of it, and has to
@@ -290,10 +307,10 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
     return;
   }
   KernelPartition partition = getKernelPartition(kernel, target);
-  bool elementwise = getKernelKind(kernel) == KernelKind::Pointwise;
+  bool elementwise = isElementwise(kernel, target);
   Value overwritten = findOverwritten(call, kernel);
   SmallVector<Value> outputs =
-      placeResults(call, {elementwise, findTables(call, kernel),
+      placeResults(call, {elementwise, findReadElsewhere(call, kernel),
                           elementwise && isSegmented(kernel), overwritten});
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))

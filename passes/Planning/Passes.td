@@ -13,7 +13,9 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
   let summary = "who does every contraction";
   let description = [{
     Asks compiler/Kernels/ContractionTable.h and gives every region of kind
-    contraction the attribute `provider`. Where the library of the target takes
+    contraction the attribute `provider`: on a CPU, for example, float64 and,
+    where vectors have less than 512 bits, large products are generated, and
+    everything else is oneDNN's. Where the library of the target takes
     no epilogue, as on a GPU, the regions it does are dissolved: a tail that it
     knows becomes part of a `plan.product`, with the gradient of a bias and the
     mask of a relu where the backward pass wants them; any other tail becomes a

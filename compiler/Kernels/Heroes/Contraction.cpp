@@ -4,6 +4,7 @@
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -49,8 +50,15 @@ static constexpr int64_t kSliceProducts = 1 << 20;
 /// weights, which lie in the lanes of a vector.
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
+// One index is a tile of a large product, of anything else a row.
 KernelPartition Contraction::partition(func::FuncOp kernel) const {
   Operation *hero = findContraction(kernel.getBody().front());
+  if (std::optional<ProductBlocks> blocks = getProductBlocks(hero)) {
+    KernelPartition tiles{blocks->countTiles(), 1,
+                          blocks->rows * blocks->columns};
+    tiles.scratch = blocks->getScratchBytes();
+    return tiles;
+  }
   ContractionSpace space = getContractionSpace(hero);
   int64_t block = isa<ConvWeightGradOp>(hero) ? kWeightRowBlock : kRowBlock;
   KernelPartition result =

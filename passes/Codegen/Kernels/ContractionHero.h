@@ -4,7 +4,9 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTIONHERO_H
 #define MPC_PASSES_CODEGEN_KERNELS_CONTRACTIONHERO_H
 
+#include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
+#include "passes/Codegen/Kernels/KernelBody.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
 #include "passes/Codegen/Kernels/Lanes.h"
 #include "passes/Codegen/Kernels/Loops.h"
@@ -84,6 +86,10 @@ std::unique_ptr<ContractionHero> createConvolutionHero(KernelContext &context,
 mlir::LogicalResult emitTensorCoreContraction(KernelContext &context,
                                               mlir::Operation *op,
                                               const TensorCoreTiling &tiling);
+
+/// The product of matrices `matmul` and what follows it, on a CPU by blocks.
+void emitProductBlocks(KernelContext &context, const KernelBody &body,
+                       const ProductBlocks &blocks, MatMulOp matmul);
 
 } // namespace mpc::codegen
 

@@ -2,7 +2,9 @@
 // library does, float64 ones above all, with the elementwise ops after them.
 //
 // Every element is summed in the order of its depth axes, in f32 or f64, then
-// goes through the tail of the kernel while it is in registers.
+// goes through the tail of the kernel while it is in registers. Large products
+// are not here: those of a CPU go by blocks (EmitProductBlocks.cpp), those of a
+// GPU by Tensor Cores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -102,9 +104,6 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   if (std::optional<TensorCoreTiling> tiling =
           getTensorCoreTiling(op, context.target))
     return emitTensorCoreContraction(context, op, *tiling);
-  std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
-  if (!hero)
-    return op->emitOpError("is no contraction that code is generated for");
   ArrayRef<int64_t> space =
       cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   int64_t rank = space.size();
@@ -115,6 +114,14 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
   if (failed(body))
     return failure();
+  if (context.partition.scratch > 0) {
+    emitProductBlocks(context, *body, *getProductBlocks(op),
+                      cast<MatMulOp>(op));
+    return success();
+  }
+  std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
+  if (!hero)
+    return op->emitOpError("is no contraction that code is generated for");
   ContractionEmitter(context, *body, *hero, op)
       .emit(context.bounds[0], context.bounds[1]);
   return success();

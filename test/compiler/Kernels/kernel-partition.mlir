@@ -134,6 +134,16 @@ func.func private @conv_dw(%x: tensor<32x16x16x8xf64>, %dy: tensor<32x16x16x24xf
   return %0 : tensor<24x8x3x3xf64>
 }
 
+// A large one goes by tiles: 6 by 3, of 180 x 256 elements. Scratch memory has
+// 256 of the depth of both operands, and the sums: 4 * (180 * 256 + 256 * 256 +
+// 180 * 256) bytes.
+// expected-remark @below {{extent 18, grain 1, inner 46080, scratch 630784}}
+func.func private @blocks(%x: tensor<8x128x3072xbf16>, %w: tensor<768x3072xbf16>)
+    -> tensor<8x128x768xf32> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  %0 = mpc.matmul %x, %w {transB = true} : (tensor<8x128x3072xbf16>, tensor<768x3072xbf16>) -> tensor<8x128x768xf32>
+  return %0 : tensor<8x128x768xf32>
+}
+
 // What follows a contraction of the library, tile by tile: argument 0 is the
 // tile's place in the whole result.
 func.func private @linear_epilogue(%tile: tensor<32x10xf32>, %b: tensor<10xf32>)

@@ -72,6 +72,36 @@ func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.o
   return %2 : tensor<f32>
 }
 
+// What follows a product is read at the element that is written, so the result
+// may be there; what is multiplied is read everywhere.
+// CHECK-LABEL: plan.program @product
+// CHECK: %[[W:.*]] = plan.state @w4
+// CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
+// CHECK: plan.launch @matmul_sub ins(%[[A]], %[[A]], %[[W]] : {{.*}}) outs(%[[W]] : memref<4x4xf32>)
+// CHECK: plan.launch @matmul_sub ins(%[[W]], %[[A]], %[[A]] : {{.*}}) outs(%[[B:.*]] : memref<4x4xf32>)
+// CHECK: plan.output "y" role "output" %[[B]]
+// GPU-LABEL: plan.program @product
+// GPU: %[[W:.*]] = plan.state @w4
+// GPU: plan.launch @matmul_sub ins(%[[A:.*]], %[[A]], %[[W]] : {{.*}}) outs(%[[NEW:.*]] : memref<4x4xf32>)
+// GPU: plan.copy %[[NEW]] to %[[W]]
+mpc.variable @w4 : tensor<4x4xf32> role "parameter"
+func.func @product(%x: tensor<4x4xf32> {mpc.input = "x4"}, %w: tensor<4x4xf32> {mpc.state = @w4})
+    -> (tensor<4x4xf32> {mpc.updates = @w4}, tensor<4x4xf32> {mpc.output = "y"}) {
+  %0 = call @relu4(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = call @matmul_sub(%0, %0, %w) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = call @matmul_sub(%1, %0, %0) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+func.func private @relu4(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func private @matmul_sub(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  %0 = mpc.matmul %x, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = mpc.sub %z, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+
 // A slice along one axis is a copy of rows, and its kernel no code, on a CPU;
 // one along two, or of many short rows, a kernel.
 // CHECK-LABEL: plan.program @slices
