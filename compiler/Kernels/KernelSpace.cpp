@@ -278,3 +278,14 @@ TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
   space.rows = mergeAxes(axes);
   return space;
 }
+
+bool mpc::isArrangement(Operation *op) {
+  auto transpose = dyn_cast<TransposeOp>(op);
+  if (!transpose || transpose.getPerm().empty())
+    return false;
+  int64_t last = transpose.getPerm().size() - 1;
+  return transpose.getPerm().back() == last &&
+         llvm::all_of(transpose->getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}

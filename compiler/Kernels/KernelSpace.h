@@ -134,6 +134,10 @@ struct TransposeSpace {
 };
 TransposeSpace getTransposeSpace(TransposeOp transpose);
 
+/// Whether `op` only says where a kernel stores its result: a transpose that
+/// keeps rows whole, which nothing reads but the terminator.
+bool isArrangement(mlir::Operation *op);
+
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
 

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/EmitSegments.h"
@@ -90,6 +91,12 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
+/// Kinds whose loops run over what their hero computes, so that results may be
+/// stored in another order.
+static bool storesArranged(KernelKind kind) {
+  return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
+}
+
 /// The partition of a kernel, and its loops, are those of its hero.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
@@ -114,7 +121,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
         return failure();
       continue;
     }
-    if (isFolded(&op, kind) || hasRole(&op, RegionRole::View))
+    if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
+        (storesArranged(kind) && isArrangement(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

@@ -181,6 +181,38 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
   }];
 }
 
+def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
+  let summary = "elementwise ops before transposes, where that makes them part of a kernel";
+  let description = [{
+    An elementwise op whose other operands are scalars, and that stands between
+    transposes or reshapes and products, goes in front of the former, where what
+    it reads is computed by a contraction or an elementwise op for it alone: it
+    becomes part of that kernel, and products can read through the transposes
+    that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element is computed as before.
+    An op whose result is wider stays, or wider elements would be moved.
+
+    Before (test/passes/Fusion/sink-movement.mlir):
+
+    ```mlir
+    %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+    %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+    %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
+    %2 = mpc.mul %1, %scale : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
+    %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+    %0 = mpc.mul %q, %scale : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+    %1 = mpc.reshape %0 : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+    %2 = mpc.transpose %1 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
+    %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+    ```
+  }];
+}
+
 def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   let summary = "contractions without bias, C or transposed operands";
   let description = [{

@@ -5,6 +5,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
+#include "passes/Fusion/Scaling.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -162,17 +163,26 @@ private:
 };
 
 /// transpose(matmul(a, b)) -> matmul(b^T, a^T), where rows become columns:
-/// (a b)^T = b^T a^T, of the same sums. Batches may move besides.
+/// (a b)^T = b^T a^T, of the same sums. Batches may move besides, and what
+/// scales the product first does so afterwards.
 struct TurnProduct : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(TransposeOp op,
                                 PatternRewriter &rewriter) const override {
-    auto product = op.getInput().getDefiningOp<MatMulOp>();
-    SmallVector<int64_t> perm(op.getPerm());
-    int64_t rank = perm.size();
-    if (!product || !product->hasOneUse() || perm[rank - 1] != rank - 2)
+    // The ops that scale the product, the last one first.
+    SmallVector<Operation *> scalings;
+    Value value = op.getInput();
+    while (Operation *scaling = findScaling(value)) {
+      scalings.push_back(scaling);
+      value = findScaledOperand(scaling)->get();
+    }
+    auto product = value.getDefiningOp<MatMulOp>();
+    if (!product || !turnsRows(op) ||
+        !llvm::all_of(product->getUsers(), leadsToTurning))
       return rewriter.notifyMatchFailure(op, "turns no product");
+
+    int64_t rank = op.getPerm().size();
     SmallVector<int64_t> shape(product.getType().getShape());
     std::swap(shape[rank - 1], shape[rank - 2]);
     Value turned = MatMulOp::create(
@@ -180,7 +190,10 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
         product.getRhs(), product.getLhs(), !product.getTransB(),
         !product.getTransA(), product.getAlpha());
     copyPhase(product, turned);
+    for (Operation *scaling : llvm::reverse(scalings))
+      turned = scaleInstead(scaling, turned, rewriter);
     // What is left moves batches alone, or nothing: (perm . exchange).
+    SmallVector<int64_t> perm(op.getPerm());
     for (int64_t &axis : perm)
       axis = axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis;
     if (llvm::equal(perm, llvm::seq<int64_t>(0, rank))) {
@@ -191,6 +204,27 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
                                                          turned, perm);
     copyPhase(product, rest.getOutput());
     return success();
+  }
+
+private:
+  /// The op that makes `value` by scaling; null for any other.
+  static Operation *findScaling(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && findScaledOperand(op) ? op : nullptr;
+  }
+
+  /// Whether rows become the last axis.
+  static bool turnsRows(TransposeOp op) {
+    int64_t rank = op.getPerm().size();
+    return rank >= 2 && op.getPerm()[rank - 1] == rank - 2;
+  }
+
+  /// Whether all that `user` computes is turned, scaled or not.
+  static bool leadsToTurning(Operation *user) {
+    if (auto transpose = dyn_cast<TransposeOp>(user))
+      return turnsRows(transpose);
+    return findScaledOperand(user) && !user->use_empty() &&
+           llvm::all_of(user->getUsers(), leadsToTurning);
   }
 };
 

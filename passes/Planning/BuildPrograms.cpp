@@ -274,11 +274,14 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
 }
 
 // Whether a kernel reads every other operand at the element it writes. On a
-// CPU what follows a contraction does: one worker computes an element.
+// CPU what follows a contraction does: one worker computes an element. What is
+// stored in another order is not where operands of its type were.
 static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
   KernelKind kind = *getKernelKind(kernel);
-  return kind == KernelKind::Pointwise ||
-         (kind == KernelKind::Contraction && !target.isGPU());
+  return (kind == KernelKind::Pointwise || kind == KernelKind::Epilogue ||
+          (kind == KernelKind::Contraction && !target.isGPU())) &&
+         llvm::none_of(kernel.getBody().front(),
+                       [](Operation &op) { return isArrangement(&op); });
 }
 
 // The operand of a call whose kernel writes some elements of it, and has to
@@ -344,8 +347,9 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   if (epilogue) {
     result.epilogue = epilogue.getCalleeAttr();
     result.inputs = buffersOf(epilogue.getOperands().drop_front());
+    auto kernel = symbols.lookup<func::FuncOp>(epilogue.getCallee());
     result.outputs =
-        placeResults(epilogue, {/*elementwise=*/true,
+        placeResults(epilogue, {isElementwise(kernel, target),
                                 SmallVector<Value>(op->getOperands())});
   } else {
     plan::ArrangeOp arrange = findArrange(op->getResult(0));

@@ -9,7 +9,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Target/TargetInfo.h"
+
+#include "mlir/IR/IRMapping.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_FOLDMOVEMENTPASS
@@ -206,26 +209,63 @@ static void foldOperands(RegionOp region, MatMulOp product) {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// Lets the product write what a transpose of its result, its only reader,
-/// gives, if that keeps rows whole.
-static void foldResult(RegionOp region, MatMulOp product) {
+/// The transpose that alone reads `result`, in a kernel of its own, and keeps
+/// rows whole; null where there is none.
+static TransposeOp findArrangement(Value result) {
+  if (!result.hasOneUse())
+    return nullptr;
+  auto transpose =
+      dyn_cast_or_null<TransposeOp>(findMovement(*result.user_begin()));
+  return transpose && isArrangement(transpose) ? transpose : TransposeOp();
+}
+
+/// Whether the library computes all that the region yields: it writes the
+/// product where `plan.arrange` says, and calls no kernel.
+static bool isBareLibraryProduct(RegionOp region) {
   Operation *yield = region.getBody().front().getTerminator();
-  if (yield->getNumOperands() != 1 ||
-      yield->getOperand(0) != product.getOutput() ||
-      !region.getResult(0).hasOneUse())
-    return;
-  Operation *user = *region.getResult(0).user_begin();
-  auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(user));
-  int64_t last = shapeOf(product).size() - 1;
-  if (!transpose || transpose.getPerm().back() != last)
-    return;
-  OpBuilder builder(user);
+  return region.getProvider() == ContractionProvider::Library &&
+         yield->getNumOperands() == 1 &&
+         yield->getOperand(0) == region.getContraction()->getResult(0);
+}
+
+/// Lets the library write a product as `transpose` would.
+static void arrange(RegionOp region, TransposeOp transpose) {
+  auto movement = transpose->getParentOfType<RegionOp>();
+  OpBuilder builder(region.getContext());
   builder.setInsertionPointAfter(region);
   auto arrange = plan::ArrangeOp::create(
-      builder, user->getLoc(), user->getResult(0).getType(),
+      builder, movement.getLoc(), movement.getResult(0).getType(),
       region.getResult(0), transpose.getPerm());
-  user->getResult(0).replaceAllUsesWith(arrange.getOutput());
-  user->erase();
+  movement.getResult(0).replaceAllUsesWith(arrange.getOutput());
+  movement.erase();
+}
+
+/// Lets the kernel of `region` store a result as `transpose` would.
+static void absorb(RegionOp region, OpResult result, TransposeOp transpose) {
+  auto movement = transpose->getParentOfType<RegionOp>();
+  Operation *yield = region.getBody().front().getTerminator();
+  OpOperand &yielded = yield->getOpOperand(result.getResultNumber());
+  OpBuilder builder(yield);
+  IRMapping mapping;
+  mapping.map(transpose.getInput(), yielded.get());
+  yielded.set(builder.clone(*transpose, mapping)->getResult(0));
+  result.setType(cast<RankedTensorType>(yielded.get().getType()));
+  movement.getResult(0).replaceAllUsesWith(result);
+  movement.erase();
+}
+
+/// Lets a contraction, or the kernel that follows it, write what a transpose of
+/// a result, its only reader, gives.
+static void foldResults(RegionOp region) {
+  for (OpResult result : region->getResults()) {
+    TransposeOp transpose = findArrangement(result);
+    if (!transpose)
+      continue;
+    if (isBareLibraryProduct(region))
+      arrange(region, transpose);
+    else
+      absorb(region, result, transpose);
+  }
 }
 
 namespace {
@@ -247,16 +287,18 @@ void FoldMovementPass::runOnOperation() {
   if (info->isGPU())
     return;
   Block &block = function.getBody().front();
-  SmallVector<std::pair<RegionOp, MatMulOp>> products;
+  SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
+    if (region.getKind() == KernelKind::Contraction &&
+        isa<MatMulOp>(region.getContraction()))
+      products.push_back(region);
+  for (RegionOp region : products)
     if (MatMulOp product = findProduct(region))
-      products.emplace_back(region, product);
-  for (auto [region, product] : products)
-    foldOperands(region, product);
+      foldOperands(region, product);
   // Kernels whose results nobody reads any more.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
-  for (auto [region, product] : products)
-    foldResult(region, product);
+  for (RegionOp region : products)
+    foldResults(region);
 }

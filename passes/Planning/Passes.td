@@ -73,8 +73,9 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     matrices: an operand of a product that the library does, and that transposes,
     slices, expansions and reshapes make of another value, is read there, through
     `plan.access`, if its rows are still whole. A product whose result a
-    transpose alone reads writes it as that would, through `plan.arrange`.
-    Kernels that only moved what nobody reads any more go.
+    transpose of whole rows alone reads writes it as that would: the library
+    through `plan.arrange`, a kernel that follows it, or that is generated, with
+    the transpose as its last op. Kernels that only moved what nobody reads any more go.
 
     Expects providers on contractions, of `plan-place-contractions`.
 

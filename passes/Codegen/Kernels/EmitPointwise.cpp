@@ -147,7 +147,8 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
 }
 
 LogicalResult codegen::emitEpilogue(KernelContext &context) {
-  ArrayRef<int64_t> space = resultShape(context.kernel);
+  // The product's shape: results may be that in another order.
+  ArrayRef<int64_t> space = shapeOf(context.kernel.getArgument(0));
   int64_t rank = space.size();
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rank - 1, 1},

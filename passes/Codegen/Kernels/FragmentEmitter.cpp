@@ -232,7 +232,7 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
         round(loadTable(scope, node), elementOf(node.op->getResult(0))));
     return;
   }
-  if (isa<ReshapeOp>(node.op)) {
+  if (isa<ReshapeOp, TransposeOp>(node.op)) {
     results.push_back(
         scope.values[node.operands[0].node][node.operands[0].result]);
     return;

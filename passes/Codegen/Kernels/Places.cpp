@@ -74,6 +74,12 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
       return op->emitOpError("in a kernel may only add or drop axes of size 1");
     return *through;
   }
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    Place source(shape.size(), kUnit);
+    for (auto [axis, from] : llvm::zip_equal(place, transpose.getPerm()))
+      source[from] = axis;
+    return source;
+  }
   return alongAxes(shape, getOperandAxes(operand), place);
 }
 
@@ -96,6 +102,12 @@ FailureOr<Place> codegen::outputPlace(OpOperand &returned,
   Operation *def = returned.get().getDefiningOp();
   if (auto scatter = dyn_cast_or_null<ScatterOpInterface>(def))
     return scatteredPlace(scatter, space);
+  if (auto transpose = dyn_cast_or_null<TransposeOp>(def)) {
+    Place source = alignRight(shapeOf(transpose.getInput()), all), place;
+    for (int64_t from : transpose.getPerm())
+      place.push_back(source[from]);
+    return place;
+  }
   std::optional<SmallVector<int64_t>> reduced;
   if (def)
     reduced = getReducedAxes(def);

@@ -425,6 +425,35 @@ TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
 class Epilogue : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
 
+// Rows go where a transpose of them would put them.
+TEST_P(Epilogue, StoresInAnotherOrder) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%acc: tensor<2x3x5x20xf32>, %r: tensor<2x3x5x20xf32>) -> (tensor<2x5x3x20xf32>, tensor<2x3x5x20xf32>)
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %0 = mpc.add %acc, %r : (tensor<2x3x5x20xf32>, tensor<2x3x5x20xf32>) -> tensor<2x3x5x20xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x5x20xf32>) -> tensor<2x5x3x20xf32>
+      return %1, %0 : tensor<2x5x3x20xf32>, tensor<2x3x5x20xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto tile = randomFloats(9 * 12), r = randomFloats(600);
+  std::vector<float> turned(600, -9), y(600, -9);
+  // Rows 4 to 12 of 30, columns 7 to 18 of 20, in a tile of 12 columns.
+  kernel.runTile({tile.data(), r.data(), turned.data(), y.data()}, 4, 13, 7, 19,
+                 12);
+  for (int64_t row = 0; row < 30; ++row)
+    for (int64_t column = 0; column < 20; ++column) {
+      bool isInTile = row >= 4 && row < 13 && column >= 7 && column < 19;
+      int64_t n = row / 15, i = row / 5 % 3, j = row % 5;
+      int64_t from = row * 20 + column;
+      int64_t to = ((n * 5 + j) * 3 + i) * 20 + column;
+      float expected =
+          isInTile ? tile[(row - 4) * 12 + column - 7] + r[from] : -9;
+      EXPECT_EQ(y[from], expected) << row << " " << column;
+      EXPECT_EQ(turned[to], expected) << row << " " << column;
+    }
+}
+
 TEST_P(Epilogue, ReadsATile) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%acc: tensor<6x50xf32>, %b: tensor<50xf32>) -> tensor<6x50xbf16>

@@ -194,6 +194,31 @@ TEST_P(ProductBlocks, BroadcastBatches) {
                 GetParam());
 }
 
+// Heads side by side, as the next product reads them.
+TEST_P(ProductBlocks, StoreInAnotherOrder) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%a: tensor<3x70x40xf32>, %b: tensor<3x40x66xf32>) -> tensor<70x3x66xf32>
+        attributes {mpc.kernel = #mpc.kernel<contraction>} {
+      %0 = mpc.matmul %a, %b : (tensor<3x70x40xf32>, tensor<3x40x66xf32>) -> tensor<3x70x66xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<3x70x66xf32>) -> tensor<70x3x66xf32>
+      return %1 : tensor<70x3x66xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  ASSERT_GT(kernel.getPartition().scratch, 0) << "it does not go by blocks";
+  auto a = randomFloats(3 * 70 * 40), c = randomFloats(3 * 40 * 66);
+  std::vector<float> y(3 * 70 * 66);
+  kernel.launch({a.data(), c.data(), y.data()});
+  for (int64_t n = 0; n < 3; ++n)
+    for (int64_t i = 0; i < 70; ++i)
+      for (int64_t j = 0; j < 66; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < 40; ++k)
+          sum += double(a[(n * 70 + i) * 40 + k]) * c[(n * 40 + k) * 66 + j];
+        EXPECT_NEAR(y[(i * 3 + n) * 66 + j], sum, 160 * 42 * 0x1p-24);
+      }
+}
+
 // What is packed beside an operand's last line is zero and goes nowhere: values
 // that are no numbers stay in their row and column.
 TEST_P(ProductBlocks, KeepNaNInItsRowAndColumn) {

@@ -71,6 +71,30 @@ func.func @turned_product(%a: tensor<2x3x4x8xf32>, %b: tensor<2x3x5x8xf32>) -> (
   return %s, %t : tensor<2x3x5x4xf32>, tensor<2x5x3x4xf32>
 }
 
+// So is one that is scaled first, for all who turn it; whoever reads it as it is
+// keeps it so.
+//
+// CHECK-LABEL: func.func @turned_scaled_product
+// CHECK: %[[Y:.*]] = mpc.matmul %arg1, %arg0 {transA = true, transB = true} : {{.*}} -> tensor<3x5x4xf32>
+// CHECK: %[[S:.*]] = mpc.mul %[[Y]], %arg2 : (tensor<3x5x4xf32>, tensor<f32>) -> tensor<3x5x4xf32>
+// CHECK: %[[T:.*]] = mpc.transpose %[[S]] {perm = array<i64: 1, 0, 2>}
+// CHECK: amp.cast %{{.*}} : (tensor<3x5x4xf32>) -> tensor<3x5x4xbf16>
+// CHECK: mpc.transpose
+// CHECK: mpc.matmul %arg0, %arg1 : {{.*}} -> tensor<3x4x5xf32>
+// CHECK: mpc.transpose %{{.*}} {perm = array<i64: 2, 0, 1>}
+func.func @turned_scaled_product(%a: tensor<3x4x8xf32>, %b: tensor<3x8x5xf32>, %s: tensor<f32>)
+    -> (tensor<5x3x4xf32>, tensor<5x3x4xbf16>, tensor<5x3x4xf32>, tensor<3x4x5xf32>) {
+  %0 = mpc.matmul %a, %b : (tensor<3x4x8xf32>, tensor<3x8x5xf32>) -> tensor<3x4x5xf32>
+  %1 = mpc.mul %0, %s : (tensor<3x4x5xf32>, tensor<f32>) -> tensor<3x4x5xf32>
+  %2 = mpc.transpose %1 {perm = array<i64: 2, 0, 1>} : (tensor<3x4x5xf32>) -> tensor<5x3x4xf32>
+  %3 = amp.cast %1 : (tensor<3x4x5xf32>) -> tensor<3x4x5xbf16>
+  %4 = mpc.transpose %3 {perm = array<i64: 2, 0, 1>} : (tensor<3x4x5xbf16>) -> tensor<5x3x4xbf16>
+  %5 = mpc.matmul %a, %b : (tensor<3x4x8xf32>, tensor<3x8x5xf32>) -> tensor<3x4x5xf32>
+  %6 = mpc.mul %5, %s : (tensor<3x4x5xf32>, tensor<f32>) -> tensor<3x4x5xf32>
+  %7 = mpc.transpose %6 {perm = array<i64: 2, 0, 1>} : (tensor<3x4x5xf32>) -> tensor<5x3x4xf32>
+  return %2, %4, %7, %6 : tensor<5x3x4xf32>, tensor<5x3x4xbf16>, tensor<5x3x4xf32>, tensor<3x4x5xf32>
+}
+
 // One stride per operand: an operand has all batches or one.
 // CHECK-LABEL: func.func @batches
 func.func @batches(%x: tensor<2x1x4x8xf32>, %w: tensor<3x8x5xf32>, %v: tensor<8x5xf32>) -> (tensor<2x3x4x5xf32>, tensor<2x1x4x5xf32>) {

@@ -63,6 +63,56 @@ func.func @result(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>) -> tensor<2x
   return %1 : tensor<2x8x2x4xf32>
 }
 
+// With a tail, or generated, the kernel stores what the transpose would give. A
+// transpose that turns columns into rows, and one of what others read, stay.
+//
+// CHECK-LABEL: func.func @stored
+// CHECK: mpc.region contraction{{.*}} provider = #mpc.provider<library>} : {{.*}} -> (tensor<2x8x2x4xf32>, tensor<2x2x8x4xf32>)
+// CHECK: %[[S:.+]] = mpc.mul
+// CHECK: %[[T:.+]] = mpc.transpose %[[S]] {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32>
+// CHECK: mpc.yield %[[T]], %[[S]]
+// CHECK: mpc.region movement
+// CHECK: perm = array<i64: 0, 1, 3, 2>
+// CHECK: mpc.region contraction{{.*}} provider = #mpc.provider<generated>} : {{.*}} -> tensor<2x8x2x4xf64>
+// CHECK: %[[Y:.+]] = mpc.matmul
+// CHECK: %[[T:.+]] = mpc.transpose %[[Y]]
+// CHECK: mpc.yield %[[T]]
+// CHECK-NOT: movement
+// CHECK: return
+// GPU-LABEL: func.func @stored
+// GPU-COUNT-3: mpc.region movement
+func.func @stored(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>, %s: tensor<f32>, %d: tensor<2x2x8x8xf64>, %e: tensor<2x2x8x4xf64>)
+    -> (tensor<2x8x2x4xf32>, tensor<2x2x4x8xf32>, tensor<2x8x2x4xf64>) {
+  %0:2 = mpc.region contraction (%p, %v, %s) {kernel = "y", provider = #mpc.provider<library>}
+      : (tensor<2x2x8x8xf32>, tensor<2x2x8x4xf32>, tensor<f32>) -> (tensor<2x2x8x4xf32>, tensor<2x2x8x4xf32>) {
+  ^bb0(%x: tensor<2x2x8x8xf32>, %w: tensor<2x2x8x4xf32>, %c: tensor<f32>):
+    %y = mpc.matmul %x, %w : (tensor<2x2x8x8xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x8x4xf32>
+    %z = mpc.mul %y, %c : (tensor<2x2x8x4xf32>, tensor<f32>) -> tensor<2x2x8x4xf32>
+    mpc.yield %z, %z : tensor<2x2x8x4xf32>, tensor<2x2x8x4xf32>
+  }
+  %1 = mpc.region movement (%0#0) {kernel = "t"} : (tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32> {
+  ^bb0(%x: tensor<2x2x8x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x8x4xf32>) -> tensor<2x8x2x4xf32>
+    mpc.yield %y : tensor<2x8x2x4xf32>
+  }
+  %2 = mpc.region movement (%0#1) {kernel = "u"} : (tensor<2x2x8x4xf32>) -> tensor<2x2x4x8xf32> {
+  ^bb0(%x: tensor<2x2x8x4xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 1, 3, 2>} : (tensor<2x2x8x4xf32>) -> tensor<2x2x4x8xf32>
+    mpc.yield %y : tensor<2x2x4x8xf32>
+  }
+  %3 = mpc.region contraction (%d, %e) {kernel = "z", provider = #mpc.provider<generated>} : (tensor<2x2x8x8xf64>, tensor<2x2x8x4xf64>) -> tensor<2x2x8x4xf64> {
+  ^bb0(%x: tensor<2x2x8x8xf64>, %w: tensor<2x2x8x4xf64>):
+    %y = mpc.matmul %x, %w : (tensor<2x2x8x8xf64>, tensor<2x2x8x4xf64>) -> tensor<2x2x8x4xf64>
+    mpc.yield %y : tensor<2x2x8x4xf64>
+  }
+  %4 = mpc.region movement (%3) {kernel = "v"} : (tensor<2x2x8x4xf64>) -> tensor<2x8x2x4xf64> {
+  ^bb0(%x: tensor<2x2x8x4xf64>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x8x4xf64>) -> tensor<2x8x2x4xf64>
+    mpc.yield %y : tensor<2x8x2x4xf64>
+  }
+  return %1, %2, %4 : tensor<2x8x2x4xf32>, tensor<2x2x4x8xf32>, tensor<2x8x2x4xf64>
+}
+
 // Rows of the product would not be whole, and a tail reads what is moved too.
 // CHECK-LABEL: func.func @kept
 // CHECK-COUNT-2: mpc.transpose

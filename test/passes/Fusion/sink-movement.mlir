@@ -1,0 +1,78 @@
+// RUN: mpc-opt %s --mpc-sink-movement | FileCheck %s
+
+// Queries are scaled where they are computed.
+//
+// CHECK-LABEL: func.func @attention
+// CHECK: %[[Q:.*]] = mpc.matmul %arg0, %arg1
+// CHECK-NEXT: %[[SCALED:.*]] = mpc.mul %[[Q]], %arg3 {mpc.phase = "forward"} : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+// CHECK-NEXT: %[[HEADS:.*]] = mpc.reshape %[[SCALED]] : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+// CHECK-NEXT: %[[TURNED:.*]] = mpc.transpose %[[HEADS]] {perm = array<i64: 1, 0, 2>}
+// CHECK-NEXT: mpc.matmul %[[TURNED]], %arg2
+func.func @attention(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8xf32>, %scale: tensor<f32>) -> tensor<2x8x8xf32> {
+  %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+  %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+  %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
+  %2 = mpc.mul %1, %scale {mpc.phase = "forward"} : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
+  %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+  return %s : tensor<2x8x8xf32>
+}
+
+// Several ops one after the other, the last of which makes elements narrower. A
+// scalar in more axes than what was moved has becomes one without axes.
+//
+// CHECK-LABEL: func.func @chain
+// CHECK: %[[Q:.*]] = mpc.matmul
+// CHECK: %[[ONE:.*]] = mpc.reshape %arg3 : (tensor<1x1x1xf32>) -> tensor<f32>
+// CHECK: %[[A:.*]] = mpc.add %[[Q]], %[[ONE]] : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+// CHECK: %[[R:.*]] = mpc.relu %[[A]]
+// CHECK: %[[C:.*]] = amp.cast %[[R]] : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+// CHECK: %[[H:.*]] = mpc.reshape %[[C]] : (tensor<8x6xbf16>) -> tensor<2x8x3xbf16>
+// CHECK: mpc.matmul %[[H]]
+func.func @chain(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8xbf16>, %one: tensor<1x1x1xf32>) -> tensor<2x8x8xf32> {
+  %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+  %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<2x8x3xf32>
+  %1 = mpc.add %0, %one : (tensor<2x8x3xf32>, tensor<1x1x1xf32>) -> tensor<2x8x3xf32>
+  %2 = mpc.relu %1 : (tensor<2x8x3xf32>) -> tensor<2x8x3xf32>
+  %3 = amp.cast %2 : (tensor<2x8x3xf32>) -> tensor<2x8x3xbf16>
+  %s = mpc.matmul %3, %k : (tensor<2x8x3xbf16>, tensor<2x3x8xbf16>) -> tensor<2x8x8xf32>
+  return %s : tensor<2x8x8xf32>
+}
+
+// What stays: an op that a kernel behind it takes, one that reads what others
+// read, one with two operands, one that makes elements wider, an input.
+//
+// CHECK-LABEL: func.func @stay
+// CHECK: %[[T0:.*]] = mpc.transpose
+// CHECK-NEXT: %[[M0:.*]] = mpc.relu %[[T0]]
+// CHECK-NEXT: mpc.reduce_sum %[[M0]]
+// CHECK: %[[T1:.*]] = mpc.transpose
+// CHECK-NEXT: mpc.relu %[[T1]]
+// CHECK: %[[T2:.*]] = mpc.transpose
+// CHECK-NEXT: mpc.mul %[[T2]], %arg0
+// CHECK: %[[T3:.*]] = mpc.transpose
+// CHECK-NEXT: amp.cast %[[T3]]
+// CHECK: %[[T4:.*]] = mpc.transpose %arg0
+// CHECK-NEXT: mpc.relu %[[T4]]
+func.func @stay(%x: tensor<4x4xf32>, %h: tensor<4x4xbf16>)
+    -> (tensor<4x1xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %a = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t0 = mpc.transpose %a {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m0 = mpc.relu %t0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r0 = mpc.reduce_sum %m0 {axes = array<i64: 1>, keepdims = true} : (tensor<4x4xf32>) -> tensor<4x1xf32>
+  %b = mpc.matmul %x, %m0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t1 = mpc.transpose %b {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m1 = mpc.relu %t1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r1 = mpc.matmul %m1, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %c = mpc.matmul %x, %r1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t2 = mpc.transpose %c {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m2 = mpc.mul %t2, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r2 = mpc.matmul %m2, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d = mpc.matmul %h, %h : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %t3 = mpc.transpose %d {perm = array<i64: 1, 0>} : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %m3 = amp.cast %t3 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %r3 = mpc.matmul %m3, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t4 = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m4 = mpc.relu %t4 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r4 = mpc.matmul %m4, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %r0, %r1, %r2, %r3, %r4, %b : tensor<4x1xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
