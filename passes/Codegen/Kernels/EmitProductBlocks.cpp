@@ -5,6 +5,7 @@
 #include "compiler/Kernels/ProductBlocks.h"
 #include "passes/Codegen/Kernels/ContractionHero.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/LinePacker.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -20,18 +21,6 @@ struct Extent {
   Value first, size;
 };
 
-/// An operand as lines along the depth: rows of the left one, columns of the
-/// right one.
-struct Lines {
-  Value argument;
-  SmallVector<int64_t> batchStrides;
-  /// Elements between lines, and between neighbours on one.
-  int64_t lineStride, depthStride;
-  /// Lines of a panel, and where all panels are packed.
-  int64_t panel;
-  Value packed;
-};
-
 class BlocksEmitter {
 public:
   BlocksEmitter(KernelContext &context, const KernelBody &body,
@@ -42,23 +31,10 @@ public:
 private:
   void emitTile(Value tile);
   void clearSums();
-  void packLines(const Lines &lines, Value source, Extent range, Value depth);
-  void packPanels(const Lines &lines, Value source, Value target, Extent range,
-                  Value depth);
-  void packPanel(const Lines &lines, Value source, Value target, Value depth);
-  void packAlongLines(const Lines &lines, Value source, Value target,
-                      Value depth);
-  void packTransposed(const Lines &lines, Value source, Value target,
-                      Value depth);
-  void transposeBlock(const Lines &lines, Value source, Value target,
-                      int64_t first);
-  void packEdge(const Lines &lines, Value source, Value target, Value count,
-                Value depth);
   void multiply(Extent rows, Extent columns, Value depth);
   void multiplyPanels(Value row, Value column, Value depth);
   void finish(Value batch, Extent rows, Extent columns);
 
-  Value load(const Lines &lines, Value offset, int64_t width);
   Value batchOffset(const Lines &lines, Value batch);
   Extent tileOf(Value index, int64_t size, int64_t extent);
   Value sumsAt(Value row, Value column);
@@ -124,12 +100,6 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                                blocks.rows * blocks.columns, type);
 }
 
-Value BlocksEmitter::load(const Lines &lines, Value offset, int64_t width) {
-  Value buffer = context.getBuffer(lines.argument);
-  return lanes.convert(context.load(buffer, offset, width, /*multiple=*/1),
-                       lanes.getComputeType());
-}
-
 Value BlocksEmitter::batchOffset(const Lines &lines, Value batch) {
   Value offset = createIndex(b, 0);
   SmallVector<Value> indices = splitIndex(b, batch, batchSizes);
@@ -148,182 +118,6 @@ Extent BlocksEmitter::tileOf(Value index, int64_t size, int64_t extent) {
 
 Value BlocksEmitter::sumsAt(Value row, Value column) {
   return addIndex(b, mulIndex(b, row, blocks.columns), column);
-}
-
-//===----------------------------------------------------------------------===//
-// Packing
-//===----------------------------------------------------------------------===//
-
-/// Packs `depth` elements, from `source` on, of the lines of `range`. Where
-/// lines lie side by side, their elements at one depth are a row of memory:
-/// some rows at once for all panels, or each element would be on a page of its
-/// own.
-void BlocksEmitter::packLines(const Lines &lines, Value source, Extent range,
-                              Value depth) {
-  if (lines.lineStride != 1)
-    return packPanels(lines, source, createIndex(b, 0), range, depth);
-  constexpr int64_t kRows = 16;
-  emitLoop(b, createIndex(b, 0), depth, kRows, {}, [&](Value k, ValueRange) {
-    Value rest = arith::SubIOp::create(b, depth, k);
-    Value rows = arith::MinUIOp::create(b, rest, createIndex(b, kRows));
-    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
-    packPanels(lines, from, mulIndex(b, k, lines.panel), range, rows);
-    return Carried();
-  });
-}
-
-/// The panels of `range`, each from element `target` on.
-void BlocksEmitter::packPanels(const Lines &lines, Value source, Value target,
-                               Extent range, Value depth) {
-  emitLoop(b, createIndex(b, 0), range.size, lines.panel, {},
-           [&](Value line, ValueRange) {
-             Value from =
-                 addIndex(b, source, mulIndex(b, line, lines.lineStride));
-             Value to = addIndex(b, target, mulIndex(b, line, blocks.depth));
-             Value rest = arith::SubIOp::create(b, range.size, line);
-             Value isFull =
-                 arith::CmpIOp::create(b, arith::CmpIPredicate::uge, rest,
-                                       createIndex(b, lines.panel));
-             emitEither(
-                 b, isFull, [&] { packPanel(lines, from, to, depth); },
-                 [&] { packEdge(lines, from, to, rest, depth); });
-             return Carried();
-           });
-}
-
-void BlocksEmitter::packPanel(const Lines &lines, Value source, Value target,
-                              Value depth) {
-  if (lines.lineStride == 1)
-    packAlongLines(lines, source, target, depth);
-  else
-    packTransposed(lines, source, target, depth);
-}
-
-/// The largest power of two that is at most `most` and at most `rest`.
-static int64_t pieceOf(int64_t rest, int64_t most) {
-  return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
-}
-
-/// The elements of a panel at one depth lie side by side already.
-void BlocksEmitter::packAlongLines(const Lines &lines, Value source,
-                                   Value target, Value depth) {
-  emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
-    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
-    Value to = addIndex(b, target, mulIndex(b, k, lines.panel));
-    for (int64_t line = 0; line < lines.panel;) {
-      int64_t piece = pieceOf(lines.panel - line, width);
-      context.store(load(lines, addIndex(b, from, line), piece), lines.packed,
-                    addIndex(b, to, line), /*multiple=*/1);
-      line += piece;
-    }
-    return Carried();
-  });
-}
-
-/// As many of the depth at once as a vector has lanes, then the rest.
-void BlocksEmitter::packTransposed(const Lines &lines, Value source,
-                                   Value target, Value depth) {
-  int64_t step = lines.depthStride == 1 ? width : 1;
-  Value rest = arith::RemUIOp::create(b, depth, createIndex(b, step));
-  Value whole = arith::SubIOp::create(b, depth, rest);
-  auto at = [&](Value k) {
-    return std::pair(addIndex(b, source, mulIndex(b, k, lines.depthStride)),
-                     addIndex(b, target, mulIndex(b, k, lines.panel)));
-  };
-  if (step > 1)
-    emitLoop(b, createIndex(b, 0), whole, step, {}, [&](Value k, ValueRange) {
-      auto [from, to] = at(k);
-      for (int64_t line = 0; line < lines.panel; line += width)
-        transposeBlock(lines, from, to, line);
-      return Carried();
-    });
-  else
-    whole = createIndex(b, 0);
-  emitLoop(b, whole, depth, 1, {}, [&](Value k, ValueRange) {
-    auto [from, to] = at(k);
-    for (int64_t line = 0; line < lines.panel; ++line)
-      context.store(load(lines, addIndex(b, from, line * lines.lineStride), 1),
-                    lines.packed, addIndex(b, to, line), /*multiple=*/1);
-    return Carried();
-  });
-}
-
-/// Lanes of two vectors in turn: their lower halves, and their upper ones.
-static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
-                                          Value y) {
-  int64_t width = cast<VectorType>(x.getType()).getNumElements();
-  SmallVector<int64_t> lower, upper;
-  for (int64_t lane = 0; lane < width / 2; ++lane) {
-    lower.append({lane, width + lane});
-    upper.append({width / 2 + lane, width + width / 2 + lane});
-  }
-  return {vector::ShuffleOp::create(b, x, y, lower),
-          vector::ShuffleOp::create(b, x, y, upper)};
-}
-
-/// Lane i of vector j becomes lane j of vector i: each round puts lanes that
-/// are half of all vectors apart side by side.
-static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
-                                           SmallVector<Value> vectors) {
-  size_t half = vectors.size() / 2;
-  for (size_t round = 1; round < vectors.size(); round *= 2) {
-    SmallVector<Value> next;
-    for (size_t i = 0; i < half; ++i) {
-      auto [lower, upper] = interleave(b, vectors[i], vectors[half + i]);
-      next.append({lower, upper});
-    }
-    vectors = std::move(next);
-  }
-  return vectors;
-}
-
-/// Packs lines [first, first + width) of a panel over `width` of the depth, as
-/// far as the panel has them.
-void BlocksEmitter::transposeBlock(const Lines &lines, Value source,
-                                   Value target, int64_t first) {
-  int64_t count = std::min(width, lines.panel - first);
-  SmallVector<Value> vectors;
-  for (int64_t i = 0; i < count; ++i)
-    vectors.push_back(load(
-        lines, addIndex(b, source, (first + i) * lines.lineStride), width));
-  vectors.resize(width, vectors.front());
-  vectors = transposeVectors(b, std::move(vectors));
-  for (auto [k, vector] : llvm::enumerate(vectors))
-    for (int64_t lane = 0; lane < count;) {
-      int64_t piece = pieceOf(count - lane, width);
-      Value part = piece == width
-                       ? vector
-                       : Value(vector::ExtractStridedSliceOp::create(
-                             b, vector, ArrayRef<int64_t>{lane},
-                             ArrayRef<int64_t>{piece}, ArrayRef<int64_t>{1}));
-      int64_t offset = static_cast<int64_t>(k) * lines.panel + first + lane;
-      context.store(part, lines.packed, addIndex(b, target, offset),
-                    /*multiple=*/1);
-      lane += piece;
-    }
-}
-
-/// Packs the last panel, which has `count` lines; the others are zeros.
-void BlocksEmitter::packEdge(const Lines &lines, Value source, Value target,
-                             Value count, Value depth) {
-  Value zero = lanes.constant(0);
-  emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
-    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
-    Value to = addIndex(b, target, mulIndex(b, k, lines.panel));
-    emitLoop(b, createIndex(b, 0), count, 1, {}, [&](Value line, ValueRange) {
-      Value offset = addIndex(b, from, mulIndex(b, line, lines.lineStride));
-      context.store(load(lines, offset, 1), lines.packed, addIndex(b, to, line),
-                    /*multiple=*/1);
-      return Carried();
-    });
-    emitLoop(b, count, createIndex(b, lines.panel), 1, {},
-             [&](Value line, ValueRange) {
-               context.store(zero, lines.packed, addIndex(b, to, line),
-                             /*multiple=*/1);
-               return Carried();
-             });
-    return Carried();
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -440,6 +234,7 @@ void BlocksEmitter::emitTile(Value tile) {
   };
   Value leftStart = start(left, rows), rightStart = start(right, columns);
   clearSums();
+  LinePacker packer(context, lanes, width, blocks.depth);
   int64_t count = llvm::divideCeilSigned(extents.k, blocks.depth);
   emitLoop(b, createIndex(b, 0), createIndex(b, count), 1, {},
            [&](Value index, ValueRange) {
@@ -447,7 +242,7 @@ void BlocksEmitter::emitTile(Value tile) {
              auto pack = [&](const Lines &lines, Value first, Extent range) {
                Value source = addIndex(
                    b, first, mulIndex(b, depth.first, lines.depthStride));
-               packLines(lines, source, range, depth.size);
+               packer.pack(lines, source, range.size, depth.size);
              };
              pack(left, leftStart, rows);
              pack(right, rightStart, columns);
