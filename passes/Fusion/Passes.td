@@ -87,13 +87,13 @@ def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
 def UpdateRowsPass : FusionPass<"mpc-update-rows"> {
   let summary = "updates of the rows of a table that a step looked up";
   let description = [{
-    Where an optimizer leaves as they are elements without a gradient (SGD and
-    Adagrad, without weight decay), and the gradient of a table is that of
-    looking up a quarter of its rows at most, updates these rows alone. Indices
-    of one row share a slot, in which their gradients are added up in their
-    order; the rows are updated, and written over the old ones. All bits are
-    those of the update of the whole table. A gradient that anything else reads,
-    such as clipping, stays whole.
+    Where an optimizer leaves as they are elements without a gradient (without
+    weight decay, SGD and an Adagrad with an epsilon above 0), and the gradient
+    of a table is that of looking up a quarter of its rows at most, updates these
+    rows alone. Indices of one row share a slot, in which their gradients are
+    added up in their order; the rows are updated, and written over the old
+    ones. All bits are those of the update of the whole table. A gradient that
+    anything else reads, such as clipping, stays whole.
 
     Before (test/passes/Fusion/update-rows.mlir):
 

@@ -134,9 +134,9 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     return lookup(op->getOperand(0));
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
-  if (auto pad = dyn_cast<PadOp>(op);
-      pad && !pad.getValue().isZero() &&
-      lookup(pad.getInput()).kind == Multiple::Scaled) {
+  auto pad = dyn_cast<PadOp>(op);
+  if (pad && !pad.getValue().isZero() &&
+      lookup(pad.getInput()).kind != Multiple::Unknown) {
     report(op) << "joins a value that carries the loss scale to one that does "
                   "not";
     return {Multiple::Unknown};
@@ -166,6 +166,22 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     return linear(op, op->getOperand(0));
   report(op) << "is not linear, but reads a value that carries the loss scale";
   return {Multiple::Unknown};
+}
+
+// The same of an op that reads no scaled value: zeros where its operands make
+// it that, for a product or a sum of zeros is added to scaled values too.
+LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
+  auto quiet = [](Operation *) { return InFlightDiagnostic(); };
+  Report loud = report;
+  report = quiet;
+  Multiple result = compute(op);
+  report = loud;
+  if (result.kind == Multiple::Zero)
+    return result;
+  bool readsUnknown = llvm::any_of(op->getOperands(), [&](Value operand) {
+    return lookup(operand).kind == Multiple::Unknown;
+  });
+  return {readsUnknown ? Multiple::Unknown : Multiple::Free};
 }
 
 // What is the scale times constants is the largest of all gradients: 2^16
@@ -291,19 +307,7 @@ void LossScaleAnalysis::visit(Operation *op) {
     });
     checkRounding(op, result);
   } else if (reads) {
-    // Zero where every float is; of order 1 otherwise.
-    bool isZero = llvm::all_of(op->getOperands(), [&](Value operand) {
-      return lookup(operand).kind == Multiple::Zero;
-    });
-    auto region = dyn_cast<RegionOpInterface>(op);
-    bool moves = region && (region.getRegionRole() == RegionRole::View ||
-                            region.getRegionRole() == RegionRole::Movement);
-    if (isZero && (moves || isa<ExpandOp, amp::CastOp, mpc::CastOp>(op)))
-      result = {Multiple::Zero};
-    else if (llvm::any_of(op->getOperands(), [&](Value operand) {
-               return lookup(operand).kind == Multiple::Unknown;
-             }))
-      result = {Multiple::Unknown};
+    result = computeUnscaled(op);
   }
   if (result.kind == Multiple::Free)
     return;

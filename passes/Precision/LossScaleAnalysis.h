@@ -52,6 +52,7 @@ private:
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
   Multiple compute(mlir::Operation *op);
+  Multiple computeUnscaled(mlir::Operation *op);
   Multiple join(mlir::Operation *op, mlir::ValueRange values);
   Multiple product(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
   Multiple linear(mlir::Operation *op, mlir::Value value);

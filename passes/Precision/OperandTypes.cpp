@@ -60,7 +60,8 @@ FloatType amp::getRequiredType(OpOperand &operand) {
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(operand.get().getType()));
   Operation *op = operand.getOwner();
-  if (!type || op->hasTrait<OpTrait::ReturnLike>())
+  // Arguments of a body have the model's types, as results of a function do.
+  if (!type || op->hasTrait<OpTrait::ReturnLike>() || isa<BodyOpInterface>(op))
     return type;
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)

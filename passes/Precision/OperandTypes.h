@@ -22,8 +22,8 @@ mlir::FloatType getStoredType(mlir::OpResult result);
 /// while the value has its type in the model.
 ///
 /// Contractions read exactly what they multiply; ops that move elements, what
-/// they store; denied ops, function results and operands that stay fp32 read
-/// nothing that a decision has rounded.
+/// they store; denied ops, function results, what loops and branches take and
+/// operands that stay fp32 read nothing that a decision has rounded.
 mlir::FloatType getRequiredType(mlir::OpOperand &operand);
 
 /// Whether the op reads no operand below fp32: it is on the deny list, fixed,

@@ -33,9 +33,10 @@ def make_branch(name, result, activation):
     return helper.make_graph(nodes, name, [], [output])
 
 
-def make_model():
+def make_model(beside=False):
     """Batches of one kind are told apart by one layer, those of the other by
-    another, both behind a layer that all go through."""
+    another, both behind a layer that all go through. With `beside`, a product
+    reads that layer too."""
     random = np.random.RandomState(0)
 
     def weight(*shape):
@@ -52,6 +53,12 @@ def make_model():
         ),
         helper.make_node("MatMul", ["y", "out_w"], ["scores"], "out"),
     ]
+    if beside:
+        nodes[-1].output[0] = "part"
+        nodes += [
+            helper.make_node("MatMul", ["hidden", "beside_w"], ["other"], "beside"),
+            helper.make_node("Add", ["part", "other"], ["scores"], "both"),
+        ]
     return mpctest.make_model(
         nodes,
         {"x": (np.float32, ["N", WIDTH]), "kind": (np.float32, ["N"])},
@@ -61,6 +68,7 @@ def make_model():
             "first_w": weight(WIDTH, WIDTH),
             "second_w": weight(WIDTH, WIDTH),
             "out_w": weight(WIDTH, CLASSES),
+            **({"beside_w": weight(WIDTH, CLASSES)} if beside else {}),
             "zero": np.array(0, np.float32),
             "ratio": np.array(0.1, np.float32),
             "training": np.array(True),
@@ -78,9 +86,9 @@ def make_data():
     return {"x": x, "kind": kind, "target": target}
 
 
-def train_losses(precision, folder, *flags):
+def train_losses(precision, folder, *flags, model=None):
     metrics, weights = mpctest.train(
-        *(make_model(), make_data(), folder, *FLAGS),
+        *(model or make_model(), make_data(), folder, *FLAGS),
         *("--batch-size", str(BATCH), "--precision", precision, *flags),
     )
     return mpctest.losses(metrics), weights
@@ -95,6 +103,15 @@ def test_losses_are_those_in_float64(precision, tmp_path):
         losses[: len(exact)], exact, rtol=TOLERANCES[precision]
     )
     assert np.mean(losses[-8:]) < 0.4 * losses[0]
+
+
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_branches_read_what_a_product_beside_them_reads(precision, tmp_path):
+    """The product reads it in 16 bits, the branches in the model's type."""
+    model, steps = make_model(beside=True), ("--max-steps", "16")
+    exact, _ = train_losses("64-true", tmp_path / "exact", *steps, model=model)
+    losses, _ = train_losses(precision, tmp_path / "run", *steps, model=model)
+    np.testing.assert_allclose(losses, exact, rtol=TOLERANCES[precision])
 
 
 def test_a_branch_that_is_not_taken_keeps_its_weights(tmp_path):

@@ -54,7 +54,15 @@ LogicalResult VariableOp::verify() {
 }
 
 bool SGDOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
-bool AdagradOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
+// An epsilon that is 0 in the parameter's type leaves 0 / 0, which is NaN,
+// where there never was a gradient.
+bool AdagradOp::keepsWithoutGradient() {
+  APFloat epsilon = getEpsilon();
+  bool loses;
+  epsilon.convert(cast<FloatType>(elementOf(getParam())).getFloatSemantics(),
+                  APFloat::rmNearestTiesToEven, &loses);
+  return getWeightDecay().isZero() && !epsilon.isZero();
+}
 
 LogicalResult CastOp::verify() {
   if (getInput().getType().getShape() != getType().getShape())

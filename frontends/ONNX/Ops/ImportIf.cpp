@@ -147,12 +147,14 @@ static LogicalResult importIf(NodeImporter &node) {
   std::optional<Graph> otherwise = read("else_branch");
   if (!then || !otherwise)
     return failure();
+  // Without an error it fails too where a branch reads what already failed.
+  LogicalResult result = failure();
   bool runsEither = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
-    (void)importBranches(trial, *then, *otherwise);
+    result = importBranches(trial, *then, *otherwise);
   });
   if (runsEither)
-    return success();
+    return result;
   // A condition that a user can give makes one of them enough.
   node.demand(0);
   return importBranches(node, *then, *otherwise);

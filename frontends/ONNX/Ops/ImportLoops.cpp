@@ -422,12 +422,14 @@ static LogicalResult importLoop(NodeImporter &node) {
     return node.invalid("expected at most " + Twine(outputs - 1) +
                         " outputs, found " +
                         Twine(node.getNode().output_size()));
+  // Without an error it fails too where the body reads what already failed.
+  LogicalResult result = failure();
   bool isScan = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
-    (void)LoopImporter(trial, *graph).import(*length);
+    result = LoopImporter(trial, *graph).import(*length);
   });
   if (isScan)
-    return success();
+    return result;
   if (*length == 0)
     return LoopImporter(node, *graph).import(0);
   return LoopUnroller(node, *graph).import(*length);

@@ -118,6 +118,7 @@ private:
   void findWeights(const Node &node);
   void findAddends(const Node &node);
   bool onlyScales(StringRef value);
+  bool isRow(StringRef value);
   bool isTable(const Node &gather);
   void use(StringRef value, bool orScalar = true);
 
@@ -308,14 +309,26 @@ bool TrainableSearch::onlyScales(StringRef value) {
       StringRef other = reader->op_type() == "Mul" && reader->input_size() == 2
                             ? reader->input(reader->input(0) == current)
                             : StringRef();
-      // By a constant, an embedding itself is scaled.
+      // By a constant, an embedding itself is scaled; of two rows, such as a
+      // user's and an item's, neither is the scale.
       if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
-          graph.getProducer(other)->op_type() == "Constant")
+          graph.getProducer(other)->op_type() == "Constant" || isRow(other))
         return false;
       scales = true;
     }
   }
   return scales;
+}
+
+// Whether `value` is what a Gather looks up at indices that an input gives.
+bool TrainableSearch::isRow(StringRef value) {
+  const Node *node = graph.getProducer(value);
+  while (node && isView(node->op_type()) && node->input_size() > 0)
+    node = graph.getProducer(node->input(0));
+  if (!node || node->op_type() != "Gather" || node->input_size() != 2)
+    return false;
+  auto shape = getStoredShape(node->input(0));
+  return shape && shape->size() > 1 && !getFacts(node->input(1)).isFixed;
 }
 
 // `value` acts as a weight: so do the initializers that it is a view of, of

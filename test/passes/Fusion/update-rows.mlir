@@ -51,3 +51,18 @@ func.func @whole(%w: tensor<100x4xf32>, %v: tensor<100x4xf32>, %u: tensor<20x4xf
   %u1 = mpc.sgd %u, %2, %lr : (tensor<20x4xf32>, tensor<20x4xf32>, tensor<f32>) -> tensor<20x4xf32>
   return %w1, %v1, %u1, %1 : tensor<100x4xf32>, tensor<100x4xf32>, tensor<20x4xf32>, tensor<100x4xf32>
 }
+
+// Where there never was a gradient, an epsilon that is 0 in f32 makes 0 / 0 of a
+// row.
+//
+// CHECK-LABEL: func.func @no_epsilon(
+// CHECK: mpc.adagrad %{{.*}} -> (tensor<100x4xf32>, tensor<100x4xf32>)
+func.func @no_epsilon(%w: tensor<100x4xf32>, %h: tensor<100x4xf32>, %ids: tensor<6xi64>, %dy: tensor<6x4xf32>,
+                      %lr: tensor<f32>, %step: tensor<i64>) -> (tensor<100x4xf32>, tensor<100x4xf32>) {
+  %zeros = mpc.constant dense<0.0> : tensor<100x4xf32>
+  %g = mpc.scatter %zeros, %ids, %dy {axis = 0 : i64, reduction = #mpc.scatter<add>}
+      : (tensor<100x4xf32>, tensor<6xi64>, tensor<6x4xf32>) -> tensor<100x4xf32>
+  %w1, %h1 = mpc.adagrad %w, %g, %h, %lr, %step {epsilon = 1.0e-60 : f64}
+      : (tensor<100x4xf32>, tensor<100x4xf32>, tensor<100x4xf32>, tensor<f32>, tensor<i64>) -> (tensor<100x4xf32>, tensor<100x4xf32>)
+  return %w1, %h1 : tensor<100x4xf32>, tensor<100x4xf32>
+}

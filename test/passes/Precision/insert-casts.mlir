@@ -67,3 +67,32 @@ func.func @normalisation(%x: tensor<4x4xf32>, %s: tensor<4xf32>) -> tensor<4x4xf
   %2 = mpc.matmul %1#0, %1#0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %2 : tensor<4x4xf32>
 }
+
+// -----
+
+// Loops and branches take values in the types of the model, also what is stored
+// low for a reader beside them.
+// CHECK-LABEL: func @bodies
+func.func @bodies(%x: tensor<4x4xf32>, %c: tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  // CHECK: %[[A:.*]] = mpc.matmul {{.*}} -> tensor<4x4xf16>
+  // CHECK: %[[UP:.*]] = amp.cast %[[A]] : (tensor<4x4xf16>) -> tensor<4x4xf32>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
+  // CHECK: mpc.matmul %[[A]], %[[A]]
+  %1 = mpc.matmul %0, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
+  // CHECK: mpc.if %{{.*}} captured(%[[UP]] : tensor<4x4xf32>) -> (tensor<4x4xf32>)
+  %2 = mpc.if %c captured(%0 : tensor<4x4xf32>) -> (tensor<4x4xf32>) {
+  ^bb0(%a: tensor<4x4xf32>):
+    %4 = mpc.neg %a : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("neg")
+    mpc.yield %4 : tensor<4x4xf32>
+  } else {
+  ^bb0(%a: tensor<4x4xf32>):
+    mpc.yield %a : tensor<4x4xf32>
+  }
+  // CHECK: mpc.scan 2 carried(%[[UP]] : tensor<4x4xf32>)
+  %3 = mpc.scan 2 carried(%0 : tensor<4x4xf32>) -> (tensor<4x4xf32>) {
+  ^bb0(%a: tensor<4x4xf32>):
+    %4 = mpc.neg %a : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("step")
+    mpc.yield %4 : tensor<4x4xf32>
+  } {reversed_inputs = array<i1>, reversed_outputs = array<i1>}
+  return %1, %2, %3 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}

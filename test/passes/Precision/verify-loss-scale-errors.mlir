@@ -435,3 +435,90 @@ module attributes {amp.loss_scale = "dynamic"} {
     return %w1 : tensor<8xf32>
   }
 }
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// So are products and sums of zeros, as of the gradient of a branch that has
+// none.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %zero = mpc.constant dense<0.0> : tensor<8xf32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %p = mpc.mul %zero, %w {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %n = mpc.neg %p {amp.decision = #high} : (tensor<8xf32>) -> tensor<8xf32>
+    %b = mpc.add %n, %zero {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %g = mpc.add %a, %b {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// What is computed of zeros need not be zero.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %zero = mpc.constant dense<0.0> : tensor<8xf32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %b = mpc.exp %zero {amp.decision = #high} : (tensor<8xf32>) -> tensor<8xf32>
+    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
+    %g = mpc.add %a, %b {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Nor is the sum of zeros and another value.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %zero = mpc.constant dense<0.0> : tensor<8xf32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %b = mpc.add %zero, %w {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
+    %g = mpc.add %a, %b {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// Nor zeros with other values around them.
+module attributes {amp.loss_scale = "dynamic"} {
+  mpc.variable @w : tensor<8xf32> role "parameter"
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %zero = mpc.constant dense<0.0> : tensor<8xf32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %few = mpc.constant dense<0.0> : tensor<6xf32>
+    %b = mpc.pad %few {offsets = array<i64: 1>, shape = array<i64: 8>, value = 1.0 : f64, amp.decision = #high} : (tensor<6xf32>) -> tensor<8xf32>
+    // expected-error@+1 {{adds a value that carries the loss scale to one that does not}}
+    %g = mpc.add %a, %b {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}
