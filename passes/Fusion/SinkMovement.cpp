@@ -47,11 +47,12 @@ static bool isScalingOf(Operation *op, Value input) {
 /// Whether no kernel behind `value` could take over the op that makes it: only
 /// products read it, through moves and ops that go in front of these too.
 static bool isOnlyMultiplied(Value value) {
+  // The last of the ops that scale one the other's result.
+  while (value.hasOneUse() && isScalingOf(*value.user_begin(), value))
+    value = value.user_begin()->getResult(0);
   return !value.use_empty() &&
-         llvm::all_of(value.getUsers(), [&](Operation *user) {
-           return rearranges(user) || hasRole(user, RegionRole::Contraction) ||
-                  (value.hasOneUse() && isScalingOf(user, value) &&
-                   isOnlyMultiplied(user->getResult(0)));
+         llvm::all_of(value.getUsers(), [](Operation *user) {
+           return rearranges(user) || hasRole(user, RegionRole::Contraction);
          });
 }
 
@@ -81,10 +82,6 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   OpOperand *scaled = findScaledOperand(op);
   if (!scaled || !isScalingOf(op, scaled->get()))
     return rewriter.notifyMatchFailure(op, "does not scale one operand");
-  Value result = op->getResult(0);
-  if (!isOnlyMultiplied(result))
-    return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");
-
   // The moves, the last one first, and what they move.
   SmallVector<Operation *> moves;
   Value source = scaled->get();
@@ -94,6 +91,8 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   }
   if (moves.empty() || !canBeJoined(source))
     return rewriter.notifyMatchFailure(op, "no kernel in front takes it");
+  if (!isOnlyMultiplied(op->getResult(0)))
+    return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");
 
   Value moved = scaleInstead(op, source, rewriter);
   for (Operation *move : llvm::reverse(moves)) {

@@ -178,8 +178,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
       value = findScaledOperand(scaling)->get();
     }
     auto product = value.getDefiningOp<MatMulOp>();
-    if (!product || !turnsRows(op) ||
-        !llvm::all_of(product->getUsers(), leadsToTurning))
+    if (!product || !turnsRows(op) || !isOnlyTurned(product.getOutput()))
       return rewriter.notifyMatchFailure(op, "turns no product");
 
     int64_t rank = op.getPerm().size();
@@ -219,12 +218,18 @@ private:
     return rank >= 2 && op.getPerm()[rank - 1] == rank - 2;
   }
 
-  /// Whether all that `user` computes is turned, scaled or not.
-  static bool leadsToTurning(Operation *user) {
-    if (auto transpose = dyn_cast<TransposeOp>(user))
-      return turnsRows(transpose);
-    return findScaledOperand(user) && !user->use_empty() &&
-           llvm::all_of(user->getUsers(), leadsToTurning);
+  /// Whether all that reads `product`, scaled or not, turns it.
+  static bool isOnlyTurned(Value product) {
+    SmallVector<Value> scaled = {product};
+    while (!scaled.empty())
+      for (Operation *user : scaled.pop_back_val().getUsers()) {
+        auto transpose = dyn_cast<TransposeOp>(user);
+        if (!transpose && findScaledOperand(user) && !user->use_empty())
+          scaled.push_back(user->getResult(0));
+        else if (!transpose || !turnsRows(transpose))
+          return false;
+      }
+    return true;
   }
 };
 
