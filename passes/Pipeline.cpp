@@ -103,7 +103,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createDecomposePass());
   nested.addPass(createSinkMovementPass());
   nested.addPass(createSplitContractionsPass());
-  nested.addPass(createConvertConvToMatMulPass());
+  nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass({options.target}));
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());

@@ -3,7 +3,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -17,9 +16,7 @@ int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
   if (space.inner < kWideRow || space.reduced < 2 * kBandRows)
     return std::min(space.inner, kColumnBlock);
   int64_t most = std::max(kMaxTotalBytes / (sums * kTotalBytes), kColumnBlock);
-  int64_t parts = llvm::divideCeilSigned(space.inner, most);
-  int64_t columns = llvm::divideCeilSigned(space.inner, parts);
-  return llvm::divideCeilSigned(columns, kColumnBlock) * kColumnBlock;
+  return divideEvenly(space.inner, most, kColumnBlock);
 }
 
 // Whether one pass over the rows gives all results: no reduction and no element

@@ -16,12 +16,11 @@
 #ifndef MPC_COMPILER_KERNELS_COLUMNBANDS_H
 #define MPC_COMPILER_KERNELS_COLUMNBANDS_H
 
+#include "compiler/Kernels/KernelPartition.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 namespace mpc {
 
-/// Columns that one slice owns at least: whole cache lines.
-inline constexpr int64_t kColumnBlock = 64;
 /// Rows of a band: as many streams as a CPU fetches ahead at once.
 inline constexpr int64_t kBandRows = 8;
 /// This many independent slices keep the threads of a socket busy.

@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 
@@ -45,22 +46,16 @@ static constexpr Row kTable[] = {
     {Machine::Any, Types::Any, Shape::Any, kLibrary},
 };
 
-static bool hasType(Operation *contraction, llvm::function_ref<bool(Type)> is) {
-  auto matches = [&](Type type) {
-    return is(cast<RankedTensorType>(type).getElementType());
-  };
-  return llvm::any_of(contraction->getOperandTypes(), matches) ||
-         llvm::any_of(contraction->getResultTypes(), matches);
-}
-
-static bool isF64(Operation *contraction) {
-  return hasType(contraction, [](Type type) { return type.isF64(); });
-}
-
 static bool isMachine(Machine machine, const TargetInfo &target) {
-  bool isNarrow = !target.isGPU() && target.getVectorBits() < 512;
-  return machine == Machine::Any ||
-         (machine == Machine::CPU ? !target.isGPU() : isNarrow);
+  switch (machine) {
+  case Machine::Any:
+    return true;
+  case Machine::CPU:
+    return !target.isGPU();
+  case Machine::NarrowCPU:
+    return !target.isGPU() && target.getVectorBits() < 512;
+  }
+  llvm_unreachable("an unknown machine");
 }
 
 // Products of a batch stay with the library, which reads and writes heads of an

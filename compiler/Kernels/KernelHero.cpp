@@ -3,6 +3,8 @@
 
 #include "compiler/Kernels/Heroes/Heroes.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -36,6 +38,11 @@ bool mpc::mayHold(KernelKind kind, Operation *op) {
   RegionRole role = candidate.getRegionRole();
   return role == RegionRole::Constant || role == RegionRole::Elementwise ||
          role == KernelHero::get(kind).getRole();
+}
+
+int64_t mpc::divideEvenly(int64_t extent, int64_t most, int64_t unit) {
+  int64_t parts = llvm::divideCeilSigned(extent, most);
+  return llvm::alignTo(llvm::divideCeilSigned(extent, parts), unit);
 }
 
 KernelPartition mpc::getKernelPartition(func::FuncOp kernel) {

@@ -68,6 +68,13 @@ struct KernelPartition {
   int64_t scratch = 0;
 };
 
+/// Columns that one slice owns at least: whole cache lines.
+inline constexpr int64_t kColumnBlock = 64;
+
+/// The length of equal parts of `extent`, as few as are at most `most` long, in
+/// multiples of `unit`.
+int64_t divideEvenly(int64_t extent, int64_t most, int64_t unit);
+
 /// The partition of `kernel`, which is of any kind but epilogue, on a CPU.
 KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
 

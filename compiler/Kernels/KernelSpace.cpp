@@ -178,6 +178,12 @@ ContractionSpace mpc::getContractionSpace(Operation *contraction) {
       .DefaultUnreachable("not a contraction");
 }
 
+bool mpc::isF64(Operation *contraction) {
+  auto holdsF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
+  return llvm::any_of(contraction->getOperandTypes(), holdsF64) ||
+         llvm::any_of(contraction->getResultTypes(), holdsF64);
+}
+
 ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
                                       bool transA) {
   ArrayRef<int64_t> left = shapeOf(lhs);

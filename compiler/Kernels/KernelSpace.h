@@ -69,6 +69,9 @@ struct ContractionSpace {
 };
 ContractionSpace getContractionSpace(mlir::Operation *contraction);
 
+/// Whether `contraction` reads or writes f64, and so is summed in it.
+bool isF64(mlir::Operation *contraction);
+
 /// A matrix product as libraries and Tensor Cores do it: `batch` times m x n, k
 /// deep. Batches that share the right operand are rows of a single product.
 struct ProductExtents {

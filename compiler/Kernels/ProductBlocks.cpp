@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ProductBlocks.h"
 
+#include "compiler/Kernels/KernelPartition.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -20,13 +22,6 @@ static constexpr struct {
   int64_t rows, columns;
 } kTiles[] = {{192, 512}, {192, 256}, {96, 256}, {96, 128}};
 
-// The length of equal parts of `extent`, as few as are at most `most` long, in
-// multiples of `unit`.
-static int64_t divideEvenly(int64_t extent, int64_t most, int64_t unit) {
-  int64_t parts = llvm::divideCeilSigned(extent, most);
-  return llvm::alignTo(llvm::divideCeilSigned(extent, parts), unit);
-}
-
 int64_t ProductBlocks::countRowTiles() const {
   return llvm::divideCeilSigned(extents.m, rows);
 }
@@ -44,10 +39,7 @@ std::optional<ProductBlocks> mpc::getProductBlocks(Operation *contraction) {
   const ProductExtents &extents = blocks.extents;
   if (extents.m < kMinSide || extents.n < kMinSide || extents.k < kMinDepth)
     return std::nullopt;
-  bool isWide = llvm::any_of(matmul->getOperands(), [](Value operand) {
-    return elementOf(operand).isF64();
-  });
-  blocks.elementBytes = isWide || elementOf(matmul).isF64() ? 8 : 4;
+  blocks.elementBytes = isF64(matmul) ? 8 : 4;
   blocks.depth = divideEvenly(extents.k, kMaxDepth * 4 / blocks.elementBytes,
                               /*unit=*/8);
   for (auto [rows, columns] : kTiles) {

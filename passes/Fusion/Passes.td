@@ -188,8 +188,8 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     transposes or reshapes and products, goes in front of the former, where what
     it reads is computed by a contraction or an elementwise op for it alone: it
     becomes part of that kernel, and products can read through the transposes
-    that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element is computed as before.
-    An op whose result is wider stays, or wider elements would be moved.
+    that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element
+    is computed as before. An op whose result is wider stays, or wider elements would be moved.
 
     Before (test/passes/Fusion/sink-movement.mlir):
 
@@ -241,7 +241,7 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
   }];
 }
 
-def ConvertConvToMatMulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
+def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
   let summary = "convolutions of one tap as matrix products";
   let description = [{
     A convolution with a filter of one tap, one group, no strides and no padding
@@ -276,8 +276,8 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     Brings every reduction into the form kernels take: `keepdims`, axes that lie
     together, and large ones in two steps so that threads share the first: over
     some of the axes, or over `parts` of one long axis. On a CPU a thread takes
-    wide rows whole (compiler/Kernels/ColumnBands.h), so these are large sooner. `mpc.sum_to_size` becomes
-    `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
+    wide rows whole (compiler/Kernels/ColumnBands.h), so these are large sooner.
+    `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
     16 bits does so in f32, and a cast rounds its result.
 
     Before (test/passes/Fusion/normalize-reductions.mlir):

@@ -75,7 +75,8 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     `plan.access`, if its rows are still whole. A product whose result a
     transpose of whole rows alone reads writes it as that would: the library
     through `plan.arrange`, a kernel that follows it, or that is generated, with
-    the transpose as its last op. Kernels that only moved what nobody reads any more go.
+    the transpose as its last op. Kernels that only moved what nobody reads any
+    more go.
 
     Expects providers on contractions, of `plan-place-contractions`.
 

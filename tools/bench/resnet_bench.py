@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import itertools
-import sys
 
 import numpy as np
 import rounds
@@ -17,14 +16,10 @@ WARM_UP = 2
 
 def prepare(options):
     """The model with its weights, and one batch of data, as files."""
-    rounds.FOLDER.mkdir(parents=True, exist_ok=True)
-    script = rounds.HERE / "resnet_torch.py"
-    model = rounds.FOLDER / "resnet.onnx"
-    rounds.execute([sys.executable, script, "export", model], options.cpus)
     random = np.random.RandomState(0)
     image = random.uniform(0, 1, (BATCH, 3, SIZE, SIZE)).astype(np.float32)
     target = random.randint(0, CLASSES, BATCH)
-    np.savez(rounds.FOLDER / "resnet.npz", image=image, target=target)
+    rounds.export(options, "resnet", image=image, target=target)
 
 
 def main():

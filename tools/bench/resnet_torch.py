@@ -7,8 +7,6 @@ training step.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import sys
-
 import torch
 import torch_steps
 import torchvision
@@ -17,16 +15,12 @@ BATCH, SIZE, CLASSES = 16, 224, 1000
 
 
 def export(path):
-    model = torchvision.models.resnet50(weights=None).eval()
-    torch.onnx.export(
-        model,
+    torch_steps.export(
+        torchvision.models.resnet50(weights=None).eval(),
         torch.rand(BATCH, 3, SIZE, SIZE),
         path,
-        input_names=["image"],
-        output_names=["scores"],
+        ["image", "scores"],
         training=torch.onnx.TrainingMode.PRESERVE,
-        do_constant_folding=False,
-        dynamo=False,
     )
 
 
@@ -43,11 +37,5 @@ def time_steps():
     torch_steps.print_times(*arguments, model, optimizer, x, target)
 
 
-def main():
-    if sys.argv[1] == "export":
-        return export(sys.argv[2])
-    return time_steps()
-
-
 if __name__ == "__main__":
-    main()
+    torch_steps.main(export, time_steps)

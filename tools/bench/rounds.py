@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 
+import numpy as np
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("MPC_BUILD_DIR", ROOT / "build"))
@@ -64,6 +66,14 @@ def train(options, model, data, batch, precision, *flags):
     events = [json.loads(line) for line in metrics.read_text().splitlines()]
     times = [e["step_ms"] for e in events if e["event"] == "train"]
     return times[options.warm_up :]
+
+
+def export(options, name, **arrays):
+    """NAME.onnx by NAME_torch.py, and one batch of data, in the folder."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    script, model = HERE / f"{name}_torch.py", FOLDER / f"{name}.onnx"
+    execute([sys.executable, script, "export", model], options.cpus)
+    np.savez(FOLDER / f"{name}.npz", **arrays)
 
 
 def run_torch(options, script, how, precision):

@@ -45,3 +45,24 @@ def print_times(how, precision, warm_up, steps, model, optimizer, x, target):
         loss.item()
         times.append((time.perf_counter() - begin) * 1000)
     print(json.dumps(times[warm_up:]))
+
+
+def export(model, inputs, path, names, **options):
+    """Writes `model` for training, by the exporter that keeps it as it is."""
+    torch.onnx.export(
+        model,
+        inputs,
+        path,
+        input_names=names[:1],
+        output_names=names[1:],
+        do_constant_folding=False,
+        dynamo=False,
+        **options,
+    )
+
+
+def main(export, time_steps):
+    """What the command line asks of a benchmark's model."""
+    if sys.argv[1] == "export":
+        return export(sys.argv[2])
+    return time_steps()

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import itertools
-import sys
 
 import numpy as np
 import rounds
@@ -17,13 +16,9 @@ WARM_UP = 3
 
 def prepare(options):
     """The model with its weights, and one batch of data, as files."""
-    rounds.FOLDER.mkdir(parents=True, exist_ok=True)
-    script = rounds.HERE / "transformer_torch.py"
-    model = rounds.FOLDER / "transformer.onnx"
-    rounds.execute([sys.executable, script, "export", model], options.cpus)
     random = np.random.RandomState(0)
     ids, target = random.randint(0, VOCABULARY, (2, BATCH, TOKENS))
-    np.savez(rounds.FOLDER / "transformer.npz", ids=ids, target=target)
+    rounds.export(options, "transformer", ids=ids, target=target)
 
 
 def main():

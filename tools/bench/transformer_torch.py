@@ -7,8 +7,6 @@ milliseconds of each training step.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import sys
-
 import torch
 import torch_steps
 
@@ -70,16 +68,13 @@ class Model(torch.nn.Module):
 
 def export(path):
     torch.manual_seed(0)
-    torch.onnx.export(
+    torch_steps.export(
         Model(),
         torch.randint(VOCABULARY, (BATCH, TOKENS)),
         path,
-        input_names=["ids"],
-        output_names=["scores"],
+        ["ids", "scores"],
         training=torch.onnx.TrainingMode.TRAINING,
-        do_constant_folding=False,
         opset_version=OPSET,
-        dynamo=False,
     )
 
 
@@ -92,11 +87,5 @@ def time_steps():
     torch_steps.print_times(*arguments, model, optimizer, ids, target)
 
 
-def main():
-    if sys.argv[1] == "export":
-        return export(sys.argv[2])
-    return time_steps()
-
-
 if __name__ == "__main__":
-    main()
+    torch_steps.main(export, time_steps)

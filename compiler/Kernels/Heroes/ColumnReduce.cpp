@@ -36,7 +36,7 @@ static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
            kEnoughSlices;
   };
   while (columns > kColumnBlock && !isEnough())
-    columns = llvm::divideCeilSigned(columns / 2, kColumnBlock) * kColumnBlock;
+    columns = llvm::alignTo(columns / 2, kColumnBlock);
   KernelPartition result =
       slice(space.outer * space.inner, 1, columns,
             kSliceElements / std::max<int64_t>(1, space.reduced));

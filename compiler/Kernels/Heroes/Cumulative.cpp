@@ -2,7 +2,6 @@
 // and a thread of a GPU takes a line at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Kernels/ColumnBands.h"
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/KernelSpace.h"

@@ -1,7 +1,6 @@
 // Elementwise ops over one shape, or like ones over many tensors: segments.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Kernels/ColumnBands.h"
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/KernelSegments.h"

@@ -66,11 +66,15 @@ public:
       : node(node), reduction(reduction) {}
 
   Value sum(Value x) { return reduce<ReduceSumOp>(x, reduction.keepDims); }
+  Value mean(Value x) { return reduce<ReduceMeanOp>(x, reduction.keepDims); }
+  Value product(Value x) { return reduce<ReduceProdOp>(x, reduction.keepDims); }
   Value max(Value x) { return reduce<ReduceMaxOp>(x, reduction.keepDims); }
   /// The largest elements in a shape that broadcasts against x.
   Value spreadMax(Value x) { return reduce<ReduceMaxOp>(x, true); }
   /// `value`, which has all axes, in the result's shape.
   Value drop(Value value);
+  /// How many elements of x become one.
+  int64_t count(Value x) const;
 
 private:
   template <typename OpT>
@@ -93,6 +97,29 @@ Value Reducer::drop(Value value) {
     if (!llvm::is_contained(reduction.axes, static_cast<int64_t>(axis)))
       shape.push_back(extent);
   return node.reshape(value, shape);
+}
+
+int64_t Reducer::count(Value x) const {
+  int64_t count = 1;
+  for (int64_t axis : reduction.axes)
+    count *= NodeImporter::shapeOf(x)[axis];
+  return count;
+}
+
+static Value reduceSum(NodeImporter &, Reducer &reducer, Value x) {
+  return reducer.sum(x);
+}
+
+static Value reduceProd(NodeImporter &, Reducer &reducer, Value x) {
+  return reducer.product(x);
+}
+
+// The mean of integers is their sum divided as integers are, towards zero.
+static Value reduceMean(NodeImporter &node, Reducer &reducer, Value x) {
+  if (!x || !elementTypeOf(x).isInteger())
+    return reducer.mean(x);
+  Value count = numberConstant(node, reducer.count(x), elementTypeOf(x));
+  return node.emit<DivOp>({reducer.sum(x), count});
 }
 
 static Value reduceL1(NodeImporter &node, Reducer &reducer, Value x) {
@@ -145,9 +172,9 @@ static LogicalResult importReduction(NodeImporter &node) {
   return node.define(0, assemble(node, reducer, node.operand(0)));
 }
 
-// A maximum or minimum, where booleans are bytes of 0 and 1.
+// The same of one that leaves its input as it is where it reduces nothing.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
-static LogicalResult importExtremum(NodeImporter &node) {
+static LogicalResult importPlainReduction(NodeImporter &node) {
   FailureOr<Reduction> reduction = readReduction(node);
   if (failed(reduction))
     return failure();
@@ -155,16 +182,22 @@ static LogicalResult importExtremum(NodeImporter &node) {
   if (reduction->isIdentity)
     return node.define(0, x);
   Reducer reducer(node, *reduction);
-  if (!node.operandType(0).getElementType().isInteger(1))
-    return node.define(0, assemble(node, reducer, x));
+  return node.define(0, assemble(node, reducer, x));
+}
+
+// A maximum or minimum, where booleans are bytes of 0 and 1.
+template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
+static Value reduceExtremum(NodeImporter &node, Reducer &reducer, Value x) {
+  if (!x || !elementTypeOf(x).isInteger(1))
+    return assemble(node, reducer, x);
   Type byte = node.attributes().getIntegerType(8, /*isSigned=*/false);
-  auto bytes = RankedTensorType::get(node.operandShape(0), byte);
+  auto bytes = RankedTensorType::get(NodeImporter::shapeOf(x), byte);
   Value y = assemble(node, reducer, node.emit<CastOp>({x}, {}, bytes));
   if (!y)
-    return failure();
+    return {};
   auto booleans = RankedTensorType::get(NodeImporter::shapeOf(y),
                                         node.attributes().getI1Type());
-  return node.define(0, node.emit<CastOp>({y}, {}, booleans));
+  return node.emit<CastOp>({y}, {}, booleans);
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,10 +339,17 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getReductionOps() {
       {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1, importReduction<reduceLogSum>},
       {"", "ReduceLogSumExp", 1, kNoEnd, 1, 2, 1,
        importReduction<reduceLogSumExp>},
-      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMax>},
-      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1, importExtremum<reduceMin>},
+      {"", "ReduceMax", 1, kNoEnd, 1, 2, 1,
+       importPlainReduction<reduceExtremum<reduceMax>>},
+      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importPlainReduction<reduceMean>},
+      {"", "ReduceMin", 1, kNoEnd, 1, 2, 1,
+       importPlainReduction<reduceExtremum<reduceMin>>},
+      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, importPlainReduction<reduceProd>},
+      {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importPlainReduction<reduceSum>},
       {"", "ReduceSumSquare", 1, kNoEnd, 1, 2, 1,
        importReduction<reduceSumSquare>},
+      {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
+       importPlainReduction<reduceSum>},
   };
   return entries;
 }

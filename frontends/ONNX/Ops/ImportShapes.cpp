@@ -1,7 +1,6 @@
-// Reshapes, constants and reductions.
+// Reshapes, constants, and the axes that reductions name.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -267,40 +266,6 @@ FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
   return Reduction{*normalized, keepDims, /*isIdentity=*/false};
 }
 
-template <typename OpT>
-static LogicalResult importReduce(NodeImporter &node) {
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  if (reduction->isIdentity)
-    return node.define(0, node.operand(0));
-  return node.define(
-      0, node.emit<OpT>(
-             {node.operand(0)},
-             {node.attribute("axes", ArrayRef<int64_t>(reduction->axes)),
-              node.attribute("keepdims", reduction->keepDims)}));
-}
-
-// The mean of integers is their sum divided as integers are, towards zero.
-static LogicalResult importReduceMean(NodeImporter &node) {
-  Type element = node.operandType(0).getElementType();
-  if (!element.isInteger())
-    return importReduce<ReduceMeanOp>(node);
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  Value x = node.operand(0);
-  if (reduction->isIdentity)
-    return node.define(0, x);
-  int64_t count = 1;
-  for (int64_t axis : reduction->axes)
-    count *= node.operandShape(0)[axis];
-  Value sum =
-      reduce<ReduceSumOp>(node, x, reduction->axes, reduction->keepDims);
-  return node.define(
-      0, node.emit<DivOp>({sum, numberConstant(node, count, element)}));
-}
-
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
       {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
@@ -310,17 +275,12 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
       {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
       {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
-      {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importReduceMean},
-      {"", "ReduceProd", 1, kNoEnd, 1, 2, 1, importReduce<ReduceProdOp>},
-      {"", "ReduceSum", 1, kNoEnd, 1, 2, 1, importReduce<ReduceSumOp>},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
       {"", "Shape", 1, kNoEnd, 1, 1, 1, nullptr},
       {"", "Size", 1, kNoEnd, 1, 1, 1, nullptr},
       {"", "Squeeze", 1, kNoEnd, 1, 2, 1, importSqueeze},
       {"", "Unsqueeze", 1, kNoEnd, 1, 2, 1, importUnsqueeze},
       {"", "Where", 9, kNoEnd, 3, 3, 1, importWhere},
-      {kMicrosoft, "ReduceSumTraining", 1, kNoEnd, 2, 2, 1,
-       importReduce<ReduceSumOp>},
   };
   return entries;
 }

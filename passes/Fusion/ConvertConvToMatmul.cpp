@@ -80,8 +80,8 @@ private:
   Attribute phase;
 };
 
-struct ConvertConvToMatMulPass
-    : public mpc::impl::ConvertConvToMatMulPassBase<ConvertConvToMatMulPass> {
+struct ConvertConvToMatmulPass
+    : public mpc::impl::ConvertConvToMatmulPassBase<ConvertConvToMatmulPass> {
   void runOnOperation() override {
     SmallVector<Operation *> convolutions;
     getOperation().walk([&](Operation *op) {
