@@ -7,13 +7,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-SmallVector<unsigned> codegen::getOutputNodes(const KernelBody &body) {
-  SmallVector<unsigned> nodes;
-  for (const Output &output : body.getOutputs())
-    nodes.push_back(output.value.node);
-  return nodes;
-}
-
 SmallVector<ChunkShape> codegen::getColumnShapes(KernelContext &context,
                                                  const KernelBody &body,
                                                  int64_t vectors) {
@@ -52,7 +45,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
     for (auto [dimension, index] :
          llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))
       scope.enter(dimension, index);
-    fragments.evaluate(scope, getOutputNodes(body));
+    fragments.evaluate(scope, body.getOutputNodes());
     Value start = mulIndex(b, number, run);
     Value lower = arith::SubIOp::create(
         b, arith::MaxUIOp::create(b, begin, start), start);

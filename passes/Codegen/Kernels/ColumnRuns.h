@@ -8,9 +8,6 @@
 
 namespace mpc::codegen {
 
-/// The values that a kernel stores.
-llvm::SmallVector<unsigned> getOutputNodes(const KernelBody &body);
-
 /// `vectors` vectors of columns that a slice takes at once, at most a block of
 /// columns; the rest in fewer and narrower ones.
 llvm::SmallVector<ChunkShape> getColumnShapes(KernelContext &context,

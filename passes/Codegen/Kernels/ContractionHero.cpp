@@ -16,14 +16,6 @@ Value ContractionHero::load(Value argument, Value offset, int64_t width) {
                        lanes.getComputeType());
 }
 
-Value ContractionHero::multiplyAdd(Value x, Value y, Value sum) {
-  auto contract = arith::FastMathFlags::contract;
-  x = lanes.broadcast(x, y);
-  y = lanes.broadcast(y, x);
-  Value product = arith::MulFOp::create(b, x, y, contract);
-  return arith::AddFOp::create(b, sum, product, contract);
-}
-
 Value ContractionHero::zeros(int64_t width) {
   Value zero = lanes.constant(0);
   if (width == 1)

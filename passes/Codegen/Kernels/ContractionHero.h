@@ -45,11 +45,6 @@ protected:
   /// Elements of an argument in the compute type.
   mlir::Value load(mlir::Value argument, mlir::Value offset, int64_t width = 1);
 
-  /// sum + x * y, one fused multiply-add where the target has it. Both are
-  /// right: products of 16-bit floats are exact in f32, and of f32 the fused
-  /// form has one rounding less. The order of a sum is fixed per target.
-  mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
-
   mlir::Value zeros(int64_t width);
 
   /// The lanes of a vector, added pairwise.
@@ -76,6 +71,11 @@ std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
 /// result, 0 where it is broadcast.
 llvm::SmallVector<int64_t> getBatchStrides(llvm::ArrayRef<int64_t> shape,
                                            size_t batchRank);
+
+/// Where the matrix of an operand starts that belongs to the batch `indices`.
+mlir::Value batchOffset(mlir::ImplicitLocOpBuilder &b,
+                        llvm::ArrayRef<mlir::Value> indices,
+                        llvm::ArrayRef<int64_t> strides);
 
 std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
                                                   mlir::Operation *op);

@@ -67,7 +67,7 @@ private:
 
 BandEmitter::BandEmitter(KernelContext &context, const KernelBody &body)
     : context(context), body(body), fragments(context, body), b(context.b),
-      outputNodes(getOutputNodes(body)), reductions(body.getReductions(1)),
+      outputNodes(body.getOutputNodes()), reductions(body.getReductions(1)),
       shapes(getColumnShapes(context, body, /*vectors=*/4)),
       columns(context.partition.scratch /
               (kTotalBytes * countReductions(context.kernel))) {

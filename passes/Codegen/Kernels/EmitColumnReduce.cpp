@@ -24,10 +24,8 @@ namespace {
 class ColumnEmitter {
 public:
   ColumnEmitter(KernelContext &context, const KernelBody &body)
-      : context(context), body(body), fragments(context, body), b(context.b) {
-    for (const Output &output : body.getOutputs())
-      outputNodes.push_back(output.value.node);
-  }
+      : context(context), body(body), fragments(context, body), b(context.b),
+        outputNodes(body.getOutputNodes()) {}
 
   void emit(Value begin, Value end);
   void emitBlock(Value block);

@@ -10,7 +10,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Codegen/Kernels/ContractionHero.h"
-#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/ContractionTail.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
 using namespace mlir;
@@ -22,50 +22,29 @@ class ContractionEmitter {
 public:
   ContractionEmitter(KernelContext &context, const KernelBody &body,
                      ContractionHero &hero, Operation *heroOp)
-      : context(context), body(body), hero(hero), fragments(context, body),
-        b(context.b) {
-    for (auto [number, node] : llvm::enumerate(body.getNodes()))
-      if (node.op == heroOp)
-        heroNode = number;
-    for (const Output &output : body.getOutputs())
-      targets.push_back(output.value.node);
-  }
+      : context(context), body(body), hero(hero), tail(context, body, heroOp),
+        b(context.b) {}
 
   void emit(Value begin, Value end);
 
 private:
   void emitBlock(Value row, int64_t count);
-  void emitTail(const Scope &outer, Value column, Value sum);
 
   KernelContext &context;
   const KernelBody &body;
   ContractionHero &hero;
-  FragmentEmitter fragments;
+  ContractionTail tail;
   ImplicitLocOpBuilder &b;
-  SmallVector<unsigned> targets;
-  unsigned heroNode = 0;
 };
 } // namespace
 
-void ContractionEmitter::emitTail(const Scope &outer, Value column, Value sum) {
-  Scope scope = outer;
-  if (auto vector = dyn_cast<VectorType>(sum.getType()))
-    scope.width = vector.getNumElements();
-  fragments.enterGroup(scope, 1, column);
-  fragments.setValue(scope, heroNode, sum);
-  fragments.evaluate(scope, targets);
-  for (const Output &output : body.getOutputs())
-    fragments.store(scope, output);
-}
-
 void ContractionEmitter::emitBlock(Value row, int64_t count) {
-  SmallVector<Scope> scopes(count, fragments.createScope());
-  for (auto [i, scope] : llvm::enumerate(scopes)) {
-    fragments.enterGroup(scope, 0, addIndex(b, row, i));
-    fragments.evaluate(scope, targets);
-  }
+  Scope outer = tail.start();
+  SmallVector<Scope> rows;
+  for (int64_t i = 0; i < count; ++i)
+    rows.push_back(tail.enterRow(outer, addIndex(b, row, i)));
   hero.emitRows(row, count, [&](int64_t i, Value column, Value sum) {
-    emitTail(scopes[i], column, sum);
+    tail.store(rows[i], column, sum);
   });
 }
 

@@ -283,7 +283,7 @@ Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
     for (const Source &each : sources) {
       Value value = load(source, addIndex(b, each.offset, shift));
       for (Value weight : filters)
-        next.push_back(multiplyAdd(value, weight, carried[next.size()]));
+        next.push_back(lanes.multiplyAdd(value, weight, carried[next.size()]));
     }
     return next;
   });
@@ -373,7 +373,8 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
       for (int64_t i = 0; i < filters.count; ++i) {
         Value each =
             addIndex(b, from, i * filters.stride * input.channelStride);
-        next.push_back(multiplyAdd(dy, load(x, each), carried[next.size()]));
+        next.push_back(
+            lanes.multiplyAdd(dy, load(x, each), carried[next.size()]));
       }
     }
     return next;

@@ -38,7 +38,6 @@ private:
                                      Chunk chunk);
   SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
                                    Chunk chunk);
-  Value batchOffset(const Matrix &matrix, ArrayRef<Value> indices);
 
   Matrix lhs, rhs;
   int64_t columns;
@@ -76,9 +75,10 @@ MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
          transB ? 1 : c.back()};
 }
 
-Value MatMulHero::batchOffset(const Matrix &matrix, ArrayRef<Value> indices) {
+Value codegen::batchOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
+                           ArrayRef<int64_t> strides) {
   Value offset = createIndex(b, 0);
-  for (auto [index, stride] : llvm::zip_equal(indices, matrix.batchStrides))
+  for (auto [index, stride] : llvm::zip_equal(indices, strides))
     if (stride != 0)
       offset = addIndex(b, offset, mulIndex(b, index, stride));
   return offset;
@@ -102,7 +102,7 @@ SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
         for (Value row : left) {
           Value x = load(lhs.argument, addIndex(b, row, shift));
           for (Value y : vectors)
-            next.push_back(multiplyAdd(x, y, sums[next.size()]));
+            next.push_back(lanes.multiplyAdd(x, y, sums[next.size()]));
         }
         return next;
       });
@@ -124,7 +124,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
       for (Value y : vectors) {
         Value sum = sums[next.size()];
         bool isWhole = sum.getType() == x.getType();
-        next.push_back(isWhole ? multiplyAdd(x, y, sum)
+        next.push_back(isWhole ? lanes.multiplyAdd(x, y, sum)
                                : lanes.add(sum, sumLanes(lanes.mul(x, y))));
       }
     }
@@ -146,12 +146,12 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
 void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
-  Value first = addIndex(b, batchOffset(lhs, indices),
+  Value first = addIndex(b, batchOffset(b, indices, lhs.batchStrides),
                          mulIndex(b, rowIndex, lhs.outerStride));
   SmallVector<Value> left;
   for (int64_t i = 0; i < count; ++i)
     left.push_back(addIndex(b, first, i * lhs.outerStride));
-  Value matrix = batchOffset(rhs, indices);
+  Value matrix = batchOffset(b, indices, rhs.batchStrides);
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;

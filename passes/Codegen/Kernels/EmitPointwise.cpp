@@ -17,10 +17,8 @@ namespace {
 class PointwiseEmitter {
 public:
   PointwiseEmitter(KernelContext &context, const KernelBody &body)
-      : context(context), body(body), fragments(context, body), b(context.b) {
-    for (const Output &output : body.getOutputs())
-      targets.push_back(output.value.node);
-  }
+      : context(context), body(body), fragments(context, body), b(context.b),
+        targets(body.getOutputNodes()) {}
 
   FragmentEmitter &getFragments() { return fragments; }
 

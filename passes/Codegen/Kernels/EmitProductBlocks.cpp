@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ProductBlocks.h"
 #include "passes/Codegen/Kernels/ContractionHero.h"
-#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/ContractionTail.h"
 #include "passes/Codegen/Kernels/LinePacker.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
@@ -35,15 +35,13 @@ private:
   void multiplyPanels(Value row, Value column, Value depth);
   void finish(Value batch, Extent rows, Extent columns);
 
-  Value batchOffset(const Lines &lines, Value batch);
   Extent tileOf(Value index, int64_t size, int64_t extent);
   Value sumsAt(Value row, Value column);
   int64_t vectorsOfPanel() const { return right.panel / width; }
 
   KernelContext &context;
-  const KernelBody &body;
   const ProductBlocks &blocks;
-  FragmentEmitter fragments;
+  ContractionTail tail;
   ImplicitLocOpBuilder &b;
   Lanes lanes;
   SmallVector<int64_t> batchSizes;
@@ -51,22 +49,14 @@ private:
   Value sums;
   int64_t width; ///< lanes of a vector
   double alpha;
-  SmallVector<unsigned> targets;
-  unsigned heroNode = 0;
 };
 } // namespace
 
 BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                              const ProductBlocks &blocks, MatMulOp matmul)
-    : context(context), body(body), blocks(blocks), fragments(context, body),
+    : context(context), blocks(blocks), tail(context, body, matmul),
       b(context.b), lanes(b, KernelContext::getComputeType(matmul)),
       alpha(matmul.getAlpha().convertToDouble()) {
-  for (auto [number, node] : llvm::enumerate(body.getNodes()))
-    if (node.op == matmul)
-      heroNode = number;
-  for (const Output &output : body.getOutputs())
-    targets.push_back(output.value.node);
-
   ArrayRef<int64_t> a = shapeOf(matmul.getLhs()), c = shapeOf(matmul.getRhs());
   ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
   // Batches that share the right operand are rows of one product.
@@ -98,15 +88,6 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                                  blocks.depth * blocks.columns, type)};
   sums = context.createScratch(blocks.getSumsOffset(),
                                blocks.rows * blocks.columns, type);
-}
-
-Value BlocksEmitter::batchOffset(const Lines &lines, Value batch) {
-  Value offset = createIndex(b, 0);
-  SmallVector<Value> indices = splitIndex(b, batch, batchSizes);
-  for (auto [index, stride] : llvm::zip_equal(indices, lines.batchStrides))
-    if (stride != 0)
-      offset = addIndex(b, offset, mulIndex(b, index, stride));
-  return offset;
 }
 
 /// Part `index` of `extent`, in parts of `size`.
@@ -153,7 +134,6 @@ void BlocksEmitter::multiply(Extent rows, Extent columns, Value depth) {
 void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
   int64_t vectors = vectorsOfPanel();
   auto type = VectorType::get(width, lanes.getComputeType());
-  auto contract = arith::FastMathFlags::contract;
   Value zero = vector::BroadcastOp::create(b, type, lanes.constant(0));
   // The sums, and where the left panel is read.
   Carried carried(left.panel * vectors, zero);
@@ -168,15 +148,10 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
                                    width, /*multiple=*/1));
         Carried next;
         for (int64_t i = 0; i < left.panel; ++i) {
-          Value x = vector::BroadcastOp::create(
-              b, type,
-              context.load(left.packed, addIndex(b, before.back(), i), 1,
-                           /*multiple=*/1));
-          for (Value vector : y) {
-            Value product = arith::MulFOp::create(b, x, vector, contract);
-            next.push_back(arith::AddFOp::create(b, before[next.size()],
-                                                 product, contract));
-          }
+          Value x = context.load(left.packed, addIndex(b, before.back(), i), 1,
+                                 /*multiple=*/1);
+          for (Value vector : y)
+            next.push_back(lanes.multiplyAdd(x, vector, before[next.size()]));
         }
         next.push_back(addIndex(b, before.back(), left.panel));
         return next;
@@ -194,29 +169,19 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
 void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
   Value firstRow =
       addIndex(b, mulIndex(b, batch, blocks.extents.m), rows.first);
-  Scope whole = fragments.createScope();
-  fragments.evaluate(whole, targets);
+  Scope whole = tail.start();
+  SmallVector<ChunkShape> shapes = {{context.getVectorWidth(), 1}, {1, 1}};
   emitLoop(b, createIndex(b, 0), rows.size, 1, {}, [&](Value row, ValueRange) {
-    Scope outer = whole;
-    fragments.enterGroup(outer, 0, addIndex(b, firstRow, row));
-    fragments.evaluate(outer, targets);
-    SmallVector<ChunkShape> shapes = {{context.getVectorWidth(), 1}, {1, 1}};
-    emitDynamicChunks(b, createIndex(b, 0), columns.size, blocks.columns,
-                      shapes, [&](Chunk chunk) {
-                        Value sum = context.load(sums, sumsAt(row, chunk.index),
-                                                 chunk.width,
-                                                 /*multiple=*/1);
-                        if (alpha != 1)
-                          sum = lanes.mul(sum, lanes.constant(alpha));
-                        Scope scope = outer;
-                        scope.width = chunk.width;
-                        fragments.enterGroup(
-                            scope, 1, addIndex(b, columns.first, chunk.index));
-                        fragments.setValue(scope, heroNode, sum);
-                        fragments.evaluate(scope, targets);
-                        for (const Output &output : body.getOutputs())
-                          fragments.store(scope, output);
-                      });
+    Scope scope = tail.enterRow(whole, addIndex(b, firstRow, row));
+    emitDynamicChunks(
+        b, createIndex(b, 0), columns.size, blocks.columns, shapes,
+        [&](Chunk chunk) {
+          Value sum = context.load(sums, sumsAt(row, chunk.index), chunk.width,
+                                   /*multiple=*/1);
+          if (alpha != 1)
+            sum = lanes.mul(sum, lanes.constant(alpha));
+          tail.store(scope, addIndex(b, columns.first, chunk.index), sum);
+        });
     return Carried();
   });
 }
@@ -228,8 +193,9 @@ void BlocksEmitter::emitTile(Value tile) {
       {extents.batch, blocks.countRowTiles(), blocks.countColumnTiles()});
   Extent rows = tileOf(indices[1], blocks.rows, extents.m);
   Extent columns = tileOf(indices[2], blocks.columns, extents.n);
+  SmallVector<Value> batch = splitIndex(b, indices[0], batchSizes);
   auto start = [&](const Lines &lines, Extent range) {
-    return addIndex(b, batchOffset(lines, indices[0]),
+    return addIndex(b, batchOffset(b, batch, lines.batchStrides),
                     mulIndex(b, range.first, lines.lineStride));
   };
   Value leftStart = start(left, rows), rightStart = start(right, columns);

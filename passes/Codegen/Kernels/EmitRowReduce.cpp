@@ -49,13 +49,6 @@ private:
   Carried accumulate(const Scope &scope, int64_t slot, ArrayRef<Slots> slots,
                      ValueRange carried);
 
-  SmallVector<unsigned> getOutputNodes() const {
-    SmallVector<unsigned> numbers;
-    for (const Output &output : body.getOutputs())
-      numbers.push_back(output.value.node);
-    return numbers;
-  }
-
   KernelContext &context;
   const KernelBody &body;
   FragmentEmitter fragments;
@@ -207,7 +200,7 @@ void RowEmitter::storeElements(const Scope &scope) {
 void RowEmitter::emitRow(Scope &scope) {
   for (unsigned level = 1; level <= body.getLevelCount(); ++level)
     reduceLevel(scope, level);
-  fragments.evaluate(scope, getOutputNodes());
+  fragments.evaluate(scope, body.getOutputNodes());
   uint64_t columns = body.getGroupMask(1);
   // One column: its elements are computed where the row is.
   SmallVector<const Output *> ofRow;
@@ -224,13 +217,13 @@ void RowEmitter::emitRow(Scope &scope) {
 
 void RowEmitter::emit(Value begin, Value end) {
   Scope outer = fragments.createScope();
-  fragments.evaluate(outer, getOutputNodes());
+  fragments.evaluate(outer, body.getOutputNodes());
   emitLoop(
       b, begin, end, 1, {},
       [&](Value row, ValueRange) {
         Scope scope = outer;
         fragments.enterGroup(scope, 0, row);
-        fragments.evaluate(scope, getOutputNodes());
+        fragments.evaluate(scope, body.getOutputNodes());
         emitRow(scope);
         return Carried();
       },

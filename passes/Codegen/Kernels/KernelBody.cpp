@@ -115,6 +115,18 @@ static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
   return node;
 }
 
+unsigned KernelBody::getNode(Operation *op) const {
+  auto isOfOp = [&](const Node &node) { return node.op == op; };
+  const auto *found = llvm::find_if(nodes, isOfOp);
+  assert(found != nodes.end() && "an op of another kernel");
+  return found - nodes.begin();
+}
+
+SmallVector<unsigned> KernelBody::getOutputNodes() const {
+  return llvm::map_to_vector(
+      outputs, [](const Output &output) { return output.value.node; });
+}
+
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
   Operation *terminator = block.getTerminator();

@@ -96,6 +96,10 @@ public:
 
   llvm::ArrayRef<Node> getNodes() const { return nodes; }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
+  /// The node of an op of the kernel.
+  unsigned getNode(mlir::Operation *op) const;
+  /// The nodes of what is returned.
+  llvm::SmallVector<unsigned> getOutputNodes() const;
   llvm::ArrayRef<Dimension> getDimensions() const { return dimensions; }
 
   /// The dimensions of a group: [first, second).

@@ -36,6 +36,15 @@ Value Lanes::add(Value x, Value y) { return binary<arith::AddFOp>(x, y); }
 Value Lanes::sub(Value x, Value y) { return binary<arith::SubFOp>(x, y); }
 Value Lanes::mul(Value x, Value y) { return binary<arith::MulFOp>(x, y); }
 Value Lanes::div(Value x, Value y) { return binary<arith::DivFOp>(x, y); }
+
+Value Lanes::multiplyAdd(Value x, Value y, Value sum) {
+  auto contract = arith::FastMathFlags::contract;
+  x = broadcast(x, y);
+  y = broadcast(y, x);
+  Value product = arith::MulFOp::create(b, x, y, contract);
+  return arith::AddFOp::create(b, sum, product, contract);
+}
+
 Value Lanes::neg(Value x) { return arith::NegFOp::create(b, x); }
 Value Lanes::abs(Value x) { return math::AbsFOp::create(b, x); }
 Value Lanes::exp(Value x) { return math::ExpOp::create(b, x); }

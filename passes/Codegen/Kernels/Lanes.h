@@ -33,6 +33,10 @@ public:
   mlir::Value sub(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value div(mlir::Value x, mlir::Value y);
+  /// sum + x * y, one fused multiply-add where the target has it. Both are
+  /// right: products of 16-bit floats are exact in f32, and of f32 the fused
+  /// form has one rounding less. The order of a sum is fixed per target.
+  mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);
   mlir::Value exp(mlir::Value x);

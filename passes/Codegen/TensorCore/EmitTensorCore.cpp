@@ -60,8 +60,8 @@ private:
   ImplicitLocOpBuilder &b;
   Index32 i32;
   StagingTile staging;
-  SmallVector<unsigned> arguments, targets;
-  unsigned heroNode = 0;
+  SmallVector<unsigned> targets, arguments;
+  unsigned heroNode;
   bool hasRowEdge, hasColumnEdge;
 
   /// The block's matrix in the batch, and its tile's first row and column:
@@ -102,15 +102,11 @@ TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
                                      const KernelBody &body, MatMulOp op,
                                      const TensorCoreTiling &tiling)
     : context(context), body(body), op(op), tiling(tiling),
-      fragments(context, body), b(context.b), i32(b) {
-  for (auto [number, node] : llvm::enumerate(body.getNodes())) {
+      fragments(context, body), b(context.b), i32(b),
+      targets(body.getOutputNodes()), heroNode(body.getNode(op)) {
+  for (auto [number, node] : llvm::enumerate(body.getNodes()))
     if (!node.op)
       arguments.push_back(number);
-    if (node.op == op)
-      heroNode = number;
-  }
-  for (const Output &output : body.getOutputs())
-    targets.push_back(output.value.node);
   hasRowEdge = tiling.m % tiling.blockM != 0;
   hasColumnEdge = tiling.n % tiling.blockN != 0;
   staging.width = getWidth(context.kernel, tiling.n);
