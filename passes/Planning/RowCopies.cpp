@@ -83,8 +83,10 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
   return copies;
 }
 
-SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel) {
-  if (kernel.isExternal() || getKernelKind(kernel) != KernelKind::Movement)
+SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel,
+                                        const TargetInfo &target) {
+  if (target.isGPU() || kernel.isExternal() ||
+      getKernelKind(kernel) != KernelKind::Movement)
     return {};
   Operation &moved = kernel.getBody().front().front();
   if (auto slice = dyn_cast<SliceOp>(moved))

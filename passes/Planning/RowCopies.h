@@ -4,6 +4,8 @@
 #ifndef MPC_PASSES_PLANNING_ROWCOPIES_H
 #define MPC_PASSES_PLANNING_ROWCOPIES_H
 
+#include "compiler/Target/TargetInfo.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
@@ -26,8 +28,9 @@ struct RowCopy {
 
 /// The copies that do what `kernel` does: of a slice of all of a tensor but
 /// along one axis, or of many tensors joined. None where it does something else
-/// or a loop does that better.
-llvm::SmallVector<RowCopy> findRowCopies(mlir::func::FuncOp kernel);
+/// or a loop does that better, and on a GPU, whose copies are of whole buffers.
+llvm::SmallVector<RowCopy> findRowCopies(mlir::func::FuncOp kernel,
+                                         const TargetInfo &target);
 
 } // namespace mpc
 

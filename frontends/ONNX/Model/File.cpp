@@ -42,6 +42,13 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
+  file.version = {static_cast<int64_t>(status.st_dev),
+                  static_cast<int64_t>(status.st_ino),
+                  status.st_size,
+                  status.st_mtim.tv_sec,
+                  status.st_mtim.tv_nsec,
+                  status.st_ctim.tv_sec,
+                  status.st_ctim.tv_nsec};
   return file;
 }
 

@@ -10,6 +10,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@ namespace mpc::onnx_frontend {
 
 /// The path that stands for standard input, whose folder is the current one.
 inline constexpr llvm::StringLiteral kStandardInput = "-";
+
+/// What tells a file from another at the same path, and from itself once its
+/// bytes have changed: device, inode, size, and when bytes and inode changed.
+using FileVersion = std::array<int64_t, 7>;
 
 /// An open file; closed with the object.
 class File {
@@ -33,7 +38,8 @@ public:
                                           llvm::StringRef relative);
 
   File(File &&other)
-      : fd(other.fd), path(std::move(other.path)), size(other.size) {
+      : fd(other.fd), path(std::move(other.path)), size(other.size),
+        version(other.version) {
     other.fd = -1;
   }
   File &operator=(File &&) = delete;
@@ -41,6 +47,8 @@ public:
 
   /// In bytes; nothing for standard input.
   std::optional<int64_t> getSize() const { return size; }
+  /// What was opened; nothing for standard input.
+  const std::optional<FileVersion> &getVersion() const { return version; }
 
   /// Reads the bytes that follow those it read last, as many as there are at
   /// once. Returns how many, 0 at the end.
@@ -56,6 +64,7 @@ private:
   int fd;
   std::string path;
   std::optional<int64_t> size;
+  std::optional<FileVersion> version;
 };
 
 /// Writes a file that appears whole or not at all: bytes go to a temporary file

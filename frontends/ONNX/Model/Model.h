@@ -6,9 +6,11 @@
 #define MPC_FRONTENDS_ONNX_MODEL_MODEL_H
 
 #include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/ONNXProto.h"
 
+#include <map>
 #include <memory>
 
 namespace mpc::onnx_frontend {
@@ -58,6 +60,8 @@ public:
 
   /// The values of `tensor`, sharing memory with this model where they are
   /// stored as they are used.
+  /// External data is read anew by every call; where its file is not the one
+  /// that an earlier call read, that is an error (kind IO).
   llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
                                     const llvm::Twine &what) const;
 
@@ -83,6 +87,8 @@ private:
   proto::ModelProto model;
   llvm::StringMap<int64_t> opsets;
   std::vector<std::string> warnings;
+  /// The files of external data that were read, by their locations.
+  mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };
 
 } // namespace mpc::onnx_frontend

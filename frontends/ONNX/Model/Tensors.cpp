@@ -279,6 +279,13 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
   Expected<File> file = openExternal(path, place->location);
   if (!file)
     return prefix(file.takeError(), where);
+  const FileVersion &version = *file->getVersion();
+  auto [known, isNew] =
+      externalFiles.try_emplace(place->location.str(), version);
+  if (!isNew && known->second != version)
+    return error(ErrorKind::IO, what + ": external data '" + place->location +
+                                    "' has changed since it was read; start "
+                                    "again when it is complete");
   int64_t size = *file->getSize();
   int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
   if (place->length && *place->length != bytes)

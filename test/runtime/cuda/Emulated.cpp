@@ -143,6 +143,32 @@ ArtifactBuilder countingTrainee() {
   return builder;
 }
 
+Floats values(const StatusOr<Tensor> &tensor) {
+  EXPECT_TRUE(tensor.ok()) << tensor.status().message();
+  if (!tensor.ok())
+    return {};
+  return {tensor->as<float>(), tensor->as<float>() + tensor->size()};
+}
+
+Status setX(Session &session, float value) {
+  return session.setInput("step", "x", floats({5}, Floats(5, value)));
+}
+
+Status train(const ArtifactBuilder &builder) {
+  SessionOptions options;
+  options.device = "auto";
+  auto session = Session::create(builder.open(), options);
+  if (!session.ok())
+    return session.status();
+  for (int i = 0; i < 3; ++i) {
+    if (Status status = setX(**session, 1); !status.ok())
+      return status;
+    if (Status status = (*session)->run("step"); !status.ok())
+      return status;
+  }
+  return (*session)->state("w").status();
+}
+
 void expectMessage(const Status &status, StatusCode code,
                    const std::vector<std::string> &parts) {
   EXPECT_EQ(status.getCode(), code) << status.message();

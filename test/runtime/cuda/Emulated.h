@@ -42,6 +42,17 @@ Status tryOpenOnGPU(const ArtifactBuilder &builder);
 /// it, kernel by kernel, and gives back the sum before as `before`.
 ArtifactBuilder countingTrainee();
 
+using Floats = std::vector<float>;
+
+/// The elements of a tensor of f32. Fails the test where there is none.
+Floats values(const StatusOr<Tensor> &tensor);
+
+/// Sets all elements of the input of `countingTrainee`.
+Status setX(Session &session, float value);
+
+/// Three steps and their results: every kind of call a session makes.
+Status train(const ArtifactBuilder &builder);
+
 /// Expects a message that holds all of `parts`.
 void expectMessage(const Status &status, StatusCode code,
                    const std::vector<std::string> &parts);

@@ -1,0 +1,222 @@
+// Kernels, copies and contractions as steps of a program.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/ProgramBuilder.h"
+
+#include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/TensorCoreTiling.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// What kernels read
+//===----------------------------------------------------------------------===//
+
+// The operands of a call that its kernel does not read at the element it
+// writes: tables, and what a contraction multiplies.
+static SmallVector<Value> findReadElsewhere(func::CallOp call,
+                                            func::FuncOp kernel) {
+  SmallVector<Value> found;
+  auto add = [&](Value read) {
+    if (auto argument = dyn_cast<BlockArgument>(read))
+      found.push_back(call.getOperand(argument.getArgNumber()));
+  };
+  for (Operation &op : kernel.getBody().front()) {
+    if (OpOperand *table = findTable(&op))
+      add(table->get());
+    if (hasRole(&op, RegionRole::Contraction))
+      llvm::for_each(op.getOperands(), add);
+  }
+  return found;
+}
+
+// Whether a kernel reads every other operand at the element it writes. On a
+// CPU what follows a contraction does: one worker computes an element. What is
+// stored in another order is not where operands of its type were.
+static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
+  KernelKind kind = *getKernelKind(kernel);
+  return (kind == KernelKind::Pointwise || kind == KernelKind::Epilogue ||
+          (kind == KernelKind::Contraction && !target.isGPU())) &&
+         llvm::none_of(kernel.getBody().front(),
+                       [](Operation &op) { return isArrangement(&op); });
+}
+
+// The operand of a call whose kernel writes some elements of it, and has to
+// find all others in the result's memory.
+static Value findOverwritten(func::CallOp call, func::FuncOp kernel) {
+  if (getKernelKind(kernel) != KernelKind::Scatter)
+    return {};
+  ScatterOpInterface scatter = findScatter(kernel.getBody().front());
+  if (!scatter.hasUniqueIndices())
+    return {};
+  auto data = cast<BlockArgument>(scatter.getDataOperand().get());
+  return call.getOperand(data.getArgNumber());
+}
+
+// Whether a kernel has nothing to write.
+static bool givesNothing(func::CallOp call) {
+  return llvm::all_of(call.getResults(), [](Value result) {
+    return typeOf(result).getNumElements() == 0;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+// The dynamic shared memory of a kernel's blocks: that of the tiles of products
+// on Tensor Cores.
+IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
+  if (getKernelKind(kernel) != KernelKind::Contraction)
+    return IntegerAttr();
+  for (Operation &op : kernel.getBody().front())
+    if (auto tiling = getTensorCoreTiling(&op, target))
+      return builder.getI64IntegerAttr(tiling->getSharedBytes());
+  return IntegerAttr();
+}
+
+void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
+  // Kernels have at least one element.
+  if (givesNothing(call)) {
+    placeResults(call, Reads());
+    return;
+  }
+  KernelPartition partition = getKernelPartition(kernel, target);
+  bool elementwise = isElementwise(kernel, target);
+  Value overwritten = findOverwritten(call, kernel);
+  SmallVector<Value> outputs =
+      placeResults(call, {elementwise, findReadElsewhere(call, kernel),
+                          elementwise && isSegmented(kernel), overwritten});
+  if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
+      data && plan::getStorage(data) != plan::getStorage(outputs.front()))
+    plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
+  auto ifAbove = [&](int64_t least, int64_t value) {
+    return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
+  };
+  plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
+                         buffersOf(call.getOperands()), outputs,
+                         builder.getI64IntegerAttr(partition.extent),
+                         builder.getI64IntegerAttr(partition.grain),
+                         ifAbove(1, partition.threads), getSharedBytes(kernel),
+                         ifAbove(0, partition.scratch));
+}
+
+void ProgramBuilder::addCopies(func::CallOp call, ArrayRef<RowCopy> copies) {
+  Value destination = placeResults(call, Reads()).front();
+  auto bytes = [&](int64_t count) { return builder.getI64IntegerAttr(count); };
+  for (const RowCopy &copy : copies)
+    plan::CopyOp::create(
+        builder, call.getLoc(), buffers.lookup(call.getOperand(copy.argument)),
+        destination, bytes(copy.rows), bytes(copy.from.offset),
+        bytes(copy.from.stride), copy.to ? bytes(copy.rowBytes) : IntegerAttr(),
+        bytes(copy.to ? copy.to->offset : 0),
+        bytes(copy.to ? copy.to->stride : 0));
+}
+
+LogicalResult ProgramBuilder::addContraction(Operation *op,
+                                             func::CallOp epilogue) {
+  ContractionResult result;
+  if (epilogue) {
+    result.epilogue = epilogue.getCalleeAttr();
+    result.inputs = buffersOf(epilogue.getOperands().drop_front());
+    auto kernel = symbols.lookup<func::FuncOp>(epilogue.getCallee());
+    result.outputs =
+        placeResults(epilogue, {isElementwise(kernel, target),
+                                SmallVector<Value>(op->getOperands())});
+  } else {
+    plan::ArrangeOp arrange = findArrange(op->getResult(0));
+    result.buffer = placeResults(arrange ? arrange : op, Reads()).front();
+  }
+  return contractions.emit(op, buffers.lookup(op->getOperand(0)),
+                           buffers.lookup(op->getOperand(1)), result);
+}
+
+// The launches of what `op` keeps for libraries that cannot do all of it, with
+// the memory between them. The product alone lies where the result goes.
+LogicalResult
+ProgramBuilder::addUnfused(plan::ProductOp op,
+                           SmallVectorImpl<plan::LaunchOp> &launches) {
+  Block &body = op.getUnfused().front();
+  buffers[body.getArgument(0)] = buffers.lookup(op.getOutput());
+  places[body.getTerminator()->getOperand(0)] =
+      buffers.lookup(op.getUnfusedResult());
+  Block *program = builder.getInsertionBlock();
+  for (Operation &nested : body.without_terminator()) {
+    if (failed(addOp(&nested)))
+      return failure();
+    if (auto launch = dyn_cast<plan::LaunchOp>(program->back()))
+      launches.push_back(launch);
+  }
+  return success();
+}
+
+LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
+  placeResults(op, Reads());
+  auto find = [&](Value value) {
+    return value ? buffers.lookup(value) : Value();
+  };
+  SmallVector<plan::LaunchOp> launches;
+  if (!op.getUnfused().empty() && failed(addUnfused(op, launches)))
+    return failure();
+  plan::MatMulOp product = contractions.emit(
+      op, {find(op.getLhs()), find(op.getRhs()), find(op.getOutput()),
+           find(op.getBias()), find(op.getAux() ? op.getAux() : op.getNewAux()),
+           find(op.getBiasGrad())});
+  if (launches.empty())
+    return success();
+  Block &unfused = product.getUnfused().emplaceBlock();
+  for (plan::LaunchOp launch : launches)
+    launch->moveBefore(&unfused, unfused.end());
+  return success();
+}
+
+LogicalResult ProgramBuilder::addOp(Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    buffers[constant] = plan::ConstantOp::create(
+        builder, op->getLoc(), getBufferType(constant.getType()),
+        constant.getValue());
+    return success();
+  }
+  if (auto view = dyn_cast<ReshapeOp>(op)) {
+    buffers[view] = plan::ViewOp::create(builder, op->getLoc(),
+                                         getBufferType(view.getType()),
+                                         buffers.lookup(view.getInput()));
+    return success();
+  }
+  // Products ask where their operands are, and write arranged what they do.
+  if (auto access = dyn_cast<plan::AccessOp>(op)) {
+    buffers[access.getOutput()] = buffers.lookup(access.getSource());
+    return success();
+  }
+  if (isa<plan::ArrangeOp>(op))
+    return success();
+  if (auto product = dyn_cast<plan::ProductOp>(op))
+    return addProduct(product);
+  if (auto scan = dyn_cast<ScanCallOp>(op))
+    return addScan(scan);
+  if (auto condition = dyn_cast<IfCallOp>(op))
+    return addIf(condition);
+  // One with an epilogue is added where that is called.
+  if (hasRole(op, RegionRole::Contraction))
+    return epilogueOf.count(op) ? success()
+                                : addContraction(op, func::CallOp());
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+    std::optional<KernelKind> kind =
+        kernel ? getKernelKind(kernel) : std::nullopt;
+    if (!kind)
+      return call.emitOpError("expected a kernel, found @") << call.getCallee();
+    if (*kind == KernelKind::Epilogue)
+      return addContraction(call.getOperand(0).getDefiningOp(), call);
+    SmallVector<RowCopy> copies = findRowCopies(kernel, target);
+    if (copies.empty())
+      addLaunch(call, kernel);
+    else
+      addCopies(call, copies);
+    return success();
+  }
+  return op->emitOpError("expected a kernel call, a contraction, a scan, a "
+                         "reshape or a constant");
+}

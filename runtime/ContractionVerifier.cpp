@@ -1,0 +1,353 @@
+// What a plan says of its matrix products and convolutions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/PlanVerifier.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mpc::runtime {
+
+/// Axes of a batch; no model has tensors of so many.
+static constexpr size_t kMaxOuterAxes = 64;
+
+/// A matrix of rows x columns with leading dimension `ld`, once for every index
+/// of `axes`, each an extent and the elements between neighbours.
+struct PlanVerifier::Matrix {
+  int64_t offset, rows, columns, ld;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+
+  Matrix(const MatMulStep &step, int64_t offset, int64_t rows, int64_t columns,
+         int64_t ld, int64_t stride, const std::vector<int64_t> &outer)
+      : offset(offset), rows(rows), columns(columns),
+        ld(ld), axes{{step.batch, stride}} {
+    for (size_t i = 0; i < outer.size(); ++i)
+      axes.emplace_back(step.outer.extents[i], outer[i]);
+  }
+};
+
+static bool isContractionType(DType type, Compute compute) {
+  if (compute == Compute::F64)
+    return type == DType::F64;
+  return type == DType::F32 || type == DType::BF16 || type == DType::F16;
+}
+
+static bool overlap(const Buffer &a, const Buffer &b) {
+  return a.space == b.space && a.index == b.index &&
+         a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+static Checked product(const std::vector<int64_t> &extents) {
+  Checked result = 1;
+  for (int64_t extent : extents)
+    result = result * extent;
+  return result;
+}
+
+static bool allWithin(const std::vector<int64_t> &values, int64_t low,
+                      int64_t high) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t value) {
+    return value >= low && value <= high;
+  });
+}
+
+/// A result goes either to a buffer or through an epilogue.
+bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
+                                  const std::optional<size_t> &written) {
+  if (!expect(epilogue.has_value() != written.has_value(),
+              "it needs either a result buffer or an epilogue") ||
+      !expect(!epilogue || !plan.target.isGPU(),
+              "a GPU's library calls no epilogue"))
+    return false;
+  return !epilogue || (expect(!epilogue->kernel.empty(),
+                              "the epilogue's kernel has no name") &&
+                       verifyArgs(epilogue->args));
+}
+
+const Buffer *PlanVerifier::contractionOperand(size_t index, Compute compute) {
+  if (!expect(index < function->buffers.size(),
+              "an operand names a buffer that does not exist"))
+    return nullptr;
+  const Buffer &buffer = function->buffers[index];
+  if (!isContractionType(buffer.type, compute)) {
+    fail(std::string(compute == Compute::F64
+                         ? "contractions in f64 take f64, not "
+                         : "contractions take f32, bf16 and f16, not ") +
+         std::string(nameOf(buffer.type)));
+    return nullptr;
+  }
+  return &buffer;
+}
+
+bool PlanVerifier::verifyWritten(const Buffer &written,
+                                 std::initializer_list<const Buffer *> read) {
+  if (!expect(written.space == Space::Arena || written.space == Space::State,
+              "it writes to a constant or an input"))
+    return false;
+  return expect(std::none_of(read.begin(), read.end(),
+                             [&](const Buffer *buffer) {
+                               return overlap(written, *buffer);
+                             }),
+                "its result overlaps an operand");
+}
+
+/// Each outer axis has a stride of every operand. A GPU's library has none.
+bool PlanVerifier::verifyOuter(const MatMulStep &step) {
+  const OuterAxes &outer = step.outer;
+  size_t count = outer.extents.size();
+  return expect(outer.a.size() == count && outer.b.size() == count &&
+                    outer.c.size() == count,
+                "outer axes have other numbers of strides") &&
+         expect(count <= kMaxOuterAxes, "it has too many outer axes") &&
+         expect(count == 0 || !plan.target.isGPU(),
+                "a GPU's library takes a batch of one axis") &&
+         expect(allWithin(outer.extents, 1, kMaxExtent),
+                "an extent is out of range");
+}
+
+/// All elements of all matrices are elements of the buffer.
+void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
+                                const Matrix &matrix) {
+  bool isPossible = matrix.offset >= 0 && matrix.ld >= matrix.columns &&
+                    matrix.ld <= kMaxExtent;
+  Checked last = Checked(matrix.offset) + Checked(matrix.rows - 1) * matrix.ld +
+                 matrix.columns;
+  for (auto [extent, stride] : matrix.axes) {
+    isPossible &= stride >= 0;
+    last = last + Checked(extent - 1) * stride;
+  }
+  if (!isPossible)
+    return fail(std::string("the strides of '") + name + "' are impossible");
+  if (!(last <= numElements(buffer.shape)))
+    fail(std::string("'") + name +
+         "' is smaller than the step reads it: " + toString(buffer.shape));
+}
+
+/// No two elements of the result are one: along every axis, from the closest
+/// neighbours on, the next index is beyond all that the axes before reach.
+void PlanVerifier::verifyApart(const Matrix &matrix) {
+  std::vector<std::pair<int64_t, int64_t>> axes; // stride, extent
+  for (auto [extent, stride] : matrix.axes)
+    axes.emplace_back(stride, extent);
+  axes.emplace_back(matrix.ld, matrix.rows);
+  std::sort(axes.begin(), axes.end());
+  Checked reach = matrix.columns;
+  for (auto [stride, extent] : axes) {
+    if (extent == 1)
+      continue;
+    if (!expect(reach <= stride, "results of the batch overlap"))
+      return;
+    reach = reach + Checked(extent - 1) * stride;
+  }
+}
+
+/// The types that a GPU's libraries multiply.
+bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
+                                  const Buffer &second, const Buffer &result) {
+  return expect(first.type == second.type,
+                "a GPU's library takes operands of one type") &&
+         expect(result.type == first.type || result.type == DType::F32,
+                "the result has neither the operands' type nor f32") &&
+         expect(compute != Compute::TF32 || first.type == DType::F32,
+                "tf32 is for f32 operands");
+}
+
+/// What a GPU's library decides itself, and a CPU's cannot do.
+bool PlanVerifier::verifyTarget(const MatMulStep &step) {
+  if (plan.target.isGPU())
+    return expect(step.tileM == 0 && step.tileN == 0,
+                  "a GPU's library chooses its tiles");
+  return expect(step.compute == Compute::F32 && !step.fused,
+                "compute and fused are for GPUs alone") &&
+         expect(allWithin({step.tileM, step.tileN}, 1, kMaxExtent),
+                "a tile size is out of range");
+}
+
+/// An operand of the library's tail is there exactly where its kind wants it.
+void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
+                                      bool wanted, const char *name, DType type,
+                                      Checked elements) {
+  std::string operand = std::string("'") + name + "'";
+  if (index.has_value() != wanted)
+    return fail(operand + (wanted ? " is missing" : " is not of this kind"));
+  if (!wanted)
+    return;
+  if (*index >= function->buffers.size())
+    return fail(operand + " names a buffer that does not exist");
+  const Buffer &buffer = function->buffers[*index];
+  if (buffer.type != type || !(elements == numElements(buffer.shape)))
+    fail(operand + " has another type or size than the product: " +
+         std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
+}
+
+void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
+  using Kind = Fused::Kind;
+  const Fused &fused = *step.fused;
+  Kind kind = fused.kind;
+  expect(step.batches() == 1, "a fused product has no batches");
+  // The library sums an operand while it reads it, in one order alone.
+  expect(kind != Kind::BGradA || step.transA,
+         "'bgrad_a' sums an a that is transposed");
+  expect(kind != Kind::BGradB || !step.transB,
+         "'bgrad_b' sums a b that is not transposed");
+  verifyFusedOperand(fused.bias,
+                     kind == Kind::Bias || kind == Kind::ReluBias ||
+                         kind == Kind::ReluAuxBias,
+                     "bias", c.type, step.n);
+  verifyFusedOperand(
+      fused.biasGrad,
+      kind == Kind::DReluBGrad || kind == Kind::BGradA || kind == Kind::BGradB,
+      "bias_grad", c.type, kind == Kind::BGradA ? step.m : step.n);
+  bool writesAux = kind == Kind::ReluAuxBias;
+  verifyFusedOperand(
+      fused.aux, writesAux || kind == Kind::DRelu || kind == Kind::DReluBGrad,
+      "aux", DType::U8, Checked(step.m) * (Fused::auxRowBits(step.n) / 8));
+  if (!failure.ok())
+    return;
+  // Nothing that is written may overlap anything else of the step.
+  std::vector<size_t> read = {step.a, step.b}, written = {*step.c};
+  if (fused.bias)
+    read.push_back(*fused.bias);
+  if (fused.aux)
+    (writesAux ? written : read).push_back(*fused.aux);
+  if (fused.biasGrad)
+    written.push_back(*fused.biasGrad);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const Buffer &result = function->buffers[written[i]];
+    for (size_t other : read)
+      verifyWritten(result, {&function->buffers[other]});
+    for (size_t j = 0; j < i; ++j)
+      verifyWritten(result, {&function->buffers[written[j]]});
+  }
+  for (const LaunchStep &launch : fused.unfused)
+    verifyStep(launch);
+}
+
+void PlanVerifier::verifyStep(const MatMulStep &step) {
+  const Buffer *a = contractionOperand(step.a, step.compute);
+  const Buffer *b = contractionOperand(step.b, step.compute);
+  if (!a || !b || !verifyEpilogue(step.epilogue, step.c) || !verifyTarget(step))
+    return;
+  if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
+              "an extent is out of range"))
+    return;
+  if (!verifyOuter(step))
+    return;
+  Checked elements = Checked(step.batch) * step.m * step.n;
+  for (int64_t extent : step.outer.extents)
+    elements = elements * extent;
+  if (!expect(elements <= INT64_MAX / 8, "the result is too large"))
+    return;
+  expect(std::isfinite(step.alpha), "alpha is not finite");
+  verifyMatrix(*a, "a",
+               {step, step.offsetA, step.transA ? step.k : step.m,
+                step.transA ? step.m : step.k, step.lda, step.strideA,
+                step.outer.a});
+  verifyMatrix(*b, "b",
+               {step, step.offsetB, step.transB ? step.n : step.k,
+                step.transB ? step.k : step.n, step.ldb, step.strideB,
+                step.outer.b});
+  if (!step.c)
+    return;
+  const Buffer *c = contractionOperand(*step.c, step.compute);
+  if (!c || !verifyWritten(*c, {a, b}))
+    return;
+  if (plan.target.isGPU() && !verifyGPUTypes(step.compute, *a, *b, *c))
+    return;
+  Matrix results(step, 0, step.m, step.n, step.ldc, step.strideC, step.outer.c);
+  verifyMatrix(*c, "c", results);
+  verifyApart(results);
+  if (step.fused)
+    verifyFused(step, *c);
+}
+
+bool PlanVerifier::verifyGeometry(const ConvStep &step) {
+  size_t rank = step.inSpatial.size();
+  for (const auto *list : {&step.outSpatial, &step.kernel, &step.strides,
+                           &step.dilations, &step.padsBegin, &step.padsEnd})
+    if (!expect(list->size() == rank && rank >= 1 && rank <= 3,
+                "spatial lists differ in length, or are not 1 to 3 long"))
+      return false;
+  for (const auto *list : {&step.inSpatial, &step.outSpatial, &step.kernel,
+                           &step.strides, &step.dilations})
+    if (!expect(allWithin(*list, 1, kMaxExtent), "an extent is out of range"))
+      return false;
+  if (!expect(allWithin(step.padsBegin, 0, kMaxExtent) &&
+                  allWithin(step.padsEnd, 0, kMaxExtent),
+              "padding is out of range") ||
+      !expect(allWithin(
+                  {step.batch, step.groups, step.inChannels, step.outChannels},
+                  1, kMaxExtent) &&
+                  step.inChannels % step.groups == 0 &&
+                  step.outChannels % step.groups == 0,
+              "channels are out of range or not a multiple of the groups"))
+    return false;
+  for (size_t i = 0; i < rank; ++i) {
+    // No overflow: all of these are below 2^31.
+    int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
+    int64_t room =
+        step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i] - window;
+    if (!expect(room >= 0 && room / step.strides[i] + 1 == step.outSpatial[i],
+                "the output's extent is not what input, kernel, strides, "
+                "dilations and padding give"))
+      return false;
+  }
+  return true;
+}
+
+void PlanVerifier::verifyStep(const ConvStep &step) {
+  const std::optional<size_t> &written = step.kind == ConvKind::Forward ? step.y
+                                         : step.kind == ConvKind::InputGrad
+                                             ? step.x
+                                             : step.w;
+  expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
+         "a weight gradient takes no epilogue");
+  expect(plan.target.isGPU() || (step.compute == Compute::F32 &&
+                                 step.filterLayout == FilterLayout::OIHW),
+         "compute and filter layouts are for GPUs alone");
+  if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
+    return;
+  Checked inputs =
+      Checked(step.batch) * step.inChannels * product(step.inSpatial);
+  Checked outputs =
+      Checked(step.batch) * step.outChannels * product(step.outSpatial);
+  Checked weights = Checked(step.outChannels) *
+                    (step.inChannels / step.groups) * product(step.kernel);
+  struct {
+    const std::optional<size_t> &index;
+    Checked elements;
+    const char *name;
+  } operands[] = {
+      {step.x, inputs, "x"}, {step.w, weights, "w"}, {step.y, outputs, "y"}};
+  for (const auto &operand : operands) {
+    if (!operand.index) {
+      if (&operand.index != &written)
+        return fail(std::string("operand '") + operand.name + "' is missing");
+      if (!expect(operand.elements <= INT64_MAX / 8, "the result is too large"))
+        return;
+      continue;
+    }
+    const Buffer *buffer = contractionOperand(*operand.index, step.compute);
+    if (!buffer)
+      return;
+    if (!(operand.elements == numElements(buffer->shape)))
+      return fail(std::string("operand '") + operand.name +
+                  "' has another size than the convolution: " +
+                  toString(buffer->shape));
+  }
+  if (!written)
+    return;
+  const Buffer &result = function->buffers[*written];
+  std::vector<const Buffer *> read;
+  for (const auto &operand : operands)
+    if (&operand.index != &written)
+      read.push_back(&function->buffers[*operand.index]);
+  // Unlike products, convolutions of 16-bit operands have no wider results
+  // there.
+  if (verifyWritten(result, {read[0], read[1]}) && plan.target.isGPU() &&
+      verifyGPUTypes(step.compute, *read[0], *read[1], result))
+    expect(result.type == read[0]->type,
+           "a GPU's library convolves in one type");
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,119 @@
+// Checks a plan's structs against each other: every index in range, every
+// buffer inside its memory, every operand as large as its step reads it. All
+// arithmetic on numbers from the file is checked for overflow.
+//
+// What a kernel does inside the buffers it is given is the compiler's
+// responsibility and cannot be checked here.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_PLANVERIFIER_H
+#define MPC_RUNTIME_PLANVERIFIER_H
+
+#include "runtime/Plan.h"
+
+#include <array>
+#include <map>
+
+namespace mpc::runtime {
+
+/// Extents of contractions stay below this, so that products of two of them
+/// and an element size fit 64 bits, and the library's 32-bit fields hold them.
+constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+
+/// A number that remembers whether computing it overflowed.
+struct Checked {
+  int64_t value = 0;
+  bool overflowed = false;
+
+  Checked(int64_t value) : value(value) {}
+  Checked operator*(Checked other) const {
+    Checked result = 0;
+    result.overflowed =
+        __builtin_mul_overflow(value, other.value, &result.value) ||
+        overflowed || other.overflowed;
+    return result;
+  }
+  Checked operator+(Checked other) const {
+    Checked result = 0;
+    result.overflowed =
+        __builtin_add_overflow(value, other.value, &result.value) ||
+        overflowed || other.overflowed;
+    return result;
+  }
+  bool operator<=(int64_t limit) const { return !overflowed && value <= limit; }
+  bool operator==(int64_t other) const { return !overflowed && value == other; }
+};
+
+/// Checks one plan.
+class PlanVerifier {
+public:
+  PlanVerifier(const Plan &plan, int64_t dataBytes)
+      : plan(plan), dataBytes(dataBytes) {}
+
+  Status verify();
+
+private:
+  struct Matrix;
+
+  void fail(const std::string &what) {
+    if (failure.ok())
+      failure = Status(StatusCode::InvalidInput,
+                       "invalid plan: " + where + ": " + what);
+  }
+  /// Fails with `what` unless `condition` holds; gives the condition back.
+  bool expect(bool condition, const char *what) {
+    if (!condition)
+      fail(what);
+    return condition;
+  }
+
+  void verifyState(const StateVariable &state);
+  void verifyFunction(const Function &function);
+  std::optional<int64_t> findLimit(const Buffer &buffer);
+  void verifyBuffer(const Buffer &buffer);
+  bool verifyMoving(const ForStep &step);
+  template <size_t N>
+  void verifyValues(const std::vector<FunctionValue> &values,
+                    const std::array<std::string_view, N> &roles);
+  void verifySteps(const std::vector<Step> &steps);
+
+  void verifyStep(const LaunchStep &step);
+  void verifyStep(const MatMulStep &step);
+  void verifyStep(const ConvStep &step);
+  void verifyStep(const CopyStep &step);
+  void verifyStep(const IfStep &step);
+  void verifyStep(const ForStep &step);
+
+  void verifyRows(const StridedRows &strided, const Buffer &src,
+                  const Buffer &dst);
+  bool verifyArgs(const std::vector<size_t> &args);
+  bool verifyEpilogue(const std::optional<Epilogue> &epilogue,
+                      const std::optional<size_t> &written);
+  const Buffer *contractionOperand(size_t index, Compute compute);
+  bool verifyGPUTypes(Compute compute, const Buffer &first,
+                      const Buffer &second, const Buffer &result);
+  bool verifyTarget(const MatMulStep &step);
+  void verifyFused(const MatMulStep &step, const Buffer &c);
+  void verifyFusedOperand(const std::optional<size_t> &index, bool wanted,
+                          const char *name, DType type, Checked elements);
+  bool verifyWritten(const Buffer &written,
+                     std::initializer_list<const Buffer *> read);
+  bool verifyOuter(const MatMulStep &step);
+  void verifyMatrix(const Buffer &buffer, const char *name,
+                    const Matrix &matrix);
+  void verifyApart(const Matrix &matrix);
+  bool verifyGeometry(const ConvStep &step);
+
+  const Plan &plan;
+  int64_t dataBytes;
+  const Function *function = nullptr;
+  /// How far the loops around a step move buffers from where they start: the
+  /// lowest offset and the highest.
+  std::map<size_t, std::pair<int64_t, int64_t>> reach;
+  std::string where = "plan";
+  Status failure;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_PLANVERIFIER_H

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/PreparedSteps.h"
+#include "runtime/cpu/CPUDevice.h"
+
+#include <map>
+
+namespace mpc::runtime {
+namespace {
+
+/// What each of the addresses in prepared steps is the address of.
+using AddressList = std::vector<std::pair<size_t, void **>>;
+
+/// Turns the steps of a function into prepared ones.
+class StepPreparer {
+public:
+  StepPreparer(CPUDevice &device, const Artifact &artifact,
+               const Function &function, const std::vector<void *> &buffers)
+      : device(device), artifact(artifact), function(function),
+        buffers(buffers) {}
+
+  Status prepare(const std::vector<Step> &steps,
+                 std::vector<PreparedStep> &prepared);
+
+private:
+  Status prepareStep(const LaunchStep &step, PreparedStep &prepared);
+  Status prepareStep(const CopyStep &step, PreparedStep &prepared);
+  Status prepareStep(const IfStep &step, PreparedStep &prepared);
+  Status prepareStep(const ForStep &step, PreparedStep &prepared);
+  Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
+  Status prepareStep(const ConvStep &step, PreparedStep &prepared);
+
+  std::vector<void *> addresses(const std::vector<size_t> &indices) const;
+  Operand operand(const std::optional<size_t> &index) const;
+  Status resolve(const std::optional<Epilogue> &epilogue, EpilogueCall &call);
+  Status keep(StatusOr<std::unique_ptr<Contraction>> contraction,
+              PreparedStep &prepared);
+
+  CPUDevice &device;
+  const Artifact &artifact;
+  const Function &function;
+  const std::vector<void *> &buffers;
+};
+
+} // namespace
+
+Status StepPreparer::prepare(const std::vector<Step> &steps,
+                             std::vector<PreparedStep> &prepared) {
+  for (const Step &step : steps) {
+    PreparedStep result;
+    result.name = step.name;
+    Status status = std::visit(
+        [&](const auto &op) { return prepareStep(op, result); }, step.op);
+    if (!status.ok())
+      return Status(status.getCode(), "'" + step.name + "' in function '" +
+                                          function.name +
+                                          "': " + status.message());
+    prepared.push_back(std::move(result));
+  }
+  return Status();
+}
+
+std::vector<void *>
+StepPreparer::addresses(const std::vector<size_t> &indices) const {
+  std::vector<void *> result;
+  for (size_t index : indices)
+    result.push_back(buffers[index]);
+  return result;
+}
+
+Operand StepPreparer::operand(const std::optional<size_t> &index) const {
+  if (!index)
+    return {};
+  return {function.buffers[*index].type, buffers[*index]};
+}
+
+Status StepPreparer::resolve(const std::optional<Epilogue> &epilogue,
+                             EpilogueCall &call) {
+  if (!epilogue)
+    return Status();
+  if (epilogue->args.size() >= EpilogueCall::kMaxArgs)
+    return Status(StatusCode::Unsupported,
+                  "an epilogue has " + std::to_string(epilogue->args.size()) +
+                      " arguments, the runtime passes fewer than " +
+                      std::to_string(EpilogueCall::kMaxArgs));
+  StatusOr<void *> kernel = artifact.kernel(epilogue->kernel);
+  if (!kernel.ok())
+    return kernel.status();
+  call.function = reinterpret_cast<mpc_epilogue_fn>(*kernel);
+  call.args = addresses(epilogue->args);
+  return Status();
+}
+
+Status StepPreparer::keep(StatusOr<std::unique_ptr<Contraction>> contraction,
+                          PreparedStep &prepared) {
+  if (!contraction.ok())
+    return contraction.status();
+  if (Status status = device.reserveScratch((*contraction)->sharedBytes(),
+                                            (*contraction)->scratchBytes());
+      !status.ok())
+    return status;
+  prepared.op = std::move(*contraction);
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const LaunchStep &step,
+                                 PreparedStep &prepared) {
+  StatusOr<void *> kernel = artifact.kernel(step.kernel);
+  if (!kernel.ok())
+    return kernel.status();
+  if (Status status =
+          device.reserveScratch(0, static_cast<size_t>(step.scratchBytes));
+      !status.ok())
+    return status;
+  prepared.op = PreparedLaunch{reinterpret_cast<mpc_kernel_fn>(*kernel),
+                               addresses(step.args), step.extent, step.grain};
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
+  const StridedRows rows = step.strided.value_or(StridedRows());
+  const int64_t dense = function.buffers[step.dst].bytes / rows.rows;
+  const RowTarget target = rows.target.value_or(RowTarget{dense, 0, dense});
+  prepared.op =
+      PreparedCopy{static_cast<std::byte *>(buffers[step.src]) + rows.offset,
+                   static_cast<std::byte *>(buffers[step.dst]) + target.offset,
+                   rows.rows * target.rowBytes,
+                   target.rowBytes,
+                   rows.stride,
+                   target.stride};
+  return Status();
+}
+
+Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
+  PreparedIf conditional;
+  conditional.predicate = buffers[step.predicate];
+  Status status = prepare(step.then, conditional.then);
+  if (status.ok())
+    status = prepare(step.otherwise, conditional.otherwise);
+  prepared.op = std::move(conditional);
+  return status;
+}
+
+// Notes every address in `prepared`, made of `step`, with its buffer.
+static void findAddresses(const LaunchStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &args = std::get<PreparedLaunch>(prepared.op).args;
+  for (size_t i = 0; i < args.size(); ++i)
+    found.emplace_back(step.args[i], &args[i]);
+}
+static void findAddresses(const CopyStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &copy = std::get<PreparedCopy>(prepared.op);
+  found.emplace_back(step.src, &copy.src);
+  found.emplace_back(step.dst, &copy.dst);
+}
+static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
+                          const std::optional<Epilogue> &epilogue,
+                          PreparedStep &prepared, AddressList &found) {
+  std::vector<void **> addresses =
+      std::get<std::unique_ptr<Contraction>>(prepared.op)->addresses();
+  size_t next = 0;
+  for (const std::optional<size_t> &operand : operands) {
+    void **address = addresses[next++];
+    if (operand)
+      found.emplace_back(*operand, address);
+  }
+  for (size_t i = 0; epilogue && i < epilogue->args.size(); ++i)
+    found.emplace_back(epilogue->args[i], addresses[next++]);
+}
+static void findAddresses(const MatMulStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses({step.a, step.b, step.c}, step.epilogue, prepared, found);
+}
+static void findAddresses(const ConvStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses({step.x, step.w, step.y}, step.epilogue, prepared, found);
+}
+static void findAddresses(const std::vector<Step> &steps,
+                          std::vector<PreparedStep> &prepared,
+                          AddressList &found);
+static void findAddresses(const IfStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  auto &conditional = std::get<PreparedIf>(prepared.op);
+  found.emplace_back(step.predicate, &conditional.predicate);
+  findAddresses(step.then, conditional.then, found);
+  findAddresses(step.otherwise, conditional.otherwise, found);
+}
+static void findAddresses(const ForStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  findAddresses(step.steps, std::get<PreparedFor>(prepared.op).steps, found);
+}
+static void findAddresses(const std::vector<Step> &steps,
+                          std::vector<PreparedStep> &prepared,
+                          AddressList &found) {
+  for (size_t i = 0; i < steps.size(); ++i)
+    std::visit(
+        [&](const auto &step) { findAddresses(step, prepared[i], found); },
+        steps[i].op);
+}
+
+Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
+  PreparedFor loop;
+  loop.count = step.count;
+  Status status = prepare(step.steps, loop.steps);
+  if (!status.ok())
+    return status;
+  // The steps stay where they are from here on.
+  std::map<size_t, int64_t> bytesOf;
+  for (const MovingBuffer &moving : step.moving)
+    bytesOf[moving.buffer] = moving.bytes;
+  AddressList found;
+  findAddresses(step.steps, loop.steps, found);
+  for (auto [buffer, address] : found)
+    if (auto moving = bytesOf.find(buffer); moving != bytesOf.end())
+      loop.moving.push_back({address, moving->second});
+  prepared.op = std::move(loop);
+  return status;
+}
+
+Status StepPreparer::prepareStep(const MatMulStep &step,
+                                 PreparedStep &prepared) {
+  MatMulOperands operands{
+      operand(step.a), operand(step.b), operand(step.c), {}};
+  if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
+    return status;
+  return keep(device.contractions().prepare(step, std::move(operands)),
+              prepared);
+}
+
+Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
+  ConvOperands operands{operand(step.x), operand(step.w), operand(step.y), {}};
+  if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
+    return status;
+  return keep(device.contractions().prepare(step, std::move(operands)),
+              prepared);
+}
+
+StatusOr<std::vector<PreparedStep>>
+prepareSteps(CPUDevice &device, const Artifact &artifact,
+             const Function &function, const std::vector<void *> &buffers) {
+  std::vector<PreparedStep> steps;
+  StepPreparer preparer(device, artifact, function, buffers);
+  if (Status status = preparer.prepare(function.steps, steps); !status.ok())
+    return status;
+  return steps;
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,76 @@
+// Steps of a function with kernels and addresses resolved, as the CPU runs
+// them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_PREPAREDSTEPS_H
+#define MPC_RUNTIME_CPU_PREPAREDSTEPS_H
+
+#include "runtime/ABI.h"
+#include "runtime/Artifact.h"
+#include "runtime/cpu/Contraction.h"
+
+#include <variant>
+
+namespace mpc::runtime {
+
+class CPUDevice;
+
+struct PreparedLaunch {
+  mpc_kernel_fn kernel;
+  std::vector<void *> args;
+  int64_t extent, grain;
+};
+
+/// Rows, each so many bytes behind the one before; all of a buffer is one row.
+struct PreparedCopy {
+  void *src, *dst;
+  int64_t bytes, rowBytes, fromStride, toStride;
+};
+
+struct PreparedStep;
+
+struct PreparedIf {
+  void *predicate;
+  std::vector<PreparedStep> then, otherwise;
+};
+
+/// An address within the steps of a loop that moves from one iteration to the
+/// next.
+struct MovingAddress {
+  void **address;
+  int64_t bytes;
+
+  void move(int64_t times) const {
+    *address = static_cast<std::byte *>(*address) + times * bytes;
+  }
+};
+
+struct PreparedFor {
+  int64_t count;
+  std::vector<MovingAddress> moving;
+  std::vector<PreparedStep> steps;
+
+  /// Goes on to the iteration that is `times` behind this one.
+  void move(int64_t times) const {
+    for (const MovingAddress &address : moving)
+      address.move(times);
+  }
+};
+
+/// A step with kernels and addresses resolved.
+struct PreparedStep {
+  std::string name;
+  std::variant<PreparedLaunch, PreparedCopy, PreparedIf, PreparedFor,
+               std::unique_ptr<Contraction>>
+      op;
+};
+
+/// Prepares the steps of `function`, whose buffers are at `buffers`; `device`
+/// reserves the scratch memory that they need.
+StatusOr<std::vector<PreparedStep>>
+prepareSteps(CPUDevice &device, const Artifact &artifact,
+             const Function &function, const std::vector<void *> &buffers);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_PREPAREDSTEPS_H
