@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
 import assembled_cases  # noqa: F401: adds its cases
+import attention_cases  # noqa: F401: adds its cases
 import elementwise_cases  # noqa: F401: adds its cases
 import indexed_cases  # noqa: F401: adds its cases
 import reference

@@ -117,3 +117,49 @@ def test_low_precision_is_really_used(name, precision, tmp_path):
     outputs = mpctest.run(model, inputs, tmp_path, "--precision", precision)
     error = np.abs(outputs["y"].astype(np.float64) - expected)
     assert (error > bound(case, "32-true", expected)).any()
+
+
+NORMS = {
+    "ReduceL2": ({}, lambda x: np.sqrt((x * x).sum(axis=-1))),
+    "ReduceLogSum": ({}, lambda x: np.log(x.sum(axis=-1))),
+    "LpNormalization": (
+        {"axis": -1, "p": 2},
+        lambda x: x / np.sqrt((x * x).sum(axis=-1, keepdims=True)),
+    ),
+    "GlobalLpPool": (
+        {"p": 3},
+        lambda x: (x**3).sum(axis=-1, keepdims=True) ** (1 / 3),
+    ),
+    "LpPool": (
+        {"p": 2, "kernel_shape": [2]},
+        lambda x: np.sqrt(x[..., :-1] ** 2 + x[..., 1:] ** 2),
+    ),
+    "MeanVarianceNormalization": (
+        {"axes": [2]},
+        lambda x: (x - x.mean(axis=-1, keepdims=True))
+        / (x.std(axis=-1, keepdims=True) + 1e-9),
+    ),
+}
+
+
+@pytest.mark.parametrize("op", NORMS)
+def test_what_lies_between_need_not_fit_16_bits(op, tmp_path):
+    """A square of 300 is no 16-bit float, and a sum of 300 of them neither."""
+    attributes, function = NORMS[op]
+    x = np.linspace(280, 320, 2 * 3 * 300).reshape(2, 3, 300)
+    x = x.astype(np.float16)
+    expected = function(x.astype(np.float64))
+    inputs, initializers = ["x"], {}
+    if op.startswith("Reduce"):
+        inputs, attributes = ["x", "axes"], {"keepdims": 0}
+        initializers = {"axes": np.array([-1], np.int64)}
+    model = mpctest.make_model(
+        [helper.make_node(op, inputs, ["y"], **attributes)],
+        {"x": (x.dtype, x.shape)},
+        {"y": (x.dtype, expected.shape)},
+        initializers,
+        opset=18,
+    )
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y, expected, rtol=2.0**-10)

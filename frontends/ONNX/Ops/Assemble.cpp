@@ -60,6 +60,24 @@ Value mpc::onnx_frontend::iota(NodeImporter &node, int64_t rank, int64_t axis,
 }
 
 //===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+LogicalResult mpc::onnx_frontend::checkIndices(NodeImporter &node,
+                                               unsigned input, int64_t size) {
+  std::optional<HostTensor> indices = node.constant(input);
+  if (!indices || indices->isFloat() || node.isState(input)) {
+    node.getFunction().markIndices(node.operand(input), size);
+    return success();
+  }
+  for (int64_t index : indices->getIntegers())
+    if (index < -size || index >= size)
+      return node.invalid("index " + Twine(index) + " is outside an axis of " +
+                          Twine(size));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
 

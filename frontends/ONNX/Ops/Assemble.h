@@ -9,6 +9,10 @@
 
 namespace mpc::onnx_frontend {
 
+inline mlir::Type elementTypeOf(mlir::Value value) {
+  return NodeImporter::typeOf(value).getElementType();
+}
+
 //===----------------------------------------------------------------------===//
 // Constants
 //===----------------------------------------------------------------------===//
@@ -30,6 +34,15 @@ bool canList(NodeImporter &node, int64_t extent);
 /// 0, 1, ... along `axis` of a shape of `rank` axes, the others of which are 1;
 /// null, with a finding, where that are too many.
 mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
+
+//===----------------------------------------------------------------------===//
+// Indices
+//===----------------------------------------------------------------------===//
+
+/// Indices of an input must name elements of an axis of `size`: those that are
+/// known are looked at here, those that a user gives where they are given.
+mlir::LogicalResult checkIndices(NodeImporter &node, unsigned input,
+                                 int64_t size);
 
 //===----------------------------------------------------------------------===//
 // Ops

@@ -239,16 +239,14 @@ static LogicalResult importClip(NodeImporter &node) {
 }
 
 static LogicalResult importCast(NodeImporter &node) {
-  int64_t to = node.integer("to", 0);
   node.ignore("saturate"); // matters for 8-bit floats only
   if (node.hasAttribute("round_mode"))
     return node.unsupported("attribute 'round_mode' is not supported");
-  auto element = node.getFunction().getModel().getElementType(
-      to, node.describe() + ": attribute 'to'");
-  if (!element) {
-    node.getFunction().getModule().report(element.takeError());
+  FailureOr<Type> element = node.elementType("to", Type());
+  if (failed(element))
     return failure();
-  }
+  if (!*element)
+    return node.invalid("attribute 'to' is missing or names no type");
   return node.define(0, node.emit<CastOp>({node.operand(0)}, {},
                                           RankedTensorType::get(
                                               node.operandShape(0), *element)));

@@ -11,21 +11,6 @@ using namespace mpc::onnx_frontend;
 // Indices
 //===----------------------------------------------------------------------===//
 
-// Indices of input 1 must name elements of an axis of `size`: those that are
-// known are looked at here, those that a user gives where they are given.
-static LogicalResult checkIndices(NodeImporter &node, int64_t size) {
-  std::optional<HostTensor> indices = node.constant(1);
-  if (!indices || indices->isFloat() || node.isState(1)) {
-    node.getFunction().markIndices(node.operand(1), size);
-    return success();
-  }
-  for (int64_t index : indices->getIntegers())
-    if (index < -size || index >= size)
-      return node.invalid("index " + Twine(index) + " is outside an axis of " +
-                          Twine(size));
-  return success();
-}
-
 // The one index of input 1, counted from the start, where it is known.
 static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
   std::optional<HostTensor> indices = node.constant(1);
@@ -59,7 +44,7 @@ static LogicalResult importGather(NodeImporter &node) {
   if (failed(axis))
     return failure();
   int64_t size = node.operandShape(0)[*axis];
-  if (failed(checkIndices(node, size)))
+  if (failed(checkIndices(node, /*input=*/1, size)))
     return failure();
   if (std::optional<int64_t> index = getKnownIndex(node, size))
     return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
@@ -83,7 +68,7 @@ static FailureOr<int64_t> readLines(NodeImporter &node) {
                           Twine(part) + " elements, that of the data " +
                           Twine(whole));
   }
-  if (failed(checkIndices(node, data[*axis])))
+  if (failed(checkIndices(node, /*input=*/1, data[*axis])))
     return failure();
   return *axis;
 }

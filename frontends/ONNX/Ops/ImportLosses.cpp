@@ -57,16 +57,11 @@ static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
 
 // output_type, where it is given, must be the type the loss has anyway.
 static LogicalResult checkOutputType(NodeImporter &node) {
-  int64_t dataType = node.integer("output_type", 0);
-  if (dataType == 0)
-    return success();
-  auto type = node.getFunction().getModel().getElementType(
-      dataType, node.describe() + ": attribute 'output_type'");
-  if (!type) {
-    node.getFunction().getModule().report(type.takeError());
+  Type input = node.operandType(0).getElementType();
+  FailureOr<Type> type = node.elementType("output_type", input);
+  if (failed(type))
     return failure();
-  }
-  if (*type != node.operandType(0).getElementType())
+  if (*type != input)
     return node.unsupported(
         "attribute 'output_type' other than the input's type is not supported");
   return success();

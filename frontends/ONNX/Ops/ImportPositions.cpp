@@ -54,16 +54,9 @@ static LogicalResult importTrilu(NodeImporter &node) {
 
 static LogicalResult importEyeLike(NodeImporter &node) {
   auto type = node.operandType(0);
-  Type element = type.getElementType();
-  if (node.hasAttribute("dtype")) {
-    auto given = node.getFunction().getModel().getElementType(
-        node.integer("dtype", 0), node.describe() + ": attribute 'dtype'");
-    if (!given) {
-      node.getFunction().getModule().report(given.takeError());
-      return failure();
-    }
-    element = *given;
-  }
+  FailureOr<Type> element = node.elementType("dtype", type.getElementType());
+  if (failed(element))
+    return failure();
   if (type.getRank() != 2)
     return node.invalid("expected an input of rank 2, found rank " +
                         Twine(type.getRank()));
@@ -72,8 +65,8 @@ static LogicalResult importEyeLike(NodeImporter &node) {
   Value isOne = node.emit<EqualOp>(
       {rowNumbers(node, rows, k), iota(node, 2, 1, columns)});
   return node.define(
-      0, node.emit<SelectOp>({isOne, numberConstant(node, 1, element),
-                              numberConstant(node, 0, element)}));
+      0, node.emit<SelectOp>({isOne, numberConstant(node, 1, *element),
+                              numberConstant(node, 0, *element)}));
 }
 
 //===----------------------------------------------------------------------===//

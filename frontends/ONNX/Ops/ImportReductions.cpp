@@ -14,8 +14,17 @@ using namespace mpc::onnx_frontend;
 // Powers and roots
 //===----------------------------------------------------------------------===//
 
-static Type elementTypeOf(Value value) {
-  return NodeImporter::typeOf(value).getElementType();
+// Output 0 as `compute` makes it of input 0: of 16-bit floats in f32, as what
+// lies between may not fit them. The square of 300 is no f16, though the root
+// of it is.
+static LogicalResult defineInF32(NodeImporter &node,
+                                 llvm::function_ref<Value(Value)> compute) {
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x);
+  if (!element.isF16() && !element.isBF16())
+    return node.define(0, compute(x));
+  Value wide = castTo(node, x, node.attributes().getF32Type());
+  return node.define(0, castTo(node, compute(wide), element));
 }
 
 // |x|^p. The square has no slope that is infinite or NaN.
@@ -169,7 +178,7 @@ static LogicalResult importReduction(NodeImporter &node) {
   if (failed(reduction))
     return failure();
   Reducer reducer(node, *reduction);
-  return node.define(0, assemble(node, reducer, node.operand(0)));
+  return defineInF32(node, [&](Value x) { return assemble(node, reducer, x); });
 }
 
 // The same of one that leaves its input as it is where it reduces nothing.
@@ -221,8 +230,9 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
   if (*p > 2)
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
-  Value x = node.operand(0);
-  return node.define(0, node.emit<DivOp>({x, normOver(node, x, *axis, *p)}));
+  return defineInF32(node, [&](Value x) {
+    return node.emit<DivOp>({x, normOver(node, x, *axis, *p)});
+  });
 }
 
 static LogicalResult importGlobalLpPool(NodeImporter &node) {
@@ -234,7 +244,8 @@ static LogicalResult importGlobalLpPool(NodeImporter &node) {
     return node.invalid("expected an input with spatial axes, found rank " +
                         Twine(rank));
   auto axes = llvm::to_vector(llvm::seq<int64_t>(2, rank));
-  return node.define(0, normOver(node, node.operand(0), axes, *p));
+  return defineInF32(node,
+                     [&](Value x) { return normOver(node, x, axes, *p); });
 }
 
 // `value` with zeros around it, so that every window is whole; in ceil_mode
@@ -274,17 +285,18 @@ static LogicalResult importLpPool(NodeImporter &node) {
   if (llvm::any_of(window->dilations, [](int64_t d) { return d != 1; }))
     return node.unsupported("dilations other than 1 are not supported");
   bool ceilMode = node.integer("ceil_mode", 0) != 0;
-  Value powers = padForWindows(node, powerOf(node, node.operand(0), *p),
-                               *window, ceilMode);
-  window->pads.assign(window->pads.size(), 0);
-  auto attributes = window->poolAttributes(node, /*ceilMode=*/false);
-  attributes.push_back(node.attribute("count_include_pad", true));
-  Value mean = node.emit<AveragePoolOp>({powers}, attributes);
-  if (!mean)
-    return failure();
-  Value count = numberConstant(node, ShapedType::getNumElements(window->kernel),
-                               elementTypeOf(mean));
-  return node.define(0, flatRoot(node, node.emit<MulOp>({mean, count}), *p));
+  return defineInF32(node, [&](Value x) -> Value {
+    Value powers = padForWindows(node, powerOf(node, x, *p), *window, ceilMode);
+    window->pads.assign(window->pads.size(), 0);
+    auto attributes = window->poolAttributes(node, /*ceilMode=*/false);
+    attributes.push_back(node.attribute("count_include_pad", true));
+    Value mean = node.emit<AveragePoolOp>({powers}, attributes);
+    if (!mean)
+      return {};
+    Value count = numberConstant(
+        node, ShapedType::getNumElements(window->kernel), elementTypeOf(mean));
+    return flatRoot(node, node.emit<MulOp>({mean, count}), *p);
+  });
 }
 
 // (x - mean) / (deviation + 1e-9).
@@ -294,15 +306,17 @@ static LogicalResult importMeanVarianceNormalization(NodeImporter &node) {
       node.operandShape(0).size());
   if (failed(axes))
     return failure();
-  Value x = node.operand(0);
-  Value centred = node.emit<SubOp>({x, reduce<ReduceMeanOp>(node, x, *axes)});
-  Value variance = reduce<ReduceMeanOp>(node, powerOf(node, centred, 2), *axes);
-  Value deviation = flatRoot(node, variance, 2);
-  if (!deviation)
-    return failure();
-  Value divisor = node.emit<AddOp>(
-      {deviation, numberConstant(node, 1e-9, elementTypeOf(x))});
-  return node.define(0, node.emit<DivOp>({centred, divisor}));
+  return defineInF32(node, [&](Value x) -> Value {
+    Value centred = node.emit<SubOp>({x, reduce<ReduceMeanOp>(node, x, *axes)});
+    Value variance =
+        reduce<ReduceMeanOp>(node, powerOf(node, centred, 2), *axes);
+    Value deviation = flatRoot(node, variance, 2);
+    if (!deviation)
+      return {};
+    Value divisor = node.emit<AddOp>(
+        {deviation, numberConstant(node, 1e-9, elementTypeOf(x))});
+    return node.emit<DivOp>({centred, divisor});
+  });
 }
 
 //===----------------------------------------------------------------------===//

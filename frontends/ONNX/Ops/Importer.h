@@ -313,6 +313,10 @@ public:
   int64_t integer(llvm::StringRef name, int64_t byDefault);
   double real(llvm::StringRef name, double byDefault);
   std::string string(llvm::StringRef name, llvm::StringRef byDefault);
+  /// The element type whose number (TensorProto.DataType) the attribute is;
+  /// `byDefault` where it is absent or 0.
+  mlir::FailureOr<mlir::Type> elementType(llvm::StringRef name,
+                                          mlir::Type byDefault);
   std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
   const proto::AttributeProto *find(llvm::StringRef name,
                                     proto::AttributeProto::AttributeType type);
@@ -515,6 +519,8 @@ llvm::ArrayRef<OpEntry> getEinsumOps();
 llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
+llvm::ArrayRef<OpEntry> getLayerNormOps();
+llvm::ArrayRef<OpEntry> getAttentionOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
 llvm::ArrayRef<OpEntry> getConditionalOps();
 llvm::ArrayRef<OpEntry> getRecurrentOps();

@@ -219,6 +219,18 @@ std::string NodeImporter::string(StringRef name, StringRef byDefault) {
   return attribute ? attribute->s() : byDefault.str();
 }
 
+FailureOr<Type> NodeImporter::elementType(StringRef name, Type byDefault) {
+  int64_t number = integer(name, 0);
+  if (number == 0)
+    return byDefault;
+  llvm::Expected<Type> type = function.getModel().getElementType(
+      number, describe() + ": attribute '" + name + "'");
+  if (type)
+    return *type;
+  function.module.report(type.takeError());
+  return mlir::failure();
+}
+
 std::optional<SmallVector<int64_t>> NodeImporter::integerList(StringRef name) {
   // Some tools write a list of one as a number.
   for (const AttributeProto &attribute : node.attribute()) {

@@ -12,8 +12,9 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
        {getAssembledOps(), getElementwiseOps(), getMovementOps(),
         getIndexedOps(), getPositionOps(), getReductionOps(), getResizeOps(),
         getEinsumOps(), getShapeOps(), getContractionOps(),
-        getNormalizationOps(), getLoopOps(), getConditionalOps(),
-        getRecurrentOps(), getLossOps(), getGradientOps(), getTrainingOps()})
+        getNormalizationOps(), getLayerNormOps(), getAttentionOps(),
+        getLoopOps(), getConditionalOps(), getRecurrentOps(), getLossOps(),
+        getGradientOps(), getTrainingOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

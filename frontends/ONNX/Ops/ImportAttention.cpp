@@ -1,0 +1,374 @@
+// Attention and rotary embeddings, of products, a softmax and movement.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+static Value multiply(NodeImporter &node, Value x, double factor) {
+  return x ? node.emit<MulOp>(
+                 {x, numberConstant(node, factor, elementTypeOf(x))})
+           : Value();
+}
+
+// [batch, tokens, heads * size] as [batch, tokens, heads, size].
+static FailureOr<Value> splitHidden(NodeImporter &node, unsigned index,
+                                    int64_t heads) {
+  ArrayRef<int64_t> shape = node.operandShape(index);
+  if (heads < 1 || shape[2] % heads != 0)
+    return node.invalid(Twine(heads) + " heads do not divide the " +
+                        Twine(shape[2]) + " elements of input " + Twine(index));
+  return node.reshape(node.operand(index),
+                      {shape[0], shape[1], heads, shape[2] / heads});
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One Attention node: softmax(Q * K^T * scale + mask) * V for each head. A
+/// head of keys and values may serve several of queries; these then have an
+/// axis of their own behind that of the heads.
+class AttentionBuilder {
+public:
+  explicit AttentionBuilder(NodeImporter &node) : node(node) {}
+  LogicalResult build();
+
+private:
+  LogicalResult readHeads();
+  LogicalResult appendToCache();
+  LogicalResult checkShapes();
+  Value shareHeads(Value value, int64_t heads);
+  Value score();
+  FailureOr<Value> mask(Value scores);
+  Value maskWhere(Value scores, Value isSeen);
+  FailureOr<Value> applyMask(Value scores);
+  Value normalize(Value scores);
+  Value mix(Value weights);
+  LogicalResult defineScores(int64_t mode, Value scores);
+
+  NodeImporter &node;
+  Value query, key, value;
+  int64_t batch = 0, queryHeads = 0, heads = 0;
+  int64_t queries = 0, keys = 0, past = 0;
+};
+} // namespace
+
+/// Queries, keys and values as [batch, heads, tokens, size].
+LogicalResult AttentionBuilder::readHeads() {
+  Value *const inputs[] = {&query, &key, &value};
+  int64_t counts[] = {node.integer("q_num_heads", 0),
+                      node.integer("kv_num_heads", 0), 0};
+  counts[2] = counts[1];
+  size_t rank = node.operandShape(0).size();
+  for (unsigned i = 0; i < 3; ++i) {
+    if (node.operandShape(i).size() != rank || (rank != 3 && rank != 4))
+      return node.invalid("expected query, key and value of rank 3 or 4");
+    *inputs[i] = node.operand(i);
+    if (rank == 4)
+      continue;
+    FailureOr<Value> apart = splitHidden(node, i, counts[i]);
+    if (failed(apart))
+      return failure();
+    *inputs[i] = transpose(node, *apart, {0, 2, 1, 3});
+  }
+  return success(query && key && value);
+}
+
+/// Keys and values of earlier tokens go in front of those of these.
+LogicalResult AttentionBuilder::appendToCache() {
+  if (node.hasInput(4) != node.hasInput(5))
+    return node.invalid("expected both past_key and past_value or neither");
+  if (node.hasInput(4)) {
+    if (node.operandShape(4).size() != 4 || node.operandShape(5).size() != 4)
+      return node.invalid("expected past_key and past_value of rank 4");
+    past = node.operandShape(4)[2];
+    key = concatenate(node, {node.operand(4), key}, 2);
+    value = concatenate(node, {node.operand(5), value}, 2);
+  }
+  if (!key || !value)
+    return failure();
+  (void)node.define(1, key);
+  (void)node.define(2, value);
+  return success();
+}
+
+LogicalResult AttentionBuilder::checkShapes() {
+  ArrayRef<int64_t> q = NodeImporter::shapeOf(query);
+  ArrayRef<int64_t> k = NodeImporter::shapeOf(key);
+  ArrayRef<int64_t> v = NodeImporter::shapeOf(value);
+  batch = q[0], queryHeads = q[1], queries = q[2], heads = k[1], keys = k[2];
+  if (k[0] != batch || v[0] != batch || v[1] != heads || v[2] != keys ||
+      k[3] != q[3])
+    return node.invalid("query, key and value do not fit each other");
+  if (heads == 0 || queryHeads % heads != 0)
+    return node.invalid(Twine(heads) + " heads of keys do not divide " +
+                        Twine(queryHeads) + " of queries");
+  return success();
+}
+
+/// A tensor of all query heads, or one for all of them, with the axis of those
+/// that share keys.
+Value AttentionBuilder::shareHeads(Value value, int64_t count) {
+  if (!value || queryHeads == heads)
+    return value;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  shape[1] = count == 1 ? 1 : heads;
+  shape.insert(shape.begin() + 2, count == queryHeads ? queryHeads / heads : 1);
+  return node.reshape(value, shape);
+}
+
+/// The products of queries and keys. Each factor takes the root of the scale:
+/// no product of theirs needs a wider range than the scaled one has.
+Value AttentionBuilder::score() {
+  double size = NodeImporter::shapeOf(query).back();
+  double scale = node.real("scale", 1 / std::sqrt(size));
+  double root = std::sqrt(std::abs(scale));
+  Value left = multiply(node, query, std::copysign(root, scale));
+  Value right = multiply(node, transpose(node, key, {0, 1, 3, 2}), root);
+  left = shareHeads(left, queryHeads);
+  right = shareHeads(right, heads);
+  return node.emit<MatMulOp>({left, right});
+}
+
+Value AttentionBuilder::maskWhere(Value scores, Value isSeen) {
+  if (!scores || !isSeen)
+    return {};
+  Value hidden = numberConstant(node, -std::numeric_limits<double>::infinity(),
+                                elementTypeOf(scores));
+  return node.emit<SelectOp>({isSeen, scores, hidden});
+}
+
+/// What input 'attn_mask' does: where it is false, or by adding it. Keys that
+/// it is too short for are not seen.
+FailureOr<Value> AttentionBuilder::applyMask(Value scores) {
+  Value mask = node.operand(3);
+  SmallVector<int64_t> shape(node.operandShape(3));
+  if (shape.empty() || shape.size() > 4)
+    return node.invalid("expected attn_mask of rank 1 to 4");
+  bool isBoolean = elementTypeOf(mask).isInteger(1);
+  if (int64_t missing = keys - shape.back(); missing > 0) {
+    SmallVector<int64_t> rest(shape);
+    rest.back() = missing;
+    Type element = elementTypeOf(mask);
+    double hidden = isBoolean ? 0 : -std::numeric_limits<double>::infinity();
+    mask = concatenate(
+        node, {mask, expand(node, numberConstant(node, hidden, element), rest)},
+        shape.size() - 1);
+    shape.back() = keys;
+  }
+  SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
+  auto spread = broadcastShapes(whole, shape);
+  if (failed(spread) || *spread != whole)
+    return node.invalid("attn_mask does not broadcast to the scores");
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  mask = shareHeads(node.reshape(mask, shape), shape[1]);
+  if (isBoolean)
+    return maskWhere(scores, mask);
+  return node.emit<AddOp>({scores, castTo(node, mask, elementTypeOf(scores))});
+}
+
+FailureOr<Value> AttentionBuilder::mask(Value scores) {
+  if (!scores)
+    return failure();
+  int64_t rank = NodeImporter::shapeOf(scores).size();
+  if (node.hasInput(3)) {
+    FailureOr<Value> masked = applyMask(scores);
+    if (failed(masked))
+      return failure();
+    scores = *masked;
+  }
+  // A query sees the keys up to its own, past ones among them.
+  if (node.integer("is_causal", 0) != 0) {
+    Value last = node.emit<AddOp>(
+        {iota(node, rank, rank - 2, queries),
+         numberConstant(node, past, node.attributes().getI64Type())});
+    scores = maskWhere(scores, node.emit<LessOrEqualOp>(
+                                   {iota(node, rank, rank - 1, keys), last}));
+  }
+  if (node.hasInput(6)) {
+    if (node.operandShape(6) != ArrayRef<int64_t>(batch))
+      return node.invalid("expected nonpad_kv_seqlen of shape [" +
+                          Twine(batch) + "]");
+    SmallVector<int64_t> shape(rank, 1);
+    shape.front() = batch;
+    Value count = castTo(node, node.reshape(node.operand(6), shape),
+                         node.attributes().getI64Type());
+    scores = maskWhere(
+        scores, node.emit<LessOp>({iota(node, rank, rank - 1, keys), count}));
+  }
+  return scores;
+}
+
+/// Output 'qk_matmul_output', where it is these scores.
+LogicalResult AttentionBuilder::defineScores(int64_t mode, Value scores) {
+  if (node.integer("qk_matmul_output_mode", 0) != mode)
+    return success();
+  if (!scores)
+    return failure();
+  Value whole = node.reshape(scores, {batch, queryHeads, queries, keys});
+  return node.define(3, castTo(node, whole, elementTypeOf(query)));
+}
+
+Value AttentionBuilder::normalize(Value scores) {
+  if (!scores)
+    return {};
+  FailureOr<Type> type =
+      node.elementType("softmax_precision", elementTypeOf(scores));
+  if (failed(type))
+    return {};
+  int64_t axis = NodeImporter::shapeOf(scores).size() - 1;
+  return node.emit<SoftmaxOp>({castTo(node, scores, *type)},
+                              {node.attribute("axis", axis)});
+}
+
+/// The values that each query sees, as [batch, heads, queries, size].
+Value AttentionBuilder::mix(Value weights) {
+  int64_t size = NodeImporter::shapeOf(value).back();
+  Value mixed = node.emit<MatMulOp>(
+      {castTo(node, weights, elementTypeOf(value)), shareHeads(value, heads)});
+  return mixed ? node.reshape(mixed, {batch, queryHeads, queries, size})
+               : Value();
+}
+
+LogicalResult AttentionBuilder::build() {
+  if (failed(readHeads()) || failed(appendToCache()) || failed(checkShapes()))
+    return failure();
+  if (int64_t mode = node.integer("qk_matmul_output_mode", 0);
+      mode < 0 || mode > 3)
+    return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
+                        "found " +
+                        Twine(mode));
+  Value scores = score();
+  if (failed(defineScores(0, scores)))
+    return failure();
+  FailureOr<Value> masked = mask(scores);
+  if (failed(masked) || failed(defineScores(1, *masked)))
+    return failure();
+  scores = *masked;
+  if (double cap = node.real("softcap", 0); cap > 0)
+    scores = multiply(
+        node, node.emit<TanhOp>({multiply(node, scores, 1 / cap)}), cap);
+  if (failed(defineScores(2, scores)))
+    return failure();
+  Value weights = normalize(scores);
+  if (failed(defineScores(3, weights)))
+    return failure();
+  Value mixed = mix(weights);
+  if (!mixed || node.operandShape(0).size() == 4)
+    return node.define(0, mixed);
+  int64_t hidden = queryHeads * NodeImporter::shapeOf(value).back();
+  return node.define(0, node.reshape(transpose(node, mixed, {0, 2, 1, 3}),
+                                     {batch, queries, hidden}));
+}
+
+static LogicalResult importAttention(NodeImporter &node) {
+  return AttentionBuilder(node).build();
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary embedding
+//===----------------------------------------------------------------------===//
+
+// The cosines or sines of every token, as they lie along tokens and sizes of
+// [batch, heads, tokens, size]: rows of the table that `position_ids` name, or
+// the input itself.
+static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
+                                   ArrayRef<int64_t> tokens, int64_t half) {
+  Value angles = node.operand(index);
+  if (node.hasInput(3)) {
+    if (node.operandShape(3) != tokens || node.operandShape(index).size() != 2)
+      return node.invalid("expected position_ids of [batch, tokens] and a "
+                          "table of rank 2");
+    if (failed(checkIndices(node, /*input=*/3, node.operandShape(index)[0])))
+      return failure();
+    angles = gather(node, angles, node.operand(3), /*axis=*/0);
+  }
+  if (!angles)
+    return failure();
+  SmallVector<int64_t> wanted = {tokens[0], tokens[1], half};
+  if (NodeImporter::shapeOf(angles) != ArrayRef<int64_t>(wanted))
+    return node.invalid("input " + Twine(index) + " has another shape than [" +
+                        Twine(tokens[0]) + ", " + Twine(tokens[1]) + ", " +
+                        Twine(half) + "]");
+  return node.reshape(angles, {tokens[0], 1, tokens[1], half});
+}
+
+// Pairs of elements are turned by an angle: (x1, x2) becomes
+// (x1 cos - x2 sin, x1 sin + x2 cos).
+static LogicalResult importRotaryEmbedding(NodeImporter &node) {
+  size_t rank = node.operandShape(0).size();
+  if (rank != 3 && rank != 4)
+    return node.invalid("expected an input of rank 3 or 4");
+  Value x = node.operand(0);
+  if (int64_t heads = node.integer("num_heads", 0); rank == 3) {
+    FailureOr<Value> apart = splitHidden(node, 0, heads);
+    if (failed(apart))
+      return failure();
+    x = transpose(node, *apart, {0, 2, 1, 3});
+  }
+  if (!x)
+    return failure();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
+  int64_t turned = node.integer("rotary_embedding_dim", 0);
+  if (turned == 0)
+    turned = shape[3];
+  if (turned < 0 || turned > shape[3] || turned % 2 != 0)
+    return node.invalid("expected an even number of elements to turn, of " +
+                        Twine(shape[3]) + ", found " + Twine(turned));
+  int64_t half = turned / 2;
+  FailureOr<Value> cosine = readAngles(node, 1, {shape[0], shape[2]}, half);
+  FailureOr<Value> sine = readAngles(node, 2, {shape[0], shape[2]}, half);
+  if (failed(cosine) || failed(sine))
+    return failure();
+
+  // The first and the second elements of the pairs.
+  bool isInterleaved = node.integer("interleaved", 0) != 0;
+  SmallVector<int64_t> sizes(shape);
+  sizes[3] = half;
+  auto take = [&](int64_t offset) {
+    return slice(node, x, {0, 0, 0, offset}, sizes,
+                 {1, 1, 1, isInterleaved ? 2 : 1});
+  };
+  Value first = take(0), second = take(isInterleaved ? 1 : half);
+  Value real = node.emit<SubOp>(
+      {node.emit<MulOp>({first, *cosine}), node.emit<MulOp>({second, *sine})});
+  Value imaginary = node.emit<AddOp>(
+      {node.emit<MulOp>({first, *sine}), node.emit<MulOp>({second, *cosine})});
+
+  // Back to where they were, with what is not turned behind them.
+  Value result;
+  if (isInterleaved) {
+    SmallVector<int64_t> apart(sizes), joined(sizes);
+    apart.push_back(1);
+    joined[3] = turned;
+    Value pairs = concatenate(
+        node, {node.reshape(real, apart), node.reshape(imaginary, apart)}, 4);
+    result = node.reshape(pairs, joined);
+  } else {
+    result = concatenate(node, {real, imaginary}, 3);
+  }
+  if (turned < shape[3]) {
+    sizes[3] = shape[3] - turned;
+    result = concatenate(node,
+                         {result, slice(node, x, {0, 0, 0, turned}, sizes)}, 3);
+  }
+  if (rank == 3 && result)
+    result = node.reshape(transpose(node, result, {0, 2, 1, 3}),
+                          node.operandShape(0));
+  return node.define(0, result);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getAttentionOps() {
+  static const OpEntry entries[] = {
+      {"", "Attention", 23, kNoEnd, 3, 7, 4, importAttention},
+      {"", "RotaryEmbedding", 23, kNoEnd, 3, 4, 1, importRotaryEmbedding},
+  };
+  return entries;
+}
