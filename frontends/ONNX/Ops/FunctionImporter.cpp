@@ -229,7 +229,8 @@ func::FuncOp FunctionImporter::finish() {
 
 ImportedValue &FunctionImporter::lookup(StringRef name) {
   ImportedValue &entry = values[name];
-  if (entry.value || entry.variable || entry.constant || entry.failed)
+  if (entry.value || entry.variable || entry.constant || entry.failed ||
+      entry.sequence)
     return entry;
   const proto::TensorProto *tensor = graph.getInitializer(name);
   if (!tensor) {
@@ -268,6 +269,13 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   entry.reservedFor = outer.reservedFor;
   if (outer.constant && outer.stateRole.empty()) {
     entry.constant = outer.constant;
+    return;
+  }
+  if (outer.sequence) {
+    entry.sequence = outer.sequence;
+    for (ImportedValue &element : *entry.sequence)
+      if (element.value)
+        element.value = captureValue(element.value);
     return;
   }
   if (!outer.value && !outer.variable && !outer.constant)
@@ -326,6 +334,14 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
     return entry.value = materialize(entry.aliasOf, reader);
   if (entry.variable)
     return entry.value = getState(entry.variable);
+  if (entry.sequence) {
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is a sequence of tensors, which " +
+            (reader.empty() ? StringRef("a graph output") : reader) +
+            " cannot read"));
+    return {};
+  }
   if (!entry.constant) {
     // Checked graphs define every name; this one's node was not imported.
     entry.failed = true;
@@ -447,6 +463,23 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
 }
 
+void FunctionImporter::findSettings(const proto::NodeProto &node) {
+  if (node.op_type() != "Resize" && node.op_type() != "Upsample")
+    return;
+  SmallVector<StringRef> worklist;
+  for (int index = 1; index < node.input_size(); ++index)
+    worklist.push_back(node.input(index));
+  while (!worklist.empty()) {
+    StringRef name = worklist.pop_back_val();
+    if (name.empty() || !settings.insert(name).second)
+      continue;
+    // Of what Shape reads only the shape matters.
+    const proto::NodeProto *producer = graph.getProducer(name);
+    if (producer && producer->op_type() != "Shape")
+      worklist.append(producer->input().begin(), producer->input().end());
+  }
+}
+
 void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
   if (llvm::Error error = reportUnsupported(nodes)) {
     module.report(std::move(error));
@@ -459,6 +492,8 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
     if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
       for (int index : {3, 4})
         statistics.insert(node->input(index));
+  for (const proto::NodeProto *node : nodes)
+    findSettings(*node);
   for (const proto::NodeProto *node : nodes)
     importNode(*node);
 }

@@ -167,7 +167,8 @@ static LogicalResult defineTensor(NodeImporter &node,
     return failure();
   }
   // Weights of some exporters; as state the user can choose to train them.
-  if (decoded->isFloat() && decoded->getNumElements() > 1 &&
+  bool isSetting = node.getFunction().isSetting(node.getOutputName(0));
+  if (decoded->isFloat() && decoded->getNumElements() > 1 && !isSetting &&
       !node.getFunction().isBody())
     return node.defineState(0, *decoded, "frozen");
   return node.define(0, *decoded);

@@ -116,6 +116,9 @@ struct ImportedValue {
   /// The only op that may read it, where its form is mpc's and not ONNX's:
   /// saved values of the forward pass.
   llvm::StringRef reservedFor;
+  /// The tensors of a sequence, each with a value or known elements. Sequences
+  /// are there at import alone: which tensor a node takes must be known.
+  std::optional<std::vector<ImportedValue>> sequence;
 };
 
 /// Builds one function from the nodes of a graph.
@@ -206,6 +209,9 @@ public:
   /// The same for one that exists.
   std::optional<int64_t> findDropoutId(llvm::StringRef name) const;
 
+  /// Whether a value says what an op does, and is no data of its own.
+  bool isSetting(llvm::StringRef name) const { return settings.contains(name); }
+
   /// Phases by node: "loss", "backward"; absent: forward.
   llvm::DenseMap<const proto::NodeProto *, llvm::StringRef> phases;
   /// The phase of nodes that are not in `phases`.
@@ -224,6 +230,7 @@ private:
   void importNode(const proto::NodeProto &node);
   void capture(llvm::StringRef name, ImportedValue &entry);
   mlir::Value captureValue(mlir::Value value);
+  void findSettings(const proto::NodeProto &node);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
 
@@ -250,6 +257,8 @@ private:
   llvm::StringSet<> asked;
   /// Names that BatchNormalization reads as running statistics.
   llvm::StringSet<> statistics;
+  /// What Resize reads beside its image, and what that is computed from.
+  llvm::StringSet<> settings;
 };
 
 //===----------------------------------------------------------------------===//
@@ -282,6 +291,10 @@ public:
   llvm::ArrayRef<int64_t> operandShape(unsigned index) {
     return operandType(index).getShape();
   }
+  /// The input as a tensor of a sequence.
+  ImportedValue element(unsigned index);
+  /// The tensors of an input that is a sequence; a finding where it is none.
+  mlir::FailureOr<std::vector<ImportedValue>> sequence(unsigned index);
   /// The input's elements if they are known at import.
   std::optional<HostTensor> constant(unsigned index);
   /// Whether those elements are state, which may change.
@@ -304,6 +317,8 @@ public:
                                   llvm::StringRef role);
   /// Output 0 is another name for input 0, which is state.
   mlir::LogicalResult defineAlias();
+  mlir::LogicalResult define(unsigned index,
+                             std::vector<ImportedValue> sequence);
   /// Defines a value that only ops of type `reader` understand.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
@@ -516,6 +531,7 @@ llvm::ArrayRef<OpEntry> getPositionOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();
+llvm::ArrayRef<OpEntry> getSequenceOps();
 llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();

@@ -76,6 +76,28 @@ RankedTensorType NodeImporter::operandType(unsigned index) {
   return typeOf(operand(index));
 }
 
+ImportedValue NodeImporter::element(unsigned index) {
+  const ImportedValue &entry = function.lookup(node.input(index));
+  ImportedValue element;
+  if (entry.constant && entry.stateRole.empty())
+    element.constant = entry.constant;
+  else
+    element.value = operand(index);
+  return element;
+}
+
+FailureOr<std::vector<ImportedValue>> NodeImporter::sequence(unsigned index) {
+  const ImportedValue &entry = function.lookup(node.input(index));
+  if (entry.sequence)
+    return *entry.sequence;
+  if (entry.failed) {
+    failed = true;
+    return mlir::failure();
+  }
+  return unsupported("input '" + getInputName(index) +
+                     "' is no sequence whose tensors are known at import");
+}
+
 std::optional<HostTensor> NodeImporter::constant(unsigned index) {
   if (!hasInput(index))
     return std::nullopt;
@@ -148,6 +170,13 @@ LogicalResult NodeImporter::define(unsigned index, Value value) {
 LogicalResult NodeImporter::define(unsigned index, HostTensor constant) {
   if (hasOutput(index))
     function.values[node.output(index)].constant = std::move(constant);
+  return success();
+}
+
+LogicalResult NodeImporter::define(unsigned index,
+                                   std::vector<ImportedValue> sequence) {
+  if (hasOutput(index))
+    function.values[node.output(index)].sequence = std::move(sequence);
   return success();
 }
 
