@@ -1,0 +1,132 @@
+"""Writes the tiny models of all families with both exporters of PyTorch, and
+the losses of PyTorch's own training.
+
+    make_families.py    (needs tools/models/requirements.txt)
+
+Each model is trained on five batches by SGD; data.npz has the samples of each
+family, losses.json the loss of each step before its update, in float32 and in
+float64.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import copy
+import json
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+import torch
+from torch.nn import functional
+
+HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parents[2] / "tools" / "models"))
+from export import export, make_array, make_inputs  # noqa: E402
+from families import FAMILIES  # noqa: E402
+
+STEPS, RATE = 5, 0.05
+EXPORTS = (
+    ("torchscript", 14),
+    ("torchscript", 17),
+    ("dynamo", 18),
+    ("dynamo", 23),
+)
+# Whether an initializer is a parameter; the rest tells where in the sources of
+# the program a node comes from.
+KEPT_METADATA = "pkg.torch.export.graph_signature.InputSpec.kind"
+
+
+def strip(path):
+    """Takes out what is of no use to who trains the model."""
+    model = onnx.load(path)
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        for node in graph.node:
+            graphs += [a.g for a in node.attribute if a.HasField("g")]
+        for thing in (model, graph, *graph.node, *graph.value_info):
+            thing.doc_string = ""
+            kept = [p for p in thing.metadata_props if p.key == KEPT_METADATA]
+            del thing.metadata_props[:]
+            thing.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
+def compute_loss(family, scores, labels):
+    if family.loss == "bce_with_logits":
+        return functional.binary_cross_entropy_with_logits(
+            scores, labels.to(scores.dtype)
+        )
+    if scores.ndim == 3:  # [batch, tokens, vocabulary]
+        scores, labels = scores.flatten(0, 1), labels.flatten()
+    return functional.cross_entropy(scores, labels)
+
+
+def train(family, module, inputs, labels):
+    """The losses of all steps, in the type of the module."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
+    dtype = next(module.parameters()).dtype
+    losses = []
+    for step in range(STEPS):
+        batch = []
+        for array, kind in zip(inputs.values(), family.inputs.values()):
+            first = step * family.batch
+            tensor = torch.from_numpy(array)
+            tensor = tensor.narrow(kind.axis, first, family.batch)
+            batch.append(tensor.to(dtype) if kind.high is None else tensor)
+        first = step * family.batch
+        target = torch.from_numpy(labels)[first : first + family.batch]
+        loss = compute_loss(family, module(*batch), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def main():
+    results = {}
+    for name, sizes in FAMILIES.items():
+        if "tiny" not in sizes:
+            continue
+        family = sizes["tiny"]()
+        torch.manual_seed(0)
+        module = family.make().train()
+        random = np.random.RandomState(1)
+        count = STEPS * family.batch
+        inputs = make_inputs(family, count, random)
+        labels = make_array(family.labels, count, random)
+        if family.loss == "bce_with_logits":
+            labels = (labels > 0).astype(np.float32)
+        if "mask" in inputs:
+            inputs["mask"][:, 0] = 1  # a token that everything sees
+        np.savez_compressed(HERE / f"{name}.npz", **inputs, target=labels)
+        first = {
+            key: array.take(range(family.batch), kind.axis)
+            for (key, array), kind in zip(
+                inputs.items(), family.inputs.values()
+            )
+        }
+        for exporter, opset in EXPORTS:
+            path = HERE / f"{name}-{exporter}-{opset}.onnx"
+            export(copy.deepcopy(module), first, path, exporter, opset)
+            strip(path)
+        results[name] = {
+            "loss": family.loss,
+            "batch_size": family.batch,
+            "lr": RATE,
+            "batch_axes": {
+                key: kind.axis
+                for key, kind in family.inputs.items()
+                if kind.axis != 0
+            },
+            "float32": train(family, copy.deepcopy(module), inputs, labels),
+            "float64": train(family, copy.deepcopy(module).double(), inputs, labels),
+        }
+    text = json.dumps(results, indent=1)
+    (HERE / "losses.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
