@@ -42,8 +42,9 @@
 //               "init": {"offset", "bytes"} | {"fill": number} }
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
 //               "buffer", optional, of i32 and i64: "index_size": n, whose
-//               elements must be in [-n, n)}], "outputs": [{"name", "role":
-//               "loss|sample_loss|
+//               elements must be in [-n, n), and "batch_axis": the axis that
+//               samples are along if not 0, -1 where there is none}],
+//               "outputs": [{"name", "role": "loss|sample_loss|
 //               prediction|correct|grad_norm|finite|loss_scale|output",
 //               "buffer"}],
 //               "buffers": [BUFFER...], "steps": [STEP...] }

@@ -54,6 +54,9 @@ struct FunctionValue {
   size_t buffer = 0;
   /// Of an input of integers: the size of the axis that they name elements of.
   std::optional<int64_t> indexSize = std::nullopt;
+  /// Of an input: the axis that samples are along; -1 where it has none and is
+  /// the same for every batch.
+  int64_t batchAxis = 0;
 };
 
 struct LaunchStep {

@@ -242,10 +242,11 @@ static Buffer readBuffer(Reader &in) {
 }
 
 static FunctionValue readValue(Reader &in) {
-  in.expectOnly({"name", "role", "buffer", "index_size"});
+  in.expectOnly({"name", "role", "buffer", "index_size", "batch_axis"});
   FunctionValue value{in.string("name"), in.string("role"), in.index("buffer")};
   if (in.has("index_size"))
     value.indexSize = in.integer("index_size");
+  value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }
 

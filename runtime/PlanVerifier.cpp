@@ -112,6 +112,10 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     expect(!size || (*size >= 0 &&
                      (buffer.type == DType::I32 || buffer.type == DType::I64)),
            "an index size is not that of indices");
+    const int64_t axis = checked.inputs[i].batchAxis;
+    expect(axis == 0 ||
+               (axis >= -1 && axis < static_cast<int64_t>(buffer.shape.size())),
+           "a batch axis is not one of its input");
   }
   where = prefix + ", outputs";
   verifyValues(checked.outputs, kOutputRoles);

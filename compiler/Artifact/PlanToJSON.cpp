@@ -203,6 +203,8 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
                       {"buffer", index(buffer)}};
     if (input.getIndexSize())
       port["index_size"] = static_cast<int64_t>(*input.getIndexSize());
+    if (int64_t axis = input.getBatchAxis(); axis != 0)
+      port["batch_axis"] = axis;
     inputs.push_back(std::move(port));
   }
   buffers.push_back(std::move(*object));

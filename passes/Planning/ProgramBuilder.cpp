@@ -103,11 +103,13 @@ void ProgramBuilder::addArguments() {
     }
     auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
     auto role = function.getArgAttrOfType<StringAttr>(number, kRoleAttr);
+    auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);
     buffers[argument] = plan::InputOp::create(
         builder, function.getLoc(), getBufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
         role ? role : builder.getStringAttr("data"),
-        function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr));
+        function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr),
+        axis ? axis : builder.getI64IntegerAttr(0));
   }
 }
 

@@ -27,14 +27,21 @@ static bool isSampled(const Port &port) {
 
 static bool isInteger(DType type) { return !isFloat(toElementType(type)); }
 
-/// "[N,1,28,28] f32", with `leading` for the first dimension.
-static std::string brackets(const Shape &shape, std::string_view leading,
+static bool isBatched(const Port &port) { return port.batchAxis >= 0; }
+
+/// "[N,1,28,28] f32", with N for the axis of samples; -1: there is none.
+static std::string brackets(const Shape &shape, int64_t batchAxis,
                             std::string_view type) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + (i || leading.empty() ? std::to_string(shape[i])
-                                                   : std::string(leading));
+    text += (i ? "," : "") +
+            (int64_t(i) == batchAxis ? "N" : std::to_string(shape[i]));
   return text + "] " + std::string(type);
+}
+
+/// How many samples an array for `port` has.
+static int64_t countSamples(const Port &port, const Array &array) {
+  return array.shape[size_t(port.batchAxis)];
 }
 
 static int64_t rowSize(const Shape &shape) {
@@ -82,6 +89,8 @@ static bool isChannelsLast(const Port &port, const Array &array) {
 
 /// What to do about an array whose shape does not fit.
 static std::string shapeHelp(const Port &port, const Array &array) {
+  if (port.batchAxis != 0)
+    return "";
   if (isChannelsLast(port, array))
     return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
            array.name + ", -1, 1)";
@@ -105,21 +114,24 @@ static std::string shapeHelp(const Port &port, const Array &array) {
 }
 
 StatusOr<Dataset::Column> Dataset::makeColumn(const Port &port, Array array) {
-  const bool fits =
-      array.shape.size() == port.shape.size() &&
-      std::equal(array.shape.begin() + !array.shape.empty(), array.shape.end(),
-                 port.shape.begin() + !port.shape.empty());
+  bool fits = array.shape.size() == port.shape.size();
+  for (size_t i = 0; fits && i < port.shape.size(); ++i)
+    fits = int64_t(i) == port.batchAxis || array.shape[i] == port.shape[i];
   if (!fits)
     return invalid(
         locate(array) + ": got " +
-        brackets(array.shape, "", nameOf(array.type)) + ", the model wants " +
-        brackets(port.shape, "N", runtime::nameOf(port.type)) +
+        brackets(array.shape, -1, nameOf(array.type)) + ", the model wants " +
+        brackets(port.shape, port.batchAxis, runtime::nameOf(port.type)) +
         " for its input '" + port.name + "'" + shapeHelp(port, array));
-  if (array.shape[0] == 0)
-    return invalid(locate(array) + ": has no samples");
   Column column;
   column.port = port;
-  column.rowElements = rowSize(array.shape);
+  if (isBatched(port)) {
+    if (countSamples(port, array) == 0)
+      return invalid(locate(array) + ": has no samples");
+    const auto axis = array.shape.begin() + port.batchAxis;
+    column.outer = numElements(Shape(array.shape.begin(), axis));
+    column.rowElements = numElements(Shape(axis + 1, array.shape.end()));
+  }
   column.array = std::move(array);
   return column;
 }
@@ -228,6 +240,56 @@ static StatusOr<Array> findArray(const std::vector<Array> &arrays,
   return invalid(text);
 }
 
+/// Takes the array that feeds `port`, once it is known to fit the others.
+Status Dataset::addColumn(const Port &port, Array array,
+                          const DatasetOptions &options) {
+  StatusOr<Column> column = makeColumn(port, std::move(array));
+  if (!column.ok())
+    return column.status();
+  if (isBatched(port)) {
+    const int64_t samples = countSamples(port, column->array);
+    if (first.empty()) {
+      first = column->array.name;
+      order.resize(size_t(samples));
+      std::iota(order.begin(), order.end(), int64_t(0));
+    }
+    if (samples != size())
+      return invalid(locate(column->array) + ": has " +
+                     std::to_string(samples) + " samples, " + first + " has " +
+                     std::to_string(size()));
+  }
+  if (Status status = checkColumn(*column, options); !status.ok())
+    return status;
+  digest = digestOf(column->array, digest);
+  columns.push_back(std::move(*column));
+  return Status();
+}
+
+/// The batch size that the inputs were compiled for.
+static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
+  int64_t batch = 0;
+  for (const Port &port : ports.inputs) {
+    if (!isSampled(port) || !isBatched(port))
+      continue;
+    const size_t axis = size_t(port.batchAxis);
+    if (axis >= port.shape.size() || port.shape[axis] <= 0)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has no batch dimension");
+    if (batch == 0)
+      batch = port.shape[axis];
+    if (port.shape[axis] != batch)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has a batch of " +
+                        std::to_string(port.shape[axis]) + ", the others of " +
+                        std::to_string(batch) +
+                        "; help: where samples are along another axis, say "
+                        "which with --batch-axis");
+  }
+  if (batch == 0)
+    return Status(StatusCode::Unsupported, "the model takes no data");
+  return batch;
+}
+
 StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options) {
@@ -238,43 +300,22 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   const int64_t labels =
       std::count_if(ports.inputs.begin(), ports.inputs.end(),
                     [](const Port &port) { return port.role == "label"; });
+  StatusOr<int64_t> batch = findBatchSize(ports);
+  if (!batch.ok())
+    return batch.status();
 
   Dataset dataset;
+  dataset.batch = *batch;
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
-    if (port.shape.empty() || port.shape[0] <= 0)
-      return Status(StatusCode::Unsupported,
-                    "input '" + port.name + "' has no batch dimension");
-    if (dataset.batch == 0)
-      dataset.batch = port.shape[0];
-    if (port.shape[0] != dataset.batch)
-      return Status(StatusCode::Unsupported,
-                    "input '" + port.name + "' has a batch of " +
-                        std::to_string(port.shape[0]) + ", the others of " +
-                        std::to_string(dataset.batch));
     StatusOr<Array> array = findArray(arrays, port, labels == 1, options);
     if (!array.ok())
       return array.status();
-    StatusOr<Column> column = makeColumn(port, std::move(*array));
-    if (!column.ok())
-      return column.status();
-    if (!dataset.columns.empty()) {
-      const Array &first = dataset.columns[0].array;
-      if (column->array.shape[0] != first.shape[0])
-        return invalid(locate(column->array) + ": has " +
-                       std::to_string(column->array.shape[0]) + " samples, " +
-                       first.name + " has " + std::to_string(first.shape[0]));
-    }
-    if (Status status = checkColumn(*column, options); !status.ok())
+    if (Status status = dataset.addColumn(port, std::move(*array), options);
+        !status.ok())
       return status;
-    dataset.digest = digestOf(column->array, dataset.digest);
-    dataset.columns.push_back(std::move(*column));
   }
-  if (dataset.columns.empty())
-    return Status(StatusCode::Unsupported, "the model takes no data");
-  dataset.order.resize(size_t(dataset.columns[0].array.shape[0]));
-  std::iota(dataset.order.begin(), dataset.order.end(), int64_t(0));
   return dataset;
 }
 
@@ -366,6 +407,29 @@ std::string Dataset::fingerprint() const {
 // Batches
 //===----------------------------------------------------------------------===//
 
+/// Writes what the input of `column` is for a batch.
+Status Dataset::fill(const Column &column, const int64_t *positions,
+                     std::byte *to) const {
+  const DType type = column.port.type;
+  const auto convert = [&](int64_t element, int64_t count) {
+    auto bad = convertElements(column.array, element, count, type,
+                               NonFinite::Allow, to);
+    to += count * runtime::sizeOf(type);
+    return bad ? invalid(describe(column.array, *bad, type)) : Status();
+  };
+  if (!isBatched(column.port))
+    return convert(0, column.array.size());
+  const int64_t samples = countSamples(column.port, column.array);
+  for (int64_t outer = 0; outer < column.outer; ++outer)
+    for (int64_t i = 0; i < batch; ++i) {
+      const int64_t row = outer * samples + order[size_t(positions[i])];
+      if (Status status = convert(row * column.rowElements, column.rowElements);
+          !status.ok())
+        return status;
+    }
+  return Status();
+}
+
 Status Dataset::bind(Trainee &model, std::string_view function,
                      const int64_t *positions) const {
   const FunctionPorts *ports = model.info().function(function);
@@ -385,16 +449,11 @@ Status Dataset::bind(Trainee &model, std::string_view function,
                     "function '" + std::string(function) + "' takes '" +
                         port.name +
                         "' in another form than the data was prepared for");
-    const int64_t rowBytes = column->rowElements * runtime::sizeOf(port.type);
-    const size_t size = size_t(rowBytes * batch);
+    const size_t size =
+        size_t(numElements(port.shape) * runtime::sizeOf(port.type));
     std::unique_ptr<std::byte[]> staging(new std::byte[size]);
-    for (int64_t i = 0; i < batch; ++i) {
-      const int64_t row = order[size_t(positions[i])];
-      if (auto bad = convertElements(
-              column->array, row * column->rowElements, column->rowElements,
-              port.type, NonFinite::Allow, staging.get() + i * rowBytes))
-        return invalid(describe(column->array, *bad, port.type));
-    }
+    if (Status status = fill(*column, positions, staging.get()); !status.ok())
+      return status;
     if (Status status =
             model.setInput(function, port.name, staging.get(), size);
         !status.ok())

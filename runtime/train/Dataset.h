@@ -76,18 +76,25 @@ public:
   std::vector<int64_t> labels(const int64_t *positions, int64_t count) const;
 
 private:
-  /// An array and the input that it feeds.
+  /// An array and the input that it feeds. A sample is a row of `rowElements`
+  /// for each of the `outer` indices in front of the axis of samples.
   struct Column {
     Port port;
     Array array;
-    int64_t rowElements = 0;
+    int64_t outer = 1, rowElements = 0;
   };
 
   static StatusOr<Column> makeColumn(const Port &port, Array array);
   static Status checkColumn(const Column &column,
                             const DatasetOptions &options);
+  Status addColumn(const Port &port, Array array,
+                   const DatasetOptions &options);
+  Status fill(const Column &column, const int64_t *positions,
+              std::byte *to) const;
 
   std::vector<Column> columns;
+  /// The name of the first array of samples.
+  std::string first;
   std::vector<int64_t> order;
   int64_t batch = 0;
   uint64_t digest = 0;

@@ -60,8 +60,8 @@ static std::vector<Port> portsOf(const Function &function,
   std::vector<Port> ports;
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
-    ports.push_back(
-        {value.name, value.role, buffer.type, buffer.shape, value.indexSize});
+    ports.push_back({value.name, value.role, buffer.type, buffer.shape,
+                     value.indexSize, value.batchAxis});
   }
   return ports;
 }

@@ -137,6 +137,24 @@ static Type toElementType(runtime::DType type, MLIRContext *context) {
   llvm_unreachable("all types are above");
 }
 
+// Parses NAME=1 or NAME=none into `batchAxes`.
+static llvm::Error parseBatchAxis(StringRef text,
+                                  onnx_frontend::ImportOptions &to) {
+  auto [name, word] = text.rsplit('=');
+  int64_t axis = onnx_frontend::kNoBatchAxis;
+  bool isAxis = word == "none" || (!word.getAsInteger(10, axis) && axis >= 0);
+  if (name.empty() || !isAxis)
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::Usage,
+        "--batch-axis " + text +
+            ": expected NAME=AXIS or NAME=none, such as ids=1");
+  if (to.batchAxes.emplace(name.str(), axis).second)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage,
+                                  "--batch-axis " + text + ": '" + name +
+                                      "' has an axis already");
+}
+
 onnx_frontend::HostTensor
 mpc::tools::toHostTensor(const runtime::Tensor &tensor, MLIRContext *context) {
   auto type =
@@ -261,6 +279,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
       return error;
   if (options.model.batchSize > 0)
     importOptions.batchSize = options.model.batchSize;
+  for (const std::string &axis : options.model.batchAxes)
+    if (llvm::Error error = parseBatchAxis(axis, importOptions))
+      return error;
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
   importOptions.mode = recipe.asExported     ? ImportMode::AsExported

@@ -29,6 +29,12 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
                   "was exported with another")
       ->transform(wholeNumber(int64_t(1)));
   command
+      .add_option("--batch-axis", options.batchAxes,
+                  "axis of an input that samples are along, where it is not "
+                  "the first; none: the same for every batch (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=AXIS");
+  command
       .add_option("--weights", options.weights,
                   "values by name for parameters, in place of the model's: "
                   "safetensors, npz or ONNX (repeatable)")

@@ -25,6 +25,7 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> shapes; ///< NAME=32x3x224x224
   int64_t batchSize = 0;
+  std::vector<std::string> batchAxes; ///< NAME=1, NAME=none
   std::vector<std::string> weights;
   std::string optimizerModel;
 };

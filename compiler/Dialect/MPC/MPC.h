@@ -62,6 +62,7 @@ inline bool isDense(llvm::ArrayRef<int64_t> strides) {
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
 inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
 inline constexpr llvm::StringLiteral kIndexSizeAttr = "mpc.index_size";
+inline constexpr llvm::StringLiteral kBatchAxisAttr = "mpc.batch_axis";
 inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";

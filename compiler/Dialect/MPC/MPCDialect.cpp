@@ -129,12 +129,26 @@ static LogicalResult verifyIndexSize(FunctionOpInterface function,
          << " of argument " << index;
 }
 
+static LogicalResult verifyBatchAxis(FunctionOpInterface function,
+                                     unsigned index, Attribute attribute) {
+  auto axis = dyn_cast<IntegerAttr>(attribute);
+  auto type = dyn_cast<ShapedType>(function.getArgumentTypes()[index]);
+  if (axis && axis.getType().isInteger(64) && type && axis.getInt() >= -1 &&
+      axis.getInt() < type.getRank())
+    return success();
+  return function.emitOpError("expected ")
+         << kBatchAxisAttr << " to be an axis or -1, found " << attribute
+         << " of argument " << index;
+}
+
 LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (function && attr.getName() == kIndexSizeAttr)
     return verifyIndexSize(function, index, attr.getValue());
+  if (function && attr.getName() == kBatchAxisAttr)
+    return verifyBatchAxis(function, index, attr.getValue());
   if (!function || attr.getName() != kStateAttr)
     return success();
   return verifyStateReferences(op, index,

@@ -103,6 +103,9 @@ static LogicalResult verifyRole(Operation *op, StringRef role,
 }
 
 LogicalResult InputOp::verify() {
+  int64_t axis = getBatchAxis();
+  if (axis < -1 || (axis > 0 && axis >= getBuffer().getType().getRank()))
+    return emitOpError("has no axis ") << axis;
   return verifyRole(*this, getRole(), {"data", "label", "scalar"});
 }
 

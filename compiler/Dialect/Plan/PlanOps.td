@@ -54,11 +54,20 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     ```mlir
     %ids = plan.input "ids" role "data" index_size 1000 : memref<8x128xi64>
     ```
+
+    With `batch_axis` samples are along that axis instead of the first; where it
+    is -1, the input is the same for every batch.
+
+    ```mlir
+    %bags = plan.input "bags" role "data" batch_axis 1 : memref<26x32x4xi64>
+    ```
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$role,
-                       OptionalAttr<I64Attr>:$index_size);
+                       OptionalAttr<I64Attr>:$index_size,
+                       DefaultValuedAttr<I64Attr, "0">:$batch_axis);
   let assemblyFormat = [{
-    $name `role` $role (`index_size` $index_size^)? attr-dict
+    $name `role` $role (`index_size` $index_size^)?
+    (`batch_axis` $batch_axis^)? attr-dict
     `:` type($buffer)
   }];
   let hasVerifier = 1;

@@ -24,12 +24,18 @@ enum class ImportMode { AsExported, Training, Evaluation };
 /// by the model's producer.
 enum class RunningVariance { Auto, Unbiased, Population };
 
+/// Of an input that is the same for every batch.
+inline constexpr int64_t kNoBatchAxis = -1;
+
 struct ImportOptions {
   /// Shapes of inputs, by name: `--shape x=32x3x224x224`. A name that is no
   /// input's but a symbolic dimension's binds that: `--shape N=32`.
   std::map<std::string, std::vector<int64_t>> shapes;
-  /// Binds the dynamic first dimension of every input: `--batch-size`.
+  /// Binds the dynamic batch dimension of every input: `--batch-size`.
   std::optional<int64_t> batchSize;
+  /// The axes of inputs that samples are along, by name, or kNoBatchAxis; of
+  /// others the first: `--batch-axis ids=1`.
+  std::map<std::string, int64_t> batchAxes;
   /// Training where a loss is given, evaluation where none is, unless
   /// `--as-exported`.
   ImportMode mode = ImportMode::AsExported;

@@ -45,6 +45,9 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
   Port port{{}, value};
   port.attributes.set(kInputAttr, builder.getStringAttr(name));
   port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  if (int64_t axis = module.getBatchAxis(name, type);
+      role == "data" && axis != 0)
+    port.attributes.set(kBatchAxisAttr, builder.getI64IntegerAttr(axis));
   arguments.push_back(std::move(port));
   values[name].value = value;
   return value;
@@ -99,10 +102,15 @@ std::optional<int64_t> FunctionImporter::getBatchSize() const {
   for (const Port &port : arguments) {
     if (!port.attributes.get(kInputAttr))
       continue;
+    auto given =
+        dyn_cast_or_null<IntegerAttr>(port.attributes.get(kBatchAxisAttr));
+    int64_t axis = given ? given.getInt() : 0;
+    if (axis == kNoBatchAxis)
+      continue;
     ArrayRef<int64_t> shape = NodeImporter::shapeOf(port.value);
-    if (shape.empty() || (batch && *batch != shape[0]))
+    if (shape.empty() || (batch && *batch != shape[axis]))
       return std::nullopt;
-    batch = shape[0];
+    batch = shape[axis];
   }
   return batch;
 }

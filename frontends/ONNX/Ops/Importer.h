@@ -64,6 +64,10 @@ public:
     return variables.lookup(name);
   }
 
+  /// The axis of an input of this name and type that samples are along, or
+  /// kNoBatchAxis.
+  int64_t getBatchAxis(llvm::StringRef name, mlir::RankedTensorType type) const;
+
   /// Names of float initializers that are trained by default: findTrainable.
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
   /// The attribute with the elements of `tensor`. An import that takes notes

@@ -99,6 +99,14 @@ ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
 
 // What is not trained by default is state all the same, so that it can be
 // selected; a scalar only once it is.
+int64_t ModuleImporter::getBatchAxis(StringRef name,
+                                     RankedTensorType type) const {
+  if (auto given = options.batchAxes.find(name.str());
+      given != options.batchAxes.end())
+    return given->second;
+  return type.getRank() == 0 ? kNoBatchAxis : 0;
+}
+
 StringRef ModuleImporter::getParameterRole(StringRef name,
                                            RankedTensorType type) const {
   if (trainable.contains(name))

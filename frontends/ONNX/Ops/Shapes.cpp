@@ -34,6 +34,13 @@ Error ShapeBinder::bind(StringRef symbol, int64_t extent, StringRef input) {
                                            Twine(extent));
 }
 
+int ShapeBinder::getBatchAxis(const proto::ValueInfoProto &input) const {
+  int rank = input.type().tensor_type().shape().dim_size();
+  auto given = options.batchAxes.find(input.name());
+  int64_t axis = given == options.batchAxes.end() ? 0 : given->second;
+  return axis < rank ? axis : kNoBatchAxis;
+}
+
 Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                                 ArrayRef<int64_t> shape) {
   const auto &tensor = input.type().tensor_type();
@@ -47,7 +54,7 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                            Twine(dims.size()));
   for (int i = 0; i < dims.size(); ++i) {
     if (!isDynamic(dims[i])) {
-      bool isBatch = i == 0 && isRebatched(input);
+      bool isBatch = getBatchAxis(input) == i && isRebatched(input);
       if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
         return model.error(ErrorKind::Usage,
                            "dimension " + Twine(i) + " of input '" +
@@ -83,35 +90,35 @@ std::optional<int64_t> ShapeBinder::findExportedBatch(
     ArrayRef<const proto::ValueInfoProto *> inputs) const {
   std::optional<int64_t> found;
   for (const proto::ValueInfoProto *input : inputs) {
-    const auto &shape = input->type().tensor_type().shape();
-    if (shape.dim_size() == 0)
+    int axis = getBatchAxis(*input);
+    if (axis == kNoBatchAxis)
       continue;
-    if (isDynamic(shape.dim(0)) ||
-        shape.dim(0).dim_value() == options.batchSize)
+    const Dimension &dim = input->type().tensor_type().shape().dim(axis);
+    if (isDynamic(dim) || dim.dim_value() == options.batchSize)
       return std::nullopt;
-    if (!found && shape.dim(0).dim_value() > 0)
-      found = shape.dim(0).dim_value();
+    if (!found && dim.dim_value() > 0)
+      found = dim.dim_value();
   }
   return options.batchSize ? found : std::nullopt;
 }
 
 bool ShapeBinder::isRebatched(const proto::ValueInfoProto &input) const {
-  const auto &shape = input.type().tensor_type().shape();
-  return rebatch && !rebatch->isRecording() && shape.dim_size() > 0 &&
-         shape.dim(0).dim_value() == rebatch->getExported();
+  int axis = getBatchAxis(input);
+  return rebatch && !rebatch->isRecording() && axis != kNoBatchAxis &&
+         input.type().tensor_type().shape().dim(axis).dim_value() ==
+             rebatch->getExported();
 }
 
 Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
                              int64_t batch) {
   for (const proto::ValueInfoProto *input : inputs) {
-    const auto &tensor = input->type().tensor_type();
-    if (tensor.shape().dim_size() == 0)
-      continue;
-    if (!isDynamic(tensor.shape().dim(0)))
+    int axis = getBatchAxis(*input);
+    if (axis == kNoBatchAxis ||
+        !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
     // A shape given for the input has the last word.
     if (!options.shapes.count(input->name()))
-      if (Error error = bind(getSymbol(*input, 0), batch, input->name()))
+      if (Error error = bind(getSymbol(*input, axis), batch, input->name()))
         return error;
   }
   return Error::success();
@@ -141,8 +148,34 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
   return Error::success();
 }
 
+// What --batch-axis names are axes of inputs.
+Error ShapeBinder::checkBatchAxes(
+    ArrayRef<const proto::ValueInfoProto *> inputs) {
+  for (const auto &entry : options.batchAxes) {
+    const std::string &name = entry.first;
+    int64_t axis = entry.second;
+    const auto *found =
+        llvm::find_if(inputs, [&](const proto::ValueInfoProto *input) {
+          return input->name() == name;
+        });
+    if (found == inputs.end())
+      return model.error(ErrorKind::Usage,
+                         "--batch-axis: there is no input '" + name + "'");
+    const proto::ValueInfoProto &input = **found;
+    bool isKnown = input.type().tensor_type().has_shape();
+    if (isKnown && axis >= input.type().tensor_type().shape().dim_size())
+      return model.error(ErrorKind::Usage, "--batch-axis: input '" + name +
+                                               "' has no axis " + Twine(axis) +
+                                               ", it is " +
+                                               printType(model, input.type()));
+  }
+  return Error::success();
+}
+
 Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
   if (Error error = checkNames(inputs))
+    return error;
+  if (Error error = checkBatchAxes(inputs))
     return error;
   for (const proto::ValueInfoProto *input : inputs)
     if (auto it = options.shapes.find(input->name());
@@ -175,7 +208,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension &dim = tensor.shape().dim(i);
     if (!isDynamic(dim)) {
-      bool isBatch = i == 0 && isRebatched(input);
+      bool isBatch = getBatchAxis(input) == i && isRebatched(input);
       shape.push_back(isBatch ? rebatch->getWanted() : dim.dim_value());
       continue;
     }
@@ -186,8 +219,9 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
           what + ": dimension " + Twine(i) +
               (dim.dim_param().empty() ? "" : " ('" + dim.dim_param() + "')") +
               " is dynamic; bind it with " +
-              (i == 0 ? "--batch-size or " : "") + "--shape " + input.name() +
-              "=..., model has " + printType(model, input.type()));
+              (i == getBatchAxis(input) ? "--batch-size or " : "") +
+              "--shape " + input.name() + "=..., model has " +
+              printType(model, input.type()));
     shape.push_back(bound->second);
   }
   constexpr int64_t kMostBytes = int64_t(1) << 46;

@@ -32,8 +32,11 @@ public:
   llvm::Expected<mlir::RankedTensorType>
   getType(const proto::ValueInfoProto &input) const;
 
-  /// Whether the first axis of an input is the batch the model was exported
-  /// for, and another is asked for.
+  /// The axis of an input that samples are along, or kNoBatchAxis.
+  int getBatchAxis(const proto::ValueInfoProto &input) const;
+
+  /// Whether that axis is the batch the model was exported for, and another is
+  /// asked for.
   bool isRebatched(const proto::ValueInfoProto &input) const;
 
 private:
@@ -41,6 +44,8 @@ private:
                    llvm::StringRef input);
   llvm::Error collectShape(const proto::ValueInfoProto &input,
                            llvm::ArrayRef<int64_t> shape);
+  llvm::Error
+  checkBatchAxes(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
   llvm::Error checkNames(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
   llvm::Error
   collectBatch(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);

@@ -6,6 +6,7 @@
 #include "runtime/train/ArrayFile.h"
 
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace mpc::runtime::train {
@@ -152,6 +153,47 @@ TEST(Dataset, RefusesEmptyDuplicateAndUnequalArrays) {
   expectInvalid(
       Dataset::create({images(3), labels("target", {0, 1})}, imagePorts()),
       "target: has 2 samples, x has 3");
+}
+
+/// Bags of 3 ids in each of 2 tables, and a factor for every batch.
+FunctionPorts bagPorts() {
+  FunctionPorts ports = {{{"ids", "data", DType::I64, {2, 4, 3}},
+                          {"scale", "data", DType::F32, {}},
+                          {"label", "label", DType::I64, {4}}},
+                         {}};
+  ports.inputs[0].batchAxis = 1;
+  ports.inputs[1].batchAxis = -1;
+  return ports;
+}
+
+std::vector<Array> bags(int64_t count) {
+  std::vector<int32_t> ids(size_t(2 * count * 3));
+  std::iota(ids.begin(), ids.end(), 0);
+  return {makeArray("ids", ElementType::I32, {2, count, 3}, ids),
+          makeArray("scale", ElementType::F32, {}, std::vector<float>{0.5f}),
+          labels("label", std::vector<int32_t>(size_t(count), 1))};
+}
+
+TEST(Dataset, CountsSamplesAlongTheAxisThatIsSaid) {
+  StatusOr<Dataset> data = Dataset::create(bags(5), bagPorts());
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(data->size(), 5);
+  EXPECT_EQ(data->batchSize(), 4);
+}
+
+TEST(Dataset, SaysWhichAxisSamplesAreAlong) {
+  std::vector<Array> arrays = bags(5);
+  arrays[0] = makeArray("ids", ElementType::I32, {3, 5, 3},
+                        std::vector<int32_t>(45, 0));
+  expectInvalid(Dataset::create(arrays, bagPorts()),
+                "got [3,5,3] i32, the model wants [2,N,3] i64");
+}
+
+TEST(Dataset, HintsAtTheAxisWhereBatchesDiffer) {
+  FunctionPorts ports = bagPorts();
+  ports.inputs[0].batchAxis = 0;
+  expectFailure(Dataset::create(bags(5), ports).status(),
+                StatusCode::Unsupported, "--batch-axis");
 }
 
 TEST(Dataset, OpensFilesAndNamedFiles) {
