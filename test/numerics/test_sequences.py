@@ -5,12 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import mpctest
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
-NUMBERS = {name: np.array(n) for name, n in (("one", 1), ("last", -1))}
+NUMBERS = {name: np.array(n) for name, n in (("one", 1), ("last", -1), ("three", 3))}
 
 
 def model(nodes, outputs):
@@ -52,6 +52,39 @@ def test_the_last_of_a_new_sequence(tmp_path):
     ]
     y = mpctest.run(model(nodes, {"y": (3, 4)}), {"x": X}, tmp_path)["y"]
     np.testing.assert_array_equal(y, -X)
+
+
+def test_a_loop_makes_a_sequence(tmp_path):
+    """As PyTorch's exporter writes EmbeddingBag: one row for each iteration."""
+    make_node = helper.make_node
+    body = helper.make_graph(
+        [
+            make_node("Gather", ["x", "number"], ["row"]),
+            make_node("SequenceInsert", ["rows", "row"], ["more"]),
+            make_node("Identity", ["condition"], ["goes_on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("number", TensorProto.INT64, []),
+            helper.make_tensor_value_info("condition", TensorProto.BOOL, []),
+            helper.make_tensor_sequence_value_info(
+                "rows", TensorProto.FLOAT, None
+            ),
+        ],
+        [
+            helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+            helper.make_tensor_sequence_value_info(
+                "more", TensorProto.FLOAT, None
+            ),
+        ],
+    )
+    nodes = [
+        ("SequenceEmpty", [], "none", {}),
+        ("Loop", ["three", "", "none"], "all", {"body": body}),
+        ("ConcatFromSequence", ["all"], "y", {"axis": 0}),
+    ]
+    y = mpctest.run(model(nodes, {"y": (12,)}), {"x": X}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, X.ravel())
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,10 @@ LogicalResult LoopUnroller::defineOutputs() {
   LogicalResult result = success();
   for (unsigned i = 0; i < numValues; ++i) {
     const ImportedValue &value = last->lookup(getOutput(1 + i));
+    if (value.sequence) {
+      (void)node.define(i, *value.sequence);
+      continue;
+    }
     bool isConstant = value.constant && !value.value && value.stateRole.empty();
     if (failed(isConstant
                    ? node.define(i, *value.constant)
