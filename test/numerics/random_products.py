@@ -33,7 +33,12 @@ class RandomProducts(RandomGraph):
 
     def draw_input(self):
         rank = self.random.randint(2, 5)
-        sides = tuple(self.choose([64, 65, 96, 129]) for _ in range(2))
+        sides = [self.choose([64, 65, 96, 129]) for _ in range(2)]
+        self.sides = SIDES
+        if self.random.rand() < 0.3:
+            # Matrices of one shape, whose memory one can take of another.
+            sides[0] = sides[1]
+            self.sides = sides[:1]
         return (*self.random.randint(1, 4, rank - 2).tolist(), *sides)
 
     def direction(self):
@@ -73,7 +78,7 @@ class RandomProducts(RandomGraph):
     def add_product(self, x):
         *batch, rows, depth = self.shape[x]
         most = MOST_PRODUCTS // np.prod(self.shape[x])
-        columns = self.choose([side for side in SIDES if side <= most])
+        columns = self.choose([n for n in self.sides if n <= most] or [1])
         y, shape = self.matrices(x, depth, columns), (*batch, rows, columns)
         self.node("MatMul", [x, y], shape, np.matmul)
 
@@ -97,7 +102,7 @@ class RandomProducts(RandomGraph):
             return
         flags = {name: self.random.randint(2) for name in ("transA", "transB")}
         depth, rows = self.shape[x] if flags["transA"] else self.shape[x][::-1]
-        columns = self.choose(SIDES)
+        columns = self.choose(self.sides)
         sides = (columns, depth) if flags["transB"] else (depth, columns)
         inputs = [x, self.parameter(*sides)]
         c = self.pick(lambda shape: shape == (rows, columns))

@@ -57,8 +57,12 @@ def test_mixed_precision_stays_close(kind, seed, precision, tmp_path):
     unit = 2.0**-8 if precision == "bf16-mixed" else 2.0**-11
     scale = max(1.0, np.abs(expected).max())
     error = np.abs(outputs[graph.output] - expected).max()
-    simulated = np.abs(graph.evaluate(*exact, unit) - expected).max()
-    assert error <= max(8 * unit * scale, 4 * simulated)
+    # Coarser roundings, which make other errors, in proportion.
+    simulated = [
+        4 / times * np.abs(graph.evaluate(*exact, times * unit) - expected).max()
+        for times in (1, 2, 4)
+    ]
+    assert error <= max(8 * unit * scale, *simulated)
 
 
 @pytest.mark.parametrize("kind, seed", GRAPHS)

@@ -105,8 +105,10 @@ func.func private @matmul_sub(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tens
 // Packed filters are multiplied, too, where a kernel reads them through a
 // transpose.
 // CHECK-LABEL: plan.program @filters
-// CHECK: plan.launch @relu_filters ins(%{{.*}}) outs(%[[W:.*]] : memref<3x3x5x4xf64>)
-// CHECK: plan.launch @conv ins(%{{.*}}, %[[W]] : {{.*}}) outs(%[[Y:.*]] : memref<3x3x5x4xf64>)
+// CHECK: %[[W:.*]] = plan.arena
+// CHECK: plan.launch @relu_filters ins(%{{.*}}) outs(%[[W]] : memref<3x3x5x4xf64>)
+// CHECK: %[[Y:.*]] = plan.arena
+// CHECK: plan.launch @conv ins(%{{.*}}, %[[W]] : {{.*}}) outs(%[[Y]] : memref<3x3x5x4xf64>)
 // CHECK: plan.output "y" role "output" %[[Y]]
 func.func @filters(%x: tensor<3x3x5x5xf64> {mpc.input = "x"}, %w: tensor<3x3x5x4xf64> {mpc.input = "w"}) -> (tensor<3x3x5x4xf64> {mpc.output = "y"}) {
   %0 = call @relu_filters(%w) : (tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
