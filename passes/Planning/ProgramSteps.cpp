@@ -15,11 +15,14 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 // The operands of a call that its kernel does not read at the element it
-// writes: tables, and what a contraction multiplies.
+// writes: tables, and what a contraction multiplies, packed filters too, which
+// it reads through a transpose.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
   SmallVector<Value> found;
   auto add = [&](Value read) {
+    while (auto packed = read.getDefiningOp<TransposeOp>())
+      read = packed.getInput();
     if (auto argument = dyn_cast<BlockArgument>(read))
       found.push_back(call.getOperand(argument.getArgNumber()));
   };

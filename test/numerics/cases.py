@@ -144,6 +144,10 @@ add_conv("dilated", (1, 2, 9, 9), (3, 2, 3, 3), dilations=[2, 3])
 add_conv("grouped", (2, 4, 6, 6), (6, 2, 3, 3), group=2, pads=[1] * 4)
 add_conv("depthwise", (2, 4, 6, 6), (4, 1, 3, 3), group=4, pads=[1] * 4)
 add_conv("1d", (2, 3, 11), (4, 3, 5), strides=[2], pads=[2, 2])
+# The result, or the gradient of the input, has the shape that filters are packed
+# in for it: (3, 3, inputs, outputs), or (outputs, 3, 3, inputs).
+add_conv("like_filters", (3, 5, 3, 5), (4, 5, 3, 3), pads=[1] * 4)
+add_conv("input_like_filters", (4, 5, 3, 3), (4, 5, 3, 3), pads=[1] * 4)
 add_conv("3d", (1, 2, 4, 5, 4), (3, 2, 2, 3, 2), pads=[0, 1, 0, 1, 1, 0])
 
 # Pooling.

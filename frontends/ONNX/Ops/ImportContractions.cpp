@@ -9,15 +9,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// A contraction of nothing is a sum over nothing, or no result.
-static LogicalResult checkExtents(NodeImporter &node) {
-  for (unsigned i : {0, 1})
-    if (llvm::is_contained(node.operandShape(i), 0))
-      return node.unsupported("input " + Twine(i) +
-                              " has an axis of 0 elements");
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // Matrices
 //===----------------------------------------------------------------------===//
@@ -30,8 +21,6 @@ static LogicalResult importMatMul(NodeImporter &node) {
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
   if (a.empty() || b.empty())
     return node.invalid("expected operands of rank 1 or more");
-  if (failed(checkExtents(node)))
-    return failure();
   bool isRow = a.size() == 1, isColumn = b.size() == 1;
   if (isRow)
     a.insert(a.begin(), 1);
@@ -58,7 +47,7 @@ static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
 
 static LogicalResult importGemm(NodeImporter &node) {
   auto alpha = readFactor(node, "alpha"), beta = readFactor(node, "beta");
-  if (failed(alpha) || failed(beta) || failed(checkExtents(node)))
+  if (failed(alpha) || failed(beta))
     return failure();
   if (node.getOpset() < 7)
     node.ignore("broadcast"); // what the shape of C says, too
@@ -75,7 +64,7 @@ static LogicalResult importFusedMatMul(NodeImporter &node) {
   if (node.integer("transBatchA", 0) || node.integer("transBatchB", 0))
     return node.unsupported("transposed batch axes are not supported");
   auto alpha = readFactor(node, "alpha");
-  if (failed(alpha) || failed(checkExtents(node)))
+  if (failed(alpha))
     return failure();
   auto op = node.create<MatMulOp>(
       {node.operand(0), node.operand(1)},
@@ -96,8 +85,6 @@ static LogicalResult importConv(NodeImporter &node) {
     return node.invalid("expected a weight of shape (M, C/group, k...), found "
                         "rank " +
                         Twine(weightShape.size()));
-  if (failed(checkExtents(node)))
-    return failure();
   auto window =
       readWindow(node, NodeImporter::shapeOf(input), weightShape.drop_front(2));
   if (failed(window))

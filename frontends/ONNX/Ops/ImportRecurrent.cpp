@@ -66,6 +66,7 @@ public:
   }
 
 private:
+  LogicalResult readTypes();
   LogicalResult readShapes();
   LogicalResult readAttributes();
   LogicalResult readActivations();
@@ -108,6 +109,8 @@ LogicalResult RecurrentImporter::readAttributes() {
   linearBeforeReset = node.integer("linear_before_reset", 0) != 0;
   if (node.hasAttribute("clip"))
     clip = node.real("clip", 0.0);
+  if (clip && !(*clip >= 0))
+    return node.invalid("expected attribute 'clip' of at least 0");
   direction = node.string("direction", "forward");
   if (direction != "forward" && direction != "reverse" &&
       direction != "bidirectional")
@@ -243,6 +246,19 @@ Value RecurrentImporter::part(unsigned input, unsigned index) {
     return {};
   Value value = slice(node, node.operand(input), 0, index, 1);
   return value ? node.reshape(value, shapeOf(value).drop_front()) : Value();
+}
+
+// All inputs but sequence_lens have the type of X.
+LogicalResult RecurrentImporter::readTypes() {
+  element = node.operandType(0).getElementType();
+  if (!isa<FloatType>(element))
+    return node.invalid("expected floats");
+  for (unsigned index : {1, 2, 3, 5, 6, 7})
+    if (node.hasInput(index) &&
+        node.operandType(index).getElementType() != element)
+      return node.invalid("expected input " + Twine(index) +
+                          " to have the element type of X");
+  return success();
 }
 
 // The shapes of all inputs, against each other.
@@ -460,12 +476,9 @@ LogicalResult RecurrentImporter::defineOutputs() {
 }
 
 LogicalResult RecurrentImporter::import() {
-  if (failed(readAttributes()) || failed(readShapes()))
+  if (failed(readTypes()) || failed(readAttributes()) || failed(readShapes()))
     return failure();
   input = node.operand(0);
-  element = elementOf(input);
-  if (!isa<FloatType>(element))
-    return node.invalid("expected floats");
   if (batchFirst)
     input = node.emit<TransposeOp>(
         {input}, {node.attribute("perm", ArrayRef<int64_t>{1, 0, 2})});

@@ -277,6 +277,11 @@ static LogicalResult cropAxes(NodeImporter &node,
 static Value interpolate(NodeImporter &node, Value value,
                          const ResizedAxis &axis, const Sampling &sampling) {
   constexpr int64_t kMostWeights = int64_t(1) << 26;
+  Type element = NodeImporter::typeOf(value).getElementType();
+  if (!isa<FloatType>(element)) {
+    (void)node.unsupported("expected floats to interpolate, found integers");
+    return {};
+  }
   if (axis.in > kMostWeights / axis.out) {
     (void)node.unsupported("an axis of " + Twine(axis.in) +
                            " elements is too "
@@ -290,7 +295,6 @@ static Value interpolate(NodeImporter &node, Value value,
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
       weights[isLast ? from * axis.out + to : to * axis.in + from] = weight;
-  Type element = NodeImporter::typeOf(value).getElementType();
   ArrayRef<int64_t> all = shape;
   int64_t outer = ShapedType::getNumElements(all.take_front(axis.axis));
   int64_t inner = ShapedType::getNumElements(all.drop_front(axis.axis + 1));

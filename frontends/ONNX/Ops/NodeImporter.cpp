@@ -416,6 +416,18 @@ Value NodeImporter::foldConstants(Operation *op) {
 // More than any machine mpc runs on can hold.
 static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
+// A contraction of nothing is a sum over nothing, or no result.
+static LogicalResult verifyContracted(Operation *op) {
+  if (!hasRole(op, RegionRole::Contraction))
+    return success();
+  for (OpOperand &operand : op->getOpOperands())
+    if (llvm::is_contained(shapeOf(operand.get()), 0))
+      return emitError(op->getLoc())
+             << "input " << operand.getOperandNumber() << " of a product has "
+             << "an axis of 0 elements";
+  return success();
+}
+
 Operation *NodeImporter::finishOp(OperationState &state) {
   for (Type type : state.types) {
     auto tensor = cast<RankedTensorType>(type);
@@ -427,7 +439,8 @@ Operation *NodeImporter::finishOp(OperationState &state) {
     return nullptr;
   }
   Operation *op = function.getBuilder().create(state);
-  if (succeeded(verify(op, /*verifyRecursively=*/false)))
+  if (succeeded(verify(op, /*verifyRecursively=*/false)) &&
+      succeeded(verifyContracted(op)))
     return op;
   op->erase();
   return nullptr;

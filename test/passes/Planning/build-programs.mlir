@@ -102,6 +102,29 @@ func.func private @matmul_sub(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tens
   return %1 : tensor<4x4xf32>
 }
 
+// Packed filters are multiplied, too, where a kernel reads them through a
+// transpose.
+// CHECK-LABEL: plan.program @filters
+// CHECK: %[[W:.*]] = plan.arena
+// CHECK: plan.launch @relu_filters ins(%{{.*}}) outs(%[[W]] : memref<3x3x5x4xf64>)
+// CHECK: %[[Y:.*]] = plan.arena
+// CHECK: plan.launch @conv ins(%{{.*}}, %[[W]] : {{.*}}) outs(%[[Y]] : memref<3x3x5x4xf64>)
+// CHECK: plan.output "y" role "output" %[[Y]]
+func.func @filters(%x: tensor<3x3x5x5xf64> {mpc.input = "x"}, %w: tensor<3x3x5x4xf64> {mpc.input = "w"}) -> (tensor<3x3x5x4xf64> {mpc.output = "y"}) {
+  %0 = call @relu_filters(%w) : (tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
+  %1 = call @conv(%x, %0) : (tensor<3x3x5x5xf64>, tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
+  return %1 : tensor<3x3x5x4xf64>
+}
+func.func private @relu_filters(%w: tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.relu %w : (tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
+  return %0 : tensor<3x3x5x4xf64>
+}
+func.func private @conv(%x: tensor<3x3x5x5xf64>, %w: tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  %0 = mpc.transpose %w {perm = array<i64: 3, 2, 0, 1>} : (tensor<3x3x5x4xf64>) -> tensor<4x5x3x3xf64>
+  %1 = mpc.conv %x, %0 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>} : (tensor<3x3x5x5xf64>, tensor<4x5x3x3xf64>) -> tensor<3x3x5x4xf64>
+  return %1 : tensor<3x3x5x4xf64>
+}
+
 // A slice along one axis is a copy of rows, and its kernel no code, on a CPU;
 // one along two, or of many short rows, a kernel.
 // CHECK-LABEL: plan.program @slices
