@@ -7,10 +7,10 @@
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -87,36 +87,6 @@ static Error checkOutput(const Model &model,
   if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
     model.warn(message);
   return Error::success();
-}
-
-// Exporters merge initializers that are equal and give each reader an Identity.
-// What the file says is done, but parameters that start equal need not be meant
-// to stay so.
-static void warnShared(FunctionImporter &function,
-                       ArrayRef<const proto::NodeProto *> nodes) {
-  llvm::StringSet<> read;
-  llvm::MapVector<StringRef, std::vector<StringRef>> names;
-  for (const proto::NodeProto *node : nodes) {
-    if (node->op_type() != "Identity" || node->output_size() != 1) {
-      for (const std::string &input : node->input())
-        read.insert(input);
-      continue;
-    }
-    const ImportedValue &value = function.lookup(node->output(0));
-    if (!value.aliasOf.empty() && value.stateRole == "parameter")
-      names[value.aliasOf].push_back(node->output(0));
-  }
-  for (auto &[parameter, aliases] : names) {
-    llvm::erase_if(aliases,
-                   [&](StringRef name) { return !read.contains(name); });
-    if (aliases.empty() || (aliases.size() == 1 && !read.contains(parameter)))
-      continue;
-    function.getModule().warn(
-        "parameter '" + parameter + "' also stands for '" +
-        llvm::join(aliases, "', '") +
-        "' (Identity), and they are trained as one; exporters merge parameters "
-        "that are equal unless they export in training mode");
-  }
 }
 
 static Expected<OwningOpRef<ModuleOp>>

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/SharedParameters.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+// Exporters merge initializers that are equal and give each reader an Identity.
+// What the file says is done, but parameters that start equal need not be meant
+// to stay so.
+static void warnAliases(FunctionImporter &function,
+                        ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> read;
+  llvm::MapVector<StringRef, std::vector<StringRef>> names;
+  for (const proto::NodeProto *node : nodes) {
+    if (node->op_type() != "Identity" || node->output_size() != 1) {
+      for (const std::string &input : node->input())
+        read.insert(input);
+      continue;
+    }
+    const ImportedValue &value = function.lookup(node->output(0));
+    if (!value.aliasOf.empty() && value.stateRole == "parameter")
+      names[value.aliasOf].push_back(node->output(0));
+  }
+  for (auto &[parameter, aliases] : names) {
+    llvm::erase_if(aliases,
+                   [&](StringRef name) { return !read.contains(name); });
+    if (aliases.empty() || (aliases.size() == 1 && !read.contains(parameter)))
+      continue;
+    function.getModule().warn(
+        "parameter '" + parameter + "' also stands for '" +
+        llvm::join(aliases, "', '") +
+        "' (Identity), and they are trained as one; exporters merge parameters "
+        "that are equal unless they export in training mode");
+  }
+}
+
+static bool isNormalization(StringRef op) {
+  return op.ends_with("Normalization");
+}
+
+static bool isContraction(StringRef op) {
+  return op == "MatMul" || op == "Gemm" || op == "Conv";
+}
+
+static bool isSplat(const HostTensor &tensor) {
+  for (int64_t i = 1; i < tensor.getNumElements(); ++i)
+    if (tensor.getDouble(i) != tensor.getDouble(0))
+      return false;
+  return true;
+}
+
+// PyTorch's exporter also merges parameters that start equal by name alone, as
+// the scales of all normalizations do: then several of these read one of ones.
+// Where weights are shared too, the model applies its layers several times.
+static void warnMerged(FunctionImporter &function,
+                       ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::MapVector<StringRef, int64_t> readers;
+  llvm::StringSet<> weights;
+  for (const proto::NodeProto *node : nodes) {
+    StringRef op = node->op_type();
+    if (isContraction(op) && node->input_size() > 1 &&
+        !function.lookup(node->input(1)).stateRole.empty() &&
+        !weights.insert(node->input(1)).second)
+      return;
+    for (int index : {1, 2})
+      if (isNormalization(op) && index < node->input_size())
+        ++readers[node->input(index)];
+  }
+  readers.remove_if([&](const auto &entry) {
+    const ImportedValue &value = function.lookup(entry.first);
+    return entry.second < 2 || value.stateRole != "parameter" ||
+           !value.constant || !isSplat(*value.constant);
+  });
+  if (readers.empty())
+    return;
+  auto [name, count] = readers.front();
+  std::string others =
+      readers.size() > 1
+          ? " (and " + std::to_string(readers.size() - 1) + " more like it)"
+          : "";
+  function.getModule().warn(
+      "parameter '" + name + "' is read by " + Twine(count) +
+      " normalizations" + others +
+      ", and they are trained as one; PyTorch's exporter merges parameters "
+      "that are equal: torch.onnx.export(..., optimize=False) keeps them "
+      "apart");
+}
+
+void mpc::onnx_frontend::warnShared(FunctionImporter &function,
+                                    ArrayRef<const proto::NodeProto *> nodes) {
+  warnAliases(function, nodes);
+  warnMerged(function, nodes);
+}
