@@ -25,13 +25,21 @@ MPC = BUILD / "bin" / "mpc"
 FOLDER = BUILD / "bench"
 
 
-def parse_options(description, warm_up):
+def make_parser(description, warm_up):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=warm_up)
     parser.add_argument("--cpus", default="0,1")
     parser.add_argument("--only", help="contenders whose names have this")
+    return parser
+
+
+def parse_options(description, warm_up):
+    return finish_options(make_parser(description, warm_up))
+
+
+def finish_options(parser):
     options = parser.parse_args()
     options.cpus = {int(cpu) for cpu in options.cpus.split(",")}
     return options
@@ -50,13 +58,15 @@ def execute(command, cpus):
     return process.stdout
 
 
-def train(options, model, data, batch, precision, *flags):
+def train(
+    options, model, data, batch, precision, *flags, loss="softmax_cross_entropy"
+):
     """Milliseconds of mpc's steps on one batch."""
     metrics = FOLDER / "metrics.jsonl"
     metrics.unlink(missing_ok=True)
     command = [
         *(MPC, "train", model, "--data", data),
-        *("--loss", "softmax_cross_entropy", "--batch-size", batch),
+        *("--loss", loss, "--batch-size", batch),
         *("--epochs", options.warm_up + options.steps),
         *("--precision", precision, "--threads", len(options.cpus)),
         *("--metrics", metrics, "--output", FOLDER / "trained.onnx"),
@@ -103,7 +113,8 @@ def list_contenders(options, name, batch, flags, torch):
 
 
 def compare(title, options, contenders, ours):
-    """Times all `contenders` and prints a table, relative to `ours`."""
+    """Times all `contenders` and prints a table, relative to `ours`. Returns
+    the medians."""
     names = [n for n in contenders if not options.only or options.only in n]
     medians = {name: [] for name in names}
     for i in range(options.rounds):
@@ -123,3 +134,4 @@ def compare(title, options, contenders, ours):
         middle = statistics.median(values)
         span = f"{min(values):.1f}-{max(values):.1f}"
         print(f"{name:24}{middle:9.1f}{span:>16}{middle / base:19.2f}x")
+    return {name: statistics.median(values) for name, values in medians.items()}

@@ -21,28 +21,40 @@ def parse_arguments():
     return how, precision, warm_up, steps
 
 
-def print_times(how, precision, warm_up, steps, model, optimizer, x, target):
-    """The milliseconds of each step after the first `warm_up`, as JSON."""
+def print_times(
+    how,
+    precision,
+    warm_up,
+    steps,
+    model,
+    optimizer,
+    x,
+    target,
+    loss=torch.nn.functional.cross_entropy,
+):
+    """The milliseconds of each step after the first `warm_up`, as JSON. `x` is
+    the input, or a tuple of all."""
+    inputs = x if isinstance(x, tuple) else (x,)
 
     def cast():
         if precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast("cpu", torch.bfloat16)
 
-    def loss_of(x, target):
+    def loss_of(target, *inputs):
         with cast():
-            return torch.nn.functional.cross_entropy(model(x), target)
+            return loss(model(*inputs), target)
 
     if how == "compiled":
         loss_of = torch.compile(loss_of)
     times = []
     for _ in range(warm_up + steps):
         begin = time.perf_counter()
-        loss = loss_of(x, target)
-        loss.backward()
+        value = loss_of(target, *inputs)
+        value.backward()
         optimizer.step()
         optimizer.zero_grad()
-        loss.item()
+        value.item()
         times.append((time.perf_counter() - begin) * 1000)
     print(json.dumps(times[warm_up:]))
 

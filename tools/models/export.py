@@ -25,6 +25,13 @@ def make_array(array, count, random):
     return random.randint(0, array.high, shape, np.int64)
 
 
+def make_labels(family, count, random):
+    labels = make_array(family.labels, count, random)
+    if family.loss == "bce_with_logits":
+        return (labels > 0).astype(np.float32)
+    return labels
+
+
 def make_inputs(family, count, random):
     return {
         name: make_array(array, count, random)

@@ -283,6 +283,15 @@ class Family:
     # mpc's name of the loss.
     loss: str = "softmax_cross_entropy"
 
+    def compute_loss(self, scores, labels):
+        if self.loss == "bce_with_logits":
+            return functional.binary_cross_entropy_with_logits(
+                scores, labels.to(scores.dtype)
+            )
+        if scores.ndim == 3:  # [batch, tokens, vocabulary]
+            scores, labels = scores.flatten(0, 1), labels.flatten()
+        return functional.cross_entropy(scores, labels)
+
 
 def text(vocabulary, tokens):
     return {"ids": Array((tokens,), vocabulary)}, Array((tokens,), vocabulary)

@@ -18,11 +18,10 @@ import sys
 import numpy as np
 import onnx
 import torch
-from torch.nn import functional
 
 HERE = pathlib.Path(__file__).parent
 sys.path.append(str(HERE.parents[2] / "tools" / "models"))
-from export import export, make_array, make_inputs  # noqa: E402
+from export import export, make_inputs, make_labels  # noqa: E402
 from families import FAMILIES  # noqa: E402
 
 STEPS, RATE = 5, 0.05
@@ -53,16 +52,6 @@ def strip(path):
     onnx.save(model, path)
 
 
-def compute_loss(family, scores, labels):
-    if family.loss == "bce_with_logits":
-        return functional.binary_cross_entropy_with_logits(
-            scores, labels.to(scores.dtype)
-        )
-    if scores.ndim == 3:  # [batch, tokens, vocabulary]
-        scores, labels = scores.flatten(0, 1), labels.flatten()
-    return functional.cross_entropy(scores, labels)
-
-
 def train(family, module, inputs, labels):
     """The losses of all steps, in the type of the module."""
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
@@ -77,7 +66,7 @@ def train(family, module, inputs, labels):
             batch.append(tensor.to(dtype) if kind.high is None else tensor)
         first = step * family.batch
         target = torch.from_numpy(labels)[first : first + family.batch]
-        loss = compute_loss(family, module(*batch), target)
+        loss = family.compute_loss(module(*batch), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -96,9 +85,7 @@ def main():
         random = np.random.RandomState(1)
         count = STEPS * family.batch
         inputs = make_inputs(family, count, random)
-        labels = make_array(family.labels, count, random)
-        if family.loss == "bce_with_logits":
-            labels = (labels > 0).astype(np.float32)
+        labels = make_labels(family, count, random)
         if "mask" in inputs:
             inputs["mask"][:, 0] = 1  # a token that everything sees
         np.savez_compressed(HERE / f"{name}.npz", **inputs, target=labels)
