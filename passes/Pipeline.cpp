@@ -101,6 +101,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass({options.target}));
   nested.addPass(createDecomposePass());
+  nested.addPass(createFoldScalingPass());
   nested.addPass(createSinkMovementPass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());

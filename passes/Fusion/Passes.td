@@ -181,6 +181,32 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
   }];
 }
 
+def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
+  let summary = "constant factors of operands as alpha of their products";
+  let description = [{
+    A tensor that is multiplied by a constant, or divided by one, and then read
+    by products alone, is read as it was before, and the products' `alpha` takes
+    the factor: it applies to the sums in the type they are computed in, so no
+    element is rounded in between. A factor that would make alpha infinite or NaN
+    stays.
+
+    Before (test/passes/Fusion/fold-scaling.mlir):
+
+    ```mlir
+    %c = mpc.constant dense<5.000000e-01> : tensor<f32>
+    %0 = mpc.mul %q, %c : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+    %s = mpc.matmul %0, %k : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %s = mpc.matmul %q, %k {alpha = 5.000000e-01 : f64}
+        : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+    ```
+  }];
+}
+
 def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
   let summary = "elementwise ops before transposes, where that makes them part of a kernel";
   let description = [{

@@ -71,7 +71,7 @@ def make_data():
 
 FLAGS = (
     *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
-    *("--lr", "1e-2", "--epochs", "15"),
+    *("--lr", "1e-2", "--epochs", "25"),
 )
 
 
@@ -91,7 +91,7 @@ def test_losses_are_those_in_float64(precision, tmp_path):
     np.testing.assert_allclose(
         losses[: len(exact)], exact, rtol=TOLERANCES[precision]
     )
-    assert np.mean(losses[-8:]) < 0.3 * losses[0]
+    assert np.mean(losses[-8:]) < 0.05 * losses[0]
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])

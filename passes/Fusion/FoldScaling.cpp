@@ -1,0 +1,102 @@
+// Lets products scale by themselves: a constant that an operand is multiplied
+// by goes into the product's alpha, where only products read what is scaled.
+// What attention does to queries and keys then needs no kernel, wherever these
+// come from.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Passes.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <cmath>
+
+namespace mpc {
+#define GEN_PASS_DEF_FOLDSCALINGPASS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+/// The one element of a constant of floats.
+static std::optional<double> findNumber(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant || typeOf(value).getNumElements() != 1 ||
+      !isa<FloatType>(elementOf(value)))
+    return std::nullopt;
+  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!elements)
+    return std::nullopt;
+  APFloat number = *elements.value_begin<APFloat>();
+  bool isInexact;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                 &isInexact);
+  return number.convertToDouble();
+}
+
+namespace {
+/// x * factor.
+struct Scaled {
+  Value input;
+  double factor;
+};
+} // namespace
+
+/// What `value` is, where it is a tensor times a constant or over one.
+static std::optional<Scaled> findScaled(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isa<MulOp, DivOp>(op))
+    return std::nullopt;
+  for (unsigned i : {0, 1}) {
+    Value input = op->getOperand(i);
+    std::optional<double> number = findNumber(op->getOperand(1 - i));
+    if (!number || input.getType() != value.getType())
+      continue;
+    if (isa<MulOp>(op))
+      return Scaled{input, *number};
+    if (i == 0) // not a constant over the tensor
+      return Scaled{input, 1 / *number};
+  }
+  return std::nullopt;
+}
+
+namespace {
+/// matmul(x * c, y) {alpha} -> matmul(x, y) {alpha * c}
+struct FoldScaling : OpRewritePattern<MatMulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatMulOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct FoldScalingPass
+    : public mpc::impl::FoldScalingPassBase<FoldScalingPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<FoldScaling>(&getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult FoldScaling::matchAndRewrite(MatMulOp op,
+                                           PatternRewriter &rewriter) const {
+  for (OpOperand &operand : op->getOpOperands()) {
+    std::optional<Scaled> scaled = findScaled(operand.get());
+    if (!scaled ||
+        !llvm::all_of(operand.get().getUsers(), llvm::IsaPred<MatMulOp>))
+      continue;
+    double alpha = op.getAlpha().convertToDouble() * scaled->factor;
+    if (!std::isfinite(alpha))
+      continue;
+    rewriter.modifyOpInPlace(op, [&] {
+      operand.set(scaled->input);
+      op.setAlpha(APFloat(alpha));
+    });
+    return success();
+  }
+  return rewriter.notifyMatchFailure(op, "no operand is scaled for it");
+}
