@@ -96,6 +96,8 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
+  if (options.recompute)
+    pm.addNestedPass<func::FuncOp>(createTileProductsPass({options.target}));
   pm.addPass(createOutlineBodiesPass());
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());

@@ -87,8 +87,8 @@ static void gradCast(mpc::CastOp op, GradientBuilder &g) {
 static void gradDropout(DropoutOp op, GradientBuilder &g) {
   g.add(0, "dx",
         DropoutOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
-                          op.getSeed(), op.getMicroStep(), op.getRatioAttr(),
-                          op.getIdAttr()));
+                          op.getSeed(), op.getMicroStep(), op.getPart(),
+                          op.getRatioAttr(), op.getIdAttr()));
 }
 
 // Any op of Formulas.def.

@@ -1,7 +1,8 @@
-// Lets products scale by themselves: a constant that an operand is multiplied
-// by goes into the product's alpha, where only products read what is scaled.
-// What attention does to queries and keys then needs no kernel, wherever these
-// come from.
+// Lets products scale by themselves: a constant that an operand or the result
+// is multiplied by goes into the product's alpha, where only products read what
+// is scaled, or only the scaling reads the result. What attention does to
+// queries and keys, and to their gradients, then needs no kernel, wherever
+// these come from and go.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -71,11 +72,19 @@ struct FoldScaling : OpRewritePattern<MatMulOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
+/// matmul(x, y) {alpha} * c -> matmul(x, y) {alpha * c}
+struct FoldScalingOfResult : RewritePattern {
+  explicit FoldScalingOfResult(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
 struct FoldScalingPass
     : public mpc::impl::FoldScalingPassBase<FoldScalingPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<FoldScaling>(&getContext());
+    patterns.add<FoldScaling, FoldScalingOfResult>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
@@ -99,4 +108,21 @@ LogicalResult FoldScaling::matchAndRewrite(MatMulOp op,
     return success();
   }
   return rewriter.notifyMatchFailure(op, "no operand is scaled for it");
+}
+
+LogicalResult
+FoldScalingOfResult::matchAndRewrite(Operation *op,
+                                     PatternRewriter &rewriter) const {
+  std::optional<Scaled> scaled;
+  if (op->getNumResults() == 1)
+    scaled = findScaled(op->getResult(0));
+  auto product = scaled ? scaled->input.getDefiningOp<MatMulOp>() : MatMulOp();
+  if (!product || !scaled->input.hasOneUse())
+    return rewriter.notifyMatchFailure(op, "scales no product's result");
+  double alpha = product.getAlpha().convertToDouble() * scaled->factor;
+  if (!std::isfinite(alpha))
+    return rewriter.notifyMatchFailure(op, "alpha would not be finite");
+  rewriter.modifyOpInPlace(product, [&] { product.setAlpha(APFloat(alpha)); });
+  rewriter.replaceOp(op, scaled->input);
+  return success();
 }

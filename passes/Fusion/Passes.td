@@ -48,6 +48,49 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
   ];
 }
 
+def TileProductsPass : FusionPass<"mpc-tile-products"> {
+  let summary = "large products, and what reads them, in parts";
+  let description = [{
+    A batched product whose result has more than `elements` elements, and more
+    than twice as many as either operand, becomes the body of an `mpc.scan` with
+    all ops of its phase that make or read values of that size, so that a part of
+    these is in memory at a time, and no more. The scores of an attention are
+    the example. What the backward pass reads of them it computes again, in its
+    own loop, if it is a product of rows and columns of 256 elements at most.
+    Moves, scaling and changes of type around the ops become part of the loop
+    where they keep axis 0. Where the ops cannot run in parts, or where the wide
+    values are results, nothing changes.
+
+    Before (test/passes/Fusion/tile-products.mlir):
+
+    ```mlir
+    %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+    %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+    %o = mpc.matmul %p, %v : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+    ```
+
+    After, with `elements=8192`, but for the reshapes of operands and result:
+
+    ```mlir
+    %o = mpc.scan 2 scanned(%q, %k, %v : tensor<2x2x64x8xf32>, ...) -> (tensor<2x2x64x8xf32>) {
+    ^bb0(%a: tensor<2x64x8xf32>, %b: tensor<2x64x8xf32>, %c: tensor<2x64x8xf32>):
+      %s = mpc.matmul %a, %b {transB = true} : (tensor<2x64x8xf32>, tensor<2x64x8xf32>) -> tensor<2x64x64xf32>
+      %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x64x64xf32>) -> tensor<2x64x64xf32>
+      %y = mpc.matmul %p, %c : (tensor<2x64x64xf32>, tensor<2x64x8xf32>) -> tensor<2x64x8xf32>
+      mpc.yield %y : tensor<2x64x8xf32>
+    }
+    ```
+
+    Each part has the bits that it had. On a GPU nothing changes.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"native\"",
+           "the machine to compile for, a name --target knows">,
+    Option<"elements", "elements", "int64_t", "1 << 20",
+           "how many elements of a wide value are in memory at a time">,
+  ];
+}
+
 def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
   let summary = "bodies of loops and conditions into functions";
   let description = [{
@@ -182,12 +225,13 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
 }
 
 def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
-  let summary = "constant factors of operands as alpha of their products";
+  let summary = "constant factors of operands and results as alpha of products";
   let description = [{
     A tensor that is multiplied by a constant, or divided by one, and then read
     by products alone, is read as it was before, and the products' `alpha` takes
     the factor: it applies to the sums in the type they are computed in, so no
-    element is rounded in between. A factor that would make alpha infinite or NaN
+    element is rounded in between. So does a factor of the result of a product
+    that nothing else reads. A factor that would make alpha infinite or NaN
     stays.
 
     Before (test/passes/Fusion/fold-scaling.mlir):

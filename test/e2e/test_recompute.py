@@ -148,3 +148,66 @@ def test_takes_less_memory(layer, tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(make(layer), path)
     assert arena_of(path) < arena_of(path, "--no-recompute")
+
+
+# Of tokens so many that the scores of two samples are not in memory at a time.
+TOKENS, HEADS, SIZE = 520, 2, 8
+
+
+def attention(heads_of_keys, bias_shape):
+    """Causal attention of 4 samples, with a bias of the scores and dropout."""
+    b = Builder()
+
+    def project(heads, perm):
+        weight = b.random.normal(size=(WIDTH, heads * SIZE)) / WIDTH**0.5
+        x = b.add("MatMul", "x", weight)
+        shape = np.array([0, 0, heads, SIZE])
+        b.values["shape%d" % heads] = shape
+        return b.add(
+            "Transpose", b.add("Reshape", x, "shape%d" % heads), perm=perm
+        )
+
+    query = project(HEADS, [0, 2, 1, 3])
+    key = project(heads_of_keys, [0, 2, 3, 1])
+    value = project(heads_of_keys, [0, 2, 1, 3])
+    scores = b.add("Mul", b.add("MatMul", query, key), SIZE**-0.5)
+    scores = b.add("Add", scores, b.random.normal(size=bias_shape))
+    unseen = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
+    weights = b.add("Softmax", b.add("Add", scores, unseen), axis=-1)
+    mixed = b.add("MatMul", b.add("Dropout", weights), value)
+    joined = b.add("Transpose", mixed, perm=[0, 2, 1, 3])
+    b.values["joined"] = np.array([0, 0, HEADS * SIZE])
+    last = b.add("ReduceMean", b.add("Reshape", joined, "joined"), axes=[1])
+    b.values["flat"] = np.array([0, HEADS * SIZE])
+    logits = b.dense(b.add("Reshape", last, "flat"), HEADS * SIZE, 10)
+    return mpctest.make_model(
+        b.nodes,
+        {"x": (np.float32, (4, TOKENS, WIDTH))},
+        {logits: (np.float32, (4, 10))},
+        b.values,
+    )
+
+
+ATTENTIONS = [
+    attention(HEADS, (TOKENS, TOKENS)),
+    attention(1, (1, HEADS, TOKENS, 1)),
+]
+
+
+@pytest.mark.parametrize("index", range(len(ATTENTIONS)))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_attention_in_parts_trains_to_the_same_bits(index, precision, tmp_path):
+    random = np.random.default_rng(1)
+    onnx.save(ATTENTIONS[index], tmp_path / "model.onnx")
+    np.savez(
+        tmp_path / "data.npz",
+        x=random.normal(size=(8, TOKENS, WIDTH)).astype(np.float32),
+        target=random.integers(0, 10, size=8),
+    )
+    check_bits(tmp_path, precision)
+
+
+def test_scores_of_an_attention_are_in_memory_for_one_sample(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(ATTENTIONS[0], path)
+    assert arena_of(path) < arena_of(path, "--no-recompute") / 2

@@ -265,7 +265,9 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     `micro_step`), lane i % 4, and "keep" where the lane's 24 upper bits, as a
     fraction, are not below `ratio`. No mask is stored: the gradient is the same
     op with the same `id` on the incoming gradient. `id` is fixed at import, and
-    no pass changes it.
+    no pass changes it. With `part`, the operand is that one of equal parts of a
+    tensor: of n elements, the i-th of part p counts as i + p * n, so that it
+    fares as it does in the whole.
 
     ```mlir
     %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
@@ -273,7 +275,8 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$input, MPC_IntTensor:$seed,
-                       MPC_IntTensor:$micro_step, F64Attr:$ratio, I64Attr:$id);
+                       MPC_IntTensor:$micro_step, Optional<MPC_IntTensor>:$part,
+                       F64Attr:$ratio, I64Attr:$id);
   let results = (outs MPC_FloatTensor:$output);
 }
 

@@ -153,6 +153,8 @@ INFER(DropoutOp) {
     return emitOptionalError(loc, "expected ratio in [0, 1), found ", ratio);
   if (!isScalar(adaptor.getSeed()) || !isScalar(adaptor.getMicroStep()))
     return emitOptionalError(loc, "expected scalar seed and micro_step");
+  if (adaptor.getPart() && !isScalar(adaptor.getPart()))
+    return emitOptionalError(loc, "expected a scalar part");
   return infer(results, shapeOf(adaptor.getInput()),
                elementOf(adaptor.getInput()));
 }

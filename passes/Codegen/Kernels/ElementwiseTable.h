@@ -15,10 +15,15 @@
 
 namespace mpc::codegen {
 
-/// Where an index-dependent op stands: an i64 scalar or vector. For one_hot the
-/// index along its axis, for dropout the row-major index in its result; null
-/// for any other op.
-using ElementIndex = mlir::Value;
+/// Where an index-dependent op stands.
+struct ElementIndex {
+  /// An i64 scalar or vector. For one_hot the index along its axis, for dropout
+  /// the row-major index in its result; null for any other op.
+  mlir::Value value;
+  /// What the first of several lanes, which are adjacent elements, is known to
+  /// be a multiple of.
+  int64_t multiple = 1;
+};
 
 class ElementwiseTable {
 public:

@@ -4,7 +4,11 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <array>
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -17,7 +21,7 @@ static Value emitOneHot(Lanes &l, OneHotOp op, OneHotOp::Adaptor in,
   if (!getElementTypeOrSelf(label.getType()).isInteger(64))
     label = arith::ExtSIOp::create(b, Lanes::typeLike(b.getI64Type(), label),
                                    label);
-  return l.select(l.compare(arith::CmpIPredicate::eq, label, index),
+  return l.select(l.compare(arith::CmpIPredicate::eq, label, index.value),
                   l.constant(1), l.constant(0));
 }
 
@@ -80,19 +84,27 @@ static Value toI64(Lanes &l, Value value) {
                                 value);
 }
 
-// Key: the two halves of the seed. Counter: the two halves of i / 4, the id,
-// the micro-step. Element i takes output i % 4.
-static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
-                         ElementIndex index) {
-  ImplicitLocOpBuilder &b = l.getBuilder();
+// The four outputs of the generator for the group of elements that `index` is
+// in: 4 * group to 4 * group + 3. Key: the two halves of the seed. Counter: the
+// two halves of the group, the id, the micro-step.
+static std::array<Value, 4> drawGroup(Lanes &l, DropoutOp op,
+                                      DropoutOp::Adaptor in, Value index) {
   Philox philox(l);
   Value seed = toI64(l, in.getSeed());
   Value group = philox.shiftRight(index, 2);
-  Value words[4] = {philox.low(group), philox.high(group),
-                    philox.low(l.integer(b.getI64Type(), op.getId())),
-                    philox.low(toI64(l, in.getMicroStep()))};
+  std::array<Value, 4> words = {
+      philox.low(group), philox.high(group),
+      philox.low(l.integer(l.getBuilder().getI64Type(), op.getId())),
+      philox.low(toI64(l, in.getMicroStep()))};
   philox.run(words, philox.low(seed), philox.high(seed));
+  return words;
+}
 
+// The random bits of an element: output i % 4 of its group.
+static Value drawOne(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
+                     Value index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  std::array<Value, 4> words = drawGroup(l, op, in, index);
   Value three = l.integer(b.getI64Type(), 3);
   Value lane = arith::AndIOp::create(b, index, l.broadcast(three, index));
   Value bits = words[3];
@@ -100,12 +112,54 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
     bits = l.select(
         l.compare(arith::CmpIPredicate::eq, lane, l.integer(b.getI64Type(), i)),
         words[i], bits);
+  return bits;
+}
+
+// The random bits of whole groups of adjacent elements, from one run of the
+// generator for each group instead of one for each element.
+static Value drawGroups(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
+                        Value index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  int64_t groups = cast<VectorType>(index.getType()).getDimSize(0) / 4;
+  // The first element of each group.
+  SmallVector<int64_t> firsts;
+  for (int64_t group = 0; group < groups; ++group)
+    firsts.push_back(4 * group);
+  Value first = vector::ShuffleOp::create(b, index, index, firsts);
+  std::array<Value, 4> words = drawGroup(l, op, in, first);
+  // From a0 a1, b0 b1 to a0 b0 a1 b1; and pairs of pairs alike.
+  SmallVector<int64_t> pairs, quadruples;
+  for (int64_t group = 0; group < groups; ++group) {
+    llvm::append_values(pairs, group, groups + group);
+    for (int64_t start : {2 * group, 2 * groups + 2 * group})
+      llvm::append_values(quadruples, start, start + 1);
+  }
+  Value low = vector::ShuffleOp::create(b, words[0], words[1], pairs);
+  Value high = vector::ShuffleOp::create(b, words[2], words[3], pairs);
+  return vector::ShuffleOp::create(b, low, high, quadruples);
+}
+
+static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
+                         ElementIndex at) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Value index = at.value;
+  int64_t multiple = at.multiple;
+  if (in.getPart()) {
+    int64_t count = op.getType().getNumElements();
+    Value size = l.integer(b.getI64Type(), count);
+    index = l.addInt(index, l.mulInt(toI64(l, in.getPart()), size));
+    multiple = std::gcd(multiple, count);
+  }
+  bool isGrouped = isa<VectorType>(index.getType()) && multiple % 4 == 0;
+  Value bits =
+      isGrouped ? drawGroups(l, op, in, index) : drawOne(l, op, in, index);
 
   // "The upper 24 bits as a fraction are not below ratio", in integers.
   double ratio = op.getRatio().convertToDouble();
   auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(ratio, 24)));
-  Value keep = l.compare(arith::CmpIPredicate::uge, philox.shiftRight(bits, 8),
-                         l.integer(b.getI32Type(), threshold));
+  Value keep =
+      l.compare(arith::CmpIPredicate::uge, Philox(l).shiftRight(bits, 8),
+                l.integer(b.getI32Type(), threshold));
   Value scaled = l.div(in.getInput(), l.constant(1 - ratio));
   return l.select(keep, scaled, l.constant(0));
 }

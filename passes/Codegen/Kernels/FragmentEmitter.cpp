@@ -181,23 +181,26 @@ Value FragmentEmitter::round(Value value, Type elementType) {
       b, Lanes::typeLike(b.getIntegerType(width), value), value);
 }
 
-/// The index an index-dependent op stands at, as i64; null for other ops.
-Value FragmentEmitter::getElementIndex(const Scope &scope, const Node &node) {
+/// The index an index-dependent op stands at.
+ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
+                                              const Node &node) {
   if (!node.strides)
-    return nullptr;
+    return {};
   Type i64 = b.getI64Type();
   Value index =
       arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
   if (!isVector(scope, *node.strides))
-    return index;
+    return {index};
   auto type = VectorType::get(scope.width, i64);
   SmallVector<int64_t> steps;
   for (int64_t lane = 0; lane < scope.width; ++lane)
     steps.push_back(lane * node.strides->back());
   Value lanes = arith::ConstantOp::create(
       b, type, DenseElementsAttr::get(type, ArrayRef(steps)));
-  return arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
-                               lanes);
+  index = arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
+                                lanes);
+  bool isAdjacent = node.strides->back() == 1;
+  return {index, isAdjacent ? getMultiple(scope, *node.strides) : 1};
 }
 
 Value codegen::createSplat(ImplicitLocOpBuilder &b, Operation *op) {

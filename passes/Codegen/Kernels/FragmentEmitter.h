@@ -9,6 +9,7 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
 #define MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
 
+#include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/KernelBody.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
 #include "passes/Codegen/Kernels/Lanes.h"
@@ -83,7 +84,7 @@ private:
                           mlir::Value offset, int64_t width, int64_t multiple);
   int64_t getMultiple(const Scope &scope,
                       llvm::ArrayRef<int64_t> strides) const;
-  mlir::Value getElementIndex(const Scope &scope, const Node &node);
+  ElementIndex getElementIndex(const Scope &scope, const Node &node);
   mlir::Value getOperand(const Scope &scope, NodeResult operand,
                          mlir::FloatType compute);
   mlir::Value round(mlir::Value value, mlir::Type elementType);

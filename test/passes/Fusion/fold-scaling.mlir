@@ -28,6 +28,23 @@ func.func @two_products(%q: tensor<8x8xbf16>, %k: tensor<8x8xbf16>, %ds: tensor<
   return %s, %dk : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
+// The result, where nothing else reads it.
+//
+// CHECK-LABEL: func.func @results
+// CHECK: %[[D:.*]] = mpc.matmul %arg0, %arg1 {alpha = 5.000000e-01 : f64, transA = true}
+// CHECK: %[[E:.*]] = mpc.matmul
+// CHECK-NOT: alpha
+// CHECK: %[[F:.*]] = mpc.mul %[[E]]
+// CHECK: return %[[D]], %[[E]], %[[F]]
+func.func @results(%ds: tensor<8x8xf32>, %q: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  %half = mpc.constant dense<5.000000e-01> : tensor<f32>
+  %0 = mpc.matmul %ds, %q {transA = true} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %d = mpc.mul %0, %half : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
+  %e = mpc.matmul %q, %q : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %f = mpc.mul %e, %half : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
+  return %d, %e, %f : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
 // Not where another op reads what is scaled too, nor a factor that is no
 // constant, nor one by which alpha would be infinite, nor a constant over data.
 //

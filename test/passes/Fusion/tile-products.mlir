@@ -1,0 +1,121 @@
+// RUN: mpc-opt %s --mpc-tile-products=elements=8192 | FileCheck %s
+// RUN: mpc-opt %s --mpc-tile-products="elements=8192 target=sm_80" | FileCheck %s --check-prefix=GPU
+
+// GPU-NOT: mpc.scan
+
+// A sample at a time. The heads that lie between tokens are moved inside,
+// where a product takes them as they are; the mask is the same for all.
+//
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[Q:.*]] = mpc.reshape %arg0 : (tensor<4x64x16xf32>) -> tensor<4x1x64x16xf32>
+// CHECK: %[[O:.*]] = mpc.scan 4 scanned(%[[Q]], %{{.*}}, %{{.*}} : {{.*}}) invariant(%arg3 : tensor<64x64xf32>) -> (tensor<4x1x64x16xf32>)
+// CHECK-NEXT: ^bb0(%[[A:[^:]*]]: tensor<1x64x16xf32>, {{.*}}, %[[MASK:.*]]: tensor<64x64xf32>):
+// CHECK: %[[SCALE:.*]] = mpc.constant dense<2.500000e-01>
+// CHECK: mpc.reshape %[[A]] : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
+// CHECK: mpc.transpose {{.*}} -> tensor<1x2x64x8xf32>
+// CHECK: mpc.mul {{.*}}, %[[SCALE]]
+// CHECK: mpc.matmul {{.*}} -> tensor<1x2x64x64xf32>
+// CHECK: mpc.add {{.*}}, %[[MASK]] {{.*}} -> tensor<1x2x64x64xf32>
+// CHECK: mpc.softmax
+// CHECK: mpc.matmul
+// CHECK: mpc.transpose {{.*}} -> tensor<1x64x2x8xf32>
+// CHECK: %[[Y:.*]] = mpc.reshape {{.*}} -> tensor<1x64x16xf32>
+// CHECK: mpc.yield %[[Y]]
+// CHECK: %[[R:.*]] = mpc.reshape %[[O]] : (tensor<4x1x64x16xf32>) -> tensor<4x64x16xf32>
+// CHECK: return %[[R]]
+func.func @forward(%q: tensor<4x64x16xf32>, %k: tensor<4x64x16xf32>, %v: tensor<4x64x16xf32>, %mask: tensor<64x64xf32>) -> tensor<4x64x16xf32> {
+  %scale = mpc.constant dense<2.500000e-01> : tensor<f32>
+  %0 = mpc.reshape %q : (tensor<4x64x16xf32>) -> tensor<4x64x2x8xf32>
+  %1 = mpc.transpose %0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<4x64x2x8xf32>) -> tensor<4x2x64x8xf32>
+  %2 = mpc.mul %1, %scale : (tensor<4x2x64x8xf32>, tensor<f32>) -> tensor<4x2x64x8xf32>
+  %3 = mpc.reshape %k : (tensor<4x64x16xf32>) -> tensor<4x64x2x8xf32>
+  %4 = mpc.transpose %3 {perm = array<i64: 0, 2, 3, 1>} : (tensor<4x64x2x8xf32>) -> tensor<4x2x8x64xf32>
+  %5 = mpc.reshape %v : (tensor<4x64x16xf32>) -> tensor<4x64x2x8xf32>
+  %6 = mpc.transpose %5 {perm = array<i64: 0, 2, 1, 3>} : (tensor<4x64x2x8xf32>) -> tensor<4x2x64x8xf32>
+  %s = mpc.matmul %2, %4 : (tensor<4x2x64x8xf32>, tensor<4x2x8x64xf32>) -> tensor<4x2x64x64xf32>
+  %m = mpc.add %s, %mask : (tensor<4x2x64x64xf32>, tensor<64x64xf32>) -> tensor<4x2x64x64xf32>
+  %p = mpc.softmax %m {axis = 3 : i64} : (tensor<4x2x64x64xf32>) -> tensor<4x2x64x64xf32>
+  %o = mpc.matmul %p, %6 : (tensor<4x2x64x64xf32>, tensor<4x2x64x8xf32>) -> tensor<4x2x64x8xf32>
+  %7 = mpc.transpose %o {perm = array<i64: 0, 2, 1, 3>} : (tensor<4x2x64x8xf32>) -> tensor<4x64x2x8xf32>
+  %8 = mpc.reshape %7 : (tensor<4x64x2x8xf32>) -> tensor<4x64x16xf32>
+  return %8 : tensor<4x64x16xf32>
+}
+
+// The backward pass computes the scores again, and drops what was dropped: each
+// part is told its number.
+//
+// CHECK-LABEL: func.func @training
+// CHECK: %[[NUMBERS:.*]] = mpc.constant dense<[0, 1]> : tensor<2xi64>
+// CHECK: mpc.scan 2 scanned({{.*}}, %[[NUMBERS]] : {{.*}}) invariant(%arg4, %arg5 : tensor<i64>, tensor<i64>) -> (tensor<2x2x64x8xf32>) {
+// CHECK-NEXT: ^bb0({{.*}}, %[[N:.*]]: tensor<i64>, %[[SEED:.*]]: tensor<i64>, %[[STEP:.*]]: tensor<i64>):
+// CHECK-NEXT: mpc.matmul {{.*}} -> tensor<2x64x64xf32>
+// CHECK-NEXT: mpc.softmax
+// CHECK-NEXT: mpc.dropout %{{.*}}, %[[SEED]], %[[STEP]], %[[N]] {id = 3
+// CHECK-NEXT: mpc.matmul
+// CHECK-NEXT: mpc.yield
+// CHECK: mpc.scan 2 scanned({{.*}}) invariant({{.*}}) -> (tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>) {
+// CHECK-NEXT: ^bb0
+// CHECK-COUNT-2: mpc.matmul {{.*}} -> tensor<2x64x64xf32>
+// CHECK: mpc.softmax_grad
+// CHECK-COUNT-2: mpc.matmul {{.*}} -> tensor<2x64x8xf32>
+// CHECK-NOT: mpc.matmul
+// CHECK: } {mpc.phase = "backward"
+func.func @training(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %v: tensor<4x64x8xf32>, %dy: tensor<4x64x8xf32>, %seed: tensor<i64>, %micro_step: tensor<i64>)
+    -> (tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>) {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %d = mpc.dropout %p, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64} : (tensor<4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<4x64x64xf32>
+  %o = mpc.matmul %d, %v : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dd = mpc.matmul %dy, %v {mpc.phase = "backward", transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %dv = mpc.matmul %d, %dy {mpc.phase = "backward", transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = "backward", ratio = 0.5 : f64, id = 3 : i64} : (tensor<4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<4x64x64xf32>
+  %ds = mpc.softmax_grad %dp, %p {mpc.phase = "backward", axis = 2 : i64} : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %dq = mpc.matmul %ds, %k {mpc.phase = "backward"} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dk = mpc.matmul %ds, %q {mpc.phase = "backward", transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  return %o, %dq, %dk, %dv : tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>
+}
+
+// What lies between: the reciprocal of a row's sum.
+//
+// CHECK-LABEL: func.func @between
+// CHECK: mpc.scan 2
+// CHECK: mpc.reduce_sum
+// CHECK: mpc.reciprocal
+// CHECK: mpc.yield
+func.func @between(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>) -> tensor<4x64x8xf32> {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %e = mpc.exp %s : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %sum = mpc.reduce_sum %e {axes = array<i64: 2>, keepdims = true} : (tensor<4x64x64xf32>) -> tensor<4x64x1xf32>
+  %r = mpc.reciprocal %sum : (tensor<4x64x1xf32>) -> tensor<4x64x1xf32>
+  %p = mpc.mul %e, %r : (tensor<4x64x64xf32>, tensor<4x64x1xf32>) -> tensor<4x64x64xf32>
+  %o = mpc.matmul %p, %k : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  return %o : tensor<4x64x8xf32>
+}
+
+// Not where the scores are a result, nor along axis 0, nor where the parts
+// would depend on each other.
+//
+// CHECK-LABEL: func.func @stays
+// CHECK-NOT: mpc.scan
+func.func @stays(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %x: tensor<1x64x8xf32>) -> (tensor<4x64x64xf32>, tensor<4x64x8xf32>, tensor<1x64x8xf32>) {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %t = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %u = mpc.softmax %t {axis = 0 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %o = mpc.matmul %u, %k : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %a = mpc.matmul %x, %x {transB = true} : (tensor<1x64x8xf32>, tensor<1x64x8xf32>) -> tensor<1x64x64xf32>
+  %b = mpc.matmul %a, %x : (tensor<1x64x64xf32>, tensor<1x64x8xf32>) -> tensor<1x64x8xf32>
+  return %p, %o, %b : tensor<4x64x64xf32>, tensor<4x64x8xf32>, tensor<1x64x8xf32>
+}
+
+// Nor where the backward pass would have to repeat a product of long rows.
+//
+// CHECK-LABEL: func.func @costly
+// CHECK-NOT: mpc.scan
+func.func @costly(%q: tensor<4x700x300xf32>, %k: tensor<4x700x300xf32>, %dy: tensor<4x700x300xf32>) -> (tensor<4x700x300xf32>, tensor<4x700x300xf32>) {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x700x300xf32>, tensor<4x700x300xf32>) -> tensor<4x700x700xf32>
+  %e = mpc.exp %s : (tensor<4x700x700xf32>) -> tensor<4x700x700xf32>
+  %o = mpc.matmul %e, %k : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
+  %dk = mpc.matmul %e, %dy {mpc.phase = "backward", transA = true} : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
+  return %o, %dk : tensor<4x700x300xf32>, tensor<4x700x300xf32>
+}
