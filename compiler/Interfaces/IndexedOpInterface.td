@@ -29,6 +29,17 @@ def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
                     " row-major order, the op computes with.",
                     "::llvm::SmallVector<int64_t>", "getIndexedAxes", (ins),
                     [{}], [{ return ::llvm::SmallVector<int64_t>(); }]>,
+    InterfaceMethod<"The extents of these axes, for that number: of the result,"
+                    " or of a tensor that it is a box of.",
+                    "::llvm::SmallVector<int64_t>", "getIndexedShape", (ins),
+                    [{}], [{
+                      auto type = ::llvm::cast<::mlir::ShapedType>(
+                          $_op->getResult(0).getType());
+                      ::llvm::SmallVector<int64_t> shape;
+                      for (int64_t axis : $_op.getIndexedAxes())
+                        shape.push_back(type.getDimSize(axis));
+                      return shape;
+                    }]>,
   ];
 }
 

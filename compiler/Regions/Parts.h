@@ -1,14 +1,15 @@
 // Which ops can be run on one part of their operands after the other.
 //
-// A part of a tensor is one of n equal runs along axis 0: rows 0 to 3 of 8, and
-// rows 4 to 7. A product of batches, for example, gives the results of four
-// batches where it is given four batches of both operands.
+// A part of a tensor is one of n equal runs along an axis: rows 0 to 3 of 8,
+// and rows 4 to 7. A product of batches, for example, gives the results of four
+// batches where it is given four batches of both operands; and four rows of
+// each result where it is given four rows of the left operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_PARTS_H
 #define MPC_COMPILER_REGIONS_PARTS_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/Builders.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -16,26 +17,49 @@
 
 namespace mpc {
 
-/// For each operand of `op`, whether a part of the results needs only that part
-/// of it, as opposed to all of it (weights, a mask for all batches). Nothing
-/// where the results cannot be made in parts: a softmax along axis 0, an op
-/// that computes with the index of its elements. Reshapes count as well: a part
-/// of [8, 12, 64] is one of [96, 64], in row-major order.
-std::optional<llvm::SmallVector<bool>> findPartedOperands(mlir::Operation *op);
+/// In place of the axis of an operand that is needed as a whole: weights, a
+/// mask for all batches.
+inline constexpr int64_t kWhole = -1;
 
-/// Whether what is made of `op` for a part must be told which part that is: a
-/// dropout, whose mask depends on where an element is in the whole.
-bool readsPartNumber(mlir::Operation *op);
+/// For each operand of `op`, the axis along which a part of the result along
+/// `axis` needs the same part of it, or kWhole. Nothing where the result cannot
+/// be made in parts: a softmax along that axis, an op that computes with the
+/// index of its elements. Reshapes count as well: a part of [8, 12, 64] along
+/// axis 0 is one of [96, 64], in row-major order, for counts that divide both
+/// extents.
+std::optional<llvm::SmallVector<int64_t>> findPartedAxes(mlir::Operation *op,
+                                                         int64_t axis);
 
-/// A copy of `op`, whose results can be made in parts, for one of `count`
-/// parts. Its operands are parts already where they are to be. `number` says
-/// which part it is, an i64 scalar, where the op reads that.
+/// The axis along which the result of `operand`'s owner is made in parts where
+/// the operand comes in parts along `axis`. Nothing where it is not.
+std::optional<int64_t> findResultAxis(mlir::OpOperand &operand, int64_t axis);
+
+/// Whether `op` can be run on `count` parts along `axis` of its result, where
+/// findPartedAxes says that it can be run on parts.
+bool canSplit(mlir::Operation *op, int64_t axis, int64_t count);
+
+/// Whether the owner of `operand`, a matrix product, sums along `axis` of it,
+/// so that its result is the sum of what it gives for each part.
+bool isSummed(mlir::OpOperand &operand, int64_t axis);
+
+/// The axes of the operands of a matrix product along which it sums.
+llvm::SmallVector<int64_t, 2> getSummedAxes(mlir::Operation *product);
+
+/// How many elements of a dropout are in front of each further one of `count`
+/// parts along `axis`, in groups of four: its mask depends on where an element
+/// is in the whole. Nothing for any other op.
+std::optional<int64_t> getGroupsPerPart(mlir::Operation *op, int64_t axis,
+                                        int64_t count);
+
+/// A copy of `op` for one of `count` parts along `axis` of its result, which
+/// must be possible. Its operands are parts already where they are to be. What
+/// is made of a dropout starts `group` groups, an i64 scalar, behind it.
 mlir::Operation *createPart(mlir::OpBuilder &builder, mlir::Operation *op,
-                            mlir::ValueRange operands, int64_t count,
-                            mlir::Value number);
+                            mlir::ValueRange operands, int64_t axis,
+                            int64_t count, mlir::Value group);
 
-/// The type of one of `count` parts of a tensor of `type`.
-mlir::Type getPart(mlir::Type type, int64_t count);
+/// The type of one of `count` parts of a tensor of `type` along `axis`.
+mlir::RankedTensorType getPart(mlir::Type type, int64_t axis, int64_t count);
 
 } // namespace mpc
 

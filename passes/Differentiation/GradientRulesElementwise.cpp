@@ -87,8 +87,9 @@ static void gradCast(mpc::CastOp op, GradientBuilder &g) {
 static void gradDropout(DropoutOp op, GradientBuilder &g) {
   g.add(0, "dx",
         DropoutOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
-                          op.getSeed(), op.getMicroStep(), op.getPart(),
-                          op.getRatioAttr(), op.getIdAttr()));
+                          op.getSeed(), op.getMicroStep(), op.getGroup(),
+                          op.getRatioAttr(), op.getIdAttr(),
+                          op.getWholeAttr()));
 }
 
 // Any op of Formulas.def.

@@ -154,8 +154,8 @@ def test_takes_less_memory(layer, tmp_path):
 TOKENS, HEADS, SIZE = 520, 2, 8
 
 
-def attention(heads_of_keys, bias_shape):
-    """Causal attention of 4 samples, with a bias of the scores and dropout."""
+def attention(heads_of_keys, bias_shape, samples=4, tokens=TOKENS):
+    """Causal attention, with a bias of the scores and dropout."""
     b = Builder()
 
     def project(heads, perm):
@@ -172,7 +172,7 @@ def attention(heads_of_keys, bias_shape):
     value = project(heads_of_keys, [0, 2, 1, 3])
     scores = b.add("Mul", b.add("MatMul", query, key), SIZE**-0.5)
     scores = b.add("Add", scores, b.random.normal(size=bias_shape))
-    unseen = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
+    unseen = np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
     weights = b.add("Softmax", b.add("Add", scores, unseen), axis=-1)
     mixed = b.add("MatMul", b.add("Dropout", weights), value)
     joined = b.add("Transpose", mixed, perm=[0, 2, 1, 3])
@@ -182,8 +182,8 @@ def attention(heads_of_keys, bias_shape):
     logits = b.dense(b.add("Reshape", last, "flat"), HEADS * SIZE, 10)
     return mpctest.make_model(
         b.nodes,
-        {"x": (np.float32, (4, TOKENS, WIDTH))},
-        {logits: (np.float32, (4, 10))},
+        {"x": (np.float32, (samples, tokens, WIDTH))},
+        {logits: (np.float32, (samples, 10))},
         b.values,
     )
 
@@ -205,6 +205,35 @@ def test_attention_in_parts_trains_to_the_same_bits(index, precision, tmp_path):
         target=random.integers(0, 10, size=8),
     )
     check_bits(tmp_path, precision)
+
+
+LONG = {"samples": 2, "tokens": 1040}
+# How far losses may be from those of whole sums, relative.
+TOLERANCES = {"64-true": 1e-14, "32-true": 1e-6, "bf16-mixed": 2e-3, "16-mixed": 2e-4}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_rows_of_a_long_attention_are_in_memory_for_themselves(
+    precision, tmp_path
+):
+    """Each sample's scores are wider than a part: gradients of keys and values
+    are added up over parts, in another order than in a whole product."""
+    random = np.random.default_rng(1)
+    path = tmp_path / "model.onnx"
+    onnx.save(attention(HEADS, (1, HEADS, 1040, 1), **LONG), path)
+    np.savez(
+        tmp_path / "data.npz",
+        x=random.normal(size=(8, 1040, WIDTH)).astype(np.float32),
+        target=random.integers(0, 10, size=8),
+    )
+    parts = trained(tmp_path, "parts", precision)
+    whole = trained(tmp_path, "whole", precision, "--no-recompute")
+    np.testing.assert_allclose(parts[0], whole[0], rtol=TOLERANCES[precision])
+    # The written weights are float32: other roundings of float64 do not show.
+    assert (parts[1] != whole[1]) == (precision != "64-true")
+    again = trained(tmp_path, "again", precision, "--threads", "1")
+    assert again == parts
+    assert arena_of(path) < arena_of(path, "--no-recompute") / 4
 
 
 def test_scores_of_an_attention_are_in_memory_for_one_sample(tmp_path):

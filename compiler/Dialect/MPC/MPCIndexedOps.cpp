@@ -28,6 +28,10 @@ Axes DropoutOp::getIndexedAxes() {
   return axesFrom(0, shapeOf(getOutput()).size());
 }
 
+SmallVector<int64_t> DropoutOp::getIndexedShape() {
+  return SmallVector<int64_t>(getWhole() ? *getWhole() : shapeOf(getOutput()));
+}
+
 // Labels have no axis of classes.
 Axes OneHotOp::getOperandAxes(unsigned) {
   Axes axes = axesFrom(0, shapeOf(getOutput()).size());

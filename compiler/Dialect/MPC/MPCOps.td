@@ -256,7 +256,7 @@ def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
 }
 
 def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
-    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]> {
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]> {
   let summary = "training-mode dropout with a counter-based mask";
   let description = [{
     Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
@@ -265,18 +265,21 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     `micro_step`), lane i % 4, and "keep" where the lane's 24 upper bits, as a
     fraction, are not below `ratio`. No mask is stored: the gradient is the same
     op with the same `id` on the incoming gradient. `id` is fixed at import, and
-    no pass changes it. With `part`, the operand is that one of equal parts of a
-    tensor: of n elements, the i-th of part p counts as i + p * n, so that it
-    fares as it does in the whole.
+    no pass changes it. An op on a box of a tensor says where that is, so that its
+    elements fare as they do in the whole: `whole` is the shape of the tensor,
+    and its element 4 * `group` is the first of the box.
 
     ```mlir
     %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
         : (tensor<32x100xf32>, tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    %part = mpc.dropout %rows, %seed, %micro_step, %group {ratio = 0.5 : f64, id = 3 : i64, whole = array<i64: 32, 100>}
+        : (tensor<8x100xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x100xf32>
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$input, MPC_IntTensor:$seed,
-                       MPC_IntTensor:$micro_step, Optional<MPC_IntTensor>:$part,
-                       F64Attr:$ratio, I64Attr:$id);
+                       MPC_IntTensor:$micro_step, Optional<MPC_IntTensor>:$group,
+                       F64Attr:$ratio, I64Attr:$id,
+                       OptionalAttr<DenseI64ArrayAttr>:$whole);
   let results = (outs MPC_FloatTensor:$output);
 }
 

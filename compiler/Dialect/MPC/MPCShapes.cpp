@@ -153,8 +153,13 @@ INFER(DropoutOp) {
     return emitOptionalError(loc, "expected ratio in [0, 1), found ", ratio);
   if (!isScalar(adaptor.getSeed()) || !isScalar(adaptor.getMicroStep()))
     return emitOptionalError(loc, "expected scalar seed and micro_step");
-  if (adaptor.getPart() && !isScalar(adaptor.getPart()))
-    return emitOptionalError(loc, "expected a scalar part");
+  if (adaptor.getGroup() && !isScalar(adaptor.getGroup()))
+    return emitOptionalError(loc, "expected a scalar group");
+  if (static_cast<bool>(adaptor.getGroup()) != adaptor.getWhole().has_value())
+    return emitOptionalError(loc, "expected both group and whole or neither");
+  if (adaptor.getWhole() &&
+      adaptor.getWhole()->size() != shapeOf(adaptor.getInput()).size())
+    return emitOptionalError(loc, "expected a whole of the input's rank");
   return infer(results, shapeOf(adaptor.getInput()),
                elementOf(adaptor.getInput()));
 }

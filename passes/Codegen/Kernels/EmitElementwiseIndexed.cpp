@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cmath>
-#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -143,14 +142,11 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
                          ElementIndex at) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Value index = at.value;
-  int64_t multiple = at.multiple;
-  if (in.getPart()) {
-    int64_t count = op.getType().getNumElements();
-    Value size = l.integer(b.getI64Type(), count);
-    index = l.addInt(index, l.mulInt(toI64(l, in.getPart()), size));
-    multiple = std::gcd(multiple, count);
+  if (in.getGroup()) {
+    Value four = l.integer(b.getI64Type(), 4);
+    index = l.addInt(index, l.mulInt(toI64(l, in.getGroup()), four));
   }
-  bool isGrouped = isa<VectorType>(index.getType()) && multiple % 4 == 0;
+  bool isGrouped = isa<VectorType>(index.getType()) && at.multiple % 4 == 0;
   Value bits =
       isGrouped ? drawGroups(l, op, in, index) : drawOne(l, op, in, index);
 

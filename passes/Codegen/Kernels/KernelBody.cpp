@@ -175,13 +175,10 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   auto indexed = dyn_cast<IndexedOpInterface>(node.op);
   if (!indexed || indexed.getIndexedAxes().empty())
     return std::nullopt;
-  SmallVector<int64_t> shape;
   Place place;
-  for (int64_t axis : indexed.getIndexedAxes()) {
-    shape.push_back(shapeOf(node.op->getResult(0))[axis]);
+  for (int64_t axis : indexed.getIndexedAxes())
     place.push_back(node.place[axis]);
-  }
-  return stridesAlongAxes(shape, place, rank);
+  return stridesAlongAxes(indexed.getIndexedShape(), place, rank);
 }
 
 /// Makes `node`, if its op reads a table, one that does so at its place.

@@ -42,12 +42,12 @@ func.func @forward(%q: tensor<4x64x16xf32>, %k: tensor<4x64x16xf32>, %v: tensor<
 }
 
 // The backward pass computes the scores again, and drops what was dropped: each
-// part is told its number.
+// part is told which group of four elements it starts with.
 //
 // CHECK-LABEL: func.func @training
-// CHECK: %[[NUMBERS:.*]] = mpc.constant dense<[0, 1]> : tensor<2xi64>
-// CHECK: mpc.scan 2 scanned({{.*}}, %[[NUMBERS]] : {{.*}}) invariant(%arg4, %arg5 : tensor<i64>, tensor<i64>) -> (tensor<2x2x64x8xf32>) {
-// CHECK-NEXT: ^bb0({{.*}}, %[[N:.*]]: tensor<i64>, %[[SEED:.*]]: tensor<i64>, %[[STEP:.*]]: tensor<i64>):
+// CHECK: %[[STARTS:.*]] = mpc.constant dense<[0, 2048]> : tensor<2xi64>
+// CHECK: mpc.scan 2 scanned({{.*}}, %[[STARTS]] : {{.*}}) invariant(%arg4, %arg5 : tensor<i64>, tensor<i64>) -> (tensor<2x2x64x8xf32>) {
+// CHECK-NEXT: ^bb0({{.*}}, %[[N:[^:]*]]: tensor<i64>, %[[SEED:.*]]: tensor<i64>, %[[STEP:.*]]: tensor<i64>):
 // CHECK-NEXT: mpc.matmul {{.*}} -> tensor<2x64x64xf32>
 // CHECK-NEXT: mpc.softmax
 // CHECK-NEXT: mpc.dropout %{{.*}}, %[[SEED]], %[[STEP]], %[[N]] {id = 3
@@ -92,20 +92,65 @@ func.func @between(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>) -> tensor<4x6
   return %o : tensor<4x64x8xf32>
 }
 
-// Not where the scores are a result, nor along axis 0, nor where the parts
-// would depend on each other.
+// One sample: some rows of all heads at a time. Gradients of keys and values
+// are sums over these, in f32. What does not lie in parts is moved.
+//
+// CHECK-LABEL: func.func @rows
+// CHECK: mpc.transpose {{.*}} -> tensor<2x1x4x32x8xf32>
+// CHECK: mpc.scan 2 scanned({{.*}}) invariant(%arg1, %arg2 : {{.*}}) -> (tensor<2x1x4x32x8xf32>) {
+// CHECK-COUNT-2: mpc.matmul
+// CHECK-NEXT: mpc.yield
+// CHECK: %[[ZERO:.*]] = mpc.constant dense<0.000000e+00> : tensor<1x4x8x64xf32>
+// CHECK: %[[STARTS:.*]] = mpc.constant dense<[0, 512]> : tensor<2xi64>
+// CHECK: %[[LOOP:.*]]:2 = mpc.scan 2 carried(%[[ZERO]] : tensor<1x4x8x64xf32>) scanned({{.*}}, %[[STARTS]] : {{.*}}) invariant({{.*}}) -> (tensor<1x4x8x64xf32>, tensor<2x1x4x32x8xf32>) {
+// CHECK-NEXT: ^bb0(%[[OLD:[^:]*]]: tensor<1x4x8x64xf32>, {{.*}}: tensor<1x4x32x8xf32>, %[[START:[^:]*]]: tensor<i64>,
+// CHECK: mpc.dropout {{.*}}, %[[START]] {id = 3 : i64, {{.*}}whole = array<i64: 1, 4, 64, 64>}
+// CHECK: %[[DK:.*]] = mpc.matmul {{.*}} -> tensor<1x4x8x64xf32>
+// CHECK-NEXT: %[[SUM:.*]] = mpc.add %[[OLD]], %[[DK]]
+// CHECK-NEXT: mpc.yield %[[SUM]]
+// CHECK: amp.cast %[[LOOP]]#0 : (tensor<1x4x8x64xf32>) -> tensor<1x4x8x64xbf16>
+func.func @rows(%q: tensor<1x4x64x8xf32>, %k: tensor<1x4x8x64xf32>, %v: tensor<1x4x64x8xf32>, %dy: tensor<1x4x64x8xf32>, %seed: tensor<i64>, %micro_step: tensor<i64>)
+    -> (tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>, tensor<1x4x8x64xbf16>) {
+  %s = mpc.matmul %q, %k : (tensor<1x4x64x8xf32>, tensor<1x4x8x64xf32>) -> tensor<1x4x64x64xf32>
+  %p = mpc.softmax %s {axis = 3 : i64} : (tensor<1x4x64x64xf32>) -> tensor<1x4x64x64xf32>
+  %o = mpc.matmul %p, %v : (tensor<1x4x64x64xf32>, tensor<1x4x64x8xf32>) -> tensor<1x4x64x8xf32>
+  %dd = mpc.matmul %dy, %v {mpc.phase = "backward", transB = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>) -> tensor<1x4x64x64xf32>
+  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = "backward", ratio = 0.5 : f64, id = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<1x4x64x64xf32>
+  %ds = mpc.softmax_grad %dp, %p {mpc.phase = "backward", axis = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x64x64xf32>
+  %dq = mpc.matmul %ds, %k {mpc.phase = "backward", transB = true} : (tensor<1x4x64x64xf32>, tensor<1x4x8x64xf32>) -> tensor<1x4x64x8xf32>
+  %dk = mpc.matmul %q, %ds {mpc.phase = "backward", transA = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x8x64xbf16>
+  return %o, %dq, %dk : tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>, tensor<1x4x8x64xbf16>
+}
+
+// Samples, and rows of each: a loop in a loop.
+//
+// CHECK-LABEL: func.func @samples_and_rows
+// CHECK: mpc.scan 2 scanned
+// CHECK: mpc.scan 2 scanned
+// CHECK: mpc.matmul {{.*}} -> tensor<1x4x32x64xf32>
+// CHECK: mpc.dropout {{.*}} whole = array<i64: 2, 4, 64, 64>} : (tensor<1x4x32x64xf32>
+func.func @samples_and_rows(%q: tensor<2x4x64x8xf32>, %k: tensor<2x4x8x64xf32>, %v: tensor<2x4x64x8xf32>, %seed: tensor<i64>, %micro_step: tensor<i64>) -> tensor<2x4x64x8xf32> {
+  %s = mpc.matmul %q, %k : (tensor<2x4x64x8xf32>, tensor<2x4x8x64xf32>) -> tensor<2x4x64x64xf32>
+  %p = mpc.softmax %s {axis = 3 : i64} : (tensor<2x4x64x64xf32>) -> tensor<2x4x64x64xf32>
+  %d = mpc.dropout %p, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64} : (tensor<2x4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<2x4x64x64xf32>
+  %o = mpc.matmul %d, %v : (tensor<2x4x64x64xf32>, tensor<2x4x64x8xf32>) -> tensor<2x4x64x8xf32>
+  return %o : tensor<2x4x64x8xf32>
+}
+
+// Not where the scores are a result, nor where neither samples nor rows are
+// apart, nor one row at a time.
 //
 // CHECK-LABEL: func.func @stays
 // CHECK-NOT: mpc.scan
-func.func @stays(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %x: tensor<1x64x8xf32>) -> (tensor<4x64x64xf32>, tensor<4x64x8xf32>, tensor<1x64x8xf32>) {
-  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+func.func @stays(%q: tensor<4x64x8xf32>, %x: tensor<1x128x8xf32>, %y: tensor<1x127x8xf32>) -> (tensor<4x64x64xf32>, tensor<1x128x8xf32>, tensor<1x127x8xf32>) {
+  %s = mpc.matmul %q, %q {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
   %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
-  %t = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
-  %u = mpc.softmax %t {axis = 0 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
-  %o = mpc.matmul %u, %k : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
-  %a = mpc.matmul %x, %x {transB = true} : (tensor<1x64x8xf32>, tensor<1x64x8xf32>) -> tensor<1x64x64xf32>
-  %b = mpc.matmul %a, %x : (tensor<1x64x64xf32>, tensor<1x64x8xf32>) -> tensor<1x64x8xf32>
-  return %p, %o, %b : tensor<4x64x64xf32>, tensor<4x64x8xf32>, tensor<1x64x8xf32>
+  %t = mpc.matmul %x, %x {transB = true} : (tensor<1x128x8xf32>, tensor<1x128x8xf32>) -> tensor<1x128x128xf32>
+  %u = mpc.softmax %t {axis = 1 : i64} : (tensor<1x128x128xf32>) -> tensor<1x128x128xf32>
+  %o = mpc.matmul %u, %x : (tensor<1x128x128xf32>, tensor<1x128x8xf32>) -> tensor<1x128x8xf32>
+  %a = mpc.matmul %y, %y {transB = true} : (tensor<1x127x8xf32>, tensor<1x127x8xf32>) -> tensor<1x127x127xf32>
+  %b = mpc.matmul %a, %y : (tensor<1x127x127xf32>, tensor<1x127x8xf32>) -> tensor<1x127x8xf32>
+  return %p, %o, %b : tensor<4x64x64xf32>, tensor<1x128x8xf32>, tensor<1x127x8xf32>
 }
 
 // Nor where the backward pass would have to repeat a product of long rows.
