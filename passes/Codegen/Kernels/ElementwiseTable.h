@@ -21,8 +21,8 @@ struct ElementIndex {
   /// the row-major index in its result; null for any other op.
   mlir::Value value;
   /// What the first of several lanes, which are adjacent elements, is known to
-  /// be a multiple of.
-  int64_t multiple = 1;
+  /// be a multiple of; 0 where they are not adjacent.
+  int64_t multiple = 0;
 };
 
 class ElementwiseTable {

@@ -114,28 +114,48 @@ static Value drawOne(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return bits;
 }
 
-// The random bits of whole groups of adjacent elements, from one run of the
-// generator for each group instead of one for each element.
+// The random bits of adjacent elements, from one run of the generator for each
+// group instead of one for each element. Where the first element need not be
+// the first of its group, the runs are of twice as many groups, and what is in
+// front of it is left out.
 static Value drawGroups(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
-                        Value index) {
+                        Value index, bool isAligned) {
   ImplicitLocOpBuilder &b = l.getBuilder();
-  int64_t groups = cast<VectorType>(index.getType()).getDimSize(0) / 4;
-  // The first element of each group.
-  SmallVector<int64_t> firsts;
+  int64_t width = cast<VectorType>(index.getType()).getDimSize(0);
+  int64_t groups = isAligned ? width / 4 : std::max<int64_t>(width / 2, 2);
+  // An element of each group.
+  Value start = vector::ExtractOp::create(b, index, 0);
+  auto type = VectorType::get(groups, b.getI64Type());
+  SmallVector<int64_t> steps;
   for (int64_t group = 0; group < groups; ++group)
-    firsts.push_back(4 * group);
-  Value first = vector::ShuffleOp::create(b, index, index, firsts);
-  std::array<Value, 4> words = drawGroup(l, op, in, first);
+    steps.push_back(4 * group);
+  Value starts = arith::AddIOp::create(
+      b, vector::BroadcastOp::create(b, type, start),
+      arith::ConstantOp::create(b, type, b.getI64VectorAttr(steps)));
+  std::array<Value, 4> words = drawGroup(l, op, in, starts);
   // From a0 a1, b0 b1 to a0 b0 a1 b1; and pairs of pairs alike.
   SmallVector<int64_t> pairs, quadruples;
   for (int64_t group = 0; group < groups; ++group) {
     llvm::append_values(pairs, group, groups + group);
-    for (int64_t start : {2 * group, 2 * groups + 2 * group})
-      llvm::append_values(quadruples, start, start + 1);
+    for (int64_t pair : {2 * group, 2 * groups + 2 * group})
+      llvm::append_values(quadruples, pair, pair + 1);
   }
   Value low = vector::ShuffleOp::create(b, words[0], words[1], pairs);
   Value high = vector::ShuffleOp::create(b, words[2], words[3], pairs);
-  return vector::ShuffleOp::create(b, low, high, quadruples);
+  Value bits = vector::ShuffleOp::create(b, low, high, quadruples);
+  if (isAligned)
+    return bits;
+  Value place = arith::AndIOp::create(b, start, l.integer(start.getType(), 3));
+  Value found;
+  for (int64_t first = 0; first < 4; ++first) {
+    auto lanes = llvm::to_vector(llvm::seq(first, first + width));
+    Value shifted = vector::ShuffleOp::create(b, bits, bits, lanes);
+    Value isFirst = l.compare(arith::CmpIPredicate::eq, place,
+                              l.integer(start.getType(), first));
+    found =
+        found ? arith::SelectOp::create(b, isFirst, shifted, found) : shifted;
+  }
+  return found;
 }
 
 static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
@@ -146,9 +166,10 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
     Value four = l.integer(b.getI64Type(), 4);
     index = l.addInt(index, l.mulInt(toI64(l, in.getGroup()), four));
   }
-  bool isGrouped = isa<VectorType>(index.getType()) && at.multiple % 4 == 0;
-  Value bits =
-      isGrouped ? drawGroups(l, op, in, index) : drawOne(l, op, in, index);
+  bool isGrouped = at.multiple > 0;
+  Value bits = isGrouped ? drawGroups(l, op, in, index,
+                                      /*isAligned=*/at.multiple % 4 == 0)
+                         : drawOne(l, op, in, index);
 
   // "The upper 24 bits as a fraction are not below ratio", in integers.
   double ratio = op.getRatio().convertToDouble();

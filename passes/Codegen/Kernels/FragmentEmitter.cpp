@@ -200,7 +200,7 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
   index = arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
                                 lanes);
   bool isAdjacent = node.strides->back() == 1;
-  return {index, isAdjacent ? getMultiple(scope, *node.strides) : 1};
+  return {index, isAdjacent ? getMultiple(scope, *node.strides) : 0};
 }
 
 Value codegen::createSplat(ImplicitLocOpBuilder &b, Operation *op) {
