@@ -9,8 +9,10 @@ import numpy as np
 import assembled_cases  # noqa: F401: adds its cases
 import attention_cases  # noqa: F401: adds its cases
 import elementwise_cases  # noqa: F401: adds its cases
+import grid_cases  # noqa: F401: adds its cases
 import indexed_cases  # noqa: F401: adds its cases
 import reference
+import sampled_cases  # noqa: F401: adds its cases
 from case import CASES, Case, add, apart, int64, normal, positive
 
 __all__ = ["CASES", "Case", "normal", "positive"]

@@ -191,3 +191,82 @@ for reduction in ("none", "add", "mul", "max", "min"):
             terms=2,
             gradient=reduction in ("none", "add"),
         )
+
+
+def col2im(columns, image_shape, block_shape, strides, pads, dilations):
+    """The sum of all blocks, each put where it was cut."""
+    rank = len(image_shape)
+    padded = [
+        size + pads[d] + pads[rank + d] for d, size in enumerate(image_shape)
+    ]
+    counts = [
+        (size - dilations[d] * (block_shape[d] - 1) - 1) // strides[d] + 1
+        for d, size in enumerate(padded)
+    ]
+    blocks = columns.reshape(len(columns), -1, *block_shape, *counts)
+    image = np.zeros((*blocks.shape[:2], *padded))
+    for at in np.ndindex(*counts):
+        box = tuple(
+            slice(
+                i * strides[d],
+                i * strides[d] + dilations[d] * (block_shape[d] - 1) + 1,
+                dilations[d],
+            )
+            for d, i in enumerate(at)
+        )
+        image[(..., *box)] += blocks[(..., *at)]
+    inside = tuple(slice(pads[d], pads[d] + image_shape[d]) for d in range(rank))
+    return image[(..., *inside)]
+
+
+for name, columns, image, block, strides, pads, dilations in (
+    ("plain", (2, 12, 12), (4, 5), (2, 2), [1, 1], [0] * 4, [1, 1]),
+    ("holes", (1, 8, 6), (6, 7), (2, 4), [3, 3], [0, 1, 1, 2], [2, 1]),
+    ("1d", (2, 6, 3), (5,), (3,), [2], [2, 3], [2]),
+    ("3d", (1, 8, 18), (2, 4, 3), (2, 1, 2), [1, 2, 1], [0, 1, 0, 1, 0, 1], [1] * 3),
+):
+    add(
+        f"col2im_{name}",
+        "Col2Im",
+        {
+            "x": normal(*columns),
+            "image_shape": np.array(image),
+            "block_shape": np.array(block),
+        },
+        col2im,
+        attributes={"strides": strides, "pads": pads, "dilations": dilations},
+        constant=("image_shape", "block_shape"),
+        opset=18,
+        terms=int(np.prod(block)),
+    )
+
+
+def tensor_scatter(cache, update, places=None, mode="linear", axis=-2):
+    cache, update = (np.moveaxis(x, axis, 1).copy() for x in (cache, update))
+    for sample, first in enumerate([0] * len(cache) if places is None else places):
+        for i, part in enumerate(update[sample]):
+            at = first + i
+            cache[sample, at % cache.shape[1] if mode == "circular" else at] = part
+    return np.moveaxis(cache, 1, axis)
+
+
+for name, cache, length, places, mode, axis in (
+    ("first", (2, 3, 5, 4), 2, None, "linear", -2),
+    ("linear", (2, 3, 5, 4), 2, [3, 0], "linear", -2),
+    ("circular", (3, 2, 4, 4), 3, [3, 0, -2], "circular", 2),
+    ("axis", (3, 6, 2), 4, [1, 0, 2], "linear", 1),
+    ("last", (2, 3, 5), 1, [4, 2], "linear", -1),
+):
+    update = list(cache)
+    update[axis] = length
+    arguments = {"cache": normal(*cache), "new": normal(*update, 1)[..., 0]}
+    if places is not None:
+        arguments["places"] = np.array(places)
+    add(
+        f"tensor_scatter_{name}",
+        "TensorScatter",
+        arguments,
+        tensor_scatter,
+        attributes={"mode": mode, "axis": axis},
+        opset=24,
+    )

@@ -532,6 +532,8 @@ llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
+llvm::ArrayRef<OpEntry> getGridOps();
+llvm::ArrayRef<OpEntry> getSampledOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();

@@ -1,0 +1,340 @@
+"""Operators that read or write at computed places: what they refuse, and places
+that are no numbers.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+
+def build(op, arguments, attributes, opset, results=1):
+    """A model of one node: an argument that is a shape, or a pair of a type and
+    a shape, is an input; one that is an array an initializer."""
+    inputs, initializers = {}, {}
+    names = []
+    for i, argument in enumerate(arguments):
+        name = f"in{i}" if argument is not None else ""
+        names.append(name)
+        if isinstance(argument, np.ndarray):
+            initializers[name] = argument
+        elif argument is not None:
+            typed = isinstance(argument[0], type) if argument else False
+            inputs[name] = argument if typed else (np.float32, argument)
+    outputs = [f"out{i}" for i in range(results)]
+    node = helper.make_node(op, names, outputs, "node", **attributes)
+    types = {name: (np.float32, None) for name in outputs}
+    return mpctest.make_model([node], inputs, types, initializers, opset)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+INVALID, UNSUPPORTED = 3, 4
+REFUSED = {
+    "crop_negative": (
+        "CenterCropPad",
+        [(4, 4), ints(2, -1)],
+        {},
+        (18, INVALID, "expected extents of 0 and more, found -1"),
+    ),
+    "crop_extents": (
+        "CenterCropPad",
+        [(4, 4), ints(2)],
+        {},
+        (18, INVALID, "expected 2 extents, one per axis, found 1"),
+    ),
+    "crop_axis": (
+        "CenterCropPad",
+        [(4, 4), ints(2)],
+        {"axes": [2]},
+        (18, INVALID, "axis 2 is not in [-2, 2)"),
+    ),
+    "crop_huge": (
+        "CenterCropPad",
+        [(4, 4), ints(2**62, 2**62)],
+        {},
+        (18, INVALID, "the result is too large"),
+    ),
+    "affine_rank": (
+        "AffineGrid",
+        [(1, 2, 3), ints(1, 1, 4)],
+        {},
+        (20, INVALID, "expected a size of 4 or 5 elements, found 3"),
+    ),
+    "affine_matrix": (
+        "AffineGrid",
+        [(1, 2, 3), ints(1, 1, 4, 4, 4)],
+        {},
+        (20, INVALID, "expected matrices of shape (1, 3, 4)"),
+    ),
+    "affine_negative": (
+        "AffineGrid",
+        [(1, 2, 3), ints(1, 1, -4, 4)],
+        {},
+        (20, INVALID, "has a negative extent or is too large"),
+    ),
+    "affine_unknown_size": (
+        "AffineGrid",
+        [(1, 2, 3), (np.int64, (4,))],
+        {},
+        (20, UNSUPPORTED, "expected the size (input 'in1') to be known"),
+    ),
+    "grid_mode": (
+        "GridSample",
+        [(1, 1, 4, 4), (1, 2, 2, 2)],
+        {"mode": "area"},
+        (20, INVALID, "expected attribute 'mode' to be linear, nearest or"),
+    ),
+    "grid_padding": (
+        "GridSample",
+        [(1, 1, 4, 4), (1, 2, 2, 2)],
+        {"padding_mode": "wrap"},
+        (20, INVALID, "expected attribute 'padding_mode' to be zeros, border"),
+    ),
+    "grid_rank": (
+        "GridSample",
+        [(1, 1, 4, 4, 4), (1, 2, 2, 2, 3)],
+        {},
+        (16, UNSUPPORTED, "expected an input of rank 4, or from opset 20 on"),
+    ),
+    "grid_shape": (
+        "GridSample",
+        [(1, 1, 4, 4), (1, 2, 2, 3)],
+        {},
+        (20, INVALID, "expected a grid of floats of shape (1, ..., 2)"),
+    ),
+    "grid_of_nothing": (
+        "GridSample",
+        [(1, 1, 0, 4), (1, 2, 2, 2)],
+        {},
+        (20, INVALID, "the input has no elements to read"),
+    ),
+    "grid_integers": (
+        "GridSample",
+        [(np.int32, (1, 1, 4, 4)), (1, 2, 2, 2)],
+        {},
+        (20, UNSUPPORTED, "expected floats to interpolate, found integers"),
+    ),
+    "roi_mode": (
+        "RoiAlign",
+        [(1, 1, 4, 4), (2, 4), (np.int64, (2,))],
+        {"mode": "sum"},
+        (16, INVALID, "expected attribute 'mode' to be avg or max"),
+    ),
+    "roi_ratio": (
+        "RoiAlign",
+        [(1, 1, 4, 4), (2, 4), (np.int64, (2,))],
+        {"sampling_ratio": -1},
+        (16, INVALID, "expected attribute 'sampling_ratio' from 0 to 65536"),
+    ),
+    "roi_bins": (
+        "RoiAlign",
+        [(1, 1, 4, 4), (2, 4), (np.int64, (2,))],
+        {"output_width": 0, "sampling_ratio": 1},
+        (16, INVALID, "expected 'output_height' and 'output_width' from 1"),
+    ),
+    "roi_boxes": (
+        "RoiAlign",
+        [(1, 1, 4, 4), (2, 5), (np.int64, (2,))],
+        {"sampling_ratio": 1},
+        (16, INVALID, "boxes of shape (R, 4) and R numbers of images"),
+    ),
+    "roi_image": (
+        "RoiAlign",
+        [(3, 1, 4, 4), (2, 4), ints(0, 3)],
+        {"sampling_ratio": 1},
+        (16, INVALID, "image 3 is not one of 3"),
+    ),
+    "roi_adaptive": (
+        "RoiAlign",
+        [(1, 1, 4, 4), (2, 4), (np.int64, (2,))],
+        {"sampling_ratio": 0},
+        (16, UNSUPPORTED, "with sampling_ratio 0 boxes decide how much is read"),
+    ),
+    "roi_adaptive_huge": (
+        "RoiAlign",
+        [(1, 1, 4, 4), np.float32([[0, 0, 1e30, 2]]), ints(0)],
+        {"output_width": 64},
+        (16, UNSUPPORTED, "elements is too long, expected"),
+    ),
+    "deform_group": (
+        "DeformConv",
+        [(1, 3, 4, 4), (2, 1, 2, 2), (1, 8, 3, 3)],
+        {"group": 2},
+        (19, INVALID, "groups do not divide the channels"),
+    ),
+    "deform_offsets": (
+        "DeformConv",
+        [(1, 2, 4, 4), (2, 2, 2, 2), (1, 4, 3, 3)],
+        {},
+        (19, INVALID, "expected offsets of shape (N, 8, results...)"),
+    ),
+    "deform_mask": (
+        "DeformConv",
+        [(1, 2, 4, 4), (2, 2, 2, 2), (1, 8, 3, 3), None, (1, 8, 3, 3)],
+        {},
+        (19, INVALID, "expected a mask of shape (N, 4, results...)"),
+    ),
+    "deform_large_kernel": (
+        "DeformConv",
+        [(1, 2, 4, 4), (2, 2, 5, 5), (1, 50, 0, 0)],
+        {},
+        (19, INVALID, "expected offsets of shape (N, 50, results...)"),
+    ),
+    "deform_auto_pad": (
+        "DeformConv",
+        [(1, 2, 4, 4), (2, 2, 2, 2), (1, 8, 3, 3)],
+        {"auto_pad": "SAME_UPPER"},
+        (19, INVALID, "attribute 'auto_pad' is not one of DeformConv"),
+    ),
+    "columns_count": (
+        "Col2Im",
+        [(1, 4, 5), ints(3, 3), ints(2, 2)],
+        {},
+        (18, INVALID, "expected columns of a multiple of 4 elements for 4"),
+    ),
+    "columns_ranks": (
+        "Col2Im",
+        [(1, 4, 4), ints(3, 3), ints(4)],
+        {},
+        (18, INVALID, "an image and a block of one rank"),
+    ),
+    "columns_negative": (
+        "Col2Im",
+        [(1, 4, 4), ints(3, -3), ints(2, 2)],
+        {},
+        (18, INVALID, "an image and a block of one rank"),
+    ),
+    "columns_no_block": (
+        "Col2Im",
+        [(1, 4, 0), ints(3, 3), ints(4, 1)],
+        {},
+        (18, INVALID, "the image has room for no block, or for too many"),
+    ),
+    "columns_huge_pads": (
+        "Col2Im",
+        [(1, 1, 0), ints(1, 1, 1), ints(1, 1, 1)],
+        {"pads": [2**30] * 6},
+        (18, INVALID, "the image has room for no block, or for too many"),
+    ),
+    "cache_axis": (
+        "TensorScatter",
+        [(2, 3, 4), (2, 1, 4), (np.int64, (2,))],
+        {"axis": 0},
+        (24, INVALID, "expected an update of the cache's shape but for an axis"),
+    ),
+    "cache_long": (
+        "TensorScatter",
+        [(2, 3, 4), (2, 4, 4), (np.int64, (2,))],
+        {},
+        (24, INVALID, "along which it is no longer"),
+    ),
+    "cache_place": (
+        "TensorScatter",
+        [(2, 3, 4), (2, 2, 4), ints(0, 2)],
+        {},
+        (24, INVALID, "an update of 2 at place 2 is not within a cache of 3"),
+    ),
+    "cache_mode": (
+        "TensorScatter",
+        [(2, 3, 4), (2, 2, 4), ints(0, 0)],
+        {"mode": "ring"},
+        (24, INVALID, "expected attribute 'mode' to be linear or circular"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses(case, tmp_path):
+    op, arguments, attributes, (opset, code, message) = REFUSED[case]
+    onnx.save(build(op, arguments, attributes, opset), tmp_path / "model.onnx")
+    process = mpctest.mpc(
+        *("compile", tmp_path / "model.onnx"),
+        *("--emit=import", "-o", tmp_path / "model.mlir"),
+    )
+    assert process.returncode == code, process.stderr
+    assert f"node 'node' ({op})" in process.stderr
+    assert message in process.stderr
+
+
+def test_updates_outside_of_a_cache_are_left_out(tmp_path):
+    """What a place that is computed leads to is no error that anybody could
+    see; nothing else is written."""
+    cache = np.zeros((3, 4, 2), np.float32)
+    update = np.ones((3, 2, 2), np.float32)
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["first", "shift"], ["places"], "add"),
+            helper.make_node(
+                *("TensorScatter", ["cache", "update", "places"], ["y"]),
+                axis=1,
+            ),
+        ],
+        {
+            "cache": (np.float32, cache.shape),
+            "update": (np.float32, update.shape),
+            "first": (np.int64, (3,)),
+        },
+        {"y": (np.float32, cache.shape)},
+        {"shift": ints(-10)},
+        24,
+    )
+    inputs = {"cache": cache, "update": update, "first": ints(9, 11, 13)}
+    y = mpctest.run(model, inputs, tmp_path)["y"]
+    written = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(y[..., 0], written)
+
+
+def test_boxes_of_images_that_do_not_exist_are_refused(tmp_path):
+    model = build(
+        "RoiAlign",
+        [(2, 1, 4, 4), (1, 4), (np.int64, (1,))],
+        {"sampling_ratio": 1},
+        16,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    inputs = [np.ones((2, 1, 4, 4), np.float32), np.zeros((1, 4), np.float32)]
+    flags = []
+    for i, value in enumerate([*inputs, ints(2)]):
+        np.save(tmp_path / f"in{i}.npy", value)
+        flags += ["--input", f"in{i}=@{tmp_path}/in{i}.npy"]
+    process = mpctest.mpc("run", tmp_path / "model.onnx", *flags)
+    assert process.returncode == INVALID, process.stderr
+    assert "in2" in process.stderr
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_grids_of_no_numbers_read_nothing_else(mode, padding, tmp_path):
+    """Places that are infinite, NaN or far away are read within the image, or
+    not at all; the others are not changed by them."""
+    x = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
+    odd = [np.nan, np.inf, -np.inf, 1e38, -1e38, 1e18, -1e18, 3e9, -3e9]
+    grid = np.zeros((1, 1, len(odd) + 1, 2), np.float32)
+    grid[0, 0, 1:, 0] = odd
+    model = build(
+        "GridSample",
+        [x.shape, grid.shape],
+        {"mode": mode, "padding_mode": padding},
+        20,
+    )
+    y = mpctest.run(model, {"in0": x, "in1": grid}, tmp_path)["out0"].ravel()
+    alone = build(
+        "GridSample",
+        [x.shape, (1, 1, 1, 2)],
+        {"mode": mode, "padding_mode": padding},
+        20,
+    )
+    inputs = {"in0": x, "in1": grid[:, :, :1]}
+    assert y[0] == mpctest.run(alone, inputs, tmp_path)["out0"].ravel()[0]
+    far = y[4:]
+    assert ((far == 0) if padding == "zeros" else (abs(far) < 20)).all()
+    # Where every element has a place, so has what is no number.
+    if mode == "nearest":
+        assert np.isin(y, [0, *x.ravel()]).all()
