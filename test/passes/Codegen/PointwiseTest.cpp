@@ -422,6 +422,32 @@ TEST_P(Pointwise, DropsByPhiloxOfTheElement) {
   }
 }
 
+// Rows of 19 start anywhere in a group of four; a box starts with the group
+// that it is given, and counts along the axes of what it is a box of.
+TEST_P(Pointwise, DropsOnABoxAsOnTheWhole) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<2x3x19xf32>, %r: tensor<2x3x1xf32>, %seed: tensor<i64>, %step: tensor<i32>, %group: tensor<i64>) -> tensor<2x3x19xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.dropout %x, %seed, %step, %group {ratio = 0.25 : f64, id = 7 : i64, whole = array<i64: 5, 8, 19>}
+        : (tensor<2x3x19xf32>, tensor<i64>, tensor<i32>, tensor<i64>) -> tensor<2x3x19xf32>
+      %1 = mpc.add %0, %r : (tensor<2x3x19xf32>, tensor<2x3x1xf32>) -> tensor<2x3x19xf32>
+      return %1 : tensor<2x3x19xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(114), r = randomFloats(6);
+  int64_t seed = 99, group = 19; // row 4 of the first 8
+  int32_t step = 5;
+  std::vector<float> y(114);
+  kernel.launch({x.data(), r.data(), &seed, &step, &group, y.data()});
+  for (int64_t i = 0; i < 114; ++i) {
+    int64_t row = i / 19;
+    int64_t place = 76 + row / 3 * 152 + row % 3 * 19 + i % 19;
+    bool keep = (philox(place, 7, step, seed) >> 8) * 0x1p-24 >= 0.25;
+    EXPECT_EQ(y[i], (keep ? x[i] / 0.75f : 0) + r[row]) << i;
+  }
+}
+
 class Epilogue : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
 
