@@ -51,15 +51,18 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
 def TileProductsPass : FusionPass<"mpc-tile-products"> {
   let summary = "large products, and what reads them, in parts";
   let description = [{
-    A batched product whose result has more than `elements` elements, and more
-    than twice as many as either operand, becomes the body of an `mpc.scan` with
+    A product of two batches whose result has more than `elements` elements, and
+    at least twice as many as either operand, becomes the body of an `mpc.scan` with
     all ops of its phase that make or read values of that size, so that a part of
     these is in memory at a time, and no more. The scores of an attention are
-    the example. What the backward pass reads of them it computes again, in its
-    own loop, if it is a product of rows and columns of 256 elements at most.
-    Moves, scaling and changes of type around the ops become part of the loop
-    where they keep axis 0. Where the ops cannot run in parts, or where the wide
-    values are results, nothing changes.
+    the example. Parts are samples, or, where a sample is wider than a part, rows
+    of its result. What the backward pass reads of these values it computes
+    again, in its own loop, if it is a product of rows and columns of 256
+    elements at most. Products that sum over the rows, the gradients of keys and
+    values, are added up over the parts, in f32 at least. Moves and scaling
+    around the ops, and changes of type behind them, become part of the loop
+    where they leave parts what they are. Where the ops cannot run in parts, or where the wide values
+    are results, nothing changes.
 
     Before (test/passes/Fusion/tile-products.mlir):
 
@@ -81,7 +84,8 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
     }
     ```
 
-    Each part has the bits that it had. On a GPU nothing changes.
+    Each element has the bits that it had, but for the sums over rows. On a GPU
+    nothing changes.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"native\"",

@@ -185,7 +185,10 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
   Tile tile(product);
   int64_t largest = std::max(countElements(product.getLhs()),
                              countElements(product.getRhs()));
-  if (tile.wide <= elements || tile.wide < 2 * largest ||
+  // One of a batch by weights is but a few times wider than the batch.
+  bool isOfBatches = typeOf(product.getLhs()).getRank() > 2 &&
+                     typeOf(product.getRhs()).getRank() > 2;
+  if (!isOfBatches || tile.wide <= elements || tile.wide < 2 * largest ||
       !tile.add(product, axis))
     return std::nullopt;
   for (unsigned i = 0; i < tile.axes.size(); ++i) {
@@ -245,11 +248,12 @@ void Tile::recomputeEscaping() {
 // What is around
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` gives the elements of its one operand in another order, shape
-/// or type, or scaled: part of a product or of the kernel around it.
-static bool costsNothing(Operation *op) {
-  if (isa<ReshapeOp, TransposeOp, SliceOp>(op))
-    return true;
+static bool moves(Operation *op) {
+  return isa<ReshapeOp, TransposeOp, SliceOp>(op);
+}
+
+/// Whether `op` computes elements from those of one tensor and constants.
+static bool scalesByConstants(Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
            return &operand == scaled ||
@@ -257,12 +261,27 @@ static bool costsNothing(Operation *op) {
          });
 }
 
+/// Whether a product takes `op` in front of it: a move by its strides, a factor
+/// as its alpha. A change of type stays where it is: what is in front of it may
+/// store its result for less.
+static bool isFreeInFront(Operation *op) {
+  bool scales =
+      isa<MulOp, DivOp>(op) && scalesByConstants(op) &&
+      elementOf(findScaledOperand(op)->get()) == elementOf(op->getResult(0));
+  return moves(op) || scales;
+}
+
+/// Whether what computes its operand takes `op` behind it.
+static bool isFreeBehind(Operation *op) {
+  return moves(op) || scalesByConstants(op);
+}
+
 // Takes in the op in front of the tile that makes `operand`, if it can be part
 // of it.
 bool Tile::absorbMaker(OpOperand &operand) {
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
-  if (!maker || contains(maker) || axis == kWhole || !costsNothing(maker) ||
+  if (!maker || contains(maker) || axis == kWhole || !isFreeInFront(maker) ||
       !findPartedAxes(maker, axis) || !canSplit(maker, axis, count) ||
       !add(maker, axis))
     return false;
@@ -297,7 +316,7 @@ bool Tile::absorbReader(Operation *op) {
         Operation *maker = operand.getDefiningOp();
         return contains(maker) && getAxis(maker) == own && operand.hasOneUse();
       });
-  return (joins || costsNothing(next)) && add(next, axis);
+  return (joins || isFreeBehind(next)) && add(next, axis);
 }
 
 void Tile::absorb() {

@@ -14,7 +14,7 @@
 
 namespace mpc {
 
-/// A product whose result is wide, that is larger than both of its operands,
+/// A product of batches whose result is wide: larger than both of its operands,
 /// with the ops of its phase that read or make values as large: S = Q K^T,
 /// softmax(S), and the product of that with V. They become the body of a loop.
 class Tile {

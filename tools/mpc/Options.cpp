@@ -189,7 +189,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                    "on a GPU, round operands of float32 products to tf32");
   command.add_flag("!--no-recompute", options.pipeline.recompute,
                    "keep every value that another kernel reads, also where "
-                   "computing it again is cheaper; the same bits either way");
+                   "computing it again is cheaper; the same bits either way, "
+                   "but for sums over the rows of long attentions");
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }

@@ -272,6 +272,11 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     ```mlir
     %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
         : (tensor<32x100xf32>, tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    ```
+
+    Rows 8 to 15 of such a tensor start with element 800, where %group is 200:
+
+    ```mlir
     %part = mpc.dropout %rows, %seed, %micro_step, %group {ratio = 0.5 : f64, id = 3 : i64, whole = array<i64: 32, 100>}
         : (tensor<8x100xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x100xf32>
     ```
