@@ -247,6 +247,54 @@ REFUSED = {
         {"mode": "ring"},
         (24, INVALID, "expected attribute 'mode' to be linear or circular"),
     ),
+    "top_more": (
+        "TopK",
+        [(2, 3), ints(4)],
+        {},
+        (11, INVALID, "expected k from 0 to 3, the length of axis 1, found 4"),
+    ),
+    "top_negative": (
+        "TopK",
+        [(2, 3), ints(-1)],
+        {"axis": 0},
+        (11, INVALID, "expected k from 0 to 2, the length of axis 0, found -1"),
+    ),
+    "top_several": (
+        "TopK",
+        [(2, 3), ints(1, 2)],
+        {},
+        (11, INVALID, "expected one number k, found 2"),
+    ),
+    "top_axis": (
+        "TopK",
+        [(2, 3), ints(1)],
+        {"axis": 2},
+        (11, INVALID, "axis 2 is not in [-2, 2)"),
+    ),
+    "top_scalar": (
+        "TopK",
+        [(), ints(1)],
+        {},
+        (11, INVALID, "axis -1 is not in [0, 0)"),
+    ),
+    "top_unknown": (
+        "TopK",
+        [(2, 3), (np.int64, (1,))],
+        {},
+        (11, UNSUPPORTED, "expected k (input 'in1') to be known at import"),
+    ),
+    "top_without_k": (
+        "TopK",
+        [(2, 3)],
+        {},
+        (9, INVALID, "attribute 'k' is missing"),
+    ),
+    "top_long": (
+        "TopK",
+        [(1, 2**30), ints(1)],
+        {},
+        (11, UNSUPPORTED, "elements is too long"),
+    ),
 }
 
 
