@@ -9,6 +9,7 @@ import numpy as np
 import assembled_cases  # noqa: F401: adds its cases
 import attention_cases  # noqa: F401: adds its cases
 import elementwise_cases  # noqa: F401: adds its cases
+import fourier_cases  # noqa: F401: adds its cases
 import grid_cases  # noqa: F401: adds its cases
 import indexed_cases  # noqa: F401: adds its cases
 import reference

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 
-from case import add, normal
+from case import add, apart, normal
 
 
 def indices(*shape, size, distinct=False):
@@ -269,4 +269,24 @@ for name, cache, length, places, mode, axis in (
         tensor_scatter,
         attributes={"mode": mode, "axis": axis},
         opset=24,
+    )
+
+
+def top_k(x, k, axis=-1, largest=1):
+    order = np.argsort(-x if largest else x, axis=axis, kind="stable")
+    return np.take_along_axis(x, np.take(order, range(k[0]), axis), axis)
+
+
+for name, shape, k, attributes in (
+    ("counting", (3, 8), 4, {}),
+    ("rounds", (2, 21, 3), 2, {"axis": 1, "largest": 0}),
+    ("loop", (2, 50), 9, {}),
+):
+    add(
+        f"top_k_{name}",
+        "TopK",
+        {"x": apart(*shape), "k": np.array([k])},
+        top_k,
+        attributes=attributes,
+        constant=("k",),
     )

@@ -534,6 +534,8 @@ llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
 llvm::ArrayRef<OpEntry> getGridOps();
 llvm::ArrayRef<OpEntry> getSampledOps();
+llvm::ArrayRef<OpEntry> getTopKOps();
+llvm::ArrayRef<OpEntry> getFourierOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();
