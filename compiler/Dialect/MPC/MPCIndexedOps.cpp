@@ -28,6 +28,15 @@ Axes DropoutOp::getIndexedAxes() {
   return axesFrom(0, shapeOf(getOutput()).size());
 }
 
+Axes RandomUniformOp::getOperandAxes(unsigned operand) {
+  int64_t rank = shapeOf(getOutput()).size();
+  return axesFrom(rank - shapeOf(getOperand(operand)).size(), rank);
+}
+
+Axes RandomUniformOp::getIndexedAxes() {
+  return axesFrom(0, shapeOf(getOutput()).size());
+}
+
 // Labels have no axis of classes.
 Axes OneHotOp::getOperandAxes(unsigned) {
   Axes axes = axesFrom(0, shapeOf(getOutput()).size());

@@ -1,4 +1,5 @@
-// Formulas of the ops that depend on where they are: one_hot and dropout.
+// Formulas of the ops that depend on where they are: one_hot, dropout and
+// random numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -80,26 +81,58 @@ static Value toI64(Lanes &l, Value value) {
                                 value);
 }
 
-// Key: the two halves of the seed. Counter: the two halves of i / 4, the id,
-// the micro-step. Element i takes output i % 4.
+namespace {
+/// The four outputs of Philox for element `index`, whose group takes them all.
+struct RandomWords {
+  Value words[4];
+
+  /// Output `lane` (i64).
+  Value pick(Lanes &l, Value lane) const {
+    Value bits = words[3];
+    for (int64_t i = 2; i >= 0; --i)
+      bits = l.select(l.compare(arith::CmpIPredicate::eq, lane,
+                                l.integer(l.getBuilder().getI64Type(), i)),
+                      words[i], bits);
+    return bits;
+  }
+};
+} // namespace
+
+// Key: the two halves of the seed. Counter: the two halves of the number of the
+// group, the id, the micro-step.
+static RandomWords runPhilox(Lanes &l, Value seed, Value microStep, int64_t id,
+                             Value group) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Philox philox(l);
+  seed = toI64(l, seed);
+  RandomWords result = {{philox.low(group), philox.high(group),
+                         philox.low(l.integer(b.getI64Type(), id)),
+                         philox.low(toI64(l, microStep))}};
+  philox.run(result.words, philox.low(seed), philox.high(seed));
+  return result;
+}
+
+// What is left of `index` in a group of `size` elements, a power of two.
+static Value placeInGroup(Lanes &l, ElementIndex index, int64_t size) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Value mask = l.integer(b.getI64Type(), size - 1);
+  return arith::AndIOp::create(b, index, l.broadcast(mask, index));
+}
+
+// Element i takes output i % 4 of group i / 4.
+static Value emitRandomWord(Lanes &l, Value seed, Value microStep, int64_t id,
+                            ElementIndex index) {
+  Value group = Philox(l).shiftRight(index, 2);
+  return runPhilox(l, seed, microStep, id, group)
+      .pick(l, placeInGroup(l, index, 4));
+}
+
 static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
                          ElementIndex index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Philox philox(l);
-  Value seed = toI64(l, in.getSeed());
-  Value group = philox.shiftRight(index, 2);
-  Value words[4] = {philox.low(group), philox.high(group),
-                    philox.low(l.integer(b.getI64Type(), op.getId())),
-                    philox.low(toI64(l, in.getMicroStep()))};
-  philox.run(words, philox.low(seed), philox.high(seed));
-
-  Value three = l.integer(b.getI64Type(), 3);
-  Value lane = arith::AndIOp::create(b, index, l.broadcast(three, index));
-  Value bits = words[3];
-  for (int64_t i = 2; i >= 0; --i)
-    bits = l.select(
-        l.compare(arith::CmpIPredicate::eq, lane, l.integer(b.getI64Type(), i)),
-        words[i], bits);
+  Value bits =
+      emitRandomWord(l, in.getSeed(), in.getMicroStep(), op.getId(), index);
 
   // "The upper 24 bits as a fraction are not below ratio", in integers.
   double ratio = op.getRatio().convertToDouble();
@@ -110,7 +143,47 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return l.select(keep, scaled, l.constant(0));
 }
 
+// The upper 53 bits of two outputs.
+static Value emitRandomDouble(Lanes &l, RandomUniformOp op,
+                              RandomUniformOp::Adaptor in, ElementIndex index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Philox philox(l);
+  Value one = l.integer(b.getI64Type(), 1);
+  RandomWords random = runPhilox(l, in.getSeed(), in.getMicroStep(), op.getId(),
+                                 philox.shiftRight(index, 1));
+  Value place = placeInGroup(l, index, 2);
+  Value lower = l.addInt(place, place);
+  auto widen = [&](Value lane) -> Value {
+    Type wide = Lanes::typeLike(b.getI64Type(), index);
+    return arith::ExtUIOp::create(b, wide, random.pick(l, lane));
+  };
+  Value high = widen(l.addInt(lower, l.broadcast(one, lower)));
+  Value shift = l.broadcast(l.integer(b.getI64Type(), 32), high);
+  Value word = arith::OrIOp::create(b, arith::ShLIOp::create(b, high, shift),
+                                    widen(lower));
+  Value whole = arith::SIToFPOp::create(
+      b, Lanes::typeLike(b.getF64Type(), word), philox.shiftRight(word, 11));
+  return l.mul(whole, l.constant(0x1p-53));
+}
+
+// As many bits as the result has digits, so that it is exact, and below 1.
+static Value emitRandomUniform(Lanes &l, RandomUniformOp op,
+                               RandomUniformOp::Adaptor in,
+                               ElementIndex index) {
+  auto type = cast<FloatType>(op.getType().getElementType());
+  if (type.isF64())
+    return emitRandomDouble(l, op, in, index);
+  Value bits =
+      emitRandomWord(l, in.getSeed(), in.getMicroStep(), op.getId(), index);
+  int digits = type.getFPMantissaWidth();
+  Value whole = arith::SIToFPOp::create(
+      l.getBuilder(), Lanes::typeLike(l.getComputeType(), bits),
+      Philox(l).shiftRight(bits, 32 - digits));
+  return l.mul(whole, l.constant(std::ldexp(1.0, -digits)));
+}
+
 void codegen::addIndexedFormulas(ElementwiseTable &table) {
   table.addIndexed<OneHotOp>(emitOneHot);
   table.addIndexed<DropoutOp>(emitDropout);
+  table.addIndexed<RandomUniformOp>(emitRandomUniform);
 }
