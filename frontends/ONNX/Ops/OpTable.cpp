@@ -15,7 +15,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getShapeOps(),       getContractionOps(), getNormalizationOps(),
         getLayerNormOps(),   getAttentionOps(),   getLoopOps(),
         getConditionalOps(), getRecurrentOps(),   getLossOps(),
-        getGradientOps(),    getTrainingOps()})
+        getGradientOps(),    getTrainingOps(),    getPoolingOps(),
+        getRandomOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
