@@ -52,6 +52,7 @@ struct Session::Impl {
   std::unique_ptr<Device> device;
   std::vector<void *> allocations;
   size_t allocatedBytes = 0;
+  uint64_t seed = 0;
   const void *constants = nullptr;
   std::vector<void *> state; ///< in the order of Plan::state
   void *arena = nullptr;
@@ -73,6 +74,12 @@ StatusOr<void *> Session::Impl::allocate(size_t bytes) {
     allocatedBytes += bytes;
   }
   return memory;
+}
+
+/// The state that random numbers depend on, a number of 64 bits.
+static bool isSeed(const StateVariable &variable) {
+  return variable.name == "mpc.seed" && variable.type == DType::I64 &&
+         numElements(variable.shape) == 1;
 }
 
 /// The initial value of a variable that has no data: `fill` everywhere.
@@ -106,6 +113,12 @@ Status Session::Impl::allocateState() {
 Status Session::Impl::initializeState(bool isZero) {
   for (size_t i = 0; i < state.size(); ++i) {
     const StateVariable &variable = artifact->plan().state[i];
+    if (isSeed(variable)) {
+      Status status = device->upload(state[i], &seed, sizeof(seed));
+      if (!status.ok())
+        return status;
+      continue;
+    }
     if (variable.data) {
       Status status =
           device->upload(state[i], artifact->data() + variable.data->offset,
@@ -174,6 +187,7 @@ Status Session::Impl::prepare(const Function &function) {
 }
 
 Status Session::Impl::initialize(const SessionOptions &options) {
+  seed = options.seed;
   StatusOr<std::unique_ptr<Device>> opened = Device::create(options, *artifact);
   if (!opened.ok())
     return opened.status();

@@ -16,7 +16,11 @@
 
 namespace mpc::runtime {
 
-using SessionOptions = DeviceOptions;
+struct SessionOptions : DeviceOptions {
+  /// What random numbers of the model and dropout depend on: the initial value
+  /// of the state `mpc.seed`.
+  uint64_t seed = 0;
+};
 
 /// One trainee: an artifact, its state variables and the memory its functions
 /// work in. Not thread-safe; one session, one caller.

@@ -34,8 +34,10 @@ static bool isProvided(llvm::StringRef symbol) {
       "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
   // For double, and with an f behind for float.
   static constexpr llvm::StringLiteral functions[] = {
-      "exp", "exp2", "exp10", "expm1", "log",  "log1p", "log2", "tanh",
-      "erf", "pow",  "fma",   "sqrt",  "cbrt", "ldexp", "floor"};
+      "exp",       "exp2", "exp10", "expm1",  "log",  "log1p", "log2",  "tanh",
+      "erf",       "pow",  "fma",   "sqrt",   "cbrt", "ldexp", "floor", "ceil",
+      "roundeven", "sin",  "cos",   "sincos", "tan",  "asin",  "acos",  "atan",
+      "sinh",      "cosh", "asinh", "acosh",  "atanh"};
   if (llvm::is_contained(names, symbol) ||
       llvm::is_contained(functions, symbol))
     return true;

@@ -14,6 +14,8 @@ using namespace mpc;
 static constexpr int64_t kDivision = 4;
 /// A polynomial of ten terms or so, with what its argument and ends take.
 static constexpr int64_t kFunction = 12;
+/// A call of libm for each element, or what stands for it where there is none.
+static constexpr int64_t kCall = 64;
 
 //===----------------------------------------------------------------------===//
 // Formulas
@@ -54,6 +56,21 @@ Counted exp(Counted x) { return x.add(kFunction); }
 Counted log1p(Counted x) { return x.add(kFunction); }
 Counted tanh(Counted x) { return x.add(kFunction); }
 Counted erf(Counted x) { return x.add(kFunction); }
+Counted sqrt(Counted x) { return x.add(kDivision); }
+Counted sin(Counted x) { return x.add(kCall); }
+Counted cos(Counted x) { return x.add(kCall); }
+Counted tan(Counted x) { return x.add(kCall); }
+Counted asin(Counted x) { return x.add(kCall); }
+Counted acos(Counted x) { return x.add(kCall); }
+Counted atan(Counted x) { return x.add(kCall); }
+Counted sinh(Counted x) { return x.add(kCall); }
+Counted cosh(Counted x) { return x.add(kCall); }
+Counted asinh(Counted x) { return x.add(kCall); }
+Counted acosh(Counted x) { return x.add(kCall); }
+Counted atanh(Counted x) { return x.add(kCall); }
+Counted floor(Counted x) { return x.add(1); }
+Counted ceil(Counted x) { return x.add(1); }
+Counted roundeven(Counted x) { return x.add(1); }
 Counted abs(Counted x) { return x.add(1); }
 Counted max(Counted x, double) { return x.add(1); }
 Counted min(Counted x, double) { return x.add(1); }

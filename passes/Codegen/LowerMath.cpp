@@ -60,7 +60,10 @@ LogicalResult LowerMathPass::callLibm() {
   ConversionTarget target(getContext());
   target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
   target.addIllegalOp<math::ExpOp, math::LogOp, math::Log1pOp, math::TanhOp,
-                      math::PowFOp, math::ErfOp>();
+                      math::PowFOp, math::ErfOp, math::SinOp, math::CosOp,
+                      math::TanOp, math::AsinOp, math::AcosOp, math::AtanOp,
+                      math::SinhOp, math::CoshOp, math::AsinhOp, math::AcoshOp,
+                      math::AtanhOp>();
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 
@@ -73,8 +76,8 @@ LogicalResult LowerMathPass::expand(const TargetInfo &info) {
     return failure();
   WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
     if (!isa<math::MathDialect>(op->getDialect()) ||
-        isa<math::AbsFOp, math::CopySignOp, math::FloorOp, math::FmaOp,
-            math::RoundEvenOp, math::SqrtOp>(op))
+        isa<math::AbsFOp, math::CeilOp, math::CopySignOp, math::FloorOp,
+            math::FmaOp, math::RoundEvenOp, math::SqrtOp>(op))
       return WalkResult::advance();
     return op->emitOpError("of ")
            << op->getOperand(0).getType() << " has no code on target '"

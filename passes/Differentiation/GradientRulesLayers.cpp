@@ -233,7 +233,7 @@ static void gradAveragePool(AveragePoolOp op, GradientBuilder &g) {
             g.ops(), g.at("dx"), getGradientType(op.getInput().getType()),
             g.dy(), op.getKernelAttr(), op.getStridesAttr(), op.getPadsAttr(),
             op.getCeilModeAttr(), op.getLayoutAttr(),
-            op.getCountIncludePadAttr()));
+            op.getCountIncludePadAttr(), op.getDilationsAttr()));
 }
 
 static void gradGlobalAveragePool(GlobalAveragePoolOp op, GradientBuilder &g) {

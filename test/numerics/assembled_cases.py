@@ -4,6 +4,8 @@ up to an element, norms, resized images, equations.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import math
+
 import numpy as np
 
 import reference
@@ -150,6 +152,16 @@ for name, attributes in (
     ("plain", {"kernel_shape": [2, 3]}),
     ("padded", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "p": 3}),
     ("ceil", {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+    (
+        "dilated",
+        {
+            "kernel_shape": [2, 3],
+            "dilations": [3, 2],
+            "pads": [1, 0, 0, 2],
+            "strides": [2, 2],
+            "ceil_mode": 1,
+        },
+    ),
 ):
     add(
         f"lp_pool_{name}",
@@ -351,4 +363,23 @@ for name, equation, shapes in (
         attributes={"equation": equation},
         terms=60,
         contraction=2,
+    )
+
+# Determinants: of a polynomial in the elements, singular matrices among them.
+SINGULAR = normal(2, 4, 4)
+SINGULAR[0, :, 1] = 2 * SINGULAR[0, :, 3]
+SINGULAR[1, 2:] = 0
+for name, matrices in (
+    ("of_one", normal(1, 1)),
+    ("of_three", normal(2, 2, 3, 3)),
+    ("singular", SINGULAR),
+    ("of_six", normal(6, 6)),
+):
+    add(
+        f"det_{name}",
+        "Det",
+        {"x": matrices},
+        np.linalg.det,
+        # The sum of the absolute products is below this many times the result.
+        terms=4 * math.factorial(matrices.shape[-1]),
     )

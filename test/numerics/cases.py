@@ -189,6 +189,46 @@ add(
     reference.max_pool,
     attributes={"kernel_shape": [2, 3], "dilations": [3, 2]},
 )
+for name, attributes in (
+    ("plain", {}),
+    ("padded", {"pads": [2, 1, 1, 2], "strides": [2, 1]}),
+    ("ceil", {"pads": [1, 0, 0, 1], "strides": [2, 3], "ceil_mode": 1}),
+):
+    for include in (0, 1):
+        add(
+            f"average_pool_dilated_{name}_{'with' if include else 'without'}_pad",
+            "AveragePool",
+            {"x": normal(2, 3, 8, 9)},
+            reference.average_pool,
+            attributes={
+                "kernel_shape": [3, 2],
+                "dilations": [2, 3],
+                "count_include_pad": include,
+                **attributes,
+            },
+            opset=19,
+            terms=6,
+        )
+add(
+    "max_unpool",
+    "MaxUnpool",
+    {"x": normal(2, 2, 2, 2), "indices": int64(*range(1, 64, 4)).reshape(2, 2, 2, 2)},
+    reference.max_unpool,
+    attributes={"kernel_shape": [2, 2], "strides": [2, 2]},
+)
+add(
+    "max_unpool_larger",
+    "MaxUnpool",
+    {
+        "x": normal(1, 2, 3),
+        "indices": int64(0, 3, 5, 13, 9, 8).reshape(1, 2, 3),
+        "shape": int64(1, 2, 9),
+    },
+    lambda x, indices, shape, kernel_shape, strides: reference.max_unpool(
+        x, indices, kernel_shape, strides, shape=shape
+    ),
+    attributes={"kernel_shape": [3], "strides": [2]},
+)
 add(
     "global_average_pool",
     "GlobalAveragePool",

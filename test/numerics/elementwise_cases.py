@@ -45,6 +45,25 @@ UNARY = {
 }
 for op, function in UNARY.items():
     add(op.lower(), op, {"x": apart(5, 37)}, function)
+# Steps are flat: the gradient is zero, as that of finite differences is.
+UNARY_OF_SHORT = {
+    "Acos": np.arccos,
+    "Asin": np.arcsin,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": np.arctanh,
+    "Ceil": np.ceil,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
+    "Floor": np.floor,
+    "Round": np.round,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
+    "Tan": np.tan,
+}
+for op, function in UNARY_OF_SHORT.items():
+    add(op.lower(), op, {"x": apart(5, 37) / 2}, function)
+add("acosh", "Acosh", {"x": positive(5, 37) + 0.75}, np.arccosh)
 # Functions of one operand with ONNX's defaults: definition and first opset.
 FORMULAS = {
     "Celu": (reference.celu, 17),

@@ -225,10 +225,16 @@ def max_pool(
 
 
 def average_pool(
-    x, kernel_shape, strides=None, pads=None, ceil_mode=0, count_include_pad=0
+    x,
+    kernel_shape,
+    strides=None,
+    dilations=None,
+    pads=None,
+    ceil_mode=0,
+    count_include_pad=0,
 ):
     kernel, strides, dilations, pads = defaults(
-        x, kernel_shape, strides, None, pads
+        x, kernel_shape, strides, dilations, pads
     )
     rank = x.ndim - 2
     y = None
@@ -248,6 +254,26 @@ def average_pool(
             values.sum(axis=tuple(range(2, x.ndim))) / count
         )
     return y
+
+
+def max_unpool(x, indices, kernel_shape, strides=None, pads=None, shape=None):
+    """Each element where its index says, the last of those with one index."""
+    _, strides, _, pads = defaults(x, kernel_shape, strides, None, pads)
+    rank = x.ndim - 2
+    spatial = [
+        (x.shape[2 + i] - 1) * strides[i]
+        + kernel_shape[i]
+        - pads[i]
+        - pads[i + rank]
+        for i in range(rank)
+    ]
+    y = np.zeros((*x.shape[:2], *spatial), x.dtype)
+    y.reshape(-1)[indices.reshape(-1)] = x.reshape(-1)
+    if shape is None:
+        return y
+    whole = np.zeros(shape, x.dtype)
+    whole[tuple(slice(0, extent) for extent in y.shape)] = y
+    return whole
 
 
 def batch_norm(x, scale, bias, mean, var, epsilon=1e-5):
@@ -316,9 +342,17 @@ def gru(X, W, R, B=None, linear_before_reset=False):
     return np.array(result)
 
 
-def lp_pool(x, kernel_shape, strides=None, pads=None, ceil_mode=0, p=2):
+def lp_pool(
+    x,
+    kernel_shape,
+    strides=None,
+    dilations=None,
+    pads=None,
+    ceil_mode=0,
+    p=2,
+):
     kernel, strides, dilations, pads = defaults(
-        x, kernel_shape, strides, None, pads
+        x, kernel_shape, strides, dilations, pads
     )
     y = None
     for at, axes, sizes in windows(

@@ -210,6 +210,67 @@ def test_reductions(dtype, axes, tmp_path):
         np.testing.assert_array_equal(folded[name], value, name)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
+def test_norms_and_logarithms(dtype, tmp_path):
+    """Between integers: sums below 2^53 are exact, and results are cut off
+    towards zero."""
+    largest = min(np.iinfo(dtype).max, 2**24)
+    smallest = max(np.iinfo(dtype).min, -(2**24))
+    random = np.random.RandomState(3)
+    x = random.randint(smallest, largest, (5, 4, 7), dtype)
+    x[0, 0] = [3, 4] + [0] * 5
+    wide = x.astype(np.float64)
+    expected = {"ReduceL2": np.sqrt((wide * wide).sum(axis=2))}
+    positive = np.abs(wide) % 90 + 1
+    expected["ReduceLogSum"] = np.log(positive.sum(axis=2))
+    expected["ReduceLogSumExp"] = np.log(np.exp(positive).sum(axis=2))
+    inputs = {"x": x, "p": positive.astype(dtype)}
+    nodes = [
+        helper.make_node(
+            op, ["x" if op == "ReduceL2" else "p", "axes"], [op], keepdims=0
+        )
+        for op in expected
+    ]
+    types = {name: (dtype, value.shape) for name, value in inputs.items()}
+    outputs = {name: (dtype, (5, 4)) for name in expected}
+    model = mpctest.make_model(
+        nodes, types, outputs, {"axes": np.array([2])}, OPSET
+    )
+    results = mpctest.run(model, inputs, tmp_path)
+    # The norms of bytes may not fit.
+    for name, value in expected.items():
+        assert results[name].dtype == dtype
+        cut = truncate(value.ravel(), dtype).reshape(value.shape)
+        np.testing.assert_array_equal(results[name], cut)
+    assert results["ReduceL2"][0, 0] == 5
+
+
+@pytest.mark.parametrize(
+    "lambd, bias", ((0.5, 0.0), (2.0, 1.0), (-3.0, -2.0), (5.0, 300.0))
+)
+@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
+def test_shrink(dtype, lambd, bias, tmp_path):
+    x, _ = pairs(dtype)
+
+    def shrink(number):
+        if number < -lambd:
+            return number + int(bias)
+        return number - int(bias) if number > lambd else 0
+
+    node = helper.make_node("Shrink", ["x"], ["y"], lambd=lambd, bias=bias)
+    expected = wrap([shrink(int(number)) for number in x], dtype)
+    check([node], {"x": x}, {"y": expected}, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", (np.int8, np.int32), ids=name_of)
+def test_shrink_by_a_fraction(dtype, tmp_path):
+    """Cut off towards zero: 3 - 1.5 is 1, and -3 + 1.5 is -1."""
+    x = np.arange(-5, 6).astype(dtype)
+    node = helper.make_node("Shrink", ["x"], ["y"], lambd=1.5, bias=1.5)
+    expected = np.array([-3, -2, -1, 0, 0, 0, 0, 0, 1, 2, 3], dtype)
+    check([node], {"x": x}, {"y": expected}, tmp_path)
+
+
 def test_a_sum_over_many_slices_wraps(tmp_path):
     """Long enough for the two steps of a large reduction."""
     x = np.random.RandomState(1).randint(0, 2**31, 1 << 20).astype(np.int32)

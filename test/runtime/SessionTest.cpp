@@ -86,6 +86,23 @@ TEST(Session, InitialisesStateAndDerivesFromIt) {
   EXPECT_GT(session->memoryBytes(), 20u);
 }
 
+TEST(Session, RandomNumbersStartFromTheSeed) {
+  ArtifactBuilder builder = trainee();
+  builder.filledState("mpc.seed", DType::I64, {}, 0, "counter");
+  SessionOptions options;
+  options.threads = 1;
+  options.seed = 0x123456789abcdef0;
+  auto session = Session::create(builder.open(), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ(uint64_t(*(*session)->state("mpc.seed")->as<int64_t>()),
+            options.seed);
+  Tensor other = Tensor::zeros(DType::I64, {});
+  ASSERT_TRUE((*session)->setState("mpc.seed", other).ok());
+  ASSERT_TRUE((*session)->reset().ok());
+  EXPECT_EQ(uint64_t(*(*session)->state("mpc.seed")->as<int64_t>()),
+            options.seed);
+}
+
 TEST(Session, CopiesRowsOfABuffer) {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");

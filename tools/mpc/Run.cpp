@@ -7,6 +7,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -239,6 +240,10 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
                   "file for the outputs (.npz, .safetensors); default: print "
                   "them")
       ->type_name("FILE");
+  app->add_option("--seed", command->session.seed,
+                  "of dropout and random numbers")
+      ->transform(wholeNumber(uint64_t(0)))
+      ->capture_default_str();
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

@@ -217,6 +217,7 @@ ExitCode TrainRun::open() {
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     llvm::errs() << "note: without --output or --checkpoint-dir the trained "
                     "weights are lost\n";
+  command.session.seed = command.train.seed;
   auto opened = Session::create(artifact, command.session);
   if (!opened.ok())
     return reportError(opened.status());
@@ -305,7 +306,8 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
       ->transform(wholeNumber(int64_t(1)));
-  app.add_option("--seed", train.seed, "of shuffling and dropout")
+  app.add_option("--seed", train.seed,
+                 "of shuffling, dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
   app.add_option("--max-nonfinite", train.maxNonfinite,

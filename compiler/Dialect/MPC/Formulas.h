@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cmath>
+#include <limits>
 
 namespace mpc::formulas {
 
@@ -28,6 +29,22 @@ inline double exp(double x) { return std::exp(x); }
 inline double log1p(double x) { return std::log1p(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
+inline double sqrt(double x) { return std::sqrt(x); }
+inline double sin(double x) { return std::sin(x); }
+inline double cos(double x) { return std::cos(x); }
+inline double tan(double x) { return std::tan(x); }
+inline double asin(double x) { return std::asin(x); }
+inline double acos(double x) { return std::acos(x); }
+inline double atan(double x) { return std::atan(x); }
+inline double sinh(double x) { return std::sinh(x); }
+inline double cosh(double x) { return std::cosh(x); }
+inline double asinh(double x) { return std::asinh(x); }
+inline double acosh(double x) { return std::acosh(x); }
+inline double atanh(double x) { return std::atanh(x); }
+inline double floor(double x) { return std::floor(x); }
+inline double ceil(double x) { return std::ceil(x); }
+/// Half to even, as the default mode of rounding does.
+inline double roundeven(double x) { return std::nearbyint(x); }
 inline double abs(double x) { return std::abs(x); }
 inline double max(double x, double y) { return x < y ? y : x; }
 inline double min(double x, double y) { return x > y ? y : x; }
@@ -143,6 +160,72 @@ Dual<V> tanh(Dual<V> x) {
 template <typename V>
 Dual<V> erf(Dual<V> x) {
   return {erf(x.value), k2OverSqrtPi * exp(-(x.value * x.value)) * x.slope};
+}
+template <typename V>
+Dual<V> sin(Dual<V> x) {
+  return {sin(x.value), cos(x.value) * x.slope};
+}
+template <typename V>
+Dual<V> cos(Dual<V> x) {
+  return {cos(x.value), -sin(x.value) * x.slope};
+}
+template <typename V>
+Dual<V> tan(Dual<V> x) {
+  V tangent = tan(x.value);
+  return {tangent, (1.0 + tangent * tangent) * x.slope};
+}
+template <typename V>
+Dual<V> asin(Dual<V> x) {
+  return {asin(x.value), x.slope / sqrt((1.0 - x.value) * (1.0 + x.value))};
+}
+template <typename V>
+Dual<V> acos(Dual<V> x) {
+  return {acos(x.value), -x.slope / sqrt((1.0 - x.value) * (1.0 + x.value))};
+}
+template <typename V>
+Dual<V> atan(Dual<V> x) {
+  return {atan(x.value), x.slope / (1.0 + x.value * x.value)};
+}
+template <typename V>
+Dual<V> sinh(Dual<V> x) {
+  return {sinh(x.value), cosh(x.value) * x.slope};
+}
+template <typename V>
+Dual<V> cosh(Dual<V> x) {
+  return {cosh(x.value), sinh(x.value) * x.slope};
+}
+/// Far out, where the square would overflow, the 1 beside it has no digit left.
+template <typename V>
+Dual<V> asinh(Dual<V> x) {
+  V size = abs(x.value);
+  V root = where(size < 1e9, sqrt(1.0 + x.value * x.value), size);
+  return {asinh(x.value), x.slope / root};
+}
+template <typename V>
+Dual<V> acosh(Dual<V> x) {
+  V root = sqrt(x.value - 1.0) * sqrt(x.value + 1.0);
+  return {acosh(x.value), x.slope / root};
+}
+/// The quotient alone would be a number beyond 1, where there is no function.
+template <typename V>
+Dual<V> atanh(Dual<V> x) {
+  V slope = x.slope / ((1.0 - x.value) * (1.0 + x.value));
+  return {atanh(x.value),
+          where(-abs(x.value) < -1.0, std::numeric_limits<double>::quiet_NaN(),
+                slope)};
+}
+/// Steps are flat; where they jump too.
+template <typename V>
+Dual<V> floor(Dual<V> x) {
+  return {floor(x.value), 0.0 * x.slope};
+}
+template <typename V>
+Dual<V> ceil(Dual<V> x) {
+  return {ceil(x.value), 0.0 * x.slope};
+}
+template <typename V>
+Dual<V> roundeven(Dual<V> x) {
+  return {roundeven(x.value), 0.0 * x.slope};
 }
 template <typename V>
 Dual<V> abs(Dual<V> x) {

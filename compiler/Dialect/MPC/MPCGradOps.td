@@ -195,7 +195,8 @@ def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
     ```
   }];
   let arguments = !con((ins MPC_FloatTensor:$d_output), MPC_PoolAttrs,
-                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
+                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad,
+                            DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dilations));
   let results = (outs MPC_FloatTensor:$d_input);
 }
 

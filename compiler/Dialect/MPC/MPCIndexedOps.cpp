@@ -32,6 +32,15 @@ SmallVector<int64_t> DropoutOp::getIndexedShape() {
   return SmallVector<int64_t>(getWhole() ? *getWhole() : shapeOf(getOutput()));
 }
 
+Axes RandomUniformOp::getOperandAxes(unsigned operand) {
+  int64_t rank = shapeOf(getOutput()).size();
+  return axesFrom(rank - shapeOf(getOperand(operand)).size(), rank);
+}
+
+Axes RandomUniformOp::getIndexedAxes() {
+  return axesFrom(0, shapeOf(getOutput()).size());
+}
+
 // Labels have no axis of classes.
 Axes OneHotOp::getOperandAxes(unsigned) {
   Axes axes = axesFrom(0, shapeOf(getOutput()).size());

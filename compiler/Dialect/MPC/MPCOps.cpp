@@ -98,6 +98,13 @@ static LogicalResult verifyBroadcastsTo(Operation *op, RankedTensorType small,
   return success();
 }
 
+LogicalResult RandomUniformOp::verify() {
+  for (Value counter : getOperands())
+    if (cast<RankedTensorType>(counter.getType()).getRank() != 0)
+      return emitOpError("expected scalar seed and micro_step");
+  return success();
+}
+
 LogicalResult ExpandOp::verify() {
   return verifyBroadcastsTo(*this, getInput().getType(), getType());
 }

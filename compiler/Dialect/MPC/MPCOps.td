@@ -288,6 +288,27 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
   let results = (outs MPC_FloatTensor:$output);
 }
 
+def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]> {
+  let summary = "random numbers in [0, 1), by a counter";
+  let description = [{
+    Element i is a function of (`seed`, `micro_step`, `id`, i) alone, by the
+    generator of `mpc.dropout`: Philox-4x32-10 with the key made of `seed` and
+    the counter of (i / 4, `id`, `micro_step`). The upper bits of lane i % 4 are
+    a fraction, as many as the element type has digits: 24 of f32. An f64 has
+    the upper 53 bits of two lanes, the lower half first: those of 2 (i % 2) for
+    the counter of i / 2. So no number is rounded, and none is 1. Ops of a
+    module have `id`s of their own, dropouts among them.
+
+    ```mlir
+    %u = mpc.random_uniform %seed, %micro_step {id = 3 : i64}
+        : (tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$seed, MPC_IntTensor:$micro_step, I64Attr:$id);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
 def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
   let summary = "elementwise on_true where condition, else on_false";
   let description = [{
@@ -671,6 +692,8 @@ def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
 def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
   let summary = "mean of sliding windows";
   let description = [{
+    `dilations` are 1 where none are given.
+
     ```mlir
     %y = mpc.average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
         pads = array<i64: 0, 0, 0, 0>}
@@ -678,7 +701,8 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
     ```
   }];
   let arguments = !con((ins MPC_FloatTensor:$input), MPC_PoolAttrs,
-                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
+                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad,
+                            DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dilations));
   let results = (outs MPC_FloatTensor:$output);
 }
 

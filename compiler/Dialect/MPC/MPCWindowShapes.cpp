@@ -226,15 +226,22 @@ INFER(MaxPoolOp) {
   return infer(results, shape, IntegerType::get(context, 32));
 }
 
+// What no list of dilations stands for.
+static Shape dilationsOrOnes(ArrayRef<int64_t> dilations, size_t rank) {
+  return dilations.empty() ? Shape(rank, 1) : Shape(dilations);
+}
+
 INFER(AveragePoolOp) {
   Layout layout = adaptor.getLayout();
   auto input = Activation::get(loc, adaptor.getInput(), layout);
   if (failed(input))
     return failure();
-  Shape ones(input->spatial.size(), 1);
-  auto spatial = slideWindow(loc, input->spatial,
-                             {adaptor.getKernel(), adaptor.getStrides(),
-                              adaptor.getPads(), ones, adaptor.getCeilMode()});
+  Shape dilations =
+      dilationsOrOnes(adaptor.getDilations(), input->spatial.size());
+  auto spatial =
+      slideWindow(loc, input->spatial,
+                  {adaptor.getKernel(), adaptor.getStrides(), adaptor.getPads(),
+                   dilations, adaptor.getCeilMode()});
   if (failed(spatial))
     return failure();
   Activation output{input->batch, input->channels, *spatial};
@@ -268,7 +275,8 @@ LogicalResult MaxPoolGradOp::verify() {
 }
 
 LogicalResult AveragePoolGradOp::verify() {
-  return verifyPoolGrad(*this, Shape(getKernel().size(), 1));
+  return verifyPoolGrad(*this,
+                        dilationsOrOnes(getDilations(), getKernel().size()));
 }
 
 INFER(GlobalAveragePoolOp) {

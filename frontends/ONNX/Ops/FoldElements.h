@@ -34,10 +34,12 @@ mlir::LogicalResult checkFoldedSize(NodeImporter &node,
 /// that it is better imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// The folder of an op that moves elements, of one that computes them; null
-/// where there is none. Names are as `getOpName` gives them.
+/// The folder of an op that moves elements, of one that computes them, of one
+/// that makes tables of signal processing; null where there is none. Names are
+/// as `getOpName` gives them.
 Folder getMovementFolder(llvm::StringRef op);
 Folder getArithmeticFolder(llvm::StringRef op);
+Folder getSignalFolder(llvm::StringRef op);
 
 } // namespace mpc::onnx_frontend
 

@@ -84,17 +84,10 @@ static LogicalResult foldSize(NodeImporter &node) {
                                                      node.operandShape(0))}));
 }
 
-static LogicalResult foldRange(NodeImporter &node) {
+static LogicalResult foldIntegerRange(NodeImporter &node) {
   int64_t bounds[3];
-  for (unsigned i : {0, 1, 2}) {
-    if (node.constant(i)->isFloat())
-      return node.unsupported("expected integers as range, found floats");
-    auto bound = node.integers(i, "the range");
-    if (failed(bound) || bound->size() != 1)
-      return failed(bound) ? failure()
-                           : node.invalid("expected scalars as range");
-    bounds[i] = bound->front();
-  }
+  for (unsigned i : {0, 1, 2})
+    bounds[i] = node.constant(i)->getInteger(0);
   auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
   if (delta == 0)
     return node.invalid("expected a step other than 0");
@@ -108,6 +101,46 @@ static LogicalResult foldRange(NodeImporter &node) {
   return node.define(0, makeIntegers(node.constant(0)->type.getElementType(),
                                      {static_cast<int64_t>(values.size())},
                                      values));
+}
+
+// How many steps there are, in the arithmetic of the type: of f32, 0.3 is three
+// steps of 0.1, though in f64 the two are not what they are called.
+template <typename T>
+static double countSteps(double start, double limit, double delta) {
+  T distance = static_cast<T>(limit) - static_cast<T>(start);
+  return std::ceil(distance / static_cast<T>(delta));
+}
+
+static LogicalResult foldFloatRange(NodeImporter &node) {
+  double bounds[3];
+  for (unsigned i : {0, 1, 2}) {
+    bounds[i] = node.constant(i)->getDouble(0);
+    if (!std::isfinite(bounds[i]))
+      return node.invalid("expected finite numbers as range");
+  }
+  auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
+  if (delta == 0)
+    return node.invalid("expected a step other than 0");
+  Type element = node.constant(0)->type.getElementType();
+  double count = element.isF64() ? countSteps<double>(start, limit, delta)
+                                 : countSteps<float>(start, limit, delta);
+  if (count > kMostFoldedElements)
+    return node.unsupported("the range is too long");
+  SmallVector<double> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(start + static_cast<double>(i) * delta);
+  return node.define(
+      0, makeFloats(element, {static_cast<int64_t>(values.size())}, values));
+}
+
+static LogicalResult foldRange(NodeImporter &node) {
+  Type element = node.constant(0)->type.getElementType();
+  for (unsigned i : {0, 1, 2})
+    if (node.constant(i)->getNumElements() != 1 ||
+        node.constant(i)->type.getElementType() != element)
+      return node.invalid("expected scalars of one type as range");
+  return isa<FloatType>(element) ? foldFloatRange(node)
+                                 : foldIntegerRange(node);
 }
 
 //===----------------------------------------------------------------------===//
@@ -206,6 +239,7 @@ static LogicalResult foldUnary(NodeImporter &node) {
                          .Case("Floor", std::floor(x))
                          .Case("Neg", -x)
                          .Case("Reciprocal", 1.0 / x)
+                         .Case("Relu", x < 0 ? 0 : x)
                          .Default(std::sqrt(x)));
   }
   return node.define(
@@ -214,7 +248,8 @@ static LogicalResult foldUnary(NodeImporter &node) {
 
 Folder mpc::onnx_frontend::getArithmeticFolder(StringRef op) {
   return llvm::StringSwitch<Folder>(op)
-      .Cases({"Abs", "Ceil", "Floor", "Neg", "Reciprocal", "Sqrt"}, foldUnary)
+      .Cases({"Abs", "Ceil", "Floor", "Neg", "Reciprocal", "Relu", "Sqrt"},
+             foldUnary)
       .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Equal", "Less",
               "LessOrEqual", "Greater", "GreaterOrEqual"},
              foldBinary)
@@ -246,6 +281,7 @@ FailureOr<bool> mpc::onnx_frontend::foldNode(NodeImporter &node) {
   std::string op = getOpName(node.getNode());
   Folder folder = getMovementFolder(op);
   folder = folder ? folder : getArithmeticFolder(op);
+  folder = folder ? folder : getSignalFolder(op);
   if (!folder || node.getNumInputs() == 0)
     return false;
   for (unsigned i = 0, n = countKnownInputs(node); i < n; ++i)

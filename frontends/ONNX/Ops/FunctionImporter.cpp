@@ -366,15 +366,15 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
              ConstantOp::create(builder, loc, entry.constant->type, elements);
 }
 
-int64_t FunctionImporter::getDropoutId(StringRef name) {
+int64_t FunctionImporter::getRandomId(StringRef name) {
   if (parent)
-    return parent->getDropoutId((name + scope).str());
-  return dropoutIds.try_emplace(name, dropoutIds.size()).first->second;
+    return parent->getRandomId((name + scope).str());
+  return randomIds.try_emplace(name, randomIds.size()).first->second;
 }
 
-std::optional<int64_t> FunctionImporter::findDropoutId(StringRef name) const {
-  auto it = dropoutIds.find(name);
-  return it == dropoutIds.end() ? std::nullopt : std::optional(it->second);
+std::optional<int64_t> FunctionImporter::findRandomId(StringRef name) const {
+  auto it = randomIds.find(name);
+  return it == randomIds.end() ? std::nullopt : std::optional(it->second);
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,7 +2,7 @@
 // the ops they become.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/Norms.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 #include "frontends/ONNX/Ops/Window.h"
 
@@ -195,6 +195,94 @@ static LogicalResult importLRN(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
+// Determinants
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Which products the minors of the first rows are made of: minor i, of the
+/// columns in set i, is the sum over the columns c of the set of sign times the
+/// element of the last row in column c times the minor of the others.
+struct Minors {
+  int64_t sets = 0, terms = 0;
+  SmallVector<int64_t> columns, others; ///< (sets, terms) each
+  SmallVector<double> signs;
+};
+} // namespace
+
+// The minors of `size` rows, by the sets of as many of `n` columns.
+static Minors listMinors(int64_t n, int64_t size) {
+  auto numberSets = [&](int64_t elements) {
+    llvm::DenseMap<uint32_t, int64_t> numbers;
+    for (uint32_t set = 0; set < uint32_t(1) << n; ++set)
+      if (llvm::popcount(set) == elements)
+        numbers.try_emplace(set, numbers.size());
+    return numbers;
+  };
+  Minors minors;
+  minors.terms = size;
+  auto smaller = numberSets(size - 1);
+  for (uint32_t set = 0; set < uint32_t(1) << n; ++set) {
+    if (llvm::popcount(set) != size)
+      continue;
+    ++minors.sets;
+    double sign = size % 2 ? 1 : -1;
+    for (int64_t column = 0; column < n; ++column) {
+      uint32_t bit = uint32_t(1) << column;
+      if (!(set & bit))
+        continue;
+      minors.columns.push_back(column);
+      minors.others.push_back(smaller.lookup(set & ~bit));
+      minors.signs.push_back(sign);
+      sign = -sign;
+    }
+  }
+  return minors;
+}
+
+// The determinants of (count, n, n) by Laplace's expansion, row by row with
+// every minor once: a polynomial, so that gradients of singular matrices are
+// right too.
+static Value determinants(NodeImporter &node, Value x) {
+  int64_t count = NodeImporter::shapeOf(x)[0], n = NodeImporter::shapeOf(x)[1];
+  Type element = elementTypeOf(x);
+  Value minors = expand(node, numberConstant(node, 1, element), {count, 1});
+  for (int64_t size = 1; size <= n && minors; ++size) {
+    Minors next = listMinors(n, size);
+    SmallVector<int64_t> shape = {next.sets, next.terms};
+    Value row = slice(node, x, {0, size - 1, 0}, {count, 1, n});
+    if (!row)
+      return {};
+    Value factors = gather(node, node.reshape(row, {count, n}),
+                           integerConstant(node, shape, next.columns), 1);
+    Value others =
+        gather(node, minors, integerConstant(node, shape, next.others), 1);
+    Value terms =
+        node.emit<MulOp>({node.emit<MulOp>({factors, others}),
+                          floatConstant(node, element, shape, next.signs)});
+    minors = reduce<ReduceSumOp>(node, terms, {2}, /*keepDims=*/false);
+  }
+  return minors;
+}
+
+static LogicalResult importDet(NodeImporter &node) {
+  constexpr int64_t kLargest = 10; // 5120 products, twice as many for 11
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
+    return node.invalid("expected square matrices");
+  int64_t n = shape.back();
+  if (n > kLargest)
+    return node.unsupported("determinants of " + Twine(n) + " x " + Twine(n) +
+                            " are not supported, expected " + Twine(kLargest) +
+                            " at most");
+  ArrayRef<int64_t> batch = shape.drop_back(2);
+  int64_t count = ShapedType::getNumElements(batch);
+  return defineInF32(node, [&](Value x) -> Value {
+    Value result = determinants(node, node.reshape(x, {count, n, n}));
+    return result ? node.reshape(result, batch) : Value();
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Transposed convolution
 //===----------------------------------------------------------------------===//
 
@@ -278,6 +366,7 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
 ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
   static const OpEntry entries[] = {
       {"", "ConvTranspose", 1, kNoEnd, 2, 3, 1, importConvTranspose},
+      {"", "Det", 11, kNoEnd, 1, 1, 1, importDet},
       {"", "DepthToSpace", 1, kNoEnd, 1, 1, 1, importDepthToSpace},
       {"", "GlobalMaxPool", 1, kNoEnd, 1, 1, 1, importGlobalMaxPool},
       {"", "LRN", 1, kNoEnd, 1, 1, 1, importLRN},

@@ -95,50 +95,11 @@ static LogicalResult importConv(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-static LogicalResult importMaxPool(NodeImporter &node) {
-  auto window = readWindow(node, node.operandShape(0), {});
-  if (failed(window))
-    return failure();
-  bool columnMajor = node.integer("storage_order", 0) != 0;
-  if (columnMajor && node.hasOutput(1))
-    return node.unsupported("column-major indices are not supported");
-  auto attributes =
-      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
-  attributes.push_back(node.attribute("dilations", window->dilations));
-  auto op = node.create<MaxPoolOp>({node.operand(0)}, attributes);
-  if (!op)
-    return failure();
-  (void)node.define(0, op.getOutput());
-  return node.defineSaved(1, op.getIndices(), "MaxPoolGrad");
-}
-
-static LogicalResult importAveragePool(NodeImporter &node) {
-  auto window = readWindow(node, node.operandShape(0), {});
-  if (failed(window))
-    return failure();
-  if (llvm::any_of(window->dilations, [](int64_t d) { return d != 1; }))
-    return node.unsupported("dilations other than 1 are not supported");
-  auto attributes =
-      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
-  attributes.push_back(node.attribute(
-      "count_include_pad", node.integer("count_include_pad", 0) != 0));
-  auto op = node.create<AveragePoolOp>({node.operand(0)}, attributes);
-  return op ? node.define(0, op.getOutput()) : failure();
-}
-
-static LogicalResult importGlobalAveragePool(NodeImporter &node) {
-  auto op = node.create<GlobalAveragePoolOp>({node.operand(0)});
-  return op ? node.define(0, op.getOutput()) : failure();
-}
-
 ArrayRef<OpEntry> mpc::onnx_frontend::getContractionOps() {
   static const OpEntry entries[] = {
-      {"", "AveragePool", 1, kNoEnd, 1, 1, 1, importAveragePool},
       {"", "Conv", 1, kNoEnd, 2, 3, 1, importConv},
       {"", "Gemm", 6, kNoEnd, 2, 3, 1, importGemm},
-      {"", "GlobalAveragePool", 1, kNoEnd, 1, 1, 1, importGlobalAveragePool},
       {"", "MatMul", 1, kNoEnd, 2, 2, 1, importMatMul},
-      {"", "MaxPool", 1, kNoEnd, 1, 1, 2, importMaxPool},
       {kMicrosoft, "FusedMatMul", 1, kNoEnd, 2, 2, 1, importFusedMatMul},
       {kMicrosoft, "TransposeMatMul", 1, kNoEnd, 2, 2, 1, importFusedMatMul},
   };

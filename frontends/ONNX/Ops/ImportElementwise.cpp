@@ -4,6 +4,8 @@
 #include "compiler/Dialect/MPC/Formulas.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -308,6 +310,42 @@ static LogicalResult importGelu(NodeImporter &node) {
                       form + "'");
 }
 
+// Of integers in f64, cut off towards zero as Cast does; those of 64 bits stay
+// what they are, to which a whole number can be added alone.
+static LogicalResult importIntegerShrink(NodeImporter &node) {
+  double bias = node.real("bias", 0), lambd = node.real("lambd", 0.5);
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x), wide = node.attributes().getF64Type();
+  bool isLong = element.getIntOrFloatBitWidth() == 64;
+  if (isLong && (bias != std::floor(bias) || !(std::abs(bias) < 0x1p53) ||
+                 !(std::abs(lambd) < 0x1p53)))
+    return node.unsupported("of 64-bit integers, expected attribute 'bias' to "
+                            "be a whole number and 'lambd' below 2^53");
+  Value number = castTo(node, x, wide);
+  Value isBelow =
+      node.emit<LessOp>({number, numberConstant(node, -lambd, wide)});
+  Value isAbove =
+      node.emit<LessOp>({numberConstant(node, lambd, wide), number});
+  // Unsigned integers have no -1.
+  Type sum = isLong ? element : wide;
+  Value distance = numberConstant(node, std::abs(bias), sum);
+  Value from = castTo(node, x, sum);
+  Value up = node.emit<AddOp>({from, distance});
+  Value down = node.emit<SubOp>({from, distance});
+  if (bias < 0)
+    std::swap(up, down);
+  Value inner =
+      node.emit<SelectOp>({isAbove, down, numberConstant(node, 0, sum)});
+  return node.define(
+      0, castTo(node, node.emit<SelectOp>({isBelow, up, inner}), element));
+}
+
+static LogicalResult importShrink(NodeImporter &node) {
+  return node.operandType(0).getElementType().isInteger()
+             ? importIntegerShrink(node)
+             : importFormula<ShrinkOp>(node);
+}
+
 // x times a sigmoid: 1.702 is the default there, ONNX's Swish has 1.
 static LogicalResult importQuickGelu(NodeImporter &node) {
   auto alpha = node.attribute("alpha", node.real("alpha", 1.702));
@@ -357,6 +395,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
       {"", "Relu", 6, kNoEnd, 1, 1, 1, importRelu},
       {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
+      {"", "Shrink", 9, kNoEnd, 1, 1, 1, importShrink},
       {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
       {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
       {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},

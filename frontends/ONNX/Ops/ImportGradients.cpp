@@ -58,7 +58,7 @@ static LogicalResult importDivGrad(NodeImporter &node) {
 static LogicalResult importDropoutGrad(NodeImporter &node) {
   FunctionImporter &function = node.getFunction();
   Value dy = node.operand(0);
-  auto id = function.findDropoutId(node.getInputName(1));
+  auto id = function.findRandomId(node.getInputName(1));
   if (!id && node.constant(1)) // the forward op was an identity
     return node.define(0, dy);
   auto forward = node.operand(1).getDefiningOp<DropoutOp>();
@@ -205,10 +205,10 @@ static void ignoreWindow(NodeImporter &node) {
 
 static LogicalResult importMaxPoolGrad(NodeImporter &node) {
   ignoreWindow(node);
-  Value indices = node.operand(1);
-  auto forward = indices.getDefiningOp<MaxPoolOp>();
-  if (!forward)
+  Value indices = node.getSaved(1);
+  if (!indices)
     return node.unsupported("input 'Indices' does not come from a MaxPool");
+  auto forward = indices.getDefiningOp<MaxPoolOp>();
   auto op = node.create<MaxPoolGradOp>(
       {node.operand(0), indices},
       {node.attribute("kernel", forward.getKernel()),
@@ -232,9 +232,8 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   if (failed(window))
     return failure();
   auto attributes =
-      window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
-  attributes.push_back(node.attribute(
-      "count_include_pad", node.integer("count_include_pad", 0) != 0));
+      window->meanAttributes(node, node.integer("ceil_mode", 0) != 0,
+                             node.integer("count_include_pad", 0) != 0);
   node.ignore("storage_order");
   auto op = node.create<AveragePoolGradOp>({node.operand(0)}, attributes, type);
   return op ? node.define(0, op.getDInput()) : failure();

@@ -1,7 +1,7 @@
-// BatchNormalization, Dropout and the softmax family.
+// BatchNormalization and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/ShapeArguments.h"
+#include "frontends/ONNX/Ops/Importer.h"
 
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
@@ -123,76 +123,6 @@ static LogicalResult importBatchNormInternal(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Dropout
-//===----------------------------------------------------------------------===//
-
-static LogicalResult buildDropout(NodeImporter &node, double ratio) {
-  FunctionImporter &function = node.getFunction();
-  ModuleImporter &module = function.getModule();
-  if (function.isLoop())
-    return node.unsupported("a loop would drop the same elements in each "
-                            "iteration; apply it before or behind the loop");
-  int64_t id =
-      function.getDropoutId(node.getOutputName(node.hasOutput(1) ? 1 : 0));
-  auto op = node.create<DropoutOp>(
-      {node.operand(0), function.getState(module.getCounter("mpc.seed")),
-       function.getState(module.getCounter("mpc.micro_step"))},
-      {node.attribute("ratio", ratio), node.attribute("id", id)});
-  if (!op)
-    return failure();
-  // The mask is recomputed from the id, never stored; what stands for it here
-  // is the output, which has its shape.
-  (void)node.define(0, op.getOutput());
-  return node.defineSaved(1, op.getOutput(), "DropoutGrad");
-}
-
-// The mask of a dropout that drops nothing is all true.
-static LogicalResult importIdentityDropout(NodeImporter &node) {
-  if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
-    return node.hasFailed() ? failure() : success();
-  auto [kept, data] = HostTensor::allocate(
-      RankedTensorType::get({}, node.attributes().getI1Type()));
-  *data = 1;
-  return defineSplat(node, 1, node.operandShape(0), kept);
-}
-
-// Up to opset 11 the ratio is an attribute and the op inference only.
-static LogicalResult importDropoutAttributes(NodeImporter &node) {
-  double ratio = node.real("ratio", 0.5);
-  bool training = node.getMode() == ImportMode::Training;
-  // Before opset 7 the op may say that it drops, too.
-  if (node.getOpset() < 7 && node.hasAttribute("is_test"))
-    training |= node.integer("is_test", 0) == 0 &&
-                node.getMode() == ImportMode::AsExported;
-  if (!training || ratio == 0.0)
-    return importIdentityDropout(node);
-  return buildDropout(node, ratio);
-}
-
-static LogicalResult importDropout(NodeImporter &node) {
-  node.ignore("seed"); // mpc's seed is the run's
-  bool training = node.getMode() == ImportMode::Training;
-  if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
-    auto mode = node.integers(2, "training_mode");
-    if (failed(mode))
-      return failure();
-    if (mode->size() != 1)
-      return node.invalid("expected one element in training_mode");
-    training = mode->front() != 0;
-  }
-  double ratio = 0.5;
-  if (node.hasInput(1)) {
-    FailureOr<double> given = node.scalar(1, "ratio");
-    if (failed(given))
-      return failure();
-    ratio = *given;
-  }
-  if (!training || ratio == 0.0)
-    return importIdentityDropout(node);
-  return buildDropout(node, ratio);
-}
-
-//===----------------------------------------------------------------------===//
 // Softmax
 //===----------------------------------------------------------------------===//
 
@@ -226,8 +156,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getNormalizationOps() {
   static const OpEntry entries[] = {
       {"", "BatchNormalization", 6, 13, 5, 5, 5, importBatchNorm},
       {"", "BatchNormalization", 14, kNoEnd, 5, 5, 3, importBatchNorm},
-      {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
-      {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},
       {"", "LogSoftmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<LogSoftmaxOp>},
       {"", "LogSoftmax", 13, kNoEnd, 1, 1, 1, importSoftmax<LogSoftmaxOp>},
       {"", "Softmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<SoftmaxOp>},

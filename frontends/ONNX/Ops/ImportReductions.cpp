@@ -2,66 +2,13 @@
 // parameters.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/Norms.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 #include "frontends/ONNX/Ops/Window.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
-
-//===----------------------------------------------------------------------===//
-// Powers and roots
-//===----------------------------------------------------------------------===//
-
-// Output 0 as `compute` makes it of input 0: of 16-bit floats in f32, as what
-// lies between may not fit them. The square of 300 is no f16, though the root
-// of it is.
-static LogicalResult defineInF32(NodeImporter &node,
-                                 llvm::function_ref<Value(Value)> compute) {
-  Value x = node.operand(0);
-  Type element = elementTypeOf(x);
-  if (!element.isF16() && !element.isBF16())
-    return node.define(0, compute(x));
-  Value wide = castTo(node, x, node.attributes().getF32Type());
-  return node.define(0, castTo(node, compute(wide), element));
-}
-
-// |x|^p. The square has no slope that is infinite or NaN.
-static Value powerOf(NodeImporter &node, Value x, int64_t p) {
-  if (!x || p == 2)
-    return x ? node.emit<MulOp>({x, x}) : Value();
-  Value size = node.emit<AbsOp>({x});
-  if (!size || p == 1)
-    return size;
-  return node.emit<PowOp>({size, numberConstant(node, p, elementTypeOf(x))});
-}
-
-// The p-th root of x, which is not negative; its slope at 0 is 0, as that of
-// PyTorch's norms, where the root's own would be infinite.
-static Value flatRoot(NodeImporter &node, Value x, int64_t p) {
-  if (!x || p == 1)
-    return x;
-  Type element = elementTypeOf(x);
-  Value zero = numberConstant(node, 0.0, element);
-  Value isZero = node.emit<EqualOp>({x, zero});
-  Value steep =
-      node.emit<SelectOp>({isZero, numberConstant(node, 1.0, element), x});
-  Value root =
-      p == 2
-          ? node.emit<SqrtOp>({steep})
-          : node.emit<PowOp>({steep, numberConstant(node, 1.0 / p, element)});
-  return node.emit<SelectOp>({isZero, zero, root});
-}
-
-// Attribute p of norms.
-static FailureOr<int64_t> readPower(NodeImporter &node) {
-  int64_t p = node.integer("p", 2);
-  if (p < 1)
-    return node.invalid("expected attribute 'p' of at least 1, found " +
-                        Twine(p));
-  return p;
-}
 
 //===----------------------------------------------------------------------===//
 // Reductions
@@ -181,6 +128,21 @@ static LogicalResult importReduction(NodeImporter &node) {
   return defineInF32(node, [&](Value x) { return assemble(node, reducer, x); });
 }
 
+// The same of one whose result lies between integers: of those in f64, cut off
+// towards zero as Cast does. Sums below 2^53 are exact, and no square wraps.
+template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
+static LogicalResult importRealReduction(NodeImporter &node) {
+  Type element = node.operandType(0).getElementType();
+  if (!element.isInteger())
+    return importReduction<assemble>(node);
+  FailureOr<Reduction> reduction = readReduction(node);
+  if (failed(reduction))
+    return failure();
+  Reducer reducer(node, *reduction);
+  Value x = castTo(node, node.operand(0), node.attributes().getF64Type());
+  return node.define(0, castTo(node, assemble(node, reducer, x), element));
+}
+
 // The same of one that leaves its input as it is where it reduces nothing.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importPlainReduction(NodeImporter &node) {
@@ -248,57 +210,6 @@ static LogicalResult importGlobalLpPool(NodeImporter &node) {
                      [&](Value x) { return normOver(node, x, axes, *p); });
 }
 
-// `value` with zeros around it, so that every window is whole; in ceil_mode
-// those behind that the last window needs too.
-static Value padForWindows(NodeImporter &node, Value value,
-                           const Window &window, bool ceilMode) {
-  if (!value)
-    return {};
-  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
-  SmallVector<int64_t> offsets(shape.size(), 0);
-  size_t rank = window.kernel.size();
-  for (size_t d = 0; d < rank; ++d) {
-    int64_t &extent = shape[d + 2];
-    offsets[d + 2] = window.pads[d];
-    int64_t end = offsets[d + 2] + extent; // of the input
-    extent = end + window.pads[rank + d];
-    int64_t rest = (extent - window.kernel[d]) % window.strides[d];
-    int64_t next = extent - rest + window.strides[d] - window.kernel[d];
-    // A window that would see nothing of the input is left out.
-    if (ceilMode && extent >= window.kernel[d] && rest > 0 && next < end)
-      extent += window.strides[d] - rest;
-  }
-  if (NodeImporter::shapeOf(value) == ArrayRef<int64_t>(shape))
-    return value;
-  return node.emit<PadOp>(
-      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
-                node.attribute("shape", ArrayRef<int64_t>(shape)),
-                node.attribute("value", 0.0)});
-}
-
-// The p-norm of each window: the mean of powers times their number.
-static LogicalResult importLpPool(NodeImporter &node) {
-  auto window = readWindow(node, node.operandShape(0), {});
-  FailureOr<int64_t> p = readPower(node);
-  if (failed(window) || failed(p))
-    return failure();
-  if (llvm::any_of(window->dilations, [](int64_t d) { return d != 1; }))
-    return node.unsupported("dilations other than 1 are not supported");
-  bool ceilMode = node.integer("ceil_mode", 0) != 0;
-  return defineInF32(node, [&](Value x) -> Value {
-    Value powers = padForWindows(node, powerOf(node, x, *p), *window, ceilMode);
-    window->pads.assign(window->pads.size(), 0);
-    auto attributes = window->poolAttributes(node, /*ceilMode=*/false);
-    attributes.push_back(node.attribute("count_include_pad", true));
-    Value mean = node.emit<AveragePoolOp>({powers}, attributes);
-    if (!mean)
-      return {};
-    Value count = numberConstant(
-        node, ShapedType::getNumElements(window->kernel), elementTypeOf(mean));
-    return flatRoot(node, node.emit<MulOp>({mean, count}), *p);
-  });
-}
-
 // (x - mean) / (deviation + 1e-9).
 static LogicalResult importMeanVarianceNormalization(NodeImporter &node) {
   auto axes = node.normalizeAxes(
@@ -345,14 +256,14 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getReductionOps() {
       {"", "CumSum", 11, kNoEnd, 2, 2, 1, importCumSum},
       {"", "GlobalLpPool", 2, kNoEnd, 1, 1, 1, importGlobalLpPool},
       {"", "LpNormalization", 1, kNoEnd, 1, 1, 1, importLpNormalization},
-      {"", "LpPool", 2, kNoEnd, 1, 1, 1, importLpPool},
       {"", "MeanVarianceNormalization", 9, kNoEnd, 1, 1, 1,
        importMeanVarianceNormalization},
       {"", "ReduceL1", 1, kNoEnd, 1, 2, 1, importReduction<reduceL1>},
-      {"", "ReduceL2", 1, kNoEnd, 1, 2, 1, importReduction<reduceL2>},
-      {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1, importReduction<reduceLogSum>},
+      {"", "ReduceL2", 1, kNoEnd, 1, 2, 1, importRealReduction<reduceL2>},
+      {"", "ReduceLogSum", 1, kNoEnd, 1, 2, 1,
+       importRealReduction<reduceLogSum>},
       {"", "ReduceLogSumExp", 1, kNoEnd, 1, 2, 1,
-       importReduction<reduceLogSumExp>},
+       importRealReduction<reduceLogSumExp>},
       {"", "ReduceMax", 1, kNoEnd, 1, 2, 1,
        importPlainReduction<reduceExtremum<reduceMax>>},
       {"", "ReduceMean", 1, kNoEnd, 1, 2, 1, importPlainReduction<reduceMean>},

@@ -269,11 +269,13 @@ FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
-      {"", "Ceil", 6, kNoEnd, 1, 1, 1, nullptr},
+      {"", "BlackmanWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
       {"", "Flatten", 1, kNoEnd, 1, 1, 1, importFlatten},
-      {"", "Floor", 6, kNoEnd, 1, 1, 1, nullptr},
+      {"", "HammingWindow", 17, kNoEnd, 1, 1, 1, nullptr},
+      {"", "HannWindow", 17, kNoEnd, 1, 1, 1, nullptr},
+      {"", "MelWeightMatrix", 17, kNoEnd, 5, 5, 1, nullptr},
       {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
       {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},

@@ -120,6 +120,9 @@ struct ImportedValue {
   /// The only op that may read it, where its form is mpc's and not ONNX's:
   /// saved values of the forward pass.
   llvm::StringRef reservedFor;
+  /// What its node saved beside it, in mpc's own form, for an op of the
+  /// backward pass that the model spells out: the indices of a max_pool.
+  mlir::Value saved;
   /// The tensors of a sequence, each with a value or known elements. Sequences
   /// are there at import alone: which tensor a node takes must be known.
   std::optional<std::vector<ImportedValue>> sequence;
@@ -209,9 +212,9 @@ public:
   void markIndices(mlir::Value value, int64_t size);
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
-  int64_t getDropoutId(llvm::StringRef name);
+  int64_t getRandomId(llvm::StringRef name);
   /// The same for one that exists.
-  std::optional<int64_t> findDropoutId(llvm::StringRef name) const;
+  std::optional<int64_t> findRandomId(llvm::StringRef name) const;
 
   /// Whether a value says what an op does, and is no data of its own.
   bool isSetting(llvm::StringRef name) const { return settings.contains(name); }
@@ -255,7 +258,7 @@ private:
   std::vector<Port> arguments, results;
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
-  llvm::StringMap<int64_t> dropoutIds;
+  llvm::StringMap<int64_t> randomIds;
   /// Nodes by what they define, and the values that were asked for: `demand`.
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringSet<> asked;
@@ -326,6 +329,11 @@ public:
   /// Defines a value that only ops of type `reader` understand.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
+
+  /// Saves a value beside output `index`, for builders of gradients.
+  void setSaved(unsigned index, mlir::Value value);
+  /// What is saved beside input `index`; null where nothing is.
+  mlir::Value getSaved(unsigned index);
 
   //===--- Attributes ---===//
   bool hasAttribute(llvm::StringRef name) const;
@@ -531,11 +539,13 @@ llvm::ArrayRef<OpEntry> getAssembledOps();
 llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getIndexedOps();
+llvm::ArrayRef<OpEntry> getPoolingOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
 llvm::ArrayRef<OpEntry> getGridOps();
 llvm::ArrayRef<OpEntry> getSampledOps();
 llvm::ArrayRef<OpEntry> getTopKOps();
 llvm::ArrayRef<OpEntry> getFourierOps();
+llvm::ArrayRef<OpEntry> getRandomOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();

@@ -200,6 +200,14 @@ LogicalResult NodeImporter::defineAlias() {
   return success();
 }
 
+void NodeImporter::setSaved(unsigned index, Value value) {
+  function.values[node.output(index)].saved = value;
+}
+
+Value NodeImporter::getSaved(unsigned index) {
+  return function.lookup(node.input(index)).saved;
+}
+
 LogicalResult NodeImporter::defineSaved(unsigned index, Value value,
                                         StringRef reader) {
   if (hasOutput(index))

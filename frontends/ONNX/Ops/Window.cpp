@@ -89,3 +89,13 @@ SmallVector<NamedAttribute> Window::poolAttributes(NodeImporter &node,
   return {node.attribute("kernel", kernel), node.attribute("strides", strides),
           node.attribute("pads", pads), node.attribute("ceil_mode", ceilMode)};
 }
+
+SmallVector<NamedAttribute> Window::meanAttributes(NodeImporter &node,
+                                                   bool ceilMode,
+                                                   bool countsPadding) const {
+  auto attributes = poolAttributes(node, ceilMode);
+  if (llvm::any_of(dilations, [](int64_t d) { return d != 1; }))
+    attributes.push_back(node.attribute("dilations", dilations));
+  attributes.push_back(node.attribute("count_include_pad", countsPadding));
+  return attributes;
+}

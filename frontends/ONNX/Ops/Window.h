@@ -16,6 +16,9 @@ struct Window {
                                                          int64_t group) const;
   llvm::SmallVector<mlir::NamedAttribute> poolAttributes(NodeImporter &node,
                                                          bool ceilMode) const;
+  /// The same of a mean, which has dilations where they are not all 1.
+  llvm::SmallVector<mlir::NamedAttribute>
+  meanAttributes(NodeImporter &node, bool ceilMode, bool countsPadding) const;
 };
 
 /// Reads kernel_shape, strides, pads, dilations and auto_pad of a node over an

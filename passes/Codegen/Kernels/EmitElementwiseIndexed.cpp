@@ -1,4 +1,5 @@
-// Formulas of the ops that depend on where they are: one_hot and dropout.
+// Formulas of the ops that depend on where they are: one_hot, dropout and
+// random numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -6,7 +7,6 @@
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -83,70 +83,93 @@ static Value toI64(Lanes &l, Value value) {
                                 value);
 }
 
-// The four outputs of the generator for the group of elements that `index` is
-// in: 4 * group to 4 * group + 3. Key: the two halves of the seed. Counter: the
-// two halves of the group, the id, the micro-step.
-static std::array<Value, 4> drawGroup(Lanes &l, DropoutOp op,
-                                      DropoutOp::Adaptor in, Value index) {
+namespace {
+/// The four outputs of Philox for element `index`, whose group takes them all.
+struct RandomWords {
+  Value words[4];
+
+  /// Output `lane` (i64).
+  Value pick(Lanes &l, Value lane) const {
+    Value bits = words[3];
+    for (int64_t i = 2; i >= 0; --i)
+      bits = l.select(l.compare(arith::CmpIPredicate::eq, lane,
+                                l.integer(l.getBuilder().getI64Type(), i)),
+                      words[i], bits);
+    return bits;
+  }
+};
+
+/// The numbers of one op: of its seed, the micro-step and its id.
+struct RandomStream {
+  Value seed, microStep;
+  int64_t id;
+
+  RandomWords run(Lanes &l, Value group) const;
+  Value draw(Lanes &l, ElementIndex index) const;
+
+private:
+  Value drawOne(Lanes &l, Value index) const;
+  Value drawGroups(Lanes &l, Value index, bool isAligned) const;
+};
+} // namespace
+
+// Key: the two halves of the seed. Counter: the two halves of the number of the
+// group, the id, the micro-step.
+RandomWords RandomStream::run(Lanes &l, Value group) const {
   Philox philox(l);
-  Value seed = toI64(l, in.getSeed());
-  Value group = philox.shiftRight(index, 2);
-  std::array<Value, 4> words = {
-      philox.low(group), philox.high(group),
-      philox.low(l.integer(l.getBuilder().getI64Type(), op.getId())),
-      philox.low(toI64(l, in.getMicroStep()))};
-  philox.run(words, philox.low(seed), philox.high(seed));
-  return words;
+  Value key = toI64(l, seed);
+  RandomWords result = {
+      {philox.low(group), philox.high(group),
+       philox.low(l.integer(l.getBuilder().getI64Type(), id)),
+       philox.low(toI64(l, microStep))}};
+  philox.run(result.words, philox.low(key), philox.high(key));
+  return result;
 }
 
-// The random bits of an element: output i % 4 of its group.
-static Value drawOne(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
-                     Value index) {
+// What is left of `index` in a group of `size` elements, a power of two.
+static Value placeInGroup(Lanes &l, Value index, int64_t size) {
   ImplicitLocOpBuilder &b = l.getBuilder();
-  std::array<Value, 4> words = drawGroup(l, op, in, index);
-  Value three = l.integer(b.getI64Type(), 3);
-  Value lane = arith::AndIOp::create(b, index, l.broadcast(three, index));
-  Value bits = words[3];
-  for (int64_t i = 2; i >= 0; --i)
-    bits = l.select(
-        l.compare(arith::CmpIPredicate::eq, lane, l.integer(b.getI64Type(), i)),
-        words[i], bits);
-  return bits;
+  Value mask = l.integer(b.getI64Type(), size - 1);
+  return arith::AndIOp::create(b, index, l.broadcast(mask, index));
 }
 
-// The random bits of adjacent elements, from one run of the generator for each
-// group instead of one for each element. Where the first element need not be
-// the first of its group, the runs are of twice as many groups, and what is in
+// Element i takes output i % 4 of group i / 4.
+Value RandomStream::drawOne(Lanes &l, Value index) const {
+  return run(l, Philox(l).shiftRight(index, 2))
+      .pick(l, placeInGroup(l, index, 4));
+}
+
+// The same for adjacent elements, from one run of the generator for each group
+// instead of one for each element. Where the first element need not be the
+// first of its group, the runs are of twice as many groups, and what is in
 // front of it is left out.
-static Value drawGroups(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
-                        Value index, bool isAligned) {
+Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   ImplicitLocOpBuilder &b = l.getBuilder();
   int64_t width = cast<VectorType>(index.getType()).getDimSize(0);
   int64_t groups = isAligned ? width / 4 : std::max<int64_t>(width / 2, 2);
-  // An element of each group.
   Value start = vector::ExtractOp::create(b, index, 0);
   auto type = VectorType::get(groups, b.getI64Type());
-  SmallVector<int64_t> steps;
-  for (int64_t group = 0; group < groups; ++group)
-    steps.push_back(4 * group);
-  Value starts = arith::AddIOp::create(
-      b, vector::BroadcastOp::create(b, type, start),
-      arith::ConstantOp::create(b, type, b.getI64VectorAttr(steps)));
-  std::array<Value, 4> words = drawGroup(l, op, in, starts);
+  auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, groups));
+  Value group = arith::AddIOp::create(
+      b,
+      vector::BroadcastOp::create(b, type, Philox(l).shiftRight(start, 2)),
+      arith::ConstantOp::create(b, type, b.getI64VectorAttr(numbers)));
+  RandomWords random = run(l, group);
   // From a0 a1, b0 b1 to a0 b0 a1 b1; and pairs of pairs alike.
   SmallVector<int64_t> pairs, quadruples;
-  for (int64_t group = 0; group < groups; ++group) {
-    llvm::append_values(pairs, group, groups + group);
-    for (int64_t pair : {2 * group, 2 * groups + 2 * group})
+  for (int64_t number : numbers) {
+    llvm::append_values(pairs, number, groups + number);
+    for (int64_t pair : {2 * number, 2 * groups + 2 * number})
       llvm::append_values(quadruples, pair, pair + 1);
   }
-  Value low = vector::ShuffleOp::create(b, words[0], words[1], pairs);
-  Value high = vector::ShuffleOp::create(b, words[2], words[3], pairs);
+  Value low =
+      vector::ShuffleOp::create(b, random.words[0], random.words[1], pairs);
+  Value high =
+      vector::ShuffleOp::create(b, random.words[2], random.words[3], pairs);
   Value bits = vector::ShuffleOp::create(b, low, high, quadruples);
   if (isAligned)
     return bits;
-  Value place = arith::AndIOp::create(b, start, l.integer(start.getType(), 3));
-  Value found;
+  Value place = placeInGroup(l, start, 4), found;
   for (int64_t first = 0; first < 4; ++first) {
     auto lanes = llvm::to_vector(llvm::seq(first, first + width));
     Value shifted = vector::ShuffleOp::create(b, bits, bits, lanes);
@@ -158,18 +181,24 @@ static Value drawGroups(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return found;
 }
 
+// 32 random bits of each element.
+Value RandomStream::draw(Lanes &l, ElementIndex index) const {
+  bool isAligned = index.multiple % 4 == 0;
+  return index.multiple > 0 ? drawGroups(l, index.value, isAligned)
+                            : drawOne(l, index.value);
+}
+
 static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
-                         ElementIndex at) {
+                         ElementIndex index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
-  Value index = at.value;
   if (in.getGroup()) {
     Value four = l.integer(b.getI64Type(), 4);
-    index = l.addInt(index, l.mulInt(toI64(l, in.getGroup()), four));
+    index.value =
+        l.addInt(index.value, l.mulInt(toI64(l, in.getGroup()), four));
   }
-  bool isGrouped = at.multiple > 0;
-  Value bits = isGrouped ? drawGroups(l, op, in, index,
-                                      /*isAligned=*/at.multiple % 4 == 0)
-                         : drawOne(l, op, in, index);
+  RandomStream stream = {in.getSeed(), in.getMicroStep(),
+                         static_cast<int64_t>(op.getId())};
+  Value bits = stream.draw(l, index);
 
   // "The upper 24 bits as a fraction are not below ratio", in integers.
   double ratio = op.getRatio().convertToDouble();
@@ -181,7 +210,46 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return l.select(keep, scaled, l.constant(0));
 }
 
+// The upper 53 bits of two outputs.
+static Value emitRandomDouble(Lanes &l, const RandomStream &stream, Value index) {
+  ImplicitLocOpBuilder &b = l.getBuilder();
+  Philox philox(l);
+  Value one = l.integer(b.getI64Type(), 1);
+  RandomWords random = stream.run(l, philox.shiftRight(index, 1));
+  Value place = placeInGroup(l, index, 2);
+  Value lower = l.addInt(place, place);
+  auto widen = [&](Value lane) -> Value {
+    Type wide = Lanes::typeLike(b.getI64Type(), index);
+    return arith::ExtUIOp::create(b, wide, random.pick(l, lane));
+  };
+  Value high = widen(l.addInt(lower, l.broadcast(one, lower)));
+  Value shift = l.broadcast(l.integer(b.getI64Type(), 32), high);
+  Value word = arith::OrIOp::create(b, arith::ShLIOp::create(b, high, shift),
+                                    widen(lower));
+  Value whole = arith::SIToFPOp::create(
+      b, Lanes::typeLike(b.getF64Type(), word), philox.shiftRight(word, 11));
+  return l.mul(whole, l.constant(0x1p-53));
+}
+
+// As many bits as the result has digits, so that it is exact, and below 1.
+static Value emitRandomUniform(Lanes &l, RandomUniformOp op,
+                               RandomUniformOp::Adaptor in,
+                               ElementIndex index) {
+  RandomStream stream = {in.getSeed(), in.getMicroStep(),
+                         static_cast<int64_t>(op.getId())};
+  auto type = cast<FloatType>(op.getType().getElementType());
+  if (type.isF64())
+    return emitRandomDouble(l, stream, index.value);
+  Value bits = stream.draw(l, index);
+  int digits = type.getFPMantissaWidth();
+  Value whole = arith::SIToFPOp::create(
+      l.getBuilder(), Lanes::typeLike(l.getComputeType(), bits),
+      Philox(l).shiftRight(bits, 32 - digits));
+  return l.mul(whole, l.constant(std::ldexp(1.0, -digits)));
+}
+
 void codegen::addIndexedFormulas(ElementwiseTable &table) {
   table.addIndexed<OneHotOp>(emitOneHot);
   table.addIndexed<DropoutOp>(emitDropout);
+  table.addIndexed<RandomUniformOp>(emitRandomUniform);
 }

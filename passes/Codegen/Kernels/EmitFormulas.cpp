@@ -58,9 +58,29 @@ Number where(Condition condition, double x, Number y) {
 
 Number exp(Number x) { return {x.l, x.l->exp(x.value)}; }
 Number abs(Number x) { return {x.l, x.l->abs(x.value)}; }
-Number log1p(Number x) {
-  return {x.l, math::Log1pOp::create(x.l->getBuilder(), x.value)};
-}
+Number sqrt(Number x) { return {x.l, x.l->sqrt(x.value)}; }
+/// The op of the math dialect that has the word's name.
+#define MPC_FUNCTION(WORD, OP)                                                 \
+  Number WORD(Number x) {                                                      \
+    return {x.l, math::OP::create(x.l->getBuilder(), x.value)};                \
+  }
+MPC_FUNCTION(log1p, Log1pOp)
+MPC_FUNCTION(erf, ErfOp)
+MPC_FUNCTION(sin, SinOp)
+MPC_FUNCTION(cos, CosOp)
+MPC_FUNCTION(tan, TanOp)
+MPC_FUNCTION(asin, AsinOp)
+MPC_FUNCTION(acos, AcosOp)
+MPC_FUNCTION(atan, AtanOp)
+MPC_FUNCTION(sinh, SinhOp)
+MPC_FUNCTION(cosh, CoshOp)
+MPC_FUNCTION(asinh, AsinhOp)
+MPC_FUNCTION(acosh, AcoshOp)
+MPC_FUNCTION(atanh, AtanhOp)
+MPC_FUNCTION(floor, FloorOp)
+MPC_FUNCTION(ceil, CeilOp)
+MPC_FUNCTION(roundeven, RoundEvenOp)
+#undef MPC_FUNCTION
 /// From 20 on it is 1 in any type; the polynomial of f32 stays some units of
 /// the last place below.
 Number tanh(Number x) {
@@ -70,9 +90,6 @@ Number tanh(Number x) {
   Value end = math::CopySignOp::create(b, one, x.value);
   Value isFar = l.compare(Predicate::OGE, l.abs(x.value), l.constant(20));
   return {&l, l.select(isFar, end, math::TanhOp::create(b, x.value))};
-}
-Number erf(Number x) {
-  return {x.l, math::ErfOp::create(x.l->getBuilder(), x.value)};
 }
 Number max(Number x, double y) {
   return {x.l, x.l->maximum(x.value, x.l->constant(y))};

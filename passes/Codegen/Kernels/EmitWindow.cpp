@@ -18,15 +18,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-template <typename OpTy>
-static ArrayRef<int64_t> dilationsOf(OpTy op) {
-  if constexpr (std::is_same_v<OpTy, MaxPoolOp> ||
-                std::is_same_v<OpTy, MaxPoolGradOp>)
-    return op.getDilations();
-  else
-    return {};
-}
-
 namespace {
 /// One kernel: `small` are the pooled activations, `large` those pooled over.
 class PoolEmitter {
@@ -39,7 +30,7 @@ public:
         large(shapeOf(large), channelsLast),
         small(shapeOf(small), channelsLast) {
     size_t rank = this->large.spatial.size();
-    ArrayRef<int64_t> dilations = dilationsOf(op);
+    ArrayRef<int64_t> dilations = op.getDilations(); // none where all are 1
     for (size_t i = 0; i < rank; ++i)
       axes.push_back({this->large.spatial[i], this->small.spatial[i],
                       op.getKernel()[i], op.getStrides()[i],
@@ -231,7 +222,12 @@ Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
       Value room = arith::SubIOp::create(
           b, createIndex(b, axis.inputSize + axis.padBegin + axis.padEnd),
           start);
-      size = arith::MinSIOp::create(b, room, createIndex(b, axis.taps));
+      // Taps lie a dilation apart, the first of them at the start.
+      Value fitting = addIndex(b, room, axis.dilation - 1);
+      if (axis.dilation > 1)
+        fitting =
+            arith::DivUIOp::create(b, fitting, createIndex(b, axis.dilation));
+      size = arith::MinSIOp::create(b, fitting, createIndex(b, axis.taps));
     } else {
       Bounds taps = getTaps(b, axis, position);
       size = arith::SubIOp::create(b, taps.upper, taps.lower);

@@ -1,85 +1,39 @@
-// Range reduction and Taylor series, in f64: the series are short because the
-// ranges are, and their coefficients are exact fractions.
+// Exponentials, logarithms and what is made of them, and the patterns that put
+// all functions in.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/SoftwareMath.h"
 
-#include "passes/Codegen/Kernels/Lanes.h"
-
-#include <limits>
+#include "passes/Codegen/Kernels/SoftwareFunctions.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// ln 2 in two parts; products of the first with exponents are exact.
 static constexpr double kLn2High = 0x1.62e42fefap-1;
 static constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
+static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 static constexpr double kLog2E = 0x1.71547652b82fep+0;
 static constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+/// Where a 1 beside the square of a number has no digit left.
+static constexpr double kFar = 0x1p28;
 
-namespace {
-/// The functions, on scalars or vectors of f64.
-class Software {
-public:
-  Software(Location loc, OpBuilder &builder)
-      : b(loc, builder), l(b, b.getF64Type()) {}
-
-  Value exp(Value x);
-  Value log(Value x);
-  Value log1p(Value x);
-  Value tanh(Value x);
-  Value erf(Value x);
-  Value pow(Value x, Value y);
-
-private:
-  using Test = arith::CmpFPredicate;
-
-  Value c(double value, Value like) {
-    return l.broadcast(l.constant(value), like);
-  }
-  Value fma(Value x, Value y, Value z) {
-    return math::FmaOp::create(b, x, y, z);
-  }
-  Value test(Test predicate, Value x, double y) {
-    return l.compare(predicate, x, l.constant(y));
-  }
-  Value word(int64_t value, Value like) {
-    return l.broadcast(l.integer(b.getI64Type(), value), like);
-  }
-  Value toBits(Value x) {
-    return arith::BitcastOp::create(b, Lanes::typeLike(b.getI64Type(), x), x);
-  }
-  Value fromBits(Value x) {
-    return arith::BitcastOp::create(b, Lanes::typeLike(b.getF64Type(), x), x);
-  }
-  /// coefficients[0] + coefficients[1] * x + ...
-  Value series(Value x, ArrayRef<double> coefficients);
-  /// 2^n, for an exponent n (i64) of a normal number.
-  Value powerOfTwo(Value n);
-
-  ImplicitLocOpBuilder b;
-  Lanes l;
-};
-} // namespace
-
-Value Software::series(Value x, ArrayRef<double> coefficients) {
+Value SoftwareFunctions::series(Value x, ArrayRef<double> coefficients) {
   Value sum = c(coefficients.back(), x);
   for (double coefficient : llvm::reverse(coefficients.drop_back()))
     sum = fma(sum, x, c(coefficient, x));
   return sum;
 }
 
-Value Software::powerOfTwo(Value n) {
+Value SoftwareFunctions::powerOfTwo(Value n) {
   Value biased = l.addInt(n, word(1023, n));
   return fromBits(arith::ShLIOp::create(b, biased, word(52, n)));
 }
 
 // e^x = 2^n e^r, |r| <= ln 2 / 2. The power is multiplied in two halves, so
 // that results may be denormal or overflow.
-Value Software::exp(Value x) {
+Value SoftwareFunctions::exp(Value x) {
   SmallVector<double> coefficients;
   double factorial = 1;
   for (int i = 0; i <= 13; ++i) {
@@ -103,7 +57,7 @@ Value Software::exp(Value x) {
 
 // log x = e ln 2 + log m, 1 / sqrt 2 <= m < sqrt 2; log m = 2 artanh s with
 // s = (m - 1) / (m + 1).
-Value Software::log(Value x) {
+Value SoftwareFunctions::log(Value x) {
   Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
   Value scaled = l.select(tiny, l.mul(x, c(0x1p54, x)), x);
   Value bits = toBits(scaled);
@@ -138,7 +92,7 @@ Value Software::log(Value x) {
 }
 
 // With u = 1 + x rounded, log(1 + x) = log u + (x - (u - 1)) / u.
-Value Software::log1p(Value x) {
+Value SoftwareFunctions::log1p(Value x) {
   Value u = l.add(x, c(1, x));
   Value lost = l.sub(x, l.sub(u, c(1, x)));
   Value logarithm = log(u);
@@ -149,7 +103,7 @@ Value Software::log1p(Value x) {
 }
 
 // sinh x / cosh x where x is small, else 1 - 2 / (e^2x + 1).
-Value Software::tanh(Value x) {
+Value SoftwareFunctions::tanh(Value x) {
   SmallVector<double> sine, cosine;
   double factorial = 1;
   for (int i = 0; i <= 9; ++i) {
@@ -169,7 +123,7 @@ Value Software::tanh(Value x) {
 
 // erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2:
 // all terms are positive. Beyond 6 the result is 1.
-Value Software::erf(Value x) {
+Value SoftwareFunctions::erf(Value x) {
   constexpr int kTerms = 120;
   constexpr double k2OverSqrtPi = 1.12837916709551257390;
   Value size = l.abs(x);
@@ -184,7 +138,7 @@ Value Software::erf(Value x) {
   return math::CopySignOp::create(b, result, x);
 }
 
-Value Software::pow(Value x, Value y) {
+Value SoftwareFunctions::pow(Value x, Value y) {
   Value size = l.abs(x);
   Value result = exp(l.mul(y, log(size)));
   // Anything to the power 0, and 1 to any power, NaN too.
@@ -214,19 +168,101 @@ Value Software::pow(Value x, Value y) {
 }
 
 //===----------------------------------------------------------------------===//
+// Hyperbolic functions
+//===----------------------------------------------------------------------===//
+
+// (e^|x| / 2, 1 / (2 e^|x|)): the first in two factors where e^|x| overflows
+// before its half does; the second has no digits left there.
+std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
+  Value isFar = test(Test::OGT, size, 700);
+  Value e = exp(l.select(isFar, l.mul(size, c(0.5, size)), size));
+  Value half = l.mul(e, c(0.5, size));
+  return {l.select(isFar, l.mul(half, e), half), l.div(c(0.5, size), e)};
+}
+
+// A series below 1, where the exponentials would cancel.
+Value SoftwareFunctions::sinh(Value x) {
+  SmallVector<double> coefficients;
+  double factorial = 1;
+  for (int i = 0; i <= 9; ++i) {
+    coefficients.push_back(1 / factorial);
+    factorial *= (2 * i + 2) * (2 * i + 3);
+  }
+  Value size = l.abs(x), square = l.mul(x, x);
+  Value tail = series(square, ArrayRef<double>(coefficients).drop_front());
+  Value small = fma(l.mul(size, square), tail, size);
+  auto [grown, shrunk] = halfExponentials(size);
+  Value result =
+      l.select(test(Test::OLT, size, 1), small, l.sub(grown, shrunk));
+  return math::CopySignOp::create(b, result, x);
+}
+
+Value SoftwareFunctions::cosh(Value x) {
+  auto [grown, shrunk] = halfExponentials(l.abs(x));
+  return l.add(grown, shrunk);
+}
+
+// log(|x| + sqrt(x^2 + 1)) = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); far out,
+// where the square has no digit of the 1, log(2 |x|).
+Value SoftwareFunctions::asinh(Value x) {
+  Value size = l.abs(x), square = l.mul(x, x), one = c(1, x);
+  Value root = l.sqrt(l.add(square, one));
+  Value near = log1p(l.add(size, l.div(square, l.add(one, root))));
+  Value far = l.add(log(size), c(kLn2, x));
+  Value result = l.select(test(Test::OGT, size, kFar), far, near);
+  return math::CopySignOp::create(b, result, x);
+}
+
+// With t = x - 1, log1p(t + sqrt(t (t + 2))).
+Value SoftwareFunctions::acosh(Value x) {
+  Value t = l.sub(x, c(1, x));
+  Value root = l.sqrt(l.mul(t, l.add(t, c(2, x))));
+  Value near = log1p(l.add(t, root));
+  Value far = l.add(log(x), c(kLn2, x));
+  Value result = l.select(test(Test::OGT, x, kFar), far, near);
+  return l.select(test(Test::OLT, x, 1), c(kNaN, x), result);
+}
+
+// log1p(2 |x| / (1 - |x|)) / 2: the quotient is below -1 where |x| is above 1.
+Value SoftwareFunctions::atanh(Value x) {
+  Value size = l.abs(x);
+  Value quotient = l.div(l.add(size, size), l.sub(c(1, x), size));
+  Value result = l.mul(log1p(quotient), c(0.5, x));
+  return math::CopySignOp::create(b, result, x);
+}
+
+//===----------------------------------------------------------------------===//
 // Patterns
 //===----------------------------------------------------------------------===//
 
 namespace {
-template <typename OpTy, Value (Software::*function)(Value)>
+/// Of f64; a polynomial computes the function of f32.
+template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandUnary : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isF64())
       return rewriter.notifyMatchFailure(op, "not of f64");
-    Software software(op.getLoc(), rewriter);
-    rewriter.replaceOp(op, (software.*function)(op.getOperand()));
+    SoftwareFunctions functions(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, (functions.*function)(op.getOperand()));
+    return success();
+  }
+};
+
+/// Of f64, and of f32 by way of it.
+template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
+struct ExpandWide : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Lanes lanes(b, b.getF64Type());
+    auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    Value x = lanes.convert(op.getOperand(), b.getF64Type());
+    SoftwareFunctions functions(op.getLoc(), rewriter);
+    Value y = (functions.*function)(x);
+    rewriter.replaceOp(op, lanes.convert(y, type));
     return success();
   }
 };
@@ -240,7 +276,7 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
     Value x = lanes.convert(op.getLhs(), b.getF64Type());
     Value y = lanes.convert(op.getRhs(), b.getF64Type());
-    Value power = Software(op.getLoc(), rewriter).pow(x, y);
+    Value power = SoftwareFunctions(op.getLoc(), rewriter).pow(x, y);
     rewriter.replaceOp(op, lanes.convert(power, type));
     return success();
   }
@@ -248,10 +284,22 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 } // namespace
 
 void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpandUnary<math::ExpOp, &Software::exp>,
-               ExpandUnary<math::LogOp, &Software::log>,
-               ExpandUnary<math::Log1pOp, &Software::log1p>,
-               ExpandUnary<math::TanhOp, &Software::tanh>,
-               ExpandUnary<math::ErfOp, &Software::erf>, ExpandPow>(
+  using Functions = SoftwareFunctions;
+  patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,
+               ExpandUnary<math::LogOp, &Functions::log>,
+               ExpandUnary<math::Log1pOp, &Functions::log1p>,
+               ExpandUnary<math::TanhOp, &Functions::tanh>,
+               ExpandUnary<math::ErfOp, &Functions::erf>, ExpandPow,
+               ExpandWide<math::SinOp, &Functions::sin>,
+               ExpandWide<math::CosOp, &Functions::cos>,
+               ExpandWide<math::TanOp, &Functions::tan>,
+               ExpandWide<math::AsinOp, &Functions::asin>,
+               ExpandWide<math::AcosOp, &Functions::acos>,
+               ExpandWide<math::AtanOp, &Functions::atan>,
+               ExpandWide<math::SinhOp, &Functions::sinh>,
+               ExpandWide<math::CoshOp, &Functions::cosh>,
+               ExpandWide<math::AsinhOp, &Functions::asinh>,
+               ExpandWide<math::AcoshOp, &Functions::acosh>,
+               ExpandWide<math::AtanhOp, &Functions::atanh>>(
       patterns.getContext());
 }

@@ -68,6 +68,138 @@ TEST_P(Math, ComputesExpLogAndTanhOfF64) {
   }
 }
 
+/// A function of one number, and how many units a target may be off.
+struct Function {
+  const char *op;
+  double (*value)(double);
+  double units;
+};
+
+/// Numbers that are hard: close to multiples of a quarter turn, large, and at
+/// the ends of ranges.
+std::vector<double> hardAngles() {
+  std::vector<double> numbers = manyNumbers();
+  std::vector<double> hard = {0x1.921fb54442d18p+0,
+                              0x1.921fb54442d18p-1,
+                              0x1.921fb54442d19p-1,
+                              3.141592653589793,
+                              6.283185307179586,
+                              1e5,
+                              1e10,
+                              1e16,
+                              1e22,
+                              1e100,
+                              1.7976931348623157e308,
+                              std::ldexp(5319372648326541.0, 416),
+                              11.0,
+                              355,
+                              -1e22,
+                              0.9999999999999999,
+                              -0.9999999999999999,
+                              1.0000000000000002,
+                              0.4375,
+                              0.6875,
+                              1.1875,
+                              2.4375,
+                              0x1p28,
+                              0x1.0000000000001p28,
+                              700,
+                              700.5,
+                              710.4,
+                              -710.4,
+                              1e-9,
+                              -1e-9};
+  std::copy(hard.begin(), hard.end(), numbers.begin() + 32);
+  return numbers;
+}
+
+TEST_P(Math, ComputesAnglesAndHyperbolicFunctions) {
+  const Function functions[] = {
+      {"sin", std::sin, 2},     {"cos", std::cos, 2},
+      {"tan", std::tan, 3},     {"asin", std::asin, 3},
+      {"acos", std::acos, 3},   {"atan", std::atan, 2},
+      {"sinh", std::sinh, 4},   {"cosh", std::cosh, 4},
+      {"asinh", std::asinh, 4}, {"acosh", std::acosh, 4},
+      {"atanh", std::atanh, 4}};
+  for (const Function &function : functions) {
+    SCOPED_TRACE(function.op);
+    std::string op = function.op;
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf32>) "
+        "-> (tensor<256xf64>, tensor<256xf32>) "
+        "attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n"
+        "%0 = mpc." +
+            op + " %x : (tensor<256xf64>) -> tensor<256xf64>\n%1 = mpc." + op +
+            " %y : (tensor<256xf32>) -> tensor<256xf32>\n"
+            "return %0, %1 : tensor<256xf64>, tensor<256xf32>\n}",
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    std::vector<double> x = hardAngles(), wide(kCount);
+    // Of functions that are there below 1 alone, the upper half.
+    for (size_t i = kCount / 2; i < kCount; ++i)
+      x[i] = std::remainder(x[i], 2);
+    std::vector<float> y(x.begin(), x.end()), single(kCount);
+    kernel.launch({x.data(), y.data(), wide.data(), single.data()});
+    for (size_t i = 0; i < kCount; ++i) {
+      expectNear(wide[i], function.value(x[i]), function.units, x[i]);
+      double exact = function.value(y[i]);
+      auto rounded = static_cast<float>(exact);
+      if (std::isnan(exact) || std::isinf(rounded) || rounded == 0)
+        expectNear(single[i], rounded, 0, y[i]);
+      else
+        EXPECT_NEAR(single[i], exact,
+                    2 * std::max(std::abs(exact) * 0x1p-23, 0x1p-149))
+            << y[i];
+    }
+  }
+}
+
+// No double is closer to a multiple of a quarter turn. Its cosine is known to
+// more digits (Muller, Elementary Functions, 2016) than libm gives it.
+TEST_P(Math, ReducesTheHardestAngle) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<1xf64>) -> tensor<1xf64>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.cos %x : (tensor<1xf64>) -> tensor<1xf64>
+      return %0 : tensor<1xf64>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  double x = std::ldexp(6381956970095103.0, 797), y = 0;
+  kernel.launch({&x, &y});
+  double units = GetParam() == "sm_80" ? 2 : 16;
+  expectNear(y, -4.68716592425462761112e-19, units, x);
+}
+
+TEST_P(Math, RoundsToWholeNumbers) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xbf16>) -> (tensor<256xf64>, tensor<256xf64>, tensor<256xf64>, tensor<256xbf16>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.round %x : (tensor<256xf64>) -> tensor<256xf64>
+      %1 = mpc.floor %x : (tensor<256xf64>) -> tensor<256xf64>
+      %2 = mpc.ceil %x : (tensor<256xf64>) -> tensor<256xf64>
+      %3 = mpc.round %y : (tensor<256xbf16>) -> tensor<256xbf16>
+      return %0, %1, %2, %3 : tensor<256xf64>, tensor<256xf64>, tensor<256xf64>, tensor<256xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<double> x = manyNumbers(), round(kCount), floor(kCount),
+                      ceil(kCount);
+  for (size_t i = 0; i < 100; ++i)
+    x[kCount - 1 - i] = -12.25 + 0.25 * i;
+  std::vector<uint16_t> y(kCount), low(kCount);
+  for (size_t i = 0; i < kCount; ++i)
+    y[i] = toBF16(static_cast<float>(x[i]));
+  kernel.launch({x.data(), y.data(), round.data(), floor.data(), ceil.data(),
+                 low.data()});
+  for (size_t i = 0; i < kCount; ++i) {
+    expectNear(round[i], std::nearbyint(x[i]), 0, x[i]);
+    expectNear(floor[i], std::floor(x[i]), 0, x[i]);
+    expectNear(ceil[i], std::ceil(x[i]), 0, x[i]);
+    expectNear(fromBF16(low[i]), std::nearbyint(fromBF16(y[i])), 0, x[i]);
+  }
+}
+
 TEST_P(Math, ComputesErf) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<256xf64>, %y: tensor<256xf32>) -> (tensor<256xf64>, tensor<256xf32>)

@@ -448,6 +448,31 @@ TEST_P(Pointwise, DropsOnABoxAsOnTheWhole) {
   }
 }
 
+TEST_P(Pointwise, DrawsAsManyBitsAsThereAreDigits) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%seed: tensor<i64>, %step: tensor<i64>)
+        -> (tensor<30x11xf32>, tensor<30x11xf64>, tensor<30x11xbf16>) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.random_uniform %seed, %step {id = 7 : i64} : (tensor<i64>, tensor<i64>) -> tensor<30x11xf32>
+      %1 = mpc.random_uniform %seed, %step {id = 8 : i64} : (tensor<i64>, tensor<i64>) -> tensor<30x11xf64>
+      %2 = mpc.random_uniform %seed, %step {id = 9 : i64} : (tensor<i64>, tensor<i64>) -> tensor<30x11xbf16>
+      return %0, %1, %2 : tensor<30x11xf32>, tensor<30x11xf64>, tensor<30x11xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  int64_t seed = 0x123456789abcdef, step = 5;
+  std::vector<float> y(330);
+  std::vector<double> wide(330);
+  std::vector<uint16_t> low(330);
+  kernel.launch({&seed, &step, y.data(), wide.data(), low.data()});
+  for (int64_t i = 0; i < 330; ++i) {
+    EXPECT_EQ(y[i], (philox(i, 7, step, seed) >> 8) * 0x1p-24) << i;
+    uint64_t upper = philox(2 * i + 1, 8, step, seed);
+    uint64_t bits = upper << 32 | philox(2 * i, 8, step, seed);
+    EXPECT_EQ(wide[i], static_cast<double>(bits >> 11) * 0x1p-53) << i;
+    EXPECT_EQ(fromBF16(low[i]), (philox(i, 9, step, seed) >> 24) * 0x1p-8) << i;
+  }
+}
+
 class Epilogue : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, Epilogue, testing::ValuesIn(runnableCPUs()));
 

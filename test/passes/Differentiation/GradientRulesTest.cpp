@@ -33,6 +33,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.shift_right", "reads integers"},
     {"mpc.xor", "reads integers"},
     {"mpc.one_hot", "reads integers"},
+    {"mpc.random_uniform", "reads counters"},
     {"mpc.reduce_prod", "would divide by elements that may be 0"},
     {"mpc.increment", "counts in integers"},
     {"mpc.kept", "is made after differentiation"},

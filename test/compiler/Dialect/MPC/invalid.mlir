@@ -485,3 +485,21 @@ func.func @no_branch(%c: tensor<i1>, %x: tensor<4xf32>) {
   %0 = mpc.if_call %c @missing else @missing(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @random_of_a_row_of_seeds(%seed: tensor<2xi64>, %step: tensor<i64>) -> tensor<4xf32> {
+  // expected-error @below {{expected scalar seed and micro_step}}
+  %0 = mpc.random_uniform %seed, %step {id = 0 : i64} : (tensor<2xi64>, tensor<i64>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @dilated_window_does_not_fit(%x: tensor<1x1x5x5xf32>) -> tensor<1x1x1x4xf32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{a window of 7 does not fit a padded axis of 5}}
+  %0 = mpc.average_pool %x {kernel = array<i64: 3, 2>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 3, 1>}
+      : (tensor<1x1x5x5xf32>) -> tensor<1x1x1x4xf32>
+  return %0 : tensor<1x1x1x4xf32>
+}

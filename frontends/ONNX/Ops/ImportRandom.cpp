@@ -1,0 +1,289 @@
+// Dropout and random numbers: whose are the same for the same seed, and others
+// in every node and step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/ShapeArguments.h"
+
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the generator counts with, but for the elements.
+struct Stream {
+  Value seed, microStep;
+  int64_t id;
+};
+} // namespace
+
+// The stream of a node's random numbers, by a name that no other stream of the
+// model has. The seed is the run's, or one that the node has.
+static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
+                                    std::optional<float> ownSeed) {
+  FunctionImporter &function = node.getFunction();
+  ModuleImporter &module = function.getModule();
+  if (function.isLoop())
+    return node.unsupported("a loop would draw the same random numbers in each "
+                            "iteration; draw them before or behind the loop");
+  Stream stream;
+  stream.id = function.getRandomId(name.str());
+  stream.seed =
+      ownSeed ? integerConstant(node, {}, llvm::bit_cast<int32_t>(*ownSeed))
+              : function.getState(module.getCounter("mpc.seed"));
+  stream.microStep = function.getState(module.getCounter("mpc.micro_step"));
+  return stream;
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+static LogicalResult buildDropout(NodeImporter &node, double ratio) {
+  auto stream = openStream(node, node.getOutputName(node.hasOutput(1) ? 1 : 0),
+                           /*ownSeed=*/{});
+  if (failed(stream))
+    return failure();
+  auto op = node.create<DropoutOp>(
+      {node.operand(0), stream->seed, stream->microStep},
+      {node.attribute("ratio", ratio), node.attribute("id", stream->id)});
+  if (!op)
+    return failure();
+  // The mask is recomputed from the id, never stored; what stands for it here
+  // is the output, which has its shape.
+  (void)node.define(0, op.getOutput());
+  return node.defineSaved(1, op.getOutput(), "DropoutGrad");
+}
+
+// The mask of a dropout that drops nothing is all true.
+static LogicalResult importIdentityDropout(NodeImporter &node) {
+  if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
+    return node.hasFailed() ? failure() : success();
+  auto [kept, data] = HostTensor::allocate(
+      RankedTensorType::get({}, node.attributes().getI1Type()));
+  *data = 1;
+  return defineSplat(node, 1, node.operandShape(0), kept);
+}
+
+// Up to opset 11 the ratio is an attribute and the op inference only.
+static LogicalResult importDropoutAttributes(NodeImporter &node) {
+  double ratio = node.real("ratio", 0.5);
+  bool training = node.getMode() == ImportMode::Training;
+  // Before opset 7 the op may say that it drops, too.
+  if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    training |= node.integer("is_test", 0) == 0 &&
+                node.getMode() == ImportMode::AsExported;
+  if (!training || ratio == 0.0)
+    return importIdentityDropout(node);
+  return buildDropout(node, ratio);
+}
+
+static LogicalResult importDropout(NodeImporter &node) {
+  node.ignore("seed"); // mpc's seed is the run's
+  bool training = node.getMode() == ImportMode::Training;
+  if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
+    auto mode = node.integers(2, "training_mode");
+    if (failed(mode))
+      return failure();
+    if (mode->size() != 1)
+      return node.invalid("expected one element in training_mode");
+    training = mode->front() != 0;
+  }
+  double ratio = 0.5;
+  if (node.hasInput(1)) {
+    FailureOr<double> given = node.scalar(1, "ratio");
+    if (failed(given))
+      return failure();
+    ratio = *given;
+  }
+  if (!training || ratio == 0.0)
+    return importIdentityDropout(node);
+  return buildDropout(node, ratio);
+}
+
+//===----------------------------------------------------------------------===//
+// Distributions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Draws what a node asks for, with attribute 'seed' where it has one.
+class Generator {
+public:
+  Generator(NodeImporter &node) : node(node) {
+    if (node.hasAttribute("seed"))
+      seed = static_cast<float>(node.real("seed", 0));
+  }
+
+  /// In [0, 1); null, with a finding, where there can be none.
+  Value uniform(ArrayRef<int64_t> shape, Type element, StringRef part = "");
+  /// Of mean 0 and deviation 1, by Box and Muller's transform.
+  Value normal(ArrayRef<int64_t> shape, Type element);
+
+private:
+  NodeImporter &node;
+  std::optional<float> seed;
+};
+} // namespace
+
+Value Generator::uniform(ArrayRef<int64_t> shape, Type element,
+                         StringRef part) {
+  auto stream = openStream(node, node.getOutputName(0) + part, seed);
+  if (failed(stream))
+    return {};
+  return node.emit<RandomUniformOp>({stream->seed, stream->microStep},
+                                    {node.attribute("id", stream->id)},
+                                    RankedTensorType::get(shape, element));
+}
+
+// sqrt(-2 log(1 - u)) cos(2 pi v): 1 - u is exact, and not 0.
+Value Generator::normal(ArrayRef<int64_t> shape, Type element) {
+  auto number = [&](double value) {
+    return numberConstant(node, value, element);
+  };
+  Value u = uniform(shape, element);
+  Value logarithm = node.emit<LogOp>({node.emit<SubOp>({number(1), u})});
+  Value radius = node.emit<SqrtOp>({node.emit<MulOp>({logarithm, number(-2)})});
+  Value v = uniform(shape, element, "#angle");
+  Value turn = node.emit<MulOp>({v, number(6.283185307179586)});
+  return node.emit<MulOp>({radius, node.emit<CosOp>({turn})});
+}
+
+// Attribute 'dtype', of floats.
+static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
+  FailureOr<Type> element = node.elementType("dtype", byDefault);
+  if (failed(element))
+    return failure();
+  if (auto type = dyn_cast<FloatType>(*element))
+    return type;
+  return node.invalid("expected a type of floats for random numbers; "
+                      "attribute 'dtype' chooses one");
+}
+
+// What is between a 16-bit result and its random numbers is computed in f32.
+static FloatType widen(NodeImporter &node, FloatType type) {
+  return type.getWidth() < 32 ? node.attributes().getF32Type() : type;
+}
+
+static LogicalResult defineUniform(NodeImporter &node, ArrayRef<int64_t> shape,
+                                   FloatType type) {
+  double low = node.real("low", 0), high = node.real("high", 1);
+  FloatType wide = widen(node, type);
+  // Drawn in the type of the result: 0.9999 of f32 would be 1 in it.
+  Value u = castTo(node, Generator(node).uniform(shape, type), wide);
+  Value scaled = node.emit<MulOp>({u, numberConstant(node, high - low, wide)});
+  Value moved = node.emit<AddOp>({scaled, numberConstant(node, low, wide)});
+  return node.define(0, castTo(node, moved, type));
+}
+
+static LogicalResult defineNormal(NodeImporter &node, ArrayRef<int64_t> shape,
+                                  FloatType type) {
+  double mean = node.real("mean", 0), scale = node.real("scale", 1);
+  FloatType wide = widen(node, type);
+  Value scaled = node.emit<MulOp>(
+      {Generator(node).normal(shape, wide), numberConstant(node, scale, wide)});
+  Value moved = node.emit<AddOp>({scaled, numberConstant(node, mean, wide)});
+  return node.define(0, castTo(node, moved, type));
+}
+
+// Of a shape that an attribute gives.
+template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
+                                         FloatType)>
+static LogicalResult importRandom(NodeImporter &node) {
+  auto shape = node.integerList("shape");
+  if (!shape)
+    return node.invalid("attribute 'shape' is missing");
+  auto type = readFloatType(node, node.attributes().getF32Type());
+  if (failed(type))
+    return failure();
+  if (!getCheckedBytes(*shape, *type))
+    return node.invalid("the shape has a negative extent or overflows");
+  return defineNumbers(node, *shape, *type);
+}
+
+// Of the shape of an input, and of its type where no attribute gives one.
+template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
+                                         FloatType)>
+static LogicalResult importRandomLike(NodeImporter &node) {
+  auto type = readFloatType(node, node.operandType(0).getElementType());
+  return failed(type) ? failure()
+                      : defineNumbers(node, node.operandShape(0), *type);
+}
+
+// 1 with the probability that the input gives, else 0.
+static LogicalResult importBernoulli(NodeImporter &node) {
+  RankedTensorType input = node.operandType(0);
+  auto type = dyn_cast<FloatType>(input.getElementType());
+  if (!type)
+    return node.invalid("expected probabilities that are floats");
+  FailureOr<Type> element = node.elementType("dtype", type);
+  if (failed(element))
+    return failure();
+  FloatType wide = widen(node, type);
+  Value u = Generator(node).uniform(input.getShape(), wide);
+  Value isOne = node.emit<LessOp>({u, castTo(node, node.operand(0), wide)});
+  return node.define(0, castTo(node, isOne, *element));
+}
+
+// Classes by their unnormalised log-probabilities: as many cumulative sums of
+// the probabilities as are not above a random part of the whole.
+static LogicalResult importMultinomial(NodeImporter &node) {
+  RankedTensorType input = node.operandType(0);
+  auto type = dyn_cast<FloatType>(input.getElementType());
+  int64_t samples = node.integer("sample_size", 1);
+  FailureOr<Type> element =
+      node.elementType("dtype", node.attributes().getI32Type());
+  if (failed(element))
+    return failure();
+  if (!type || input.getRank() != 2 || input.getDimSize(1) < 1)
+    return node.invalid("expected floats of shape (batch_size, class_size), "
+                        "with classes");
+  if (!element->isInteger(32) && !element->isInteger(64))
+    return node.invalid("expected attribute 'dtype' to be int32 or int64");
+  int64_t batch = input.getDimSize(0), classes = input.getDimSize(1);
+  if (samples < 1 || !getCheckedBytes({batch, samples, classes}, type))
+    return node.invalid("attribute 'sample_size' is " + Twine(samples));
+
+  FloatType wide = widen(node, type);
+  Value x = castTo(node, node.operand(0), wide);
+  Value largest = reduce<ReduceMaxOp>(node, x, {1});
+  Value shares = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
+  Value sums =
+      node.emit<CumSumOp>({shares}, {node.attribute("axis", int64_t(1)),
+                                     node.attribute("exclusive", false),
+                                     node.attribute("reverse", false)});
+  if (!sums)
+    return failure();
+  Value whole = slice(node, sums, {0, classes - 1}, {batch, 1});
+  Value u = Generator(node).uniform({batch, samples}, wide);
+  Value part = node.emit<MulOp>({u, whole});
+  if (!part)
+    return failure();
+  Value isPassed =
+      node.emit<LessOrEqualOp>({node.reshape(sums, {batch, 1, classes}),
+                                node.reshape(part, {batch, samples, 1})});
+  Value counts = castTo(node, isPassed, *element);
+  return node.define(0, reduce<ReduceSumOp>(node, counts, {2},
+                                            /*keepDims=*/false));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getRandomOps() {
+  static const OpEntry entries[] = {
+      {"", "Bernoulli", 15, kNoEnd, 1, 1, 1, importBernoulli},
+      {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
+      {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},
+      {"", "Multinomial", 7, kNoEnd, 1, 1, 1, importMultinomial},
+      {"", "RandomNormal", 1, kNoEnd, 0, 0, 1, importRandom<defineNormal>},
+      {"", "RandomNormalLike", 1, kNoEnd, 1, 1, 1,
+       importRandomLike<defineNormal>},
+      {"", "RandomUniform", 1, kNoEnd, 0, 0, 1, importRandom<defineUniform>},
+      {"", "RandomUniformLike", 1, kNoEnd, 1, 1, 1,
+       importRandomLike<defineUniform>},
+  };
+  return entries;
+}
