@@ -16,7 +16,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getLayerNormOps(),   getAttentionOps(),   getLoopOps(),
         getConditionalOps(), getRecurrentOps(),   getLossOps(),
         getGradientOps(),    getTrainingOps(),    getGridOps(),
-        getSampledOps(),     getTopKOps(),        getFourierOps()})
+        getSampledOps(),     getTopKOps(),        getFourierOps(),
+        getSelectedOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
