@@ -26,13 +26,15 @@ using llvm::Expected;
 //===----------------------------------------------------------------------===//
 
 // An input with a given value is as good as an initializer: state where it is
-// more than a scalar of floats, else a constant that may determine shapes.
+// more than a scalar of floats, else a constant that may determine shapes, as
+// is one that a builder asked for.
 static void bindGivenInput(FunctionImporter &function, StringRef name,
                            const HostTensor &value) {
   ImportedValue &entry = function.lookup(name);
   entry.constant = value;
-  if (value.isFloat())
-    entry.stateRole = function.getModule().getParameterRole(name, value.type);
+  ModuleImporter &module = function.getModule();
+  if (value.isFloat() && !module.getOptions().bound.contains(name))
+    entry.stateRole = module.getParameterRole(name, value.type);
 }
 
 static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
@@ -237,6 +239,7 @@ mpc::onnx_frontend::importModel(const Model &model,
     for (const auto &name : demanded) {
       bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
       bound.offered.erase(name.getKey());
+      bound.bound.insert(name.getKey());
     }
   }
 }

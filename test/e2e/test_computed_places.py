@@ -367,6 +367,57 @@ REFUSED = {
         {},
         (17, INVALID, "with attribute 'onesided', which is 1 by default"),
     ),
+    "unique_data": (
+        "Unique",
+        [(2, 8)],
+        {},
+        (11, UNSUPPORTED, "input 'in0' decides how many elements the result has"),
+    ),
+    "unique_axis": (
+        "Unique",
+        [np.float32([1, 2])],
+        {"axis": 1},
+        (11, INVALID, "axis 1 is not in [-1, 1)"),
+    ),
+    "suppress_data": (
+        "NonMaxSuppression",
+        [(1, 3, 4), np.zeros((1, 1, 3), np.float32)],
+        {},
+        (11, UNSUPPORTED, "run the model with 'mpc run', which binds inputs"),
+    ),
+    "suppress_boxes": (
+        "NonMaxSuppression",
+        [np.zeros((1, 3, 5), np.float32), np.zeros((1, 1, 3), np.float32)],
+        {},
+        (11, INVALID, "expected boxes of floats of shape (N, boxes, 4)"),
+    ),
+    "suppress_scores": (
+        "NonMaxSuppression",
+        [np.zeros((1, 3, 4), np.float32), np.zeros((1, 1, 4), np.float32)],
+        {},
+        (11, INVALID, "scores of shape (N, classes, boxes)"),
+    ),
+    "suppress_overlap": (
+        "NonMaxSuppression",
+        [
+            np.zeros((1, 3, 4), np.float32),
+            np.zeros((1, 1, 3), np.float32),
+            ints(1),
+            np.float32([1.5]),
+        ],
+        {},
+        (11, INVALID, "expected an iou_threshold from 0 to 1"),
+    ),
+    "suppress_count": (
+        "NonMaxSuppression",
+        [
+            np.zeros((1, 3, 4), np.float32),
+            np.zeros((1, 1, 3), np.float32),
+            ints(1, 2),
+        ],
+        {},
+        (11, INVALID, "expected a number as input 'in2'"),
+    ),
     "top_long": (
         "TopK",
         [(1, 2**30), ints(1)],

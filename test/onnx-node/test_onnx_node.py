@@ -118,8 +118,8 @@ def element_types(model):
 
 
 def reads_data(model):
-    """Whether an operator that is there for shapes alone reads what `mpc run`
-    does not bind when it compiles: floats, but for scalars."""
+    """Whether an operator that is there for shapes alone reads floats that are
+    data, but for scalars: it has no kernel."""
     data = {
         tensor.name
         for tensor in model.graph.initializer

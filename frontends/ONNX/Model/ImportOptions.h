@@ -54,6 +54,9 @@ struct ImportOptions {
   /// Receives the names among them that the import asked for, which then
   /// belong among `weights`. Set by importModel.
   llvm::StringSet<> *demanded = nullptr;
+  /// Names among `weights` that were asked for so: constants, no state. Set by
+  /// importModel.
+  llvm::StringSet<> bound;
   /// The names that each file of weights has, of which the model must take one.
   std::map<std::string, std::vector<std::string>> weightFiles;
   /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for

@@ -546,6 +546,7 @@ llvm::ArrayRef<OpEntry> getSampledOps();
 llvm::ArrayRef<OpEntry> getTopKOps();
 llvm::ArrayRef<OpEntry> getFourierOps();
 llvm::ArrayRef<OpEntry> getRandomOps();
+llvm::ArrayRef<OpEntry> getSelectedOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();
