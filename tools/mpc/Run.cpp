@@ -12,6 +12,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <CLI/CLI.hpp>
 
@@ -40,15 +41,19 @@ static std::string declarationOf(const onnx_frontend::ModelSummary &summary,
   return {};
 }
 
-// Inputs that may be no data (Reshape's shape, Clip's bounds) offer their value
-// when compiling: integers, booleans, and short lists of floats (Resize's
-// scales). They stay inputs where it need not be known.
+// Inputs that may decide shapes (Reshape's shape, Resize's scales, the boxes of
+// NonMaxSuppression) offer their value when compiling: integers, booleans, and
+// floats that are not too many to be copied. They stay inputs where it need not
+// be known.
 static bool isOffered(llvm::StringRef declaration, const Shape &shape) {
-  constexpr int64_t kMostFloats = 32;
+  constexpr int64_t kMostFloats = int64_t(1) << 22;
   auto [type, declared] = declaration.split('[');
   bool isScalar = declared.empty() || declared == "]" || declared == "1]";
-  bool isList = !declared.contains(',') && shape.size() == 1 &&
-                shape.front() <= kMostFloats;
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (llvm::MulOverflow(count, extent, count))
+      return false;
+  bool isList = !shape.empty() && count <= kMostFloats;
   return !type.empty() && (!type.contains('f') || isScalar || isList);
 }
 
