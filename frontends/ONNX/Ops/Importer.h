@@ -547,6 +547,7 @@ llvm::ArrayRef<OpEntry> getTopKOps();
 llvm::ArrayRef<OpEntry> getFourierOps();
 llvm::ArrayRef<OpEntry> getRandomOps();
 llvm::ArrayRef<OpEntry> getSelectedOps();
+llvm::ArrayRef<OpEntry> getQuantizedOps();
 llvm::ArrayRef<OpEntry> getReductionOps();
 llvm::ArrayRef<OpEntry> getResizeOps();
 llvm::ArrayRef<OpEntry> getEinsumOps();
