@@ -9,6 +9,7 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Planning/Passes.h"
 #include "passes/Precision/Passes.h"
+#include "passes/Recognition/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -28,6 +29,7 @@ using namespace mpc;
 llvm::ArrayRef<StageInfo> mpc::getStages() {
   static constexpr StageInfo stages[] = {
       {Stage::Import, "import", "mpc ops, types as in the model"},
+      {Stage::Recognize, "recognize", "ops that the model spells out as one"},
       {Stage::Differentiate, "differentiate", "forward, backward and update"},
       {Stage::Precision, "precision", "mixed types, casts, loss scaling"},
       {Stage::Fusion, "fusion", "kernels-to-be, each one region"},
@@ -35,6 +37,26 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
       {Stage::Codegen, "codegen", "kernels in the LLVM dialect"},
   };
   return stages;
+}
+
+llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
+  static constexpr llvm::StringLiteral ops[] = {
+      "layer_norm", "rms_norm", "gelu", "swish", "cross_entropy"};
+  return ops;
+}
+
+static void addRecognition(OpPassManager &pm,
+                           llvm::ArrayRef<std::string> unrecognized) {
+  auto add = [&](llvm::StringRef op, std::unique_ptr<Pass> pass) {
+    if (!llvm::is_contained(unrecognized, op) &&
+        !llvm::is_contained(unrecognized, "all"))
+      pm.addNestedPass<func::FuncOp>(std::move(pass));
+  };
+  add("layer_norm", createRecognizeLayerNormPass());
+  add("rms_norm", createRecognizeRMSNormPass());
+  add("gelu", createRecognizeGeluPass());
+  add("swish", createRecognizeSwishPass());
+  add("cross_entropy", createRecognizeCrossEntropyPass());
 }
 
 static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
@@ -177,6 +199,8 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
 void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
                         Stage last, Stage done) {
   auto wants = [&](Stage stage) { return done < stage && stage <= last; };
+  if (wants(Stage::Recognize))
+    addRecognition(pm, options.unrecognized);
   if (wants(Stage::Differentiate))
     addDifferentiation(pm, options.recipe);
   if (wants(Stage::Precision))
@@ -207,6 +231,7 @@ static void registerStagePipelines() {
 
 void mpc::registerAllPasses() {
   registerTransformsPasses();
+  registerRecognitionPasses();
   registerDifferentiationPasses();
   registerPrecisionPasses();
   registerFusionPasses();

@@ -14,7 +14,15 @@ namespace mpc {
 
 /// The stages of the path from a model to an artifact, by the names that
 /// folders, `--emit=` values and test folders carry.
-enum class Stage { Import, Differentiate, Precision, Fusion, Plan, Codegen };
+enum class Stage {
+  Import,
+  Recognize,
+  Differentiate,
+  Precision,
+  Fusion,
+  Plan,
+  Codegen
+};
 
 /// The `--emit=` value of a stage, in path order, with a sentence for help.
 struct StageInfo {
@@ -23,6 +31,9 @@ struct StageInfo {
   llvm::StringLiteral summary;
 };
 llvm::ArrayRef<StageInfo> getStages();
+
+/// What Recognition recognises, one name a pass.
+llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
 /// What to train a forward model with; `loss` empty leaves it a forward model.
 struct RecipeOptions {
@@ -58,6 +69,8 @@ struct PrecisionOptions {
 };
 
 struct PipelineOptions {
+  /// What Recognition leaves spelled out: names of getRecognizedOps, or all.
+  std::vector<std::string> unrecognized;
   RecipeOptions recipe;
   PrecisionOptions precision;
   /// A name that TargetInfo knows.

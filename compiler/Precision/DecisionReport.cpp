@@ -4,7 +4,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/Lowered.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -300,8 +300,10 @@ static void explain(Operation *op, llvm::raw_ostream &os) {
 bool DecisionReport::explainNode(StringRef node, llvm::raw_ostream &os) const {
   bool found = false;
   for (Operation *op : ops) {
-    StringRef name = getNodeName(op);
-    if (name != node && name.split('#').first != node)
+    bool isOf = llvm::any_of(getNodeNames(op), [&](StringRef name) {
+      return name == node || name.split('#').first == node;
+    });
+    if (!isOf)
       continue;
     explain(op, os);
     found = true;

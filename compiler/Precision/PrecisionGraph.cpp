@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionGraph.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/ConstantRanges.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
@@ -83,7 +84,7 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
     StringRef key = getPolicyRow(op);
-    if (auto entry = policy.lookup(key, getNodeName(op))) {
+    if (auto entry = policy.lookup(key, getNodeNames(op))) {
       node.entry = std::move(*entry);
     } else {
       op->emitWarning("no precision policy for ")
@@ -151,7 +152,8 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 // Where a walk from the loss ends: contractions and normalisations are the
 // model's, and what they hand the loss is wide.
 static bool endsLossRegion(Operation *op) {
-  if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp>(op))
+  if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp, LayerNormOp,
+          LayerNormGradOp, RMSNormOp, RMSNormGradOp>(op))
     return true;
   auto region = dyn_cast<RegionOpInterface>(op);
   return !region || region.getRegionRole() == RegionRole::Contraction;
@@ -317,7 +319,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
              << "': " << message;
     bool found = false, changed = false;
     for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
-      if (!regex.match(getNodeName(node.ops.front())))
+      if (!matchesNode(node.ops.front(), regex))
         continue;
       found = true;
       if (!node.isOpen || isHard(placed))

@@ -161,8 +161,12 @@ llvm::Error PrecisionPolicy::addRule(PolicyRule rule, std::string label) {
   return llvm::Error::success();
 }
 
-std::optional<PolicyEntry> PrecisionPolicy::lookup(StringRef key,
-                                                   StringRef nodeName) {
+std::optional<PolicyEntry>
+PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
+  // An op without a name has the empty one.
+  static constexpr StringRef unnamed[] = {""};
+  if (nodeNames.empty())
+    nodeNames = unnamed;
   auto found = table.find(key);
   if (found == table.end())
     return std::nullopt;
@@ -173,7 +177,10 @@ std::optional<PolicyEntry> PrecisionPolicy::lookup(StringRef key,
       continue;
     if (!rule.type.empty() && (rule.type == "fp16") != low.isF16())
       continue;
-    if (active.node && !active.node->match(nodeName))
+    bool isOfNode = llvm::any_of(nodeNames, [&](StringRef name) {
+      return !active.node || active.node->match(name);
+    });
+    if (!isOfNode)
       continue;
     active.matched = true;
     // What is fixed is so for reasons no rule can lift.

@@ -53,10 +53,10 @@ public:
   /// Names `load` takes that are not files.
   static llvm::ArrayRef<llvm::StringLiteral> getPresets();
 
-  /// The entry of a node. The last rule that matches wins; ops in no table get
-  /// none. Counts which rules matched.
-  std::optional<PolicyEntry> lookup(llvm::StringRef key,
-                                    llvm::StringRef nodeName);
+  /// The entry of an op that stands for these nodes. The last rule that matches
+  /// wins; ops in no table get none. Counts which rules matched.
+  std::optional<PolicyEntry>
+  lookup(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> nodeNames = {});
 
   /// Rules that have matched no node so far, as the file numbers them.
   std::vector<std::string> getUnmatchedRules() const;

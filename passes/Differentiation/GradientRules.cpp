@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -36,18 +38,8 @@ bool GradientBuilder::needs(unsigned operand) const {
          GradientRules::get().flowsInto(op->getOpOperand(operand));
 }
 
-// `node` with a suffix, in the same place of the same file.
-static Location suffixed(Location location, StringRef suffix) {
-  auto name = location->findInstanceOf<NameLoc>();
-  if (!name)
-    return location;
-  auto text = StringAttr::get(location.getContext(),
-                              name.getName().getValue() + "#" + suffix);
-  return NameLoc::get(text, name.getChildLoc());
-}
-
 Location GradientBuilder::at(StringRef suffix) const {
-  return suffixed(op->getLoc(), suffix);
+  return addSuffix(op->getLoc(), suffix);
 }
 
 void GradientBuilder::add(unsigned operand, StringRef suffix, Value gradient) {
@@ -82,7 +74,7 @@ Value GradientBuilder::gradientOf(Value value) {
 void GradientBuilder::accumulate(Value value, Location location,
                                  Value gradient) {
   Value &sum = gradients[value];
-  sum = sum ? AddOp::create(builder, suffixed(location, "sum"),
+  sum = sum ? AddOp::create(builder, addSuffix(location, "sum"),
                             gradient.getType(), sum, gradient)
             : gradient;
 }

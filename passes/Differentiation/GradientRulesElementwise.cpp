@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
-#include "compiler/Dialect/MPC/ConstantExponent.h"
+#include "compiler/Dialect/MPC/ConstantNumber.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 
 using namespace mlir;
@@ -194,7 +194,7 @@ static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
 // d(a^b)/da = b a^(b-1), d(a^b)/db = y log(a)
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
-  std::optional<double> exponent = getConstantExponent(op);
+  std::optional<double> exponent = getConstantNumber(op.getRhs());
   if (g.needs(0) && exponent) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {

@@ -214,6 +214,63 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     g.add(2, "dbias", sumPerChannel(g, g.at("dbias"), g.dy(), layout));
 }
 
+// The gradients of input and scale from that of the output.
+template <typename Grad, typename Op>
+static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
+  if (!g.dy())
+    return;
+  SmallVector<Value> operands = {g.dy(), op.getInput(), op.getScale()};
+  llvm::append_range(operands, statistics);
+  auto axes = g.ops().getNamedAttr("axes", op.getAxesAttr());
+  auto grad = Grad::create(g.ops(), g.at("dx"),
+                           TypeRange{getGradientType(op.getInput().getType()),
+                                     getGradientType(op.getScale().getType())},
+                           operands, axes);
+  if (g.needs(0))
+    g.add(0, "dx", grad.getDInput());
+  if (g.needs(1))
+    g.add(1, "dscale", grad.getDScale());
+}
+
+// The gradient of the input from that of inv = 1 / sqrt(mean(c * c) + epsilon),
+// a result that models may read: -inv^3 / n * c, of n elements each.
+static void gradFromInverse(GradientBuilder &g, Value inverse, Value dInverse,
+                            Value centred, double share) {
+  if (!dInverse || !g.needs(0))
+    return;
+  Location loc = g.at("dx");
+  Value cube = g.mul(loc, g.mul(loc, inverse, inverse), inverse);
+  Value factor = g.scale(loc, g.mul(loc, dInverse, cube), -share);
+  g.add(0, "dx", g.mul(loc, factor, centred));
+}
+
+// 1 / n, of the n elements that a statistic is over.
+static double getShare(Value input, Value statistic) {
+  return static_cast<double>(typeOf(statistic).getNumElements()) /
+         static_cast<double>(typeOf(input).getNumElements());
+}
+
+static void gradLayerNorm(LayerNormOp op, GradientBuilder &g) {
+  gradFromOutput<LayerNormGradOp>(op, g, {op.getMean(), op.getInvStd()});
+  if (g.dy() && op.getBias() && g.needs(2))
+    g.add(2, "dbias", g.dy());
+  double share = getShare(op.getInput(), op.getMean());
+  if (Value dMean = g.dy(1); dMean && g.needs(0))
+    g.add(0, "dx",
+          ExpandOp::create(g.ops(), g.at("dx"),
+                           getGradientType(op.getInput().getType()),
+                           g.scale(g.at("dx"), dMean, share)));
+  if (g.dy(2))
+    gradFromInverse(g, op.getInvStd(), g.dy(2),
+                    g.sub(g.at("dx"), op.getInput(), op.getMean()), share);
+}
+
+static void gradRMSNorm(RMSNormOp op, GradientBuilder &g) {
+  gradFromOutput<RMSNormGradOp>(op, g, op.getInvRms());
+  gradFromInverse(g, op.getInvRms(), g.dy(1), op.getInput(),
+                  getShare(op.getInput(), op.getInvRms()));
+}
+
 //===----------------------------------------------------------------------===//
 // Pooling
 //===----------------------------------------------------------------------===//
@@ -252,6 +309,8 @@ void mpc::addLayerRules(GradientRules &rules) {
   // and the next step: a loss of them has no gradient.
   rules.add(gradBatchNorm, {3, 4}, /*opaqueResults=*/{1, 2, 3, 4});
   rules.add(gradBatchNormInference, {3, 4});
+  rules.add(gradLayerNorm);
+  rules.add(gradRMSNorm);
   rules.add(gradMaxPool);
   rules.add(gradAveragePool);
   rules.add(gradGlobalAveragePool);

@@ -81,6 +81,10 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
       })
       .Case<SoftmaxOp, LogSoftmaxOp, BatchNormOp, BatchNormInferenceOp>(
           [&](Operation *) { return first; })
+      .Case<LayerNormOp, RMSNormOp>([&](auto norm) {
+        bool isMixed = first && llvm::is_contained(norm.getAxes(), first->axis);
+        return isMixed ? Found() : first;
+      })
       .Case([&](MatMulOp matmul) -> Found {
         // Rows, or one matrix for each sample; not columns of the left matrix.
         bool isContracted =

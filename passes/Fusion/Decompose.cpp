@@ -106,7 +106,8 @@ static SmallVector<Value> decomposeAny(Operation *op) {
       .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp,
             SoftmaxCrossEntropyLossOp, SoftmaxCrossEntropyLossGradOp, NLLLossOp,
             NLLLossGradOp, AccuracyOp, BatchNormOp, BatchNormInferenceOp,
-            BatchNormGradOp, GlobalAveragePoolOp, GlobalAveragePoolGradOp,
+            BatchNormGradOp, LayerNormOp, LayerNormGradOp, RMSNormOp,
+            RMSNormGradOp, GlobalAveragePoolOp, GlobalAveragePoolGradOp,
             ClipGradNormOp, amp::AllFiniteOp>(
           [&](auto composite) { return decompose(composite, emitter); })
       .Default([](Operation *) { return SmallVector<Value>(); });

@@ -87,6 +87,10 @@ llvm::SmallVector<mlir::Value> decompose(AccuracyOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormInferenceOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(BatchNormGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(LayerNormOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(LayerNormGradOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(RMSNormOp op, Emitter &e);
+llvm::SmallVector<mlir::Value> decompose(RMSNormGradOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolOp op, Emitter &e);
 llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolGradOp op,
                                          Emitter &e);

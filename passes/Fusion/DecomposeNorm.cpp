@@ -1,4 +1,4 @@
-// Decomposes BatchNormalization, global pooling, gradient clipping and the
+// Decomposes normalisation, global pooling, gradient clipping and the
 // finiteness test. Variance is taken in two passes: the mean first, then the
 // mean of squared distances, so that no digits cancel.
 //
@@ -131,6 +131,85 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   return {dx, castTo(op.getDScale(), dScale, e),
           castTo(op.getDBias(), dBias, e)};
 }
+
+//===----------------------------------------------------------------------===//
+// Of each sample by itself
+//===----------------------------------------------------------------------===//
+
+// x * factor * scale + bias
+static Value applyScale(Value x, Value factor, Value scale, Value bias,
+                        Value result, Emitter &e) {
+  Value normal = e.emit<MulOp>(x, factor);
+  if (!bias)
+    return e.emitAs<MulOp>(elementOf(result), normal, scale);
+  return e.emitAs<AddOp>(elementOf(result), e.emit<MulOp>(normal, scale), bias);
+}
+
+SmallVector<Value> mpc::decompose(LayerNormOp op, Emitter &e) {
+  Value x = op.getInput();
+  Value mean = e.reduce<ReduceMeanOp>(x, op.getAxes());
+  Value centred = e.emit<SubOp>(x, mean);
+  Value variance =
+      e.reduce<ReduceMeanOp>(e.emit<MulOp>(centred, centred), op.getAxes());
+  Value inv = invStd(variance, op.getEpsilon(), e);
+  Value y =
+      applyScale(centred, inv, op.getScale(), op.getBias(), op.getOutput(), e);
+  return {y, castTo(op.getMean(), mean, e), castTo(op.getInvStd(), inv, e)};
+}
+
+SmallVector<Value> mpc::decompose(RMSNormOp op, Emitter &e) {
+  Value x = op.getInput();
+  Value square = e.reduce<ReduceMeanOp>(e.emit<MulOp>(x, x), op.getAxes());
+  Value inv = invStd(square, op.getEpsilon(), e);
+  Value y = applyScale(x, inv, op.getScale(), Value(), op.getOutput(), e);
+  return {y, castTo(op.getInvRms(), inv, e)};
+}
+
+// The gradient of the scale, of terms of the input's shape.
+static Value sumToScale(Value terms, Value dScale, Emitter &e) {
+  ArrayRef<int64_t> whole = shapeOf(terms), shape = shapeOf(dScale);
+  size_t missing = whole.size() - shape.size();
+  SmallVector<int64_t> axes;
+  for (size_t i = 0; i < whole.size(); ++i)
+    if (i < missing || shape[i - missing] != whole[i])
+      axes.push_back(i);
+  Value sum = axes.empty() ? terms : e.reduce<ReduceSumOp>(terms, axes);
+  return castTo(dScale, e.reshape(sum, shape), e);
+}
+
+// inv * (g - xhat * mean(g * xhat) - mean(g)) with g = dy * scale; without the
+// last term where the mean was not taken off.
+static Value pullBack(Value dy, Value xhat, Value scale, Value inv,
+                      bool isCentred, ArrayRef<int64_t> axes, Value dInput,
+                      Emitter &e) {
+  Value g = e.emit<MulOp>(dy, scale);
+  Value share = e.reduce<ReduceMeanOp>(e.emit<MulOp>(g, xhat), axes);
+  Value rest = e.emit<SubOp>(g, e.emit<MulOp>(xhat, share));
+  if (isCentred)
+    rest = e.emit<SubOp>(rest, e.reduce<ReduceMeanOp>(g, axes));
+  return e.emitAs<MulOp>(elementOf(dInput), rest, inv);
+}
+
+SmallVector<Value> mpc::decompose(LayerNormGradOp op, Emitter &e) {
+  Value dy = op.getDOutput();
+  Value centred = e.emit<SubOp>(op.getInput(), op.getMean());
+  Value xhat = e.emit<MulOp>(centred, op.getInvStd());
+  return {pullBack(dy, xhat, op.getScale(), op.getInvStd(), /*isCentred=*/true,
+                   op.getAxes(), op.getDInput(), e),
+          sumToScale(e.emit<MulOp>(dy, xhat), op.getDScale(), e)};
+}
+
+SmallVector<Value> mpc::decompose(RMSNormGradOp op, Emitter &e) {
+  Value dy = op.getDOutput();
+  Value xhat = e.emit<MulOp>(op.getInput(), op.getInvRms());
+  return {pullBack(dy, xhat, op.getScale(), op.getInvRms(),
+                   /*isCentred=*/false, op.getAxes(), op.getDInput(), e),
+          sumToScale(e.emit<MulOp>(dy, xhat), op.getDScale(), e)};
+}
+
+//===----------------------------------------------------------------------===//
+// Global pooling
+//===----------------------------------------------------------------------===//
 
 // The spatial axes of activations.
 static SmallVector<int64_t> spatialAxes(int64_t rank, Layout layout) {

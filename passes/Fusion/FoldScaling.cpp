@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/ConstantNumber.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -21,22 +21,6 @@ namespace mpc {
 
 using namespace mlir;
 using namespace mpc;
-
-/// The one element of a constant of floats.
-static std::optional<double> findNumber(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  if (!constant || typeOf(value).getNumElements() != 1 ||
-      !isa<FloatType>(elementOf(value)))
-    return std::nullopt;
-  auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-  if (!elements)
-    return std::nullopt;
-  APFloat number = *elements.value_begin<APFloat>();
-  bool isInexact;
-  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
-                 &isInexact);
-  return number.convertToDouble();
-}
 
 namespace {
 /// x * factor.
@@ -53,7 +37,7 @@ static std::optional<Scaled> findScaled(Value value) {
     return std::nullopt;
   for (unsigned i : {0, 1}) {
     Value input = op->getOperand(i);
-    std::optional<double> number = findNumber(op->getOperand(1 - i));
+    std::optional<double> number = getConstantNumber(op->getOperand(1 - i));
     if (!number || input.getType() != value.getType())
       continue;
     if (isa<MulOp>(op))

@@ -2,6 +2,7 @@
 // Every rule reports all of its violations, so one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 #include "passes/Precision/FunctionState.h"
@@ -99,7 +100,7 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
                                        DecisionAttr decision) {
   PrecisionClass expected = decision.getPrecisionClass();
   if (asked) {
-    auto entry = asked->lookup(getPolicyRow(op), getNodeName(op));
+    auto entry = asked->lookup(getPolicyRow(op), getNodeNames(op));
     expected = entry ? entry->precisionClass : PrecisionClass::Deny;
     // Guards of state came after the policy was asked.
     if (decision.getReason() == Reason::Update)

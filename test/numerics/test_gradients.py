@@ -197,6 +197,39 @@ def test_batch_norm_in_inference(tmp_path):
     check_gradients(frozen, tmp_path, flags=("--as-exported",))
 
 
+@pytest.mark.parametrize("reads_output", (True, False))
+def test_statistics_of_layer_norm(reads_output, tmp_path):
+    """A model may read Mean and InvStdDev too, or nothing else."""
+
+    def function(x, scale, bias):
+        mean = x.mean(axis=1, keepdims=True)
+        inverse = (x.var(axis=1, keepdims=True) + 1e-5) ** -0.5
+        y = (x - mean) * inverse * scale + bias
+        return (y if reads_output else x) * mean + inverse
+
+    case = Case(
+        "statistics",
+        "LayerNormalization",
+        {"x": normal(4, 9), "scale": positive(9), "bias": normal(9)},
+        function,
+    )
+    attributes = {"stash_type": TensorProto.DOUBLE}
+    if not reads_output:
+        case.constant = ("scale", "bias")
+    nodes = [
+        helper.make_node(
+            *("LayerNormalization", ["x", "scale", "bias"]),
+            *(["normal", "mean", "inverse"], "norm"),
+            **attributes,
+        ),
+        helper.make_node(
+            "Mul", ["normal" if reads_output else "x", "mean"], ["product"]
+        ),
+        helper.make_node("Add", ["product", "inverse"], ["y"], "node"),
+    ]
+    check_gradients(case, tmp_path, nodes=nodes)
+
+
 def test_bce_with_logits(tmp_path):
     """The loss of a loss flag, over all elements."""
     logits, target = normal(2, 9), np.abs(np.sin(normal(9, 2))).T

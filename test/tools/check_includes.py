@@ -54,7 +54,7 @@ def allowed():
     return table
 
 
-STAGES = ("Differentiation", "Precision", "Fusion", "Planning", "Codegen")
+STAGES = ("Recognition", "Differentiation", "Precision", "Fusion", "Planning", "Codegen")
 # Plain headers on which both the compiler and the runtime stand.
 SHARED = {"runtime/ABI.h", "runtime/ArtifactFormat.h"}
 INCLUDE = re.compile(r'^\s*#?include\s+"((?:compiler|passes|frontends|runtime|tools)/[^"]+)"')

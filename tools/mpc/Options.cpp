@@ -187,6 +187,15 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
                    "on a GPU, round operands of float32 products to tf32");
+  std::vector<std::string> recognized = {"all"};
+  for (llvm::StringRef op : getRecognizedOps())
+    recognized.push_back(op.str());
+  command
+      .add_option("--no-recognize", options.pipeline.unrecognized,
+                  "leave as the model spells it out what would become one op "
+                  "(repeatable)")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(recognized));
   command.add_flag("!--no-recompute", options.pipeline.recompute,
                    "keep every value that another kernel reads, also where "
                    "computing it again is cheaper; the same bits either way, "

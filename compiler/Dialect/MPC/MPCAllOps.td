@@ -9,6 +9,7 @@ include "compiler/Dialect/MPC/MPCOps.td"
 include "compiler/Dialect/MPC/MPCFormulaOps.td"
 include "compiler/Dialect/MPC/MPCGradOps.td"
 include "compiler/Dialect/MPC/MPCIndexedOps.td"
+include "compiler/Dialect/MPC/MPCNormOps.td"
 include "compiler/Dialect/MPC/MPCControlOps.td"
 include "compiler/Dialect/MPC/MPCOptimizerOps.td"
 

@@ -144,29 +144,8 @@ def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation and pooling
+// Pooling
 //===----------------------------------------------------------------------===//
-
-def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite"> {
-  let summary = "gradient of batch_norm";
-  let description = [{
-    d_scale = sum(dy * xhat), d_bias = sum(dy),
-    d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat)), with
-    xhat = (x - mean) * inv_std and all sums over a channel, in f32.
-
-    ```mlir
-    %dx, %dscale, %dbias = mpc.batch_norm_grad %dy, %x, %scale, %mean, %inv_std
-        : (tensor<32x16x8x8xf32>, tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>)
-    ```
-  }];
-  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
-                       MPC_FloatTensor:$scale, MPC_FloatTensor:$mean,
-                       MPC_FloatTensor:$inv_std,
-                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
-  let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale,
-                      MPC_FloatTensor:$d_bias);
-}
 
 def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window"> {
   let summary = "adds every output gradient to the position of its maximum";

@@ -620,51 +620,8 @@ def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation and pooling
+// Pooling
 //===----------------------------------------------------------------------===//
-
-def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
-  let summary = "BatchNormalization in training mode";
-  let description = [{
-    Normalises every channel by the mean and the population variance of the
-    batch, in f32. `mean` and `inv_std` are the batch's, for the gradient;
-    `new_running_*` = running * momentum + batch * (1 - momentum).
-
-    ```mlir
-    %y, %mean, %inv_std, %rm, %rv = mpc.batch_norm %x, %scale, %bias, %running_mean, %running_var
-        {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
-        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-    ```
-  }];
-  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
-                       MPC_FloatTensor:$bias, MPC_FloatTensor:$running_mean,
-                       MPC_FloatTensor:$running_var, F64Attr:$epsilon,
-                       F64Attr:$momentum,
-                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
-  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$mean,
-                      MPC_FloatTensor:$inv_std,
-                      MPC_FloatTensor:$new_running_mean,
-                      MPC_FloatTensor:$new_running_var);
-}
-
-def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite"> {
-  let summary = "BatchNormalization with given statistics";
-  let description = [{
-    (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
-
-    ```mlir
-    %y = mpc.batch_norm_inference %x, %scale, %bias, %mean, %var {epsilon = 1.0e-5 : f64}
-        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
-       -> tensor<32x16x8x8xf32>
-    ```
-  }];
-  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
-                       MPC_FloatTensor:$bias, MPC_FloatTensor:$mean,
-                       MPC_FloatTensor:$var, F64Attr:$epsilon,
-                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
-  let results = (outs MPC_FloatTensor:$output);
-}
 
 defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                             DenseI64ArrayAttr:$pads,

@@ -1,5 +1,5 @@
-// Result shapes of the ops over channels and spatial axes: convolution,
-// normalisation, pooling.
+// Result shapes of the ops over channels and spatial axes: convolution
+// and pooling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FilterLayout.h"
@@ -173,41 +173,8 @@ LogicalResult ConvWeightGradOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Normalisation and pooling
+// Pooling
 //===----------------------------------------------------------------------===//
-
-INFER(BatchNormOp) {
-  ValueRange vectors = adaptor.getOperands().drop_front();
-  if (failed(verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(),
-                            vectors)))
-    return failure();
-  (void)infer(results, shapeOf(adaptor.getInput()),
-              elementOf(adaptor.getInput()));
-  for (int i = 0; i < 4; ++i)
-    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
-  return success();
-}
-
-INFER(BatchNormInferenceOp) {
-  if (failed(verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(),
-                            adaptor.getOperands().drop_front())))
-    return failure();
-  return infer(results, shapeOf(adaptor.getInput()),
-               elementOf(adaptor.getInput()));
-}
-
-INFER(BatchNormGradOp) {
-  ValueRange vectors = adaptor.getOperands().drop_front(2);
-  if (failed(verifySameShape(loc, adaptor.getOperands().take_front(2))) ||
-      failed(verifyChannels(loc, adaptor.getInput(), adaptor.getLayout(),
-                            vectors)))
-    return failure();
-  (void)infer(results, shapeOf(adaptor.getInput()),
-              elementOf(adaptor.getDOutput()));
-  for (int i = 0; i < 2; ++i)
-    (void)infer(results, shapeOf(vectors.front()), elementOf(vectors.front()));
-  return success();
-}
 
 INFER(MaxPoolOp) {
   Layout layout = adaptor.getLayout();

@@ -11,29 +11,26 @@ using namespace mpc::onnx_frontend;
 namespace {
 /// What a normalisation makes of its input.
 struct Normalized {
-  Value mean, invStd, output;
+  Value output, mean, invStd;
 };
 } // namespace
 
-// 1 / sqrt(variance + epsilon).
-static Value invertDeviation(NodeImporter &node, Value variance) {
-  if (!variance)
+// Mean 0 and variance 1 over `axes`, times a scale and plus a bias, which
+// broadcast to x, or null. All in the type of x.
+static Normalized normalize(NodeImporter &node, Value x, Value scale,
+                            Value bias, ArrayRef<int64_t> axes) {
+  if (!x || !scale)
     return {};
-  Type element = elementTypeOf(variance);
-  Value epsilon = numberConstant(node, node.real("epsilon", 1e-5), element);
-  Value deviation = node.emit<SqrtOp>({node.emit<AddOp>({variance, epsilon})});
-  return node.emit<DivOp>({numberConstant(node, 1, element), deviation});
-}
-
-// Mean 0 and variance 1 over `axes`, which the mean keeps with size 1.
-static Normalized normalize(NodeImporter &node, Value x,
-                            ArrayRef<int64_t> axes) {
-  Value mean = reduce<ReduceMeanOp>(node, x, axes);
-  Value centred = node.emit<SubOp>({x, mean});
-  Value square = node.emit<MulOp>({centred, centred});
-  Value invStd =
-      invertDeviation(node, reduce<ReduceMeanOp>(node, square, axes));
-  return {mean, invStd, node.emit<MulOp>({centred, invStd})};
+  Type element = elementTypeOf(x);
+  SmallVector<Value> operands = {x, castTo(node, scale, element)};
+  if (bias)
+    operands.push_back(castTo(node, bias, element));
+  auto op = node.create<LayerNormOp>(
+      operands, {node.attribute("axes", axes),
+                 node.attribute("epsilon", node.real("epsilon", 1e-5))});
+  if (!op)
+    return {};
+  return {op.getOutput(), op.getMean(), op.getInvStd()};
 }
 
 // The type to compute in: that of attribute 'stash_type', and no smaller than
@@ -51,18 +48,6 @@ static Type getComputeType(NodeImporter &node, Value x, Type stash) {
                             stash.getIntOrFloatBitWidth()});
   return bits > 32 ? Type(node.attributes().getF64Type())
                    : Type(node.attributes().getF32Type());
-}
-
-// x * scale + bias in the type of x, then rounded to `result`.
-static Value applyScale(NodeImporter &node, Value x, Value scale, Value bias,
-                        Type result) {
-  if (!x)
-    return {};
-  Type element = elementTypeOf(x);
-  Value y = node.emit<MulOp>({x, castTo(node, scale, element)});
-  if (bias)
-    y = node.emit<AddOp>({y, castTo(node, bias, element)});
-  return castTo(node, y, result);
 }
 
 // Operand `index`, one element per channel or group, as it is laid along axis 1
@@ -106,12 +91,12 @@ static LogicalResult importLayerNorm(NodeImporter &node) {
     return failure();
   Value x = node.operand(0), scale = node.operand(1);
   Value bias = node.hasInput(2) ? node.operand(2) : Value();
+  Type compute = getComputeType(node, x, *stash);
   Normalized result =
-      normalize(node, castTo(node, x, getComputeType(node, x, *stash)), *axes);
+      normalize(node, castTo(node, x, compute), scale, bias, *axes);
   (void)node.define(1, castTo(node, result.mean, *stash));
   (void)node.define(2, castTo(node, result.invStd, *stash));
-  return node.define(
-      0, applyScale(node, result.output, scale, bias, elementTypeOf(x)));
+  return node.define(0, castTo(node, result.output, elementTypeOf(x)));
 }
 
 static LogicalResult importRMSNorm(NodeImporter &node) {
@@ -120,12 +105,14 @@ static LogicalResult importRMSNorm(NodeImporter &node) {
   if (failed(axes) || failed(stash))
     return failure();
   Value input = node.operand(0);
-  Value x = castTo(node, input, getComputeType(node, input, *stash));
-  Value square = node.emit<MulOp>({x, x});
-  Value invRoot =
-      invertDeviation(node, reduce<ReduceMeanOp>(node, square, *axes));
-  return node.define(0, applyScale(node, node.emit<MulOp>({x, invRoot}),
-                                   node.operand(1), {}, elementTypeOf(input)));
+  Type compute = getComputeType(node, input, *stash);
+  auto op = node.create<RMSNormOp>(
+      {castTo(node, input, compute), castTo(node, node.operand(1), compute)},
+      {node.attribute("axes", *axes),
+       node.attribute("epsilon", node.real("epsilon", 1e-5))});
+  if (!op)
+    return failure();
+  return node.define(0, castTo(node, op.getOutput(), elementTypeOf(input)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,10 +131,10 @@ static LogicalResult importInstanceNorm(NodeImporter &node) {
     return failure();
   Value input = node.operand(0);
   Type compute = getComputeType(node, input, node.attributes().getF32Type());
-  Normalized result = normalize(node, castTo(node, input, compute),
-                                llvm::to_vector(llvm::seq<int64_t>(2, rank)));
-  return node.define(
-      0, applyScale(node, result.output, *scale, *bias, elementTypeOf(input)));
+  Normalized result =
+      normalize(node, castTo(node, input, compute), *scale, *bias,
+                llvm::to_vector(llvm::seq<int64_t>(2, rank)));
+  return node.define(0, castTo(node, result.output, elementTypeOf(input)));
 }
 
 // Scale and bias are of each channel; before opset 21 of each group.
@@ -160,28 +147,27 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
   if (rank < 2 || groups < 1 || shape[1] % groups != 0)
     return node.invalid("attribute 'num_groups' of " + Twine(groups) +
                         " does not divide the channels");
-  bool isOfGroups = node.getOpset() < 21;
-  int64_t scaleRank = isOfGroups ? 3 : rank;
-  int64_t scaled = isOfGroups ? groups : shape[1];
-  FailureOr<Value> scale = readPerChannel(node, 1, scaled, scaleRank);
-  FailureOr<Value> bias = readPerChannel(node, 2, scaled, scaleRank);
-  if (failed(scale) || failed(bias))
-    return failure();
-  Value input = node.operand(0);
-  int64_t columns = shape[1] / groups;
+  // As (N, groups, channels of a group, positions).
+  int64_t channels = shape[1] / groups, positions = 1;
   for (int64_t extent : ArrayRef<int64_t>(shape).drop_front(2))
-    columns *= extent;
-  Value x = node.reshape(input, {shape[0], groups, columns});
-  Type compute = getComputeType(node, input, *stash),
-       type = elementTypeOf(input);
-  Value y = normalize(node, castTo(node, x, compute), {2}).output;
+    positions *= extent;
+  bool isOfGroups = node.getOpset() < 21;
+  auto readScale = [&](unsigned index) -> Value {
+    auto value = readPerChannel(node, index, isOfGroups ? groups : shape[1], 2);
+    if (failed(value))
+      return {};
+    return node.reshape(*value, {groups, isOfGroups ? 1 : channels, 1});
+  };
+  Value input = node.operand(0);
+  Value x = castTo(node, input, getComputeType(node, input, *stash));
+  Value y =
+      normalize(node, node.reshape(x, {shape[0], groups, channels, positions}),
+                readScale(1), readScale(2), {2, 3})
+          .output;
   if (!y)
     return failure();
-  if (isOfGroups)
-    return node.define(
-        0, node.reshape(applyScale(node, y, *scale, *bias, type), shape));
   return node.define(
-      0, applyScale(node, node.reshape(y, shape), *scale, *bias, type));
+      0, castTo(node, node.reshape(y, shape), elementTypeOf(input)));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {

@@ -4,7 +4,7 @@
 // gradient that went wrong has to be seen, not clamped.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/MPC/ConstantExponent.h"
+#include "compiler/Dialect/MPC/ConstantNumber.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 
@@ -80,7 +80,7 @@ static Value emitConstantPower(Lanes &l, Value x, double exponent) {
 }
 
 static Value emitPow(Lanes &l, PowOp op, PowOp::Adaptor in) {
-  if (std::optional<double> exponent = getConstantExponent(op))
+  if (std::optional<double> exponent = getConstantNumber(op.getRhs()))
     if (Value power = emitConstantPower(l, in.getLhs(), *exponent))
       return l.broadcast(power, in.getRhs());
   return l.pow(in.getLhs(), in.getRhs());

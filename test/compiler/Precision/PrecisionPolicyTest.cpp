@@ -32,29 +32,29 @@ TEST_F(PrecisionPolicyTest, EveryOpHasARow) {
     EXPECT_TRUE(!name.hasInterface<PrecisionOpInterface>() ||
                 // Asks for the row of the op that it is the gradient of.
                 name.stripDialect() == "formula_grad" ||
-                policy.lookup(name.stripDialect(), "").has_value())
+                policy.lookup(name.stripDialect()).has_value())
         << name.getStringRef().str();
 }
 
 TEST_F(PrecisionPolicyTest, TheLowTypesHaveListsOfTheirOwn) {
-  EXPECT_EQ(PrecisionPolicy(fp16()).lookup("exp", "")->precisionClass,
+  EXPECT_EQ(PrecisionPolicy(fp16()).lookup("exp")->precisionClass,
             PrecisionClass::Deny);
-  EXPECT_EQ(PrecisionPolicy(bf16()).lookup("exp", "")->precisionClass,
+  EXPECT_EQ(PrecisionPolicy(bf16()).lookup("exp")->precisionClass,
             PrecisionClass::Infer);
 }
 
 TEST_F(PrecisionPolicyTest, GradientsFollowTheirForwardOp) {
   PrecisionPolicy policy(fp16());
-  EXPECT_EQ(policy.lookup("softmax_grad", "")->precisionClass,
+  EXPECT_EQ(policy.lookup("softmax_grad")->precisionClass,
             PrecisionClass::Deny);
-  EXPECT_EQ(policy.lookup("conv_weight_grad", "")->precisionClass,
+  EXPECT_EQ(policy.lookup("conv_weight_grad")->precisionClass,
             PrecisionClass::Allow);
 }
 
 TEST_F(PrecisionPolicyTest, PresetsChangeGradientsToo) {
   PrecisionPolicy policy(fp16());
   ASSERT_FALSE(static_cast<bool>(policy.load("tensorflow")));
-  auto entry = policy.lookup("softmax_grad", "");
+  auto entry = policy.lookup("softmax_grad");
   EXPECT_EQ(entry->precisionClass, PrecisionClass::Infer);
   EXPECT_EQ(entry->rule, "preset:tensorflow:softmax");
 }

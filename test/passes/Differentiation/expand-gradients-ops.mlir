@@ -162,3 +162,36 @@ func.func @losses(%x: tensor<4x8xf32>, %t: tensor<4xi64>) -> tensor<4x8xf32> {
   %g = mpc.gradient %1 wrt %x : tensor<f32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
   return %g : tensor<4x8xf32>
 }
+
+// CHECK-LABEL: func @layer_norm
+func.func @layer_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[Y:.*]], %[[MEAN:.*]], %[[INV:.*]] = mpc.layer_norm
+  // CHECK: %[[DX:.*]], %[[DSCALE:.*]] = mpc.layer_norm_grad %[[DY:.*]], %arg0, %arg1, %[[MEAN]], %[[INV]] {axes = array<i64: 1>
+  // CHECK: %[[DBIAS:.*]] = mpc.sum_to_size %[[DY]]
+  // CHECK: return %[[DX]], %[[DSCALE]], %[[DBIAS]]
+  %y, %mean, %inv = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 1>, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+  %g:3 = mpc.gradient %y wrt %x, %scale, %bias : tensor<4x8xf32>, (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return %g#0, %g#1, %g#2 : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// What reads a statistic alone does not need the gradient of the output.
+// CHECK-LABEL: func @layer_norm_statistics
+// CHECK-NOT: mpc.layer_norm_grad
+// CHECK: mpc.expand {{.*}} -> tensor<4x8xf32>
+// CHECK-NOT: mpc.layer_norm_grad
+func.func @layer_norm_statistics(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> tensor<4x8xf32> {
+  %y, %mean, %inv = mpc.layer_norm %x, %scale {axes = array<i64: 1>, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+  %both = mpc.mul %mean, %inv : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  %g = mpc.gradient %both wrt %x : tensor<4x1xf32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
+  return %g : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func @rms_norm
+func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
+  // CHECK: %[[Y:.*]], %[[INV:.*]] = mpc.rms_norm
+  // CHECK: %[[DX:.*]], %[[DSCALE:.*]] = mpc.rms_norm_grad %{{.*}}, %arg0, %arg1, %[[INV]] {axes = array<i64: 1>
+  // CHECK: return %[[DX]], %[[DSCALE]]
+  %y, %inv = mpc.rms_norm %x, %scale {axes = array<i64: 1>, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>)
+  %g:2 = mpc.gradient %y wrt %x, %scale : tensor<4x8xf32>, (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+  return %g#0, %g#1 : tensor<4x8xf32>, tensor<8xf32>
+}

@@ -79,3 +79,62 @@ func.func @seed() -> tensor<f32> {
   %s = mpc.gradient_seed : tensor<f32>
   return %s : tensor<f32>
 }
+
+// The mean first, then the mean of squared distances, in f32.
+// CHECK-LABEL: func.func @layer_norm
+func.func @layer_norm(%x: tensor<4x8xbf16>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> (tensor<4x8xbf16>, tensor<4x1xf32>, tensor<4x1xf32>) {
+  // CHECK: %[[MEAN:.*]] = mpc.reduce_mean %arg0 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xbf16>) -> tensor<4x1xf32>
+  // CHECK: %[[CENTRED:.*]] = mpc.sub %arg0, %[[MEAN]] {{.*}} -> tensor<4x8xf32>
+  // CHECK: %[[SQUARE:.*]] = mpc.mul %[[CENTRED]], %[[CENTRED]]
+  // CHECK: %[[VAR:.*]] = mpc.reduce_mean %[[SQUARE]]
+  // CHECK: %[[SUM:.*]] = mpc.add %[[VAR]]
+  // CHECK: %[[ROOT:.*]] = mpc.sqrt %[[SUM]]
+  // CHECK: %[[INV:.*]] = mpc.reciprocal %[[ROOT]]
+  // CHECK: %[[N:.*]] = mpc.mul %[[CENTRED]], %[[INV]]
+  // CHECK: %[[SCALED:.*]] = mpc.mul %[[N]], %arg1
+  // CHECK: %[[Y:.*]] = mpc.add %[[SCALED]], %arg2 {{.*}} -> tensor<4x8xbf16>
+  // CHECK: return %[[Y]], %[[MEAN]], %[[INV]]
+  %y, %mean, %inv = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 1>, epsilon = 1.0e-5 : f64}
+      : (tensor<4x8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xbf16>, tensor<4x1xf32>, tensor<4x1xf32>)
+  return %y, %mean, %inv : tensor<4x8xbf16>, tensor<4x1xf32>, tensor<4x1xf32>
+}
+
+// CHECK-LABEL: func.func @layer_norm_grad
+func.func @layer_norm_grad(%dy: tensor<2x4x8xf32>, %x: tensor<2x4x8xf32>, %scale: tensor<4x1xf32>, %mean: tensor<2x1x1xf32>, %inv: tensor<2x1x1xf32>) -> (tensor<2x4x8xf32>, tensor<4x1xf32>) {
+  // CHECK: %[[CENTRED:.*]] = mpc.sub %arg1, %arg3
+  // CHECK: %[[XHAT:.*]] = mpc.mul %[[CENTRED]], %arg4
+  // CHECK: %[[G:.*]] = mpc.mul %arg0, %arg2
+  // CHECK: %[[GX:.*]] = mpc.mul %[[G]], %[[XHAT]]
+  // CHECK: %[[SHARE:.*]] = mpc.reduce_mean %[[GX]] {axes = array<i64: 1, 2>
+  // CHECK: %[[ALONG:.*]] = mpc.mul %[[XHAT]], %[[SHARE]]
+  // CHECK: %[[REST:.*]] = mpc.sub %[[G]], %[[ALONG]]
+  // CHECK: %[[MEAN:.*]] = mpc.reduce_mean %[[G]] {axes = array<i64: 1, 2>
+  // CHECK: %[[CENTRED_REST:.*]] = mpc.sub %[[REST]], %[[MEAN]]
+  // CHECK: %[[DX:.*]] = mpc.mul %[[CENTRED_REST]], %arg4
+  // CHECK: %[[TERMS:.*]] = mpc.mul %arg0, %[[XHAT]]
+  // CHECK: %[[SUM:.*]] = mpc.reduce_sum %[[TERMS]] {axes = array<i64: 0, 2>, keepdims = true}
+  // CHECK: %[[DSCALE:.*]] = mpc.reshape %[[SUM]] {{.*}} -> tensor<4x1xf32>
+  // CHECK: return %[[DX]], %[[DSCALE]]
+  %dx, %dscale = mpc.layer_norm_grad %dy, %x, %scale, %mean, %inv {axes = array<i64: 1, 2>}
+      : (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<4x1xf32>, tensor<2x1x1xf32>, tensor<2x1x1xf32>) -> (tensor<2x4x8xf32>, tensor<4x1xf32>)
+  return %dx, %dscale : tensor<2x4x8xf32>, tensor<4x1xf32>
+}
+
+// No mean is taken off.
+// CHECK-LABEL: func.func @rms_norm
+func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %dy: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) {
+  // CHECK-NOT: mpc.sub
+  // CHECK: %[[SQUARE:.*]] = mpc.mul %arg0, %arg0
+  // CHECK: %[[INV:.*]] = mpc.reciprocal
+  // CHECK: %[[N:.*]] = mpc.mul %arg0, %[[INV]]
+  // CHECK: %[[Y:.*]] = mpc.mul %[[N]], %arg1
+  %y, %inv = mpc.rms_norm %x, %scale {axes = array<i64: 1>, epsilon = 1.0e-6 : f64}
+      : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>)
+  // CHECK: mpc.reduce_mean
+  // CHECK: %[[REST:.*]] = mpc.sub
+  // CHECK-NOT: mpc.reduce_mean
+  // CHECK: %[[DX:.*]] = mpc.mul %[[REST]], %[[INV]]
+  %dx, %dscale = mpc.rms_norm_grad %dy, %x, %scale, %inv {axes = array<i64: 1>}
+      : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x1xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+  return %y, %dx, %dscale : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>
+}

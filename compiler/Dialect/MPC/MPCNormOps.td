@@ -1,0 +1,162 @@
+// Normalisation ops of the mpc dialect and their gradients.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD
+
+include "compiler/Dialect/MPC/MPCEnums.td"
+
+//===----------------------------------------------------------------------===//
+// Over the batch
+//===----------------------------------------------------------------------===//
+
+def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
+  let summary = "BatchNormalization in training mode";
+  let description = [{
+    Normalises every channel by the mean and the population variance of the
+    batch, in f32. `mean` and `inv_std` are the batch's, for the gradient;
+    `new_running_*` = running * momentum + batch * (1 - momentum).
+
+    ```mlir
+    %y, %mean, %inv_std, %rm, %rv = mpc.batch_norm %x, %scale, %bias, %running_mean, %running_var
+        {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
+        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       MPC_FloatTensor:$bias, MPC_FloatTensor:$running_mean,
+                       MPC_FloatTensor:$running_var, F64Attr:$epsilon,
+                       F64Attr:$momentum,
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
+  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$mean,
+                      MPC_FloatTensor:$inv_std,
+                      MPC_FloatTensor:$new_running_mean,
+                      MPC_FloatTensor:$new_running_var);
+}
+
+def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite"> {
+  let summary = "BatchNormalization with given statistics";
+  let description = [{
+    (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
+
+    ```mlir
+    %y = mpc.batch_norm_inference %x, %scale, %bias, %mean, %var {epsilon = 1.0e-5 : f64}
+        : (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       MPC_FloatTensor:$bias, MPC_FloatTensor:$mean,
+                       MPC_FloatTensor:$var, F64Attr:$epsilon,
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite"> {
+  let summary = "gradient of batch_norm";
+  let description = [{
+    d_scale = sum(dy * xhat), d_bias = sum(dy),
+    d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat)), with
+    xhat = (x - mean) * inv_std and all sums over a channel, in f32.
+
+    ```mlir
+    %dx, %dscale, %dbias = mpc.batch_norm_grad %dy, %x, %scale, %mean, %inv_std
+        : (tensor<32x16x8x8xf32>, tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+       -> (tensor<32x16x8x8xf32>, tensor<16xf32>, tensor<16xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       MPC_FloatTensor:$scale, MPC_FloatTensor:$mean,
+                       MPC_FloatTensor:$inv_std,
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
+  let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale,
+                      MPC_FloatTensor:$d_bias);
+}
+
+//===----------------------------------------------------------------------===//
+// Of each sample by itself
+//===----------------------------------------------------------------------===//
+
+def MPC_LayerNormOp : MPC_TensorOp<"layer_norm", "Composite"> {
+  let summary = "LayerNormalization over given axes";
+  let description = [{
+    (x - mean) * inv_std * scale + bias, with the mean and the population variance
+    over `axes` and inv_std = 1 / sqrt(variance + epsilon), in f32, or f64 where
+    the input is. `mean` and `inv_std` keep the axes with size 1; the gradient
+    reads them. Scale and bias broadcast to the input.
+
+    LayerNormalization has the last axes; InstanceNormalization those after the
+    channels, with a scale of shape (C, 1, ...); GroupNormalization the last one of
+    groups.
+
+    ```mlir
+    %y, %mean, %inv_std = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 2>, epsilon = 1.0e-5 : f64}
+        : (tensor<8x128x768xf32>, tensor<768xf32>, tensor<768xf32>)
+       -> (tensor<8x128x768xf32>, tensor<8x128x1xf32>, tensor<8x128x1xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       Optional<MPC_FloatTensor>:$bias,
+                       DenseI64ArrayAttr:$axes, F64Attr:$epsilon);
+  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$mean,
+                      MPC_FloatTensor:$inv_std);
+}
+
+def MPC_LayerNormGradOp : MPC_TensorOp<"layer_norm_grad", "Composite"> {
+  let summary = "gradient of layer_norm";
+  let description = [{
+    d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
+    d_input = inv_std * (g - mean(g) - xhat * mean(g * xhat)), with
+    xhat = (x - mean) * inv_std, g = dy * scale and all means over `axes`, in f32.
+
+    ```mlir
+    %dx, %dscale = mpc.layer_norm_grad %dy, %x, %scale, %mean, %inv_std {axes = array<i64: 2>}
+        : (tensor<8x128x768xf32>, tensor<8x128x768xf32>, tensor<768xf32>,
+           tensor<8x128x1xf32>, tensor<8x128x1xf32>)
+       -> (tensor<8x128x768xf32>, tensor<768xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       MPC_FloatTensor:$scale, MPC_FloatTensor:$mean,
+                       MPC_FloatTensor:$inv_std, DenseI64ArrayAttr:$axes);
+  let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale);
+}
+
+def MPC_RMSNormOp : MPC_TensorOp<"rms_norm", "Composite"> {
+  let summary = "RMSNormalization over given axes";
+  let description = [{
+    x * inv_rms * scale with inv_rms = 1 / sqrt(mean(x * x) + epsilon) over `axes`,
+    in f32, or f64 where the input is. `inv_rms` keeps the axes with size 1; the
+    gradient reads it. The scale broadcasts to the input.
+
+    ```mlir
+    %y, %inv_rms = mpc.rms_norm %x, %scale {axes = array<i64: 2>, epsilon = 1.0e-5 : f64}
+        : (tensor<8x128x768xf32>, tensor<768xf32>) -> (tensor<8x128x768xf32>, tensor<8x128x1xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       DenseI64ArrayAttr:$axes, F64Attr:$epsilon);
+  let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$inv_rms);
+}
+
+def MPC_RMSNormGradOp : MPC_TensorOp<"rms_norm_grad", "Composite"> {
+  let summary = "gradient of rms_norm";
+  let description = [{
+    d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
+    d_input = inv_rms * (g - xhat * mean(g * xhat)), with xhat = x * inv_rms,
+    g = dy * scale and the mean over `axes`, in f32.
+
+    ```mlir
+    %dx, %dscale = mpc.rms_norm_grad %dy, %x, %scale, %inv_rms {axes = array<i64: 2>}
+        : (tensor<8x128x768xf32>, tensor<8x128x768xf32>, tensor<768xf32>, tensor<8x128x1xf32>)
+       -> (tensor<8x128x768xf32>, tensor<768xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       MPC_FloatTensor:$scale, MPC_FloatTensor:$inv_rms,
+                       DenseI64ArrayAttr:$axes);
+  let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD

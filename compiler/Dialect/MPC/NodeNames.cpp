@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/NodeNames.h"
+
+using namespace mlir;
+using namespace mpc;
+
+SmallVector<StringRef> mpc::getNodeNames(Operation *op) {
+  SmallVector<StringRef> names;
+  op->getLoc()->walk([&](Location location) {
+    auto name = dyn_cast<NameLoc>(location);
+    if (name && !llvm::is_contained(names, name.getName().getValue()))
+      names.push_back(name.getName().getValue());
+    // What is within a name is where it stands in a file.
+    return name ? WalkResult::skip() : WalkResult::advance();
+  });
+  return names;
+}
+
+bool mpc::matchesNode(Operation *op, const llvm::Regex &expression) {
+  SmallVector<StringRef> names = getNodeNames(op);
+  if (names.empty())
+    return expression.match("");
+  return llvm::any_of(names,
+                      [&](StringRef name) { return expression.match(name); });
+}
+
+Location mpc::addSuffix(Location location, StringRef suffix) {
+  if (auto fused = dyn_cast<FusedLoc>(location)) {
+    SmallVector<Location> locations;
+    for (Location part : fused.getLocations())
+      locations.push_back(addSuffix(part, suffix));
+    return FusedLoc::get(location.getContext(), locations, fused.getMetadata());
+  }
+  auto name = location->findInstanceOf<NameLoc>();
+  if (!name)
+    return location;
+  auto text = StringAttr::get(location.getContext(),
+                              name.getName().getValue() + "#" + suffix);
+  return NameLoc::get(text, name.getChildLoc());
+}

@@ -1,0 +1,27 @@
+// The nodes of the model that an op stands for. Most ops stand for one; those
+// that Recognition made of several stand for all of these.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_NODENAMES_H
+#define MPC_COMPILER_DIALECT_MPC_NODENAMES_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "llvm/Support/Regex.h"
+
+namespace mpc {
+
+/// All names, that of the node whose result is the op's first: [Add_9, Mul_8].
+/// An op of the backward pass has the suffix with each: [Add_9#dx, Mul_8#dx].
+llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::Operation *op);
+
+/// Whether the expression is found in one of them. An op without a name has the
+/// empty one.
+bool matchesNode(mlir::Operation *op, const llvm::Regex &expression);
+
+/// The location with a suffix after every name.
+mlir::Location addSuffix(mlir::Location location, llvm::StringRef suffix);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_DIALECT_MPC_NODENAMES_H

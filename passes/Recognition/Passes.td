@@ -1,0 +1,144 @@
+// The passes of the Recognition stage, in the order they run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_RECOGNITION_PASSES_TD
+#define MPC_PASSES_RECOGNITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+// Each replaces ops that together compute what one op of the dialect says, where
+// nothing else reads what is between them. The op has the names of all nodes,
+// that of the last one first, and a decision of its own about precision: its
+// insides are computed in fp32. Training graphs, whose backward ops read the
+// insides, stay as they are.
+class RecognitionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
+def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
+  let summary = "spelled-out layer normalisation into mpc.layer_norm";
+  let description = [{
+    Recognises mean, distance, variance, root and quotient, with or without a
+    scale and a bias, as exporters of opsets before 17 write them and as Keras
+    does, which multiplies by scale / sqrt(variance + epsilon) first. Variances
+    over other axes than the mean, or without an epsilon, are left.
+
+    Before (test/passes/Recognition/recognize-layer-norm.mlir):
+
+    ```mlir
+    %mean = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %d = mpc.sub %x, %mean : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    %d2 = mpc.mul %d, %d : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %var = mpc.reduce_mean %d2 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %sum = mpc.add %var, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+    %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %n = mpc.div %d, %root : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    %s = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = mpc.add %s, %bias : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %y, %mean, %inv_std = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 1>, epsilon = 1.0e-5 : f64}
+        : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+       -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+    ```
+  }];
+}
+
+def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
+  let summary = "spelled-out RMS normalisation into mpc.rms_norm";
+  let description = [{
+    Runs after `mpc-recognize-layer-norm`, whose ops contain these.
+
+    Before (test/passes/Recognition/recognize-rms-norm.mlir):
+
+    ```mlir
+    %x2 = mpc.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %mean = mpc.reduce_mean %x2 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %sum = mpc.add %mean, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+    %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %inv = mpc.reciprocal %root : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %n = mpc.mul %x, %inv : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    %y = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %y, %inv = mpc.rms_norm %x, %scale {axes = array<i64: 1>, epsilon = 1.0e-6 : f64}
+        : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>)
+    ```
+  }];
+}
+
+def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
+  let summary = "spelled-out GELU into mpc.gelu or mpc.gelu_tanh";
+  let description = [{
+    By the error function, and by tanh of a cubic polynomial; products may be in
+    any order. Numbers must be the formula's to six digits.
+
+    Before (test/passes/Recognition/recognize-gelu.mlir):
+
+    ```mlir
+    %0 = mpc.div %x, %sqrt2 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    %1 = mpc.erf %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %2 = mpc.add %1, %one : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    %3 = mpc.mul %x, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %y = mpc.mul %3, %half : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %y = mpc.gelu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
+  let summary = "x times its sigmoid into mpc.swish";
+  let description = [{
+    SiLU, and with a number in the sigmoid the approximation of GELU by it.
+
+    Before (test/passes/Recognition/recognize-swish.mlir):
+
+    ```mlir
+    %0 = mpc.sigmoid %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %y = mpc.mul %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %y = mpc.swish %x {alpha = 1.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
+  let summary = "losses of a softmax into mpc.softmax_cross_entropy_loss";
+  let description = [{
+    The logarithm of a softmax becomes `mpc.log_softmax`; the likelihood loss of
+    that over axis 1 becomes the cross entropy of the scores. What a softmax
+    rounds to 0 is no longer lost.
+
+    Before (test/passes/Recognition/recognize-cross-entropy.mlir):
+
+    ```mlir
+    %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %loss = mpc.nll_loss %l, %labels {reduction = "mean"} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+    ```
+
+    After:
+
+    ```mlir
+    %loss, %l = mpc.softmax_cross_entropy_loss %x, %labels {reduction = "mean"}
+        : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+    ```
+  }];
+}
+
+#endif // MPC_PASSES_RECOGNITION_PASSES_TD

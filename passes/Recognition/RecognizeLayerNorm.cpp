@@ -1,0 +1,214 @@
+// Recognises layer normalisation that a model spells out, as exporters of
+// opsets before 17 do:
+//
+//   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + bias
+//
+// and in the form that Keras has, which scales before it takes the mean off:
+//
+//   x * factor + (bias - mean(x) * factor), factor = scale / sqrt(...)
+//
+// A variance that divides by n - 1 is another normalisation and stays.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZELAYERNORMPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// What a layer normalisation is made of; scale and bias may be null.
+struct LayerNorm {
+  Value input, scale, bias;
+  ArrayRef<int64_t> axes;
+  double epsilon;
+};
+} // namespace
+
+/// The mean that is taken off, where `value` is x - mean(x).
+static ReduceMeanOp matchCentred(Value value, Match &match) {
+  Match attempt = match;
+  auto centred = attempt.take<SubOp>(value);
+  auto mean = centred ? matchMean(centred.getRhs(), attempt) : ReduceMeanOp();
+  if (!mean || mean.getInput() != centred.getLhs())
+    return {};
+  match = attempt;
+  return mean;
+}
+
+/// The mean of x, where `value` is the variance of x over the same axes.
+static ReduceMeanOp matchVariance(Value value, Match &match) {
+  Match attempt = match;
+  ReduceMeanOp variance = matchMean(value, attempt);
+  Value centred =
+      variance ? matchSquare(variance.getInput(), attempt) : Value();
+  ReduceMeanOp mean = centred ? matchCentred(centred, attempt) : ReduceMeanOp();
+  if (!mean || mean.getAxes() != variance.getAxes())
+    return {};
+  match = attempt;
+  return mean;
+}
+
+/// Whether two ops take the same mean; exporters may compute it twice.
+static bool isSameMean(ReduceMeanOp a, ReduceMeanOp b) {
+  return a.getInput() == b.getInput() && a.getAxes() == b.getAxes();
+}
+
+/// (x - mean) / sqrt(variance + epsilon), which `op` is, and what scales and
+/// shifts it afterwards.
+static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
+  auto quotient = matchOverRoot(op, match);
+  if (!quotient)
+    return std::nullopt;
+  ReduceMeanOp mean = matchVariance(quotient->square, match);
+  ReduceMeanOp taken =
+      mean ? matchCentred(quotient->numerator, match) : ReduceMeanOp();
+  if (!taken || !isSameMean(mean, taken))
+    return std::nullopt;
+  LayerNorm norm{mean.getInput(), {}, {}, mean.getAxes(), quotient->epsilon};
+  auto matchNext = [&](auto kind) -> Value {
+    Match attempt = match;
+    Value before = match.getRoot()->getResult(0);
+    auto next = attempt.extend<decltype(kind)>();
+    Value operand =
+        next ? matchBroadcast(next, before, norm.input, match) : Value();
+    if (operand)
+      match = attempt;
+    return operand;
+  };
+  norm.scale = matchNext(MulOp());
+  norm.bias = matchNext(AddOp());
+  return norm;
+}
+
+/// x * factor, which `value` is.
+static Value matchFactor(Value value, Value x, Match &match) {
+  auto product = match.take<MulOp>(value);
+  if (!product || (product.getLhs() != x && product.getRhs() != x))
+    return {};
+  return product.getLhs() == x ? product.getRhs() : product.getLhs();
+}
+
+/// Of factor = scale / sqrt(variance(x) + epsilon): all but the bias.
+static std::optional<LayerNorm> matchScaledInverse(Value factor, Match &match) {
+  Value scale;
+  Value radicand = matchInverseRoot(factor, match);
+  auto product = radicand ? MulOp() : match.take<MulOp>(factor);
+  for (unsigned i : {0, 1}) {
+    if (radicand || !product)
+      break;
+    scale = product->getOperand(i);
+    radicand = matchInverseRoot(product->getOperand(1 - i), match);
+  }
+  auto sum = radicand ? matchAddedNumber(radicand, match) : std::nullopt;
+  ReduceMeanOp mean = sum && sum->second >= 0 ? matchVariance(sum->first, match)
+                                              : ReduceMeanOp();
+  if (!mean)
+    return std::nullopt;
+  return LayerNorm{mean.getInput(), scale, {}, mean.getAxes(), sum->second};
+}
+
+/// x * factor + (bias - mean * factor), which `sum` is.
+static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
+  for (unsigned i : {0, 1}) {
+    Match attempt = match;
+    auto shift = attempt.take<SubOp>(sum->getOperand(1 - i));
+    auto moved = shift ? attempt.take<MulOp>(shift.getRhs()) : MulOp();
+    if (!moved)
+      continue;
+    for (unsigned j : {0, 1}) {
+      Match inner = attempt;
+      ReduceMeanOp mean = matchMean(moved->getOperand(j), inner);
+      Value factor =
+          mean ? matchFactor(sum->getOperand(i), mean.getInput(), inner)
+               : Value();
+      if (!factor || factor != moved->getOperand(1 - j))
+        continue;
+      auto norm = matchScaledInverse(factor, inner);
+      if (!norm || norm->input != mean.getInput() ||
+          norm->axes != mean.getAxes())
+        continue;
+      norm->bias = shift.getLhs();
+      match = inner;
+      return norm;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Whether scale and bias broadcast to the input without reading the match.
+static bool hasPlainOperands(const LayerNorm &norm, const Match &match) {
+  auto type = typeOf(norm.input);
+  for (Value operand : {norm.scale, norm.bias}) {
+    if (!operand)
+      continue;
+    auto whole = broadcastShapes(shapeOf(operand), type.getShape());
+    if (match.contains(operand) ||
+        elementOf(operand) != type.getElementType() || failed(whole) ||
+        ArrayRef<int64_t>(*whole) != type.getShape())
+      return false;
+  }
+  return match.getRoot()->getResult(0).getType() == type;
+}
+
+namespace {
+struct RecognizeLayerNorm : RewritePattern {
+  explicit RecognizeLayerNorm(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeLayerNormPass
+    : public mpc::impl::RecognizeLayerNormPassBase<RecognizeLayerNormPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeLayerNorm>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult
+RecognizeLayerNorm::matchAndRewrite(Operation *op,
+                                    PatternRewriter &rewriter) const {
+  if (!isa<DivOp, MulOp, AddOp>(op))
+    return rewriter.notifyMatchFailure(op, "no layer norm ends with it");
+  Match match(op);
+  auto sum = dyn_cast<AddOp>(op);
+  auto norm = sum ? matchScaledFirst(sum, match) : matchSpelledOut(op, match);
+  if (!norm)
+    return rewriter.notifyMatchFailure(op, "not spelled like a layer norm");
+  if (!match.isClosed() || !hasPlainOperands(*norm, match))
+    return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+  rewriter.setInsertionPoint(match.getRoot());
+  auto type = typeOf(norm->input);
+  Value scale = norm->scale;
+  if (!scale) {
+    Attribute one = rewriter.getFloatAttr(type.getElementType(), 1.0);
+    scale = ConstantOp::create(
+        rewriter, match.getLocation(),
+        DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()), one));
+  }
+  auto statistic = llvm::to_vector(type.getShape());
+  for (int64_t axis : norm->axes)
+    statistic[axis] = 1;
+  auto layerNorm = LayerNormOp::create(
+      rewriter, match.getLocation(),
+      TypeRange{type, type.clone(statistic), type.clone(statistic)},
+      norm->input, scale, norm->bias, rewriter.getDenseI64ArrayAttr(norm->axes),
+      rewriter.getF64FloatAttr(norm->epsilon));
+  match.replace(layerNorm, rewriter);
+  return success();
+}

@@ -1,0 +1,75 @@
+// Recognises RMS normalisation that a model spells out:
+//
+//   x / sqrt(mean(x^2) + epsilon) * scale
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZERMSNORMPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct RecognizeRMSNorm : RewritePattern {
+  explicit RecognizeRMSNorm(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeRMSNormPass
+    : public mpc::impl::RecognizeRMSNormPassBase<RecognizeRMSNormPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeRMSNorm>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult
+RecognizeRMSNorm::matchAndRewrite(Operation *op,
+                                  PatternRewriter &rewriter) const {
+  Match match(op);
+  auto quotient = matchOverRoot(op, match);
+  if (!quotient)
+    return rewriter.notifyMatchFailure(op, "not over a root of a sum");
+  ReduceMeanOp mean = matchMean(quotient->square, match);
+  if (!mean || matchSquare(mean.getInput(), match) != quotient->numerator)
+    return rewriter.notifyMatchFailure(op, "not over its own mean square");
+  // The scale is what multiplies the quotient next. Without one the op has
+  // none.
+  Value x = quotient->numerator;
+  Match whole = match;
+  auto product = whole.extend<MulOp>();
+  Value scale =
+      product ? matchBroadcast(product, op->getResult(0), x, match) : Value();
+  if (scale)
+    match = whole;
+  if (!match.isClosed())
+    return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+  rewriter.setInsertionPoint(match.getRoot());
+  auto type = typeOf(x);
+  if (!scale) {
+    Attribute one = rewriter.getFloatAttr(type.getElementType(), 1.0);
+    scale = ConstantOp::create(
+        rewriter, match.getLocation(),
+        DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()), one));
+  }
+  auto norm = RMSNormOp::create(
+      rewriter, match.getLocation(), TypeRange{type, mean.getType()}, x, scale,
+      mean.getAxesAttr(), rewriter.getF64FloatAttr(quotient->epsilon));
+  match.replace(norm, rewriter);
+  return success();
+}

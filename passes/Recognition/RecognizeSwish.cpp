@@ -1,0 +1,63 @@
+// Recognises x * sigmoid(alpha * x): SiLU where alpha is 1 or absent, and the
+// GELU of models that approximate it with alpha = 1.702.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZESWISHPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct RecognizeSwish : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeSwishPass
+    : public mpc::impl::RecognizeSwishPassBase<RecognizeSwishPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeSwish>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult RecognizeSwish::matchAndRewrite(MulOp op,
+                                              PatternRewriter &rewriter) const {
+  for (unsigned i : {0, 1}) {
+    Match match(op);
+    Value x = op->getOperand(i);
+    auto sigmoid = match.take<SigmoidOp>(op->getOperand(1 - i));
+    if (!sigmoid || x.getType() != op.getType())
+      continue;
+    // alpha * x; x itself may be a product, which stays one.
+    double alpha = 1;
+    if (sigmoid.getInput() != x) {
+      Product argument = matchProduct(sigmoid.getInput(), match);
+      if (argument.factors.size() != 1 || argument.factors[0] != x)
+        continue;
+      alpha = argument.number;
+    }
+    if (!match.isClosed())
+      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+    auto swish = SwishOp::create(rewriter, match.getLocation(), op.getType(), x,
+                                 rewriter.getF64FloatAttr(alpha));
+    match.replace(swish, rewriter);
+    return success();
+  }
+  return rewriter.notifyMatchFailure(op, "no product of x and its sigmoid");
+}
