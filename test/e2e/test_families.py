@@ -24,7 +24,7 @@ BOUND = {
 }
 
 
-def train(model, precision, folder):
+def train(model, precision, folder, *flags):
     name = model.split("-")[0]
     case = LOSSES[name]
     axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
@@ -36,6 +36,7 @@ def train(model, precision, folder):
         *("--batch-size", case["batch_size"], "--max-steps", 5),
         *("--precision", precision),
         *(word for axis in axes for word in ("--batch-axis", axis)),
+        *flags,
     )
     return mpctest.losses(metrics), case
 
