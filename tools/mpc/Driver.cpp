@@ -75,8 +75,9 @@ public:
 
 private:
   void print(Diagnostic &diagnostic) {
+    // A note that stands alone is a remark to MLIR.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
-                                                         "error", "remark"};
+                                                         "error", "note"};
     DiagnosticSeverity severity = diagnostic.getSeverity();
     if (severity == DiagnosticSeverity::Error && exitCode == ExitCode::Done)
       exitCode = mpc::getExitCode(diagnostic);
@@ -287,6 +288,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.mode = recipe.asExported     ? ImportMode::AsExported
                        : recipe.loss.empty() ? ImportMode::Evaluation
                                              : ImportMode::Training;
+  importOptions.findsSteps = !recipe.asExported;
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =
       llvm::StringSwitch<RunningVariance>(recipe.runningVariance)

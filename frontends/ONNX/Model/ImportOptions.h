@@ -39,6 +39,9 @@ struct ImportOptions {
   /// Training where a loss is given, evaluation where none is, unless
   /// `--as-exported`.
   ImportMode mode = ImportMode::AsExported;
+  /// Whether a plain graph whose outputs are updated parameters becomes @step
+  /// and @eval; otherwise @forward, as any other: `--as-exported`.
+  bool findsSteps = true;
   RunningVariance runningVariance = RunningVariance::Auto;
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.

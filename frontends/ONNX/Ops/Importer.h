@@ -562,6 +562,7 @@ llvm::ArrayRef<OpEntry> getRecurrentOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();
+llvm::ArrayRef<OpEntry> getOptimizerOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();

@@ -17,7 +17,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getConditionalOps(), getRecurrentOps(),   getLossOps(),
         getGradientOps(),    getTrainingOps(),    getGridOps(),
         getSampledOps(),     getTopKOps(),        getFourierOps(),
-        getPoolingOps(),     getRandomOps(),      getSelectedOps()})
+        getPoolingOps(),     getRandomOps(),      getSelectedOps(),
+        getOptimizerOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
