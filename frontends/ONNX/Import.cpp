@@ -220,6 +220,8 @@ importOnce(const Model &model, const ImportOptions &options) {
         findTrainingStep(*graph, options, notes);
     if (!step)
       return step.takeError();
+    if (!*step)
+      *step = findGradientGraph(*graph, options, notes);
     for (const std::string &note : notes)
       model.note(note);
     if (*step)

@@ -15,8 +15,8 @@ struct TrainablePatterns {
   llvm::ArrayRef<std::string> train, freeze;
 };
 
-/// The variables that `loss` is differentiated by, in the module's order: of
-/// role "parameter", or those that `train` matches of any role but "statistic",
+/// The variables to train, in the module's order, of those that `sources`, the
+/// arguments with a gradient, are: of role "parameter", or those that `train` matches of any role but "statistic",
 /// less those that `freeze` matches. Roles are rewritten to match: "parameter"
 /// or "frozen". A pattern that matches nothing is an error.
 ///
@@ -25,7 +25,8 @@ struct TrainablePatterns {
 /// parameters goes by the names of its statistics.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
 selectTrainables(mlir::ModuleOp module, TrainingFunction &step,
-                 mlir::Value loss, const TrainablePatterns &patterns);
+                 const llvm::DenseSet<mlir::Value> &sources,
+                 const TrainablePatterns &patterns);
 
 } // namespace mpc
 

@@ -91,23 +91,18 @@ Error StepImporter::addInputs(FunctionImporter &function,
 }
 
 // What is updated is state, whatever its type.
-void StepImporter::bindStates(FunctionImporter &function) {
-  for (const auto &[state, unused] : step.updates) {
-    if (VariableOp variable = module.findVariable(state)) {
-      function.bindState(state, variable);
-      continue;
-    }
-    ImportedValue &entry = function.lookup(state);
-    // An input that no node of this function reads was not added.
-    if (entry.failed || !entry.constant)
-      continue;
-    StringRef role = step.parameters.contains(state) ? "parameter"
-                     : entry.constant->isFloat()     ? "optimizer_state"
-                                                     : "counter";
-    HostTensor init = *entry.constant;
-    function.bindState(state,
-                       module.getVariable(state, role, init.type, &init));
-  }
+void StepImporter::bindState(FunctionImporter &function, StringRef state) {
+  if (VariableOp variable = module.findVariable(state))
+    return function.bindState(state, variable);
+  ImportedValue &entry = function.lookup(state);
+  // An input that no node of this function reads was not added.
+  if (entry.failed || !entry.constant)
+    return;
+  StringRef role = step.parameters.contains(state) ? "parameter"
+                   : entry.constant->isFloat()     ? "optimizer_state"
+                                                   : "counter";
+  HostTensor init = *entry.constant;
+  function.bindState(state, module.getVariable(state, role, init.type, &init));
 }
 
 bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
@@ -163,7 +158,7 @@ void StepImporter::markPhases(FunctionImporter &function,
       function.phases[node] = "optimizer";
     else if (isGradient || needed.contains(node))
       continue;
-    else if (step.hasBackwardNodes && dependsOnData)
+    else if (step.hasBackwardNodes && (dependsOnData || step.updates.empty()))
       function.phases[node] = "backward";
     else
       function.phases[node] = "optimizer";
@@ -208,17 +203,40 @@ void StepImporter::addUpdates(FunctionImporter &function) {
   }
 }
 
+// Each under the name of its parameter, where mpc-add-optimizer looks.
+void StepImporter::addGradients(FunctionImporter &function) {
+  for (const auto &[state, name] : step.gradients) {
+    VariableOp variable = module.findVariable(state);
+    Value value = function.materialize(name, "");
+    if (!variable || !value)
+      continue;
+    if (value.getType() == variable.getType()) {
+      function.addOutput(variable.getSymName(), value, "gradient");
+      continue;
+    }
+    std::string found;
+    llvm::raw_string_ostream(found)
+        << value.getType() << ", expected " << variable.getType();
+    module.report(graph.getModel().error(ErrorKind::Invalid,
+                                         "gradient '" + name + "' of '" +
+                                             state + "' is of type " + found));
+  }
+}
+
 Error StepImporter::importStep() {
   learningRate = {};
   options.mode = ImportMode::AsExported;
   FunctionImporter function(module, graph, "step");
   std::vector<StringRef> needed(step.outputs);
-  for (const StateUpdate &update : step.updates)
-    needed.push_back(update.value);
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      needed.push_back(update.value);
   std::vector<const proto::NodeProto *> nodes = graph.getNodesFor(needed);
   if (Error error = addInputs(function, nodes))
     return error;
-  bindStates(function);
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      bindState(function, update.state);
   for (const auto &seed : step.seeds)
     (void)bindGradientSeed(function, seed.getKey());
   markPhases(function, nodes);
@@ -227,6 +245,12 @@ Error StepImporter::importStep() {
     return Error::success();
   addTrainingOutputs(function, step.outputs);
   addUpdates(function);
+  addGradients(function);
+  // Whatever adds an optimizer counts, too.
+  if (step.updates.empty()) {
+    function.finish();
+    return Error::success();
+  }
   // An input that counts from 1 is the counter's next value.
   if (!function.getUpdate(module.getCounter("mpc.step")))
     addIncrement(function, "mpc.step");
@@ -243,7 +267,9 @@ Error StepImporter::importEval(ImportMode mode) {
       graph.getNodesFor(step.evalOutputs);
   if (Error error = addInputs(function, nodes))
     return error;
-  bindStates(function);
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      bindState(function, update.state);
   function.importNodes(nodes);
   if (module.hasFailed())
     return Error::success();

@@ -17,6 +17,9 @@ struct StateUpdate {
 /// What a graph says of its own training step, by the names of its values.
 struct TrainingStep {
   std::vector<StateUpdate> updates;
+  /// Parameters and their gradients, where the graph has these and no update:
+  /// an optimizer is to be added.
+  std::vector<StateUpdate> gradients;
   /// What @step gives back, and @eval; the first scalar of floats is the loss.
   std::vector<llvm::StringRef> outputs, evalOutputs;
   /// Of the states, what is trained; the others are the optimizer's.
@@ -53,10 +56,11 @@ private:
                 mlir::RankedTensorType type);
   void bindGiven(FunctionImporter &function, llvm::StringRef name,
                  mlir::RankedTensorType type);
-  void bindStates(FunctionImporter &function);
+  void bindState(FunctionImporter &function, llvm::StringRef state);
   void markPhases(FunctionImporter &function,
                   llvm::ArrayRef<const proto::NodeProto *> nodes);
   void addUpdates(FunctionImporter &function);
+  void addGradients(FunctionImporter &function);
 
   ModuleImporter &module;
   ImportOptions &options;

@@ -26,6 +26,7 @@ public:
       : graph(graph), options(options) {}
 
   Expected<std::optional<TrainingStep>> run(std::vector<std::string> &notes);
+  std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
 
 private:
   /// Initializers that an update may start from, with how.
@@ -610,6 +611,52 @@ StepRecogniser::run(std::vector<std::string> &notes) {
   findParameters();
   describe(notes);
   return std::optional<TrainingStep>(std::move(step));
+}
+
+// Gradients that are outputs, and nothing that uses them.
+std::optional<TrainingStep>
+StepRecogniser::runGradients(std::vector<std::string> &notes) {
+  indexGraph();
+  std::vector<std::string> trained, withoutValue;
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    StringRef name = output->name(), parameter = name;
+    if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
+        !graph.getProducer(name) || !fits(*output, parameter))
+      continue;
+    if (!isState(parameter)) {
+      withoutValue.push_back(parameter.str());
+      continue;
+    }
+    step.gradients.push_back({parameter.str(), name.str()});
+    step.parameters.insert(parameter);
+    updated[name] = parameter.str();
+    trained.push_back(parameter.str());
+  }
+  if (!withoutValue.empty())
+    notes.push_back("the graph has gradients of " + joinFirst(withoutValue) +
+                    ", inputs without a value; it trains them where --weights "
+                    "gives their values");
+  if (trained.empty())
+    return std::nullopt;
+  readStatistics();
+  collectOutputs();
+  if (Error error = findLoss()) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  findScalars();
+  notes.push_back("taken as a gradient graph; --optimizer trains " +
+                  joinFirst(trained) +
+                  " with its gradients; --loss output:NAME derives others, "
+                  "--as-exported takes the graph as it is");
+  return std::move(step);
+}
+
+std::optional<TrainingStep>
+mpc::onnx_frontend::findGradientGraph(const Graph &graph,
+                                      const ImportOptions &options,
+                                      std::vector<std::string> &notes) {
+  return StepRecogniser(graph, options).runGradients(notes);
 }
 
 Expected<std::optional<TrainingStep>>

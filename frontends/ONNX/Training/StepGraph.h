@@ -19,6 +19,13 @@ llvm::Expected<std::optional<TrainingStep>>
 findTrainingStep(const Graph &graph, const ImportOptions &options,
                  std::vector<std::string> &notes);
 
+/// What a graph says where it has gradients as outputs, beside a loss: `w_grad`
+/// of an initializer `w` (or an input with a value), of its type. Nothing where
+/// it is another graph.
+std::optional<TrainingStep> findGradientGraph(const Graph &graph,
+                                              const ImportOptions &options,
+                                              std::vector<std::string> &notes);
+
 /// Imports such a graph as @step and @eval.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importTrainingStep(const Graph &graph, const TrainingStep &step,
