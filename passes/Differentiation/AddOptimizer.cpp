@@ -269,8 +269,8 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step";
     return signalPassFailure();
   }
-  DenseSet<Value> sources = givenGradients ? findGivenSources(step)
-                                           : findDifferentiableSources(loss);
+  DenseSet<Value> sources =
+      givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
   auto found = selectTrainables(module, step, sources, {train, freeze});
   if (failed(found))
     return signalPassFailure();

@@ -27,8 +27,7 @@ namespace json = llvm::json;
 
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   bool addsOptimizer,
-                                   const LabelFacts &labels,
+                                   bool addsOptimizer, const LabelFacts &labels,
                                    const NormalizationFacts &normalizations) {
   auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
   json::Object object{{"loss", kind},
@@ -190,9 +189,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  json::Object recipe =
-      describeRecipe(options.pipeline.recipe, addsOptimizer, labels,
-                     normalizations);
+  json::Object recipe = describeRecipe(options.pipeline.recipe, addsOptimizer,
+                                       labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
