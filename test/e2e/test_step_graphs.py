@@ -4,6 +4,8 @@ the losses of the forward model that mpc differentiates and updates itself.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import copy
+
 import numpy as np
 import onnx
 import pytest
@@ -72,6 +74,10 @@ SPELT_LOSS_GRAD = [
     node("Sub", ["prob", "one_hot"], ["difference"]),
     node("Div", ["difference", "batch"], ["logits_grad"]),
 ] + BACKWARD[1:]
+# As tools write it that leave domains out.
+NO_DOMAINS = [copy.deepcopy(n) for n in BACKWARD]
+for n in NO_DOMAINS:
+    n.ClearField("domain")
 GRADIENT = [
     node(
         "Gradient",
@@ -185,6 +191,7 @@ STEP_GRAPHS = {
     "spelt_loss_grad": (SPELT_LOSS_GRAD, each(spelt_sgd), {}, SGD),
     "spelt_momentum": (BACKWARD, each(spelt_momentum), zeros("_v"), MOMENTUM),
     "plain_sgd": (BACKWARD, each(plain_sgd), {}, SGD),
+    "no_domains": (NO_DOMAINS, each(plain_sgd), {}, SGD),
     "microsoft_sgd": (BACKWARD, each(microsoft_sgd), {}, SGD),
     "microsoft_adam": (
         BACKWARD,

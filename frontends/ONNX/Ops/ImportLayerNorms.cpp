@@ -114,6 +114,7 @@ static LogicalResult importLayerNorm(NodeImporter &node) {
       0, applyScale(node, result.output, scale, bias, elementTypeOf(x)));
 }
 
+// Output 1 is there in ONNX Runtime's spelling alone.
 static LogicalResult importRMSNorm(NodeImporter &node) {
   auto axes = readLastAxes(node);
   FailureOr<Type> stash = readStashType(node);
@@ -124,8 +125,92 @@ static LogicalResult importRMSNorm(NodeImporter &node) {
   Value square = node.emit<MulOp>({x, x});
   Value invRoot =
       invertDeviation(node, reduce<ReduceMeanOp>(node, square, *axes));
+  if (invRoot && failed(node.define(1, castTo(node, invRoot, *stash))))
+    return failure();
   return node.define(0, applyScale(node, node.emit<MulOp>({x, invRoot}),
                                    node.operand(1), {}, elementTypeOf(input)));
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients over the last axes
+//===----------------------------------------------------------------------===//
+
+// Outputs 0 to 2, the gradients of the input, its scale and its bias, of what
+// `normalized` times scale plus bias is; of `normalized` the mean is 0 where it
+// `isCentred`, and the mean square 1. Nothing is computed in less than f32.
+static LogicalResult defineNormGrad(NodeImporter &node, Value normalized,
+                                    Value invStd, bool isCentred) {
+  if (!normalized || !invStd)
+    return failure();
+  Type compute = elementTypeOf(normalized),
+       type = elementTypeOf(node.operand(0));
+  int64_t rank = node.operandShape(0).size();
+  auto axis = node.normalizeAxis(node.integer("axis", -1), rank);
+  if (failed(axis))
+    return failure();
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(*axis, rank));
+  for (StringRef name : {"epsilon", "stash_type"}) // of the forward op
+    node.ignore(name);
+  Value dy = castTo(node, node.operand(0), compute);
+  Value d = node.emit<MulOp>({dy, castTo(node, node.operand(2), compute)});
+  Value along =
+      reduce<ReduceMeanOp>(node, node.emit<MulOp>({d, normalized}), axes);
+  Value dx = node.emit<SubOp>({d, node.emit<MulOp>({normalized, along})});
+  if (isCentred)
+    dx = node.emit<SubOp>({dx, reduce<ReduceMeanOp>(node, d, axes)});
+  dx = node.emit<MulOp>({dx, castTo(node, invStd, compute)});
+  if (!dx)
+    return failure();
+  (void)node.define(0, castTo(node, dx, type));
+  // Scale and bias were broadcast.
+  auto sumToScale = [&](Value value) -> Value {
+    if (!value)
+      return {};
+    auto shape = node.operandType(2).clone(compute);
+    if (NodeImporter::shapeOf(value) != shape.getShape())
+      value =
+          node.emit<SumToSizeOp>({value}, {}, cast<RankedTensorType>(shape));
+    return castTo(node, value, node.operandType(2).getElementType());
+  };
+  if (node.hasOutput(1) &&
+      failed(node.define(1, sumToScale(node.emit<MulOp>({dy, normalized})))))
+    return failure();
+  return node.hasOutput(2) ? node.define(2, sumToScale(dy)) : success();
+}
+
+// The type to compute a gradient in: no smaller than f32.
+static Type getGradType(NodeImporter &node) {
+  return getComputeType(node, node.operand(1), node.attributes().getF32Type());
+}
+
+// LayerNormalizationGrad(dY, X, scale, mean, inv_std).
+static LogicalResult importLayerNormGrad(NodeImporter &node) {
+  Type compute = getGradType(node);
+  Value x = castTo(node, node.operand(1), compute);
+  Value invStd = castTo(node, node.operand(4), compute);
+  Value centred = node.emit<SubOp>({x, castTo(node, node.operand(3), compute)});
+  return defineNormGrad(node, node.emit<MulOp>({centred, invStd}), invStd,
+                        /*isCentred=*/true);
+}
+
+// InvertibleLayerNormalizationGrad(dY, Y, scale, bias, inv_std): the forward op
+// kept its output alone.
+static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
+  Type compute = getGradType(node);
+  Value y = castTo(node, node.operand(1), compute);
+  Value scaled = node.emit<SubOp>({y, castTo(node, node.operand(3), compute)});
+  Value normalized =
+      node.emit<DivOp>({scaled, castTo(node, node.operand(2), compute)});
+  return defineNormGrad(node, normalized, node.operand(4), /*isCentred=*/true);
+}
+
+// SimplifiedLayerNormalizationGrad(dY, X, scale, inv_root).
+static LogicalResult importRMSNormGrad(NodeImporter &node) {
+  Type compute = getGradType(node);
+  Value invRoot = castTo(node, node.operand(3), compute);
+  Value x = castTo(node, node.operand(1), compute);
+  return defineNormGrad(node, node.emit<MulOp>({x, invRoot}), invRoot,
+                        /*isCentred=*/false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -188,7 +273,15 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {
   static const OpEntry entries[] = {
       {"", "GroupNormalization", 18, kNoEnd, 3, 3, 1, importGroupNorm},
       {"", "InstanceNormalization", 6, kNoEnd, 3, 3, 1, importInstanceNorm},
-      {"", "LayerNormalization", 17, kNoEnd, 2, 3, 3, importLayerNorm},
+      // ONNX Runtime had these before ONNX did, without a domain.
+      {"", "LayerNormalization", 1, kNoEnd, 2, 3, 3, importLayerNorm},
+      {"", "SimplifiedLayerNormalization", 1, kNoEnd, 2, 2, 2, importRMSNorm},
+      {kMicrosoft, "InvertibleLayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importInvertibleNormGrad},
+      {kMicrosoft, "LayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importLayerNormGrad},
+      {kMicrosoft, "SimplifiedLayerNormalizationGrad", 1, kNoEnd, 4, 4, 2,
+       importRMSNormGrad},
       {"", "RMSNormalization", 23, kNoEnd, 2, 2, 1, importRMSNorm},
   };
   return entries;

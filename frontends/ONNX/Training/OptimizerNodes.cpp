@@ -28,12 +28,14 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
       return readGroups(node, 1);
   }
   OptimizerNode result;
-  if (domain == kMicrosoft && op == "SGDOptimizer") {
+  // Files have them without their domain, too.
+  bool isMicrosoft = domain == kMicrosoft || domain.empty();
+  if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;
     result.parameters = {{1, 0}};
     return result;
   }
-  if (domain == kMicrosoft && op == "AdamOptimizer") {
+  if (isMicrosoft && op == "AdamOptimizer") {
     result.rate = 0;
     result.count = 1;
     result.firstCount = 1;
