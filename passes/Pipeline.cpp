@@ -59,6 +59,26 @@ static void addRecognition(OpPassManager &pm,
   add("cross_entropy", createRecognizeCrossEntropyPass());
 }
 
+// Without a loss that is to be differentiated, of gradients that the model has.
+static AddOptimizerPassOptions
+getOptimizerOptions(const RecipeOptions &recipe) {
+  AddOptimizerPassOptions options;
+  options.givenGradients = recipe.loss.empty();
+  options.optimizer = recipe.optimizer;
+  options.momentum = recipe.momentum;
+  options.beta1 = recipe.beta1;
+  options.beta2 = recipe.beta2;
+  options.epsilon = recipe.epsilon.value_or(-1.0);
+  options.weightDecay = recipe.weightDecay.value_or(-1.0);
+  options.accumulate = recipe.accumulateGradBatches;
+  if (!recipe.accumulateReduction.empty())
+    options.accumulateReduction = recipe.accumulateReduction;
+  options.clipNorm = recipe.gradientClipVal.value_or(0.0);
+  options.train.assign(recipe.train.begin(), recipe.train.end());
+  options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
+  return options;
+}
+
 static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
   if (!recipe.loss.empty()) {
     AddLossPassOptions loss;
@@ -74,21 +94,8 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
                                            }),
                            "x");
     pm.addPass(createAddLossPass(loss));
-    AddOptimizerPassOptions optimizer;
-    optimizer.optimizer = recipe.optimizer;
-    optimizer.momentum = recipe.momentum;
-    optimizer.beta1 = recipe.beta1;
-    optimizer.beta2 = recipe.beta2;
-    optimizer.epsilon = recipe.epsilon.value_or(-1.0);
-    optimizer.weightDecay = recipe.weightDecay.value_or(-1.0);
-    optimizer.accumulate = recipe.accumulateGradBatches;
-    if (!recipe.accumulateReduction.empty())
-      optimizer.accumulateReduction = recipe.accumulateReduction;
-    optimizer.clipNorm = recipe.gradientClipVal.value_or(0.0);
-    optimizer.train.assign(recipe.train.begin(), recipe.train.end());
-    optimizer.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
-    pm.addPass(createAddOptimizerPass(optimizer));
   }
+  pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());

@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
+#include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
@@ -210,6 +211,22 @@ importOnce(const Model &model, const ImportOptions &options) {
                        "out, and choose with --optimizer");
   if (model.getProto().training_info_size() != 0)
     return importTrainingInfo(model, options);
+  if (options.findsSteps) {
+    Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
+    if (!graph)
+      return graph.takeError();
+    std::vector<std::string> notes;
+    Expected<std::optional<TrainingStep>> step =
+        findTrainingStep(*graph, options, notes);
+    if (!step)
+      return step.takeError();
+    if (!*step)
+      *step = findGradientGraph(*graph, options, notes);
+    for (const std::string &note : notes)
+      model.note(note);
+    if (*step)
+      return importTrainingStep(*graph, **step, options);
+  }
   return importForward(model, options);
 }
 

@@ -1,7 +1,7 @@
 // ONNX in: a file, checked, becomes a module of mpc ops.
 //
 // Nothing of a file is used before it was checked; a bad file is a list of
-// located findings with an exit code, never a crash. The three kinds of models
+// located findings with an exit code, never a crash. The kinds of models
 // become:
 //
 // | model | functions |
@@ -9,6 +9,7 @@
 // | forward | @forward(inputs, state) -> (outputs, new statistics) |
 // | ONNX Runtime training artifacts | @accumulate, @update, @eval |
 // | with training_info | @step with mpc.gradient, @eval |
+// | one graph with updated parameters as outputs | @step, @eval |
 //
 // State becomes mpc.variables, named as in the model.
 //

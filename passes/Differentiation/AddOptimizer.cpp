@@ -37,6 +37,7 @@ public:
 private:
   void runOnOperation() override;
   LogicalResult verifyOptions();
+  SmallVector<Value> takeGradients(TrainingFunction &step);
   SmallVector<Value> addGradients(TrainingFunction &step, Value loss);
   void accumulateGradients(TrainingFunction &step, ValueRange gradients);
   SmallVector<Value> readAccumulators(TrainingFunction &update);
@@ -108,6 +109,15 @@ LogicalResult AddOptimizerPass::createState() {
                 suffix == "grad" ? "accumulator" : "optimizer_state");
     }
   return success();
+}
+
+// The gradients that the model has itself; null where one is missing.
+SmallVector<Value> AddOptimizerPass::takeGradients(TrainingFunction &step) {
+  SmallVector<Value> gradients;
+  for (VariableOp variable : trainables)
+    gradients.push_back(step.outputOfRole("gradient", variable.getSymName()));
+  step.dropOutputsOfRole("gradient");
+  return gradients;
 }
 
 SmallVector<Value> AddOptimizerPass::addGradients(TrainingFunction &step,
@@ -229,11 +239,24 @@ static void countMicroStep(TrainingFunction &function, VariableOp counter) {
       IncrementOp::create(builder, location, count.getType(), count, Value()));
 }
 
+// The state that the model has gradients of.
+static DenseSet<Value> findGivenSources(const TrainingFunction &step) {
+  DenseSet<Value> sources;
+  for (Value argument : step.get().getArguments())
+    if (StringRef variable = step.variableOf(argument);
+        !variable.empty() && step.outputOfRole("gradient", variable))
+      sources.insert(argument);
+  return sources;
+}
+
 void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(verifyOptions()))
     return signalPassFailure();
   auto func = module.lookupSymbol<func::FuncOp>("step");
+  if (givenGradients &&
+      (!func || !TrainingFunction(func).outputOfRole("gradient")))
+    return;
   if (!func) {
     withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
         << "expected a function @step with a loss; give one with --loss";
@@ -246,7 +269,9 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step";
     return signalPassFailure();
   }
-  auto found = selectTrainables(module, step, loss, {train, freeze});
+  DenseSet<Value> sources =
+      givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
+  auto found = selectTrainables(module, step, sources, {train, freeze});
   if (failed(found))
     return signalPassFailure();
   trainables = *found;
@@ -260,7 +285,8 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   }
 
-  SmallVector<Value> gradients = addGradients(step, loss);
+  SmallVector<Value> gradients =
+      givenGradients ? takeGradients(step) : addGradients(step, loss);
   if (accumulate > 1) {
     func.setName("accumulate");
     accumulateGradients(step, gradients);

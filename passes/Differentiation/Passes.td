@@ -65,7 +65,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     batch_norm whose scale and bias patterns froze becomes a
     batch_norm_inference, and its running statistics are no longer updated.
 
-    Expects `@step` of `mpc-add-loss`. Example: `add-optimizer.mlir`.
+    Expects `@step` of `mpc-add-loss`, or with `given-gradients` one whose
+    results of role `gradient`, each called as its variable, take the place of
+    `mpc.gradient`; a module without such results is left as it is. Example:
+    `add-optimizer.mlir`.
 
     ```mlir
     func.func @step(%x, %w) -> (%loss)
@@ -94,6 +97,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
            "micro-batches per update">,
     Option<"accumulateReduction", "accumulate-reduction", "std::string",
            "\"mean\"", "mean or sum of the micro-batches' gradients">,
+    Option<"givenGradients", "given-gradients", "bool", "false",
+           "use the gradients that @step gives, where it does">,
     Option<"clipNorm", "clip-norm", "double", "0.0",
            "bound of the gradients' common L2 norm; 0: none">,
     ListOption<"train", "train", "std::string",

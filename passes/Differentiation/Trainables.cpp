@@ -4,7 +4,6 @@
 #include "passes/Differentiation/Trainables.h"
 
 #include "compiler/Support/ExitCode.h"
-#include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/InferenceMode.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -63,7 +62,8 @@ public:
 
   void addVariables(ModuleOp module);
   void freezeNormalizations();
-  FailureOr<SmallVector<VariableOp>> select(ModuleOp module, Value loss);
+  FailureOr<SmallVector<VariableOp>> select(ModuleOp module,
+                                            const DenseSet<Value> &sources);
 
 private:
   bool isFrozenByUser(StringRef name) const {
@@ -125,12 +125,11 @@ void Selection::freezeNormalizations() {
   }
 }
 
-FailureOr<SmallVector<VariableOp>> Selection::select(ModuleOp module,
-                                                     Value loss) {
+FailureOr<SmallVector<VariableOp>>
+Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   if (failed(train.verify(module.getLoc())) ||
       failed(freeze.verify(module.getLoc())))
     return failure();
-  DenseSet<Value> sources = findDifferentiableSources(loss);
   llvm::StringSet<> reached;
   for (Value argument : step.get().getArguments())
     if (sources.contains(argument))
@@ -156,10 +155,11 @@ FailureOr<SmallVector<VariableOp>> Selection::select(ModuleOp module,
 }
 
 FailureOr<SmallVector<VariableOp>>
-mpc::selectTrainables(ModuleOp module, TrainingFunction &step, Value loss,
+mpc::selectTrainables(ModuleOp module, TrainingFunction &step,
+                      const DenseSet<Value> &sources,
                       const TrainablePatterns &patterns) {
   Selection selection(step, patterns);
   selection.addVariables(module);
   selection.freezeNormalizations();
-  return selection.select(module, loss);
+  return selection.select(module, sources);
 }

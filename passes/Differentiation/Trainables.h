@@ -15,17 +15,19 @@ struct TrainablePatterns {
   llvm::ArrayRef<std::string> train, freeze;
 };
 
-/// The variables that `loss` is differentiated by, in the module's order: of
-/// role "parameter", or those that `train` matches of any role but "statistic",
-/// less those that `freeze` matches. Roles are rewritten to match: "parameter"
-/// or "frozen". A pattern that matches nothing is an error.
+/// The variables to train, in the module's order, of those that `sources`, the
+/// arguments with a gradient, are: of role "parameter", or those that `train`
+/// matches of any role but "statistic", less those that `freeze` matches. Roles
+/// are rewritten to match: "parameter" or "frozen". A pattern that matches
+/// nothing is an error.
 ///
 /// A BatchNormalization in `step` that patterns froze, scale and bias both, is
 /// in inference mode afterwards and keeps its running statistics. One without
 /// parameters goes by the names of its statistics.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
 selectTrainables(mlir::ModuleOp module, TrainingFunction &step,
-                 mlir::Value loss, const TrainablePatterns &patterns);
+                 const llvm::DenseSet<mlir::Value> &sources,
+                 const TrainablePatterns &patterns);
 
 } // namespace mpc
 

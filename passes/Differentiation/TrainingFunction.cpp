@@ -114,6 +114,13 @@ Value TrainingFunction::outputOfRole(StringRef role) const {
   return {};
 }
 
+Value TrainingFunction::outputOfRole(StringRef role, StringRef name) const {
+  for (const Result &result : results)
+    if (text(result, kRoleAttr) == role && text(result, kOutputAttr) == name)
+      return result.value;
+  return {};
+}
+
 SmallVector<StringRef> TrainingFunction::outputNames() const {
   SmallVector<StringRef> names;
   for (const Result &result : results)
@@ -137,6 +144,12 @@ void TrainingFunction::addUpdate(StringRef variable, Value value) {
 void TrainingFunction::dropOutputs() {
   llvm::erase_if(results, [](const Result &result) {
     return result.attributes.contains(kOutputAttr);
+  });
+}
+
+void TrainingFunction::dropOutputsOfRole(StringRef role) {
+  llvm::erase_if(results, [&](const Result &result) {
+    return text(result, kRoleAttr) == role;
   });
 }
 

@@ -43,11 +43,14 @@ public:
   mlir::Value output(llvm::StringRef name) const;
   /// The first result of that role, null if there is none.
   mlir::Value outputOfRole(llvm::StringRef role) const;
+  /// The output of that role and name, null if there is none.
+  mlir::Value outputOfRole(llvm::StringRef role, llvm::StringRef name) const;
   llvm::SmallVector<llvm::StringRef> outputNames() const;
   void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
   void addUpdate(llvm::StringRef variable, mlir::Value value);
   /// Takes away all outputs, or all updates.
   void dropOutputs();
+  void dropOutputsOfRole(llvm::StringRef role);
   void dropUpdates();
   /// Takes away the updates that `op` computes.
   void dropUpdatesBy(mlir::Operation *op);

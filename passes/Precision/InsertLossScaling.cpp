@@ -344,6 +344,19 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   return guardUpdate(function, finite);
 }
 
+// An op of a backward pass; null where there is none.
+static Operation *findBackward(ModuleOp module) {
+  Operation *found = nullptr;
+  module.walk([&](Operation *op) {
+    auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+    if (!phase || phase.getValue() != "backward")
+      return WalkResult::advance();
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
 void InsertLossScalingPass::runOnOperation() {
   constants.clear();
   if (failed(readOptions()))
@@ -355,6 +368,14 @@ void InsertLossScalingPass::runOnOperation() {
           .wasInterrupted();
   if (kind == Kind::Dynamic && differentiated)
     declareState();
+  if (!differentiated && kind != Kind::None)
+    if (Operation *op = findBackward(getOperation())) {
+      withExitCode(op->emitError(), ExitCode::Unsupported)
+          << "the model's own backward pass has no start that a loss scale "
+             "could be given to; use --precision bf16-mixed, or --loss-scale "
+             "none";
+      return signalPassFailure();
+    }
   if (!differentiated) {
     // Gradients that are zero everywhere need no pass: nothing to scale either.
     if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),

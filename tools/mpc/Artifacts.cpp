@@ -27,7 +27,7 @@ namespace json = llvm::json;
 
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   const LabelFacts &labels,
+                                   bool addsOptimizer, const LabelFacts &labels,
                                    const NormalizationFacts &normalizations) {
   auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
   json::Object object{{"loss", kind},
@@ -46,7 +46,7 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   if (!recipe.accumulateReduction.empty())
     object["accumulate_reduction"] = recipe.accumulateReduction;
   // A training graph brings an optimizer of its own.
-  if (recipe.loss.empty())
+  if (!addsOptimizer)
     return object;
   object["optimizer"] = recipe.optimizer;
   object["momentum"] = recipe.momentum;
@@ -189,9 +189,9 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  json::Object recipe =
-      describeRecipe(options.pipeline.recipe, labels, normalizations);
-  addCompileFlags(recipe, options, decisionDigest);
+  json::Object recipe = describeRecipe(options.pipeline.recipe, addsOptimizer,
+                                       labels, normalizations);
+  addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},

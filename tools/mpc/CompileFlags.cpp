@@ -54,14 +54,14 @@ static void addOptimizerDefaults(json::Object &recipe,
 
 void mpc::tools::addCompileFlags(json::Object &recipe,
                                  const CompileOptions &options,
-                                 llvm::StringRef decisions) {
+                                 llvm::StringRef decisions,
+                                 bool addsOptimizer) {
   const RecipeOptions &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
-  bool isForward = !training.loss.empty();
-  if (isForward)
+  if (addsOptimizer)
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())
-    recipe["accumulate_reduction"] = isForward ? "mean" : "sum";
+    recipe["accumulate_reduction"] = addsOptimizer ? "mean" : "sum";
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

@@ -15,9 +15,10 @@ namespace mpc::tools {
 /// spelled out, so that giving one makes no difference; files stand for their
 /// contents. Not there: the target, as checkpoints move between machines, and
 /// --train and --freeze, which show in the state's roles. `decisions` is the
-/// digest of what the Precision stage decided.
+/// digest of what the Precision stage decided; `addsOptimizer` says whether the
+/// flags choose the optimizer.
 void addCompileFlags(llvm::json::Object &recipe, const CompileOptions &options,
-                     llvm::StringRef decisions);
+                     llvm::StringRef decisions, bool addsOptimizer);
 
 } // namespace mpc::tools
 

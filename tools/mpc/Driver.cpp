@@ -75,8 +75,9 @@ public:
 
 private:
   void print(Diagnostic &diagnostic) {
+    // A note that stands alone is a remark to MLIR.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
-                                                         "error", "remark"};
+                                                         "error", "note"};
     DiagnosticSeverity severity = diagnostic.getSeverity();
     if (severity == DiagnosticSeverity::Error && exitCode == ExitCode::Done)
       exitCode = mpc::getExitCode(diagnostic);
@@ -272,6 +273,16 @@ llvm::Error Driver::readModel(StringRef path) {
   return llvm::Error::success();
 }
 
+// Whether the model has gradients, and no optimizer that uses them.
+static bool givesGradients(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  for (unsigned i = 0; step && i < step.getNumResults(); ++i)
+    if (auto role = step.getResultAttrOfType<StringAttr>(i, kRoleAttr);
+        role && role.getValue() == "gradient")
+      return true;
+  return false;
+}
+
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
   for (const std::string &shape : options.model.shapes)
@@ -287,6 +298,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.mode = recipe.asExported     ? ImportMode::AsExported
                        : recipe.loss.empty() ? ImportMode::Evaluation
                                              : ImportMode::Training;
+  importOptions.findsSteps = !recipe.asExported && recipe.loss.empty();
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =
       llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
@@ -306,6 +318,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
+  addsOptimizer = !recipe.loss.empty() || givesGradients(*module);
   noteWeights(*module, importOptions);
   return llvm::Error::success();
 }

@@ -93,6 +93,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest;
+  /// Whether the optimizer is that of the flags, and not the model's own.
+  bool addsOptimizer = false;
   LabelFacts labels;
   NormalizationFacts normalizations;
 };

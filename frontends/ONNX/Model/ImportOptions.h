@@ -39,6 +39,10 @@ struct ImportOptions {
   /// Training where a loss is given, evaluation where none is, unless
   /// `--as-exported`.
   ImportMode mode = ImportMode::AsExported;
+  /// Whether a plain graph whose outputs are updated parameters, or their
+  /// gradients, becomes @step and @eval; otherwise @forward, as any other:
+  /// `--as-exported`, and with `--loss`.
+  bool findsSteps = true;
   RunningVariance runningVariance = RunningVariance::Auto;
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.

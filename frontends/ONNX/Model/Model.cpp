@@ -149,6 +149,10 @@ void Model::warn(const Twine &message) const {
   mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
 }
 
+void Model::note(const llvm::Twine &message) const {
+  mlir::emitRemark(mlir::UnknownLoc::get(context)) << message;
+}
+
 int64_t Model::getOpset(StringRef domain) const {
   return opsets.lookup(normalizeDomain(domain));
 }

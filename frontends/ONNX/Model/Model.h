@@ -46,6 +46,8 @@ public:
   bool isFromUnbiasedProducer() const;
   /// Says something about the file that is no reason to give up.
   void warn(const llvm::Twine &message) const;
+  /// Says what was found out about the file and could be meant otherwise.
+  void note(const llvm::Twine &message) const;
   /// What reading the file gave reason to say, for `warn` once it is imported.
   llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
 

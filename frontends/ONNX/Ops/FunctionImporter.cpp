@@ -441,8 +441,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   for (const proto::NodeProto *node : nodes) {
     StringRef domain = normalizeDomain(node->domain());
     std::string name = getOpName(*node);
-    const OpEntry *entry =
-        findOp(domain, node->op_type(), model.getOpset(domain));
+    const OpEntry *entry = findEntry(*node, model);
     if (entry) {
       if (!entry->build && !readsShape(*node) &&
           llvm::any_of(node->input(), [&](const std::string &input) {
@@ -562,9 +561,11 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
                                        " nodes"));
     return fail();
   }
-  StringRef domain = normalizeDomain(node.domain());
-  const OpEntry *entry =
-      findOp(domain, node.op_type(), getModel().getOpset(domain));
+  const OpEntry *entry = findEntry(node, getModel());
+  if (std::string meaning = describeMisplaced(node, *entry);
+      !meaning.empty() && module.isFirst(node.op_type()))
+    module.warn("node '" + getNodeName(node) + "': ONNX has no op '" +
+                node.op_type() + "'; taken as " + meaning);
   NodeImporter importer(*this, node);
   if (failed(checkCounts(importer, *entry)))
     return fail();

@@ -353,6 +353,16 @@ static LogicalResult importQuickGelu(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
+// com.microsoft: BiasGelu, FastGelu and BiasFastGelu, of input 0 plus input 1,
+// where there is one.
+template <typename OpT>
+static LogicalResult importBiasGelu(NodeImporter &node) {
+  Value x = node.operand(0);
+  if (node.hasInput(1))
+    x = node.emit<AddOp>({x, node.operand(1)});
+  return node.define(0, node.emit<OpT>({x}));
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
   static const OpEntry entries[] = {
       {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
@@ -404,6 +414,10 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
       {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
       {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
+      {kMicrosoft, "BiasFastGelu", 1, kNoEnd, 2, 2, 1,
+       importBiasGelu<GeluTanhOp>},
+      {kMicrosoft, "BiasGelu", 1, kNoEnd, 2, 2, 1, importBiasGelu<GeluOp>},
+      {kMicrosoft, "FastGelu", 1, kNoEnd, 1, 2, 1, importBiasGelu<GeluTanhOp>},
       {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
       {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \

@@ -6,6 +6,7 @@
 // saved value, which is still there.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/LossAttributes.h"
 #include "frontends/ONNX/Ops/Window.h"
 
@@ -21,6 +22,45 @@ template <typename OpT>
 static LogicalResult importElementwiseGrad(NodeImporter &node) {
   auto op = node.create<OpT>({node.operand(0), node.operand(1)});
   return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// dY times the slope at X of the formula `Of` names, with parameter `a`.
+static LogicalResult defineFormulaGrad(NodeImporter &node, Value x,
+                                       StringRef of, double a = 0.0) {
+  return node.define(0, node.emit<FormulaGradOp>({node.operand(0), x},
+                                                 {node.attribute("of", of),
+                                                  node.attribute("a", a)}));
+}
+
+static LogicalResult importGeluGrad(NodeImporter &node) {
+  node.ignore("approximate"); // of the op's name
+  return defineFormulaGrad(node, node.operand(1), "gelu");
+}
+
+static LogicalResult importFastGeluGrad(NodeImporter &node) {
+  return defineFormulaGrad(node, node.operand(1), "gelu_tanh");
+}
+
+static LogicalResult importQuickGeluGrad(NodeImporter &node) {
+  return defineFormulaGrad(node, node.operand(1), "swish",
+                           node.real("alpha", 1.702f));
+}
+
+// Of the sum of inputs 1 and 2; the bias has a gradient of its own.
+static LogicalResult importBiasGeluGrad(NodeImporter &node) {
+  bool isExact = node.getOpType() == "BiasGeluGrad_dX";
+  Value x = node.emit<AddOp>({node.operand(1), node.operand(2)});
+  return x ? defineFormulaGrad(node, x, isExact ? "gelu" : "gelu_tanh")
+           : failure();
+}
+
+// Its second input is the output, which has the sign of the input for slopes
+// above 0 alone.
+static LogicalResult importLeakyReluGrad(NodeImporter &node) {
+  double alpha = node.real("alpha", 0.01f);
+  if (!(alpha > 0))
+    return node.unsupported("expected attribute 'alpha' above 0");
+  return defineFormulaGrad(node, node.operand(1), "leaky_relu", alpha);
 }
 
 // `value` summed to the shape of input `index`, which was broadcast.
@@ -196,6 +236,46 @@ static LogicalResult importConvGrad(NodeImporter &node) {
   return defineBiasGrad(node);
 }
 
+// ConvTransposeGrad(dY, X, W): the forward op is the gradient of a convolution
+// of dY's shape with respect to its input, so its own are that convolution and
+// the gradient of its weight.
+static LogicalResult importConvTransposeGrad(NodeImporter &node) {
+  ArrayRef<int64_t> weight = node.operandShape(2);
+  if (weight.size() < 3)
+    return node.invalid("expected a weight of rank 3 or more");
+  if (node.hasAttribute("output_shape") ||
+      node.string("auto_pad", "NOTSET") != "NOTSET")
+    return node.unsupported("attributes 'output_shape' and 'auto_pad' are not "
+                            "supported; expected 'pads'");
+  node.ignore("output_padding"); // dY has it
+  auto window = readWindow(node, node.operandShape(0), weight.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto attributes = window->convAttributes(node, node.integer("group", 1));
+  if (node.hasOutput(0)) {
+    node.setSuffix("#dx");
+    auto op =
+        node.create<ConvOp>({node.operand(0), node.operand(2)}, attributes);
+    if (!op)
+      return failure();
+    // Where the output was padded, windows may lie in the padding alone.
+    Value dx = op.getOutput();
+    ArrayRef<int64_t> shape = node.operandShape(1);
+    if (NodeImporter::shapeOf(dx) != shape)
+      dx = slice(node, dx, SmallVector<int64_t>(shape.size(), 0), shape);
+    if (failed(node.define(0, dx)))
+      return failure();
+  }
+  if (node.hasOutput(1)) {
+    node.setSuffix("#dw");
+    auto op = node.create<ConvWeightGradOp>({node.operand(0), node.operand(1)},
+                                            attributes, node.operandType(2));
+    if (!op || failed(node.define(1, op.getDWeight())))
+      return failure();
+  }
+  return defineBiasGrad(node);
+}
+
 // Window attributes the op repeats from its forward op.
 static void ignoreWindow(NodeImporter &node) {
   for (StringRef name : {"kernel_shape", "strides", "pads", "dilations",
@@ -237,6 +317,42 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   node.ignore("storage_order");
   auto op = node.create<AveragePoolGradOp>({node.operand(0)}, attributes, type);
   return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// The shape of the pooled value: input 1, which it is or has as integers, or by
+// the name of the output, X_grad.
+static FailureOr<SmallVector<int64_t>> readPooledShape(NodeImporter &node) {
+  if (node.hasInput(1)) {
+    if (isa<FloatType>(node.operandType(1).getElementType()))
+      return SmallVector<int64_t>(node.operandShape(1));
+    return node.integers(1, "the shape");
+  }
+  StringRef name = node.getOutputName(0);
+  if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
+    return node.unsupported("cannot tell the shape of the gradient: expected "
+                            "it as an input, or an output named after the "
+                            "pooled value, X_grad");
+  return SmallVector<int64_t>(
+      NodeImporter::shapeOf(node.getFunction().lookup(name).value));
+}
+
+static LogicalResult importGlobalAveragePoolGrad(NodeImporter &node) {
+  auto shape = readPooledShape(node);
+  if (failed(shape))
+    return failure();
+  SmallVector<int64_t> pooled(*shape);
+  for (size_t i = 2; i < pooled.size(); ++i)
+    pooled[i] = 1;
+  if (shape->size() < 3 || node.operandShape(0) != ArrayRef<int64_t>(pooled))
+    return node.invalid(
+        "expected a gradient of shape (N, C, 1, ...) of a value "
+        "of shape (N, C, d, ...)");
+  Type element = node.operandType(0).getElementType();
+  if (!getCheckedBytes(*shape, element))
+    return node.invalid("the result is too large");
+  return node.define(
+      0, node.emit<GlobalAveragePoolGradOp>(
+             {node.operand(0)}, {}, RankedTensorType::get(*shape, element)));
 }
 
 static LogicalResult importBatchNormGrad(NodeImporter &node) {
@@ -283,6 +399,8 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
   static const OpEntry entries[] = {
       // Two schemas stand in the default domain; files have both spellings.
       {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
+      {"", "GlobalAveragePoolGrad", 1, kNoEnd, 1, 2, 1,
+       importGlobalAveragePoolGrad},
       {"", "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
       {kMicrosoft, "AveragePoolGrad", 1, kNoEnd, 1, 1, 1,
        importAveragePoolGrad},
@@ -290,6 +408,15 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
        importBatchNormGrad},
       {kMicrosoft, "BroadcastGradientArgs", 1, kNoEnd, 2, 2, 2,
        importBroadcastGradientArgs},
+      {kMicrosoft, "BiasFastGeluGrad_dX", 1, kNoEnd, 3, 3, 1,
+       importBiasGeluGrad},
+      {kMicrosoft, "BiasGeluGrad_dX", 1, kNoEnd, 3, 3, 1, importBiasGeluGrad},
+      {kMicrosoft, "ConvTransposeGrad", 1, kNoEnd, 3, 3, 3,
+       importConvTransposeGrad},
+      {kMicrosoft, "FastGeluGrad", 1, kNoEnd, 2, 2, 1, importFastGeluGrad},
+      {kMicrosoft, "GeluGrad", 1, kNoEnd, 2, 2, 1, importGeluGrad},
+      {kMicrosoft, "LeakyReluGrad", 1, kNoEnd, 2, 2, 1, importLeakyReluGrad},
+      {kMicrosoft, "QuickGeluGrad", 1, kNoEnd, 2, 2, 1, importQuickGeluGrad},
       {kMicrosoft, "ConvGrad", 1, kNoEnd, 3, 3, 3, importConvGrad},
       {kMicrosoft, "DivGrad", 1, kNoEnd, 3, 3, 2, importDivGrad},
       {kMicrosoft, "DropoutGrad", 1, kNoEnd, 2, 4, 1, importDropoutGrad},

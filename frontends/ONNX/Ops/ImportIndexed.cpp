@@ -159,8 +159,10 @@ struct Tuples {
 };
 } // namespace
 
-static FailureOr<Tuples> readTuples(NodeImporter &node, int64_t batchDims) {
-  ArrayRef<int64_t> data = node.operandShape(0), index = node.operandShape(1);
+// Input 1 as tuples of indices of data of shape `data`.
+static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
+                                    int64_t batchDims) {
+  ArrayRef<int64_t> index = node.operandShape(1);
   int64_t rank = data.size();
   if (index.empty())
     return node.invalid("expected indices of rank 1 or more");
@@ -250,7 +252,7 @@ static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
 
 static LogicalResult importGatherND(NodeImporter &node) {
   int64_t batchDims = node.integer("batch_dims", 0);
-  FailureOr<Tuples> tuples = readTuples(node, batchDims);
+  FailureOr<Tuples> tuples = readTuples(node, node.operandShape(0), batchDims);
   if (failed(tuples))
     return failure();
   Value data = node.reshape(node.operand(0), tuples->merged);
@@ -259,7 +261,7 @@ static LogicalResult importGatherND(NodeImporter &node) {
 }
 
 static LogicalResult importScatterND(NodeImporter &node) {
-  FailureOr<Tuples> tuples = readTuples(node, 0);
+  FailureOr<Tuples> tuples = readTuples(node, node.operandShape(0), 0);
   FailureOr<NamedAttribute> reduction = readReduction(node, 16);
   if (failed(tuples) || failed(reduction))
     return failure();
@@ -270,6 +272,103 @@ static LogicalResult importScatterND(NodeImporter &node) {
   return scattered
              ? node.define(0, node.reshape(scattered, node.operandShape(0)))
              : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+// What the gradients of elements are added to.
+static Value zeros(NodeImporter &node, ArrayRef<int64_t> shape, Type element) {
+  auto type = RankedTensorType::get(shape, element);
+  Attribute zero = node.attributes().getZeroAttr(element);
+  return node.emit<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, zero))}, type);
+}
+
+static NamedAttribute addition(NodeImporter &node) {
+  return node.attribute(
+      "reduction",
+      ScatterReductionAttr::get(node.getContext(), ScatterReduction::Add));
+}
+
+// The shape of a forward op's data, which the node has as an input.
+static FailureOr<SmallVector<int64_t>>
+readDataShape(NodeImporter &node, unsigned input, Value gradient) {
+  auto shape = node.integers(input, "shape");
+  if (failed(shape))
+    return failure();
+  if (!getCheckedBytes(*shape, elementTypeOf(gradient)))
+    return node.invalid("expected input " + Twine(input) +
+                        " to be the shape of a tensor");
+  return shape;
+}
+
+// GatherGrad(shape, indices, dY).
+static LogicalResult importGatherGrad(NodeImporter &node) {
+  Value dy = node.operand(2);
+  auto shape = readDataShape(node, 0, dy);
+  if (failed(shape))
+    return failure();
+  auto axis = node.normalizeAxis(node.integer("axis", 0), shape->size());
+  if (failed(axis) || failed(checkIndices(node, /*input=*/1, (*shape)[*axis])))
+    return failure();
+  return node.define(
+      0, node.emit<ScatterOp>(
+             {zeros(node, *shape, elementTypeOf(dy)), node.operand(1), dy},
+             {node.attribute("axis", *axis), addition(node)}));
+}
+
+// GatherElementsGrad(dY, shape, indices).
+static LogicalResult importGatherElementsGrad(NodeImporter &node) {
+  Value dy = node.operand(0);
+  auto shape = readDataShape(node, 1, dy);
+  if (failed(shape))
+    return failure();
+  ArrayRef<int64_t> index = node.operandShape(2);
+  auto axis = node.normalizeAxis(node.integer("axis", 0), shape->size());
+  if (failed(axis))
+    return failure();
+  if (index.size() != shape->size() || NodeImporter::shapeOf(dy) != index)
+    return node.invalid("expected a gradient and indices of one shape, and of "
+                        "the data's rank");
+  if (failed(checkIndices(node, /*input=*/2, (*shape)[*axis])))
+    return failure();
+  // The part of the data that has lines for all indices; zeros around it.
+  SmallVector<int64_t> box(index), origin(index.size(), 0);
+  box[*axis] = (*shape)[*axis];
+  for (auto [part, whole] : llvm::zip_equal(box, *shape))
+    if (part > whole)
+      return node.invalid("expected no more indices along an axis than the "
+                          "data has elements");
+  Value sum = node.emit<ScatterElementsOp>(
+      {zeros(node, box, elementTypeOf(dy)), node.operand(2), dy},
+      {node.attribute("axis", *axis), addition(node)});
+  if (box == *shape)
+    return node.define(0, sum);
+  return node.define(
+      0, node.emit<PadOp>({sum},
+                          {node.attribute("offsets", ArrayRef<int64_t>(origin)),
+                           node.attribute("shape", ArrayRef<int64_t>(*shape)),
+                           node.attribute("value", 0.0)}));
+}
+
+// GatherNDGrad(shape, indices, dY).
+static LogicalResult importGatherNDGrad(NodeImporter &node) {
+  Value dy = node.operand(2);
+  int64_t batchDims = node.integer("batch_dims", 0);
+  auto shape = readDataShape(node, 0, dy);
+  if (failed(shape))
+    return failure();
+  FailureOr<Tuples> tuples = readTuples(node, *shape, batchDims);
+  if (failed(tuples))
+    return failure();
+  Value sum = node.emit<ScatterOp>(
+      {zeros(node, tuples->merged, elementTypeOf(dy)),
+       flattenTuples(node, *tuples), dy},
+      {node.attribute("axis", batchDims),
+       node.attribute("batch_dims", batchDims), addition(node)});
+  return sum ? node.define(0, node.reshape(sum, *shape)) : failure();
 }
 
 //===----------------------------------------------------------------------===//
@@ -437,6 +536,10 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getIndexedOps() {
       {"", "Scatter", 9, 10, 3, 3, 1, importScatterElements},
       {"", "ScatterElements", 11, kNoEnd, 3, 3, 1, importScatterElements},
       {"", "ScatterND", 11, kNoEnd, 3, 3, 1, importScatterND},
+      {kMicrosoft, "GatherElementsGrad", 1, kNoEnd, 3, 3, 1,
+       importGatherElementsGrad},
+      {kMicrosoft, "GatherGrad", 1, kNoEnd, 3, 3, 1, importGatherGrad},
+      {kMicrosoft, "GatherNDGrad", 1, kNoEnd, 3, 3, 1, importGatherNDGrad},
       {"", "TensorScatter", 24, kNoEnd, 2, 3, 1, importTensorScatter},
   };
   return entries;

@@ -99,6 +99,7 @@ static LogicalResult importLayerNorm(NodeImporter &node) {
   return node.define(0, castTo(node, result.output, elementTypeOf(x)));
 }
 
+// Output 1 is there in ONNX Runtime's spelling alone.
 static LogicalResult importRMSNorm(NodeImporter &node) {
   auto axes = readLastAxes(node);
   FailureOr<Type> stash = readStashType(node);
@@ -112,7 +113,108 @@ static LogicalResult importRMSNorm(NodeImporter &node) {
        node.attribute("epsilon", node.real("epsilon", 1e-5))});
   if (!op)
     return failure();
+  (void)node.define(1, castTo(node, op.getInvRms(), *stash));
   return node.define(0, castTo(node, op.getOutput(), elementTypeOf(input)));
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients over the last axes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the gradient of a normalisation is computed from, in one type: f32 or
+/// more. The axes are those of the forward op.
+struct NormGrad {
+  Type compute;
+  Value dOutput, input, scale;
+  SmallVector<int64_t> axes;
+};
+} // namespace
+
+static FailureOr<NormGrad> readNormGrad(NodeImporter &node) {
+  for (StringRef name : {"epsilon", "stash_type"}) // of the forward op
+    node.ignore(name);
+  int64_t rank = node.operandShape(0).size();
+  auto axis = node.normalizeAxis(node.integer("axis", -1), rank);
+  if (failed(axis))
+    return failure();
+  Type compute = getComputeType(node, node.operand(1),
+                                node.attributes().getF32Type());
+  NormGrad grad{compute, castTo(node, node.operand(0), compute),
+                castTo(node, node.operand(1), compute),
+                castTo(node, node.operand(2), compute),
+                llvm::to_vector(llvm::seq<int64_t>(*axis, rank))};
+  return grad;
+}
+
+// Outputs 0 to 2: the gradients of the input, its scale and its bias, which is
+// the output's, summed.
+static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
+                                    Value dInput, Value dScale) {
+  if (!dInput || !dScale)
+    return failure();
+  Type type = node.operandType(2).getElementType();
+  (void)node.define(0, castTo(node, dInput, elementTypeOf(node.operand(0))));
+  (void)node.define(1, castTo(node, dScale, type));
+  if (!node.hasOutput(2))
+    return success();
+  Value dBias = grad.dOutput;
+  if (NodeImporter::shapeOf(dBias) != NodeImporter::shapeOf(dScale))
+    dBias = node.emit<SumToSizeOp>({dBias}, {}, NodeImporter::typeOf(dScale));
+  return node.define(2, castTo(node, dBias, type));
+}
+
+// LayerNormalizationGrad(dY, X, scale, mean, inv_std).
+static LogicalResult importLayerNormGrad(NodeImporter &node) {
+  FailureOr<NormGrad> grad = readNormGrad(node);
+  if (failed(grad))
+    return failure();
+  auto op = node.create<LayerNormGradOp>(
+      {grad->dOutput, grad->input, grad->scale,
+       castTo(node, node.operand(3), grad->compute),
+       castTo(node, node.operand(4), grad->compute)},
+      {node.attribute("axes", grad->axes)});
+  return op ? defineNormGrad(node, *grad, op.getDInput(), op.getDScale())
+            : failure();
+}
+
+// InvertibleLayerNormalizationGrad(dY, Y, scale, bias, inv_std): the forward op
+// kept its output alone. What is normalized already has mean 0 and deviation 1.
+static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
+  FailureOr<NormGrad> grad = readNormGrad(node);
+  if (failed(grad))
+    return failure();
+  Value bias = castTo(node, node.operand(3), grad->compute);
+  Value invStd = castTo(node, node.operand(4), grad->compute);
+  Value normalized = node.emit<DivOp>(
+      {node.emit<SubOp>({grad->input, bias}), grad->scale});
+  if (!normalized)
+    return failure();
+  ArrayRef<int64_t> statistics = node.operandShape(4);
+  auto fill = [&](double value) {
+    return expand(node, numberConstant(node, value, grad->compute), statistics);
+  };
+  auto op = node.create<LayerNormGradOp>(
+      {grad->dOutput, normalized, grad->scale, fill(0), fill(1)},
+      {node.attribute("axes", grad->axes)});
+  if (!op)
+    return failure();
+  return defineNormGrad(node, *grad,
+                        node.emit<MulOp>({op.getDInput(), invStd}),
+                        op.getDScale());
+}
+
+// SimplifiedLayerNormalizationGrad(dY, X, scale, inv_root).
+static LogicalResult importRMSNormGrad(NodeImporter &node) {
+  FailureOr<NormGrad> grad = readNormGrad(node);
+  if (failed(grad))
+    return failure();
+  auto op = node.create<RMSNormGradOp>(
+      {grad->dOutput, grad->input, grad->scale,
+       castTo(node, node.operand(3), grad->compute)},
+      {node.attribute("axes", grad->axes)});
+  return op ? defineNormGrad(node, *grad, op.getDInput(), op.getDScale())
+            : failure();
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,7 +276,15 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {
   static const OpEntry entries[] = {
       {"", "GroupNormalization", 18, kNoEnd, 3, 3, 1, importGroupNorm},
       {"", "InstanceNormalization", 6, kNoEnd, 3, 3, 1, importInstanceNorm},
-      {"", "LayerNormalization", 17, kNoEnd, 2, 3, 3, importLayerNorm},
+      // ONNX Runtime had these before ONNX did, without a domain.
+      {"", "LayerNormalization", 1, kNoEnd, 2, 3, 3, importLayerNorm},
+      {"", "SimplifiedLayerNormalization", 1, kNoEnd, 2, 2, 2, importRMSNorm},
+      {kMicrosoft, "InvertibleLayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importInvertibleNormGrad},
+      {kMicrosoft, "LayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importLayerNormGrad},
+      {kMicrosoft, "SimplifiedLayerNormalizationGrad", 1, kNoEnd, 4, 4, 2,
+       importRMSNormGrad},
       {"", "RMSNormalization", 23, kNoEnd, 2, 2, 1, importRMSNorm},
   };
   return entries;

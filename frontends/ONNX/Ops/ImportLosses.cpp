@@ -1,7 +1,7 @@
 // Losses over class labels.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/LossAttributes.h"
 
 using namespace mlir;
@@ -37,6 +37,26 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
   auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
                                    readLossAttributes(node));
   return op ? node.define(0, op.getLoss()) : failure();
+}
+
+// MSELoss(x, target): of no standard, as PyTorch's.
+static LogicalResult importMSELoss(NodeImporter &node) {
+  node.setPhase("loss");
+  std::string reduction = node.string("reduction", "mean");
+  if (node.operandShape(0) != node.operandShape(1))
+    return node.invalid("expected inputs of equal shapes");
+  Value difference = node.emit<SubOp>({node.operand(0), node.operand(1)});
+  Value square = node.emit<MulOp>({difference, difference});
+  if (!square || reduction == "none")
+    return node.define(0, square);
+  auto axes =
+      llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
+  if (reduction == "mean")
+    return node.define(0, reduce<ReduceMeanOp>(node, square, axes, false));
+  if (reduction == "sum")
+    return node.define(0, reduce<ReduceSumOp>(node, square, axes, false));
+  return node.invalid("attribute 'reduction' is '" + reduction +
+                      "', expected mean, sum or none");
 }
 
 // com.microsoft: ignore_index is an input.
@@ -86,6 +106,7 @@ mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
   static const OpEntry entries[] = {
+      {"", "MSELoss", 1, kNoEnd, 2, 2, 1, importMSELoss},
       {"", "NegativeLogLikelihoodLoss", 12, kNoEnd, 2, 3, 1, importNLLLoss},
       {"", "SoftmaxCrossEntropyLoss", 12, kNoEnd, 2, 3, 2,
        importSoftmaxCrossEntropyLoss},

@@ -122,29 +122,30 @@ static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
 }
 
 // The lists of the same length that Slice has: where each range starts and
-// ends, on which axis, and its step.
+// ends, on which axis, and its step. They are inputs from `first` on, or else
+// attributes.
 static FailureOr<std::array<SmallVector<int64_t>, 4>>
-readSliceLists(NodeImporter &node) {
+readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   std::array<SmallVector<int64_t>, 4> lists;
   auto &[starts, ends, axes, steps] = lists;
-  if (node.getOpset() < 10) {
-    auto first = node.integerList("starts"), last = node.integerList("ends");
-    if (!first || !last)
+  if (!first) {
+    auto from = node.integerList("starts"), to = node.integerList("ends");
+    if (!from || !to)
       return node.invalid("attributes 'starts' and 'ends' are missing");
-    starts = *first;
-    ends = *last;
+    starts = *from;
+    ends = *to;
     axes = node.integerList("axes").value_or(firstAxes(starts.size()));
     steps.assign(starts.size(), 1);
     return lists;
   }
   StringRef names[] = {"starts", "ends", "axes", "steps"};
   for (unsigned i = 0; i < 4; ++i) {
-    if (i >= 2 && !node.hasInput(i + 1)) {
+    if (i >= 2 && !node.hasInput(*first + i)) {
       lists[i] = i == 2 ? firstAxes(starts.size())
                         : SmallVector<int64_t>(starts.size(), 1);
       continue;
     }
-    auto given = node.integers(i + 1, names[i]);
+    auto given = node.integers(*first + i, names[i]);
     if (failed(given))
       return failure();
     lists[i] = *given;
@@ -152,16 +153,16 @@ readSliceLists(NodeImporter &node) {
   return lists;
 }
 
-FailureOr<SmallVector<SliceRange>>
-mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
-  auto lists = readSliceLists(node);
+// Ranges of a tensor of that shape.
+static FailureOr<SmallVector<SliceRange>>
+readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
+           FailureOr<std::array<SmallVector<int64_t>, 4>> lists) {
   if (failed(lists))
     return failure();
   auto &[starts, ends, axes, steps] = *lists;
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size())
     return node.invalid("starts, ends, axes and steps have different lengths");
-  ArrayRef<int64_t> shape = node.operandShape(0);
   if (failed(node.normalizeAxes(axes, shape.size())))
     return failure();
   SmallVector<SliceRange> ranges;
@@ -192,19 +193,59 @@ mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
   return ranges;
 }
 
+FailureOr<SmallVector<SliceRange>>
+mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
+  return readRanges(node, node.operandShape(0),
+                    readSliceLists(node, node.getOpset() < 10
+                                             ? std::nullopt
+                                             : std::optional<unsigned>(1)));
+}
+
+namespace {
+/// Ranges along all axes.
+struct Box {
+  Box(ArrayRef<int64_t> shape, ArrayRef<SliceRange> ranges)
+      : offsets(shape.size(), 0), sizes(shape), strides(shape.size(), 1) {
+    for (const SliceRange &range : ranges) {
+      offsets[range.axis] = range.offset;
+      sizes[range.axis] = range.count;
+      // How far apart one element lies from no other is no matter.
+      strides[range.axis] = range.count > 1 ? range.step : 1;
+    }
+  }
+
+  SmallVector<int64_t> offsets, sizes, strides;
+};
+} // namespace
+
 static LogicalResult importSlice(NodeImporter &node) {
   auto ranges = readSliceRanges(node);
   if (failed(ranges))
     return failure();
-  SmallVector<int64_t> sizes(node.operandShape(0));
-  SmallVector<int64_t> offsets(sizes.size(), 0), strides(sizes.size(), 1);
-  for (const SliceRange &range : *ranges) {
-    offsets[range.axis] = range.offset;
-    sizes[range.axis] = range.count;
-    // How far apart one element lies from no other is no matter.
-    strides[range.axis] = range.count > 1 ? range.step : 1;
-  }
-  return node.define(0, slice(node, node.operand(0), offsets, sizes, strides));
+  Box box(node.operandShape(0), *ranges);
+  return node.define(
+      0, slice(node, node.operand(0), box.offsets, box.sizes, box.strides));
+}
+
+// SliceGrad(dY, shape, starts, ends, axes, steps): dY where it was taken from,
+// zeros elsewhere.
+static LogicalResult importSliceGrad(NodeImporter &node) {
+  auto shape = node.integers(1, "shape");
+  if (failed(shape))
+    return failure();
+  auto ranges = readRanges(node, *shape, readSliceLists(node, 2));
+  if (failed(ranges))
+    return failure();
+  Box box(*shape, *ranges);
+  if (node.operandShape(0) != ArrayRef<int64_t>(box.sizes))
+    return node.invalid("the gradient is not of the slice's shape");
+  return node.define(
+      0, node.emit<PadOp>(
+             {node.operand(0)},
+             {node.attribute("offsets", ArrayRef<int64_t>(box.offsets)),
+              node.attribute("shape", ArrayRef<int64_t>(*shape)),
+              node.attribute("value", 0.0),
+              node.attribute("strides", ArrayRef<int64_t>(box.strides))}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -392,6 +433,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getMovementOps() {
       {"", "Split", 2, kNoEnd, 1, 2, kAnyNumber, importSplit},
       {"", "Transpose", 1, kNoEnd, 1, 1, 1, importTranspose},
       {kMicrosoft, "ConcatTraining", 1, kNoEnd, 1, kAnyNumber, 2, importConcat},
+      {kMicrosoft, "SliceGrad", 1, kNoEnd, 4, 6, 1, importSliceGrad},
       {kMicrosoft, "SplitTraining", 1, kNoEnd, 2, 2, kAnyNumber, importSplit},
   };
   return entries;

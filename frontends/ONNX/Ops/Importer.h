@@ -42,6 +42,8 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
+  /// Whether that is the first time that somebody asks so about `op`.
+  bool isFirst(llvm::StringRef op) { return misplaced.insert(op).second; }
   /// Counts a node of a body. Whether all nodes of all bodies that are
   /// imported, once for each iteration that has its own ops, are not too many.
   bool countBodyNode() { return ++bodyNodes <= kMostBodyNodes; }
@@ -92,7 +94,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By ONNX name, and mpc's own by theirs.
   llvm::StringMap<VariableOp> variables, counters;
-  llvm::StringSet<> trainable;
+  llvm::StringSet<> trainable, misplaced;
   VariableOp lastVariable;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;
@@ -563,6 +565,7 @@ llvm::ArrayRef<OpEntry> getRecurrentOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();
+llvm::ArrayRef<OpEntry> getOptimizerOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();
@@ -570,6 +573,17 @@ std::vector<OpEntry> getAllOps();
 /// The entry for an op at that opset of its domain, or null.
 const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
                       int64_t opset);
+
+/// The entry for a node's op at the opset that its model imports. An op that
+/// ONNX's own domain does not have, and com.microsoft does, is taken for that,
+/// as tools that compile for small devices leave domains out. Null where there
+/// is none.
+const OpEntry *findEntry(const proto::NodeProto &node, const Model &model);
+
+/// What an op in ONNX's own domain is taken for where that does not have it:
+/// "com.microsoft.GeluGrad", "MSELoss as in PyTorch"; empty for others.
+std::string describeMisplaced(const proto::NodeProto &node,
+                              const OpEntry &entry);
 
 /// Whether some opset has an entry for the op.
 bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);

@@ -18,7 +18,7 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getGradientOps(),    getTrainingOps(),    getGridOps(),
         getSampledOps(),     getTopKOps(),        getFourierOps(),
         getPoolingOps(),     getRandomOps(),      getSelectedOps(),
-        getQuantizedOps()})
+        getQuantizedOps(),   getOptimizerOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
@@ -60,4 +60,35 @@ const OpEntry *mpc::onnx_frontend::findOp(StringRef domain, StringRef name,
     if (entry.since <= opset && opset <= entry.until)
       return &entry;
   return nullptr;
+}
+
+const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
+                                             const Model &model) {
+  StringRef domain = normalizeDomain(node.domain());
+  int64_t opset = model.getOpset(domain);
+  const OpEntry *entry = findOp(domain, node.op_type(), opset);
+  // The name of an experimental op of old opsets.
+  if (entry || !domain.empty() || node.op_type() == "Scale")
+    return entry;
+  // Along one axis as in opset 13, which that domain has under another name.
+  if (opset >= 13)
+    if (const OpEntry *newer = findOp(kMicrosoft, node.op_type() + "_13", 1))
+      return newer;
+  return findOp(kMicrosoft, node.op_type(), 1);
+}
+
+std::string mpc::onnx_frontend::describeMisplaced(const proto::NodeProto &node,
+                                                  const OpEntry &entry) {
+  if (!normalizeDomain(node.domain()).empty())
+    return {};
+  if (entry.domain == kMicrosoft)
+    return (entry.domain + "." + entry.name).str();
+  static const std::pair<StringRef, StringRef> own[] = {
+      {"GlobalAveragePoolGrad", "the gradient of GlobalAveragePool"},
+      {"MSELoss", "PyTorch's"},
+      {"SGD", "w - rate * gradient"}};
+  for (auto [name, meaning] : own)
+    if (entry.name == name)
+      return meaning.str();
+  return {};
 }

@@ -12,6 +12,7 @@
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/OptimizerGraph.h"
+#include "frontends/ONNX/Training/StepFunctions.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -174,26 +175,15 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
 // An initializer `Y_grad` of ones for an output Y starts the backward pass.
 void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                          const Graph &graph) {
-  OpBuilder &builder = function.getBuilder();
   llvm::StringSet<> backward;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     std::string seed = output->name() + "_grad";
     if (!graph.getInitializer(seed))
       continue;
-    ImportedValue &entry = function.lookup(seed);
-    if (!entry.constant || !entry.constant->isFloat())
-      continue;
-    for (int64_t i = 0; i < entry.constant->getNumElements(); ++i)
-      if (entry.constant->getDouble(i) != 1.0)
-        return module.report(training.error(ErrorKind::Unsupported,
-                                            "the gradient of output '" +
-                                                output->name() +
-                                                "' does not start at 1"));
-    auto op = GradientSeedOp::create(builder,
-                                     NameLoc::get(builder.getStringAttr(seed)),
-                                     entry.constant->type);
-    op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
-    function.bind(seed, op.getOutput());
+    if (!bindGradientSeed(function, seed))
+      return module.report(training.error(
+          ErrorKind::Unsupported, "the gradient of output '" + output->name() +
+                                      "' does not start at 1"));
     backward.insert(seed);
   }
   // Whatever depends on a seed is the backward pass.

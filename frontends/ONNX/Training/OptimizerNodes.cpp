@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/OptimizerNodes.h"
+
+using namespace mpc::onnx_frontend;
+
+// R, T, then groups of as many tensors each: parameters, gradients and states.
+// The outputs are the new parameters and the new states, group by group.
+static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
+  OptimizerNode result;
+  result.rate = 0;
+  result.count = 1;
+  int count = (node.input_size() - 2) / (2 + states);
+  for (int i = 0; i < count; ++i) {
+    result.parameters.push_back({2 + i, i});
+    for (int state = 1; state <= states; ++state)
+      result.states.push_back({2 + (1 + state) * count + i, state * count + i});
+  }
+  return result;
+}
+
+static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
+  llvm::StringRef domain = normalizeDomain(node.domain());
+  llvm::StringRef op = node.op_type();
+  if (domain == kTraining || domain == "ai.onnx.preview") {
+    if (op == "Adam")
+      return readGroups(node, 2);
+    if (op == "Adagrad" || op == "Momentum")
+      return readGroups(node, 1);
+  }
+  OptimizerNode result;
+  // Files have them without their domain, too.
+  bool isMicrosoft = domain == kMicrosoft || domain.empty();
+  if (isMicrosoft && op == "SGDOptimizer") {
+    result.rate = 0;
+    result.parameters = {{1, 0}};
+    return result;
+  }
+  if (isMicrosoft && op == "AdamOptimizer") {
+    result.rate = 0;
+    result.count = 1;
+    result.firstCount = 1;
+    result.parameters = {{2, 3}};
+    result.states = {{1, 0}, {4, 1}, {5, 2}};
+    return result;
+  }
+  if (domain.empty() && op == "SGD") {
+    result.rate = 2;
+    result.parameters = {{0, 0}};
+    return result;
+  }
+  return std::nullopt;
+}
+
+std::optional<OptimizerNode>
+mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
+  std::optional<OptimizerNode> found = readKnown(node);
+  if (!found || found->parameters.empty())
+    return std::nullopt;
+  // What is absent is not updated, or is a defect that the builder reports.
+  auto isAbsent = [&](const OptimizerNode::Update &update) {
+    return update.input >= node.input_size() ||
+           node.input(update.input).empty() ||
+           update.output >= node.output_size() ||
+           node.output(update.output).empty();
+  };
+  llvm::erase_if(found->parameters, isAbsent);
+  llvm::erase_if(found->states, isAbsent);
+  for (int *place : {&found->rate, &found->count})
+    if (*place >= node.input_size() ||
+        (*place >= 0 && node.input(*place).empty()))
+      *place = -1;
+  return found;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/StepFunctions.h"
+
+#include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Training/OptimizerGraph.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+// An input with a value is as good as an initializer.
+void StepImporter::bindGiven(FunctionImporter &function, StringRef name,
+                             RankedTensorType type) {
+  ImportedValue &entry = function.lookup(name);
+  Expected<HostTensor> value =
+      fitWeight(graph.getModel(), "input '" + name + "'",
+                options.weights.find(name)->second, type);
+  if (!value) {
+    module.report(value.takeError());
+    entry.failed = true;
+    return;
+  }
+  entry.constant = *value;
+  if (value->isFloat())
+    entry.stateRole = module.getParameterRole(name, type);
+}
+
+// `value` with the shape of `type`, which has as many elements.
+static Value reshapeTo(FunctionImporter &function, Value value,
+                       RankedTensorType type) {
+  if (value.getType() == type)
+    return value;
+  return ReshapeOp::create(function.getBuilder(), value.getLoc(), type, value);
+}
+
+void StepImporter::addInput(FunctionImporter &function, StringRef name,
+                            RankedTensorType type) {
+  // Tools disagree on whether a scalar has an axis.
+  bool isScalar = type.getNumElements() == 1;
+  if (step.learningRates.contains(name) && isScalar) {
+    // The caller's schedule sets it, by mpc's name.
+    if (!learningRate)
+      learningRate = function.addInput("learning_rate", type, "scalar");
+    function.bind(name, reshapeTo(function, learningRate, type));
+    return;
+  }
+  auto count = step.stepCounts.find(name);
+  if (count != step.stepCounts.end() && isScalar &&
+      type.getElementType().isInteger(64)) {
+    Value value = count->second == 0
+                      ? function.getState(module.getCounter("mpc.step"))
+                      : addIncrement(function, "mpc.step");
+    function.bind(name, reshapeTo(function, value, type));
+    return;
+  }
+  function.addInput(name, type, "data");
+}
+
+// Adds the graph inputs that `nodes` read.
+Error StepImporter::addInputs(FunctionImporter &function,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> read;
+  for (const proto::NodeProto *node : nodes)
+    for (StringRef value : getReadValues(*node))
+      read.insert(value);
+  ArrayRef<const proto::ValueInfoProto *> inputs = graph.getInputs();
+  ShapeBinder shapes(graph.getModel(), options);
+  if (Error error = shapes.collect(inputs))
+    return error;
+  for (const proto::ValueInfoProto *input : inputs) {
+    if (!read.contains(input->name()))
+      continue;
+    Expected<RankedTensorType> type = shapes.getType(*input);
+    if (!type) {
+      module.report(type.takeError());
+      function.lookup(input->name()).failed = true;
+    } else if (options.weights.contains(input->name())) {
+      bindGiven(function, input->name(), *type);
+    } else {
+      addInput(function, input->name(), *type);
+    }
+  }
+  return Error::success();
+}
+
+// What is updated is state, whatever its type.
+void StepImporter::bindState(FunctionImporter &function, StringRef state) {
+  if (VariableOp variable = module.findVariable(state))
+    return function.bindState(state, variable);
+  ImportedValue &entry = function.lookup(state);
+  // An input that no node of this function reads was not added.
+  if (entry.failed || !entry.constant)
+    return;
+  StringRef role = step.parameters.contains(state) ? "parameter"
+                   : entry.constant->isFloat()     ? "optimizer_state"
+                                                   : "counter";
+  HostTensor init = *entry.constant;
+  function.bindState(state, module.getVariable(state, role, init.type, &init));
+}
+
+bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
+                                          StringRef name) {
+  ImportedValue &entry = function.lookup(name);
+  if (!entry.constant || !entry.constant->isFloat())
+    return false;
+  for (int64_t i = 0; i < entry.constant->getNumElements(); ++i)
+    if (entry.constant->getDouble(i) != 1.0)
+      return false;
+  OpBuilder &builder = function.getBuilder();
+  auto op = GradientSeedOp::create(
+      builder, NameLoc::get(builder.getStringAttr(name)), entry.constant->type);
+  op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  function.bind(name, op.getOutput());
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+// What no output needs belongs to the update, a learning rate's decay for one:
+// only new state reads it. So does what depends on an optimizer's results, or
+// on those of Gradient. Where the backward pass is nodes, it is what remains.
+void StepImporter::markPhases(FunctionImporter &function,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  std::vector<const proto::NodeProto *> forward = graph.getNodesFor(
+      step.hasBackwardNodes ? step.evalOutputs : step.outputs);
+  llvm::DenseSet<const proto::NodeProto *> needed(forward.begin(),
+                                                  forward.end());
+  llvm::StringSet<> updated, data;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!options.weights.contains(input->name()) &&
+        !step.learningRates.contains(input->name()) &&
+        !step.stepCounts.contains(input->name()))
+      data.insert(input->name());
+  auto readsAny = [](const proto::NodeProto &node,
+                     const llvm::StringSet<> &names) {
+    return llvm::any_of(getReadValues(node),
+                        [&](StringRef value) { return names.contains(value); });
+  };
+  for (const proto::NodeProto *node : nodes) {
+    bool isGradient = node->op_type() == "Gradient";
+    bool dependsOnData = readsAny(*node, data);
+    if (dependsOnData)
+      data.insert(node->output().begin(), node->output().end());
+    bool isUpdate =
+        readsAny(*node, updated) || step.optimizerNodes.contains(node);
+    if (isUpdate || isGradient)
+      updated.insert(node->output().begin(), node->output().end());
+    if (isUpdate)
+      function.phases[node] = "optimizer";
+    else if (isGradient || needed.contains(node))
+      continue;
+    else if (step.hasBackwardNodes && (dependsOnData || step.updates.empty()))
+      function.phases[node] = "backward";
+    else
+      function.phases[node] = "optimizer";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The functions
+//===----------------------------------------------------------------------===//
+
+// Whether a skipped step leaves `value`, the new value of a counter, out.
+static bool isCountedUp(Value value) {
+  return isa<BlockArgument>(value) || value.getDefiningOp<IncrementOp>();
+}
+
+void StepImporter::addUpdates(FunctionImporter &function) {
+  const Model &model = graph.getModel();
+  for (const auto &[state, name] : step.updates) {
+    VariableOp variable = module.findVariable(state);
+    Value value = function.materialize(name, "");
+    // Running statistics are updated by the node that has them.
+    if (!variable || !value || variable.getRole() == "statistic")
+      continue;
+    std::string what = "update of '" + state + "'";
+    if (value.getType() != variable.getType()) {
+      std::string found;
+      llvm::raw_string_ostream(found)
+          << value.getType() << ", expected " << variable.getType();
+      module.report(model.error(ErrorKind::Invalid,
+                                what + ": '" + name + "' is of type " + found));
+      continue;
+    }
+    if (variable.getRole() == "counter" && !isCountedUp(value)) {
+      module.report(model.error(
+          ErrorKind::Unsupported,
+          what + ": expected '" + name +
+              "' to be that integer plus 1, the only update of integers that "
+              "is supported"));
+      continue;
+    }
+    (void)function.addUpdate(variable, value);
+  }
+}
+
+// Each under the name of its parameter, where mpc-add-optimizer looks.
+void StepImporter::addGradients(FunctionImporter &function) {
+  for (const auto &[state, name] : step.gradients) {
+    VariableOp variable = module.findVariable(state);
+    Value value = function.materialize(name, "");
+    if (!variable || !value)
+      continue;
+    if (value.getType() == variable.getType()) {
+      function.addOutput(variable.getSymName(), value, "gradient");
+      continue;
+    }
+    std::string found;
+    llvm::raw_string_ostream(found)
+        << value.getType() << ", expected " << variable.getType();
+    module.report(graph.getModel().error(ErrorKind::Invalid,
+                                         "gradient '" + name + "' of '" +
+                                             state + "' is of type " + found));
+  }
+}
+
+Error StepImporter::importStep() {
+  learningRate = {};
+  options.mode = ImportMode::AsExported;
+  FunctionImporter function(module, graph, "step");
+  std::vector<StringRef> needed(step.outputs);
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      needed.push_back(update.value);
+  std::vector<const proto::NodeProto *> nodes = graph.getNodesFor(needed);
+  if (Error error = addInputs(function, nodes))
+    return error;
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      bindState(function, update.state);
+  for (const auto &seed : step.seeds)
+    (void)bindGradientSeed(function, seed.getKey());
+  markPhases(function, nodes);
+  function.importNodes(nodes);
+  if (module.hasFailed())
+    return Error::success();
+  addTrainingOutputs(function, step.outputs);
+  addUpdates(function);
+  addGradients(function);
+  // Whatever adds an optimizer counts, too.
+  if (step.updates.empty()) {
+    function.finish();
+    return Error::success();
+  }
+  // An input that counts from 1 is the counter's next value.
+  if (!function.getUpdate(module.getCounter("mpc.step")))
+    addIncrement(function, "mpc.step");
+  addIncrement(function, "mpc.micro_step");
+  function.finish();
+  return Error::success();
+}
+
+Error StepImporter::importEval(ImportMode mode) {
+  learningRate = {};
+  options.mode = mode;
+  FunctionImporter function(module, graph, "eval");
+  std::vector<const proto::NodeProto *> nodes =
+      graph.getNodesFor(step.evalOutputs);
+  if (Error error = addInputs(function, nodes))
+    return error;
+  for (const auto *list : {&step.updates, &step.gradients})
+    for (const StateUpdate &update : *list)
+      bindState(function, update.state);
+  function.importNodes(nodes);
+  if (module.hasFailed())
+    return Error::success();
+  addTrainingOutputs(function, step.evalOutputs);
+  addEvaluationOutputs(function);
+  function.finish();
+  return Error::success();
+}

@@ -1,0 +1,681 @@
+// Tools that have no use for training_info write the whole step into one graph:
+// forward, backward and update, with the new parameters as outputs. Nothing in
+// such a file says which output is the next value of which initializer; an
+// optimizer's node does, by its inputs, and so does an update that is spelt out
+// as `p - rate * gradient`.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/StepGraph.h"
+
+#include "frontends/ONNX/Training/OptimizerNodes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+
+namespace {
+/// Finds states and what updates them.
+class StepRecogniser {
+public:
+  StepRecogniser(const Graph &graph, const ImportOptions &options)
+      : graph(graph), options(options) {}
+
+  Expected<std::optional<TrainingStep>> run(std::vector<std::string> &notes);
+  std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
+
+private:
+  /// Initializers that an update may start from, with how.
+  struct Candidates {
+    llvm::SmallSetVector<StringRef, 4> states;
+    bool subtracts = false; ///< one is `p` of `p - something`
+    bool adds = false;      ///< there is a sum
+  };
+  /// An output that may be a state's next value.
+  struct Open {
+    const proto::ValueInfoProto *output;
+    Candidates candidates;
+    bool isNamed = false;
+  };
+
+  void indexGraph();
+  Error readOptimizers();
+  void addCount(StringRef name, int64_t first);
+  void readStatistics();
+  Error readSpeltOut();
+  Error addUpdate(StringRef state, StringRef value, const Twine &by);
+  Candidates findCandidates(const proto::ValueInfoProto &output);
+  bool isAnchor(const Open &open) const;
+  std::vector<Open> findOpen();
+  Error take(const Open &open);
+  std::optional<StringRef> findByName(StringRef output) const;
+  bool fits(const proto::ValueInfoProto &output, StringRef state) const;
+  bool isOne(StringRef name) const;
+  bool isSmall(StringRef name) const;
+  void collectOutputs();
+  void findRate(StringRef name, bool mayBeAnything);
+  void findScalars();
+  void findUpdateNodes();
+  void findParameters();
+  void describe(std::vector<std::string> &notes) const;
+  Error findLoss();
+
+  bool isState(StringRef name) const {
+    return graph.getInitializer(name) || options.weights.contains(name);
+  }
+  /// The initializer or input that `name` is another name for.
+  StringRef resolve(StringRef name) const;
+  Error ambiguous(const Open &open) const;
+
+  const Graph &graph;
+  const ImportOptions &options;
+  TrainingStep step;
+  llvm::StringMap<const proto::ValueInfoProto *> inputs;
+  llvm::StringMap<unsigned> readers;
+  /// By state and by value: what was found so far.
+  llvm::StringMap<std::string> updates, updated;
+  llvm::StringSet<> statistics;
+  unsigned byNode = 0, speltOut = 0;
+  bool hasScalar = false; ///< an output is declared as a scalar
+  /// What optimizers read as the count of updates.
+  llvm::StringSet<> counts;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The graph
+//===----------------------------------------------------------------------===//
+
+// Whether an output is declared as one number.
+static bool isDeclaredScalar(const proto::ValueInfoProto *output) {
+  const auto &tensor = output->type().tensor_type();
+  return tensor.has_shape() &&
+         llvm::all_of(tensor.shape().dim(), [](const auto &dim) {
+           return dim.has_dim_value() && dim.dim_value() == 1;
+         });
+}
+
+void StepRecogniser::indexGraph() {
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    inputs[input->name()] = input;
+  for (const proto::NodeProto *node : graph.getNodes())
+    for (StringRef value : getReadValues(*node))
+      ++readers[value];
+  hasScalar = llvm::any_of(graph.getOutputs(), isDeclaredScalar);
+}
+
+// Exporters put an Identity behind initializers that several nodes share.
+StringRef StepRecogniser::resolve(StringRef name) const {
+  for (unsigned i = 0; i < 16 && !isState(name); ++i) {
+    const proto::NodeProto *producer = graph.getProducer(name);
+    if (!producer || producer->op_type() != "Identity" ||
+        producer->input_size() != 1)
+      break;
+    name = producer->input(0);
+  }
+  return name;
+}
+
+// The declared type and shape of a state.
+static std::pair<int32_t, SmallVector<int64_t>>
+getDeclared(const proto::ValueInfoProto &value) {
+  const auto &tensor = value.type().tensor_type();
+  SmallVector<int64_t> shape;
+  for (const auto &dim : tensor.shape().dim())
+    shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+  return {tensor.elem_type(), shape};
+}
+
+// What an output is declared as may be the new value of `state`. A shape that
+// is left open may be any.
+bool StepRecogniser::fits(const proto::ValueInfoProto &output,
+                          StringRef state) const {
+  if (!output.type().has_tensor_type())
+    return false;
+  auto [type, shape] = getDeclared(output);
+  int32_t stateType = 0;
+  SmallVector<int64_t> stateShape;
+  if (const proto::TensorProto *tensor = graph.getInitializer(state)) {
+    stateType = tensor->data_type();
+    stateShape.assign(tensor->dims().begin(), tensor->dims().end());
+  } else if (const proto::ValueInfoProto *input = inputs.lookup(state)) {
+    std::tie(stateType, stateShape) = getDeclared(*input);
+  }
+  if (type != stateType)
+    return false;
+  if (!output.type().tensor_type().has_shape())
+    return true;
+  return shape.size() == stateShape.size() &&
+         llvm::all_of(llvm::zip(shape, stateShape), [](auto pair) {
+           auto [a, b] = pair;
+           return a == b || a < 0 || b < 0;
+         });
+}
+
+// Whether `name` is a number of the model: at most one element.
+bool StepRecogniser::isSmall(StringRef name) const {
+  auto isScalar = [](const auto &dims) {
+    return llvm::all_of(dims, [](int64_t extent) { return extent == 1; });
+  };
+  if (const proto::TensorProto *tensor = graph.getInitializer(name))
+    return isScalar(tensor->dims());
+  if (const proto::ValueInfoProto *input = inputs.lookup(name))
+    return isScalar(getDeclared(*input).second);
+  const proto::NodeProto *producer = graph.getProducer(name);
+  return producer && producer->op_type() == "Constant";
+}
+
+bool StepRecogniser::isOne(StringRef name) const {
+  const proto::TensorProto *tensor = graph.getInitializer(name);
+  if (!tensor || !isSmall(name))
+    return false;
+  auto value = graph.getModel().decode(*tensor, "initializer '" + name + "'");
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return false;
+  }
+  return value->getNumElements() == 1 && value->getDouble(0) == 1.0;
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+Error StepRecogniser::addUpdate(StringRef state, StringRef value,
+                                const Twine &by) {
+  std::string &known = updates[state];
+  if (known == value)
+    return Error::success();
+  if (!known.empty())
+    return graph.getModel().error(
+        ErrorKind::Unsupported,
+        by + ": '" + state + "' is updated by '" + known + "' and by '" +
+            value + "'; take one of these outputs out of the graph");
+  known = value.str();
+  updated[value] = state.str();
+  step.updates.push_back({state.str(), value.str()});
+  return Error::success();
+}
+
+Error StepRecogniser::readOptimizers() {
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    std::optional<OptimizerNode> optimizer = readOptimizerNode(*node);
+    if (!optimizer)
+      continue;
+    std::string by = "node '" + getNodeName(*node) + "'";
+    bool isStep = llvm::all_of(optimizer->parameters, [&](auto &parameter) {
+      return isState(resolve(node->input(parameter.input)));
+    });
+    if (!isStep)
+      continue;
+    ++byNode;
+    step.optimizerNodes.insert(node);
+    auto add = [&](const OptimizerNode::Update &update) -> Error {
+      StringRef state = resolve(node->input(update.input));
+      StringRef value = node->output(update.output);
+      // Optimizers that share a count each give its next value.
+      if (!isState(state) ||
+          (update.input == optimizer->count && updates.count(state)))
+        return Error::success();
+      return addUpdate(state, value, by);
+    };
+    for (const auto &parameter : optimizer->parameters) {
+      step.parameters.insert(resolve(node->input(parameter.input)));
+      if (Error error = add(parameter))
+        return error;
+    }
+    for (const auto &state : optimizer->states)
+      if (Error error = add(state))
+        return error;
+    if (optimizer->rate >= 0)
+      findRate(node->input(optimizer->rate), /*mayBeAnything=*/true);
+    if (optimizer->count >= 0)
+      addCount(resolve(node->input(optimizer->count)), optimizer->firstCount);
+  }
+  return Error::success();
+}
+
+// An input counts the updates, without anybody giving it; state is counted by
+// the graph.
+void StepRecogniser::addCount(StringRef name, int64_t first) {
+  if (isState(name))
+    counts.insert(name);
+  else if (inputs.count(name))
+    step.stepCounts[name] = first;
+}
+
+// Running statistics follow from their node.
+void StepRecogniser::readStatistics() {
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    bool isNorm = node->op_type() == "BatchNormalization" ||
+                  node->op_type() == "BatchNormInternal";
+    for (int i = 1; isNorm && i < std::min(3, node->output_size()); ++i)
+      if (!node->output(i).empty())
+        statistics.insert(node->output(i));
+  }
+}
+
+// The state whose next value `output` is by its name: `p_new` of `p`.
+std::optional<StringRef> StepRecogniser::findByName(StringRef output) const {
+  for (StringRef suffix :
+       {"_new", ".new", "_updated", ".updated", "_optimizer_end", "_out",
+        ".out", "_next", ".next"}) {
+    StringRef base = output;
+    if (base.consume_back(suffix) && isState(base))
+      return base;
+  }
+  for (StringRef prefix : {"new_", "updated_", "next_"}) {
+    StringRef base = output;
+    if (base.consume_front(prefix) && isState(base))
+      return base;
+  }
+  return std::nullopt;
+}
+
+// The states that `output` is a sum of, with whatever else: through Sub, Add
+// and products with numbers, as in `p - rate * g` or `beta * v + g`.
+StepRecogniser::Candidates
+StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
+  constexpr unsigned kMostSteps = 32; // of one update
+  Candidates found;
+  SmallVector<std::pair<StringRef, bool>> worklist = {{output.name(), false}};
+  for (unsigned i = 0; i < kMostSteps && !worklist.empty(); ++i) {
+    auto [name, subtracts] = worklist.pop_back_val();
+    if (isState(name)) {
+      if (fits(output, name)) {
+        found.states.insert(name);
+        found.subtracts |= subtracts;
+      }
+      continue;
+    }
+    const proto::NodeProto *node = graph.getProducer(name);
+    if (!node || !normalizeDomain(node->domain()).empty())
+      continue;
+    StringRef op = node->op_type();
+    int count = node->input_size();
+    if ((op == "Identity" || op == "Clip") && count > 0)
+      worklist.push_back({node->input(0), subtracts});
+    else if (op == "Sub" && count == 2)
+      worklist.push_back({node->input(0), true});
+    else if (op == "Where" && count == 3)
+      for (int operand : {1, 2})
+        worklist.push_back({node->input(operand), subtracts});
+    else if (op == "Mul" && count == 2)
+      for (int operand : {0, 1})
+        if (isSmall(node->input(1 - operand)))
+          worklist.push_back({node->input(operand), subtracts});
+    if (op == "Div" && count == 2 && isSmall(node->input(1)))
+      worklist.push_back({node->input(0), subtracts});
+    if (op != "Add" && op != "Sum")
+      continue;
+    found.adds = true;
+    for (const std::string &operand : node->input())
+      worklist.push_back({operand, subtracts});
+  }
+  return found;
+}
+
+// Whether the update shows that the graph is a step: something is taken from a
+// weight that the graph reads elsewhere too, to compute with it. A sum alone
+// would show nothing: `y = x + bias` is one, and a model may add to an array
+// that it learned.
+bool StepRecogniser::isAnchor(const Open &open) const {
+  const Candidates &found = open.candidates;
+  if (found.states.size() != 1 || readers.lookup(found.states.front()) < 2)
+    return false;
+  return found.subtracts || (open.isNamed && found.adds && hasScalar);
+}
+
+Error StepRecogniser::ambiguous(const Open &open) const {
+  SmallVector<StringRef> states(open.candidates.states.getArrayRef());
+  llvm::sort(states);
+  return graph.getModel().error(
+      ErrorKind::Unsupported,
+      "output '" + open.output->name() + "' may be the next value of '" +
+          llvm::join(states, "' or '") + "'; call it '" + states.front() +
+          "_new' where it is that of '" + states.front() + "'");
+}
+
+// Outputs that no optimizer's node explains, with what they may update. A name
+// decides.
+std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
+  std::vector<Open> open;
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    StringRef name = output->name();
+    if (updated.count(name) || statistics.contains(name) ||
+        !output->type().has_tensor_type() || !graph.getProducer(name))
+      continue;
+    Open each{output, findCandidates(*output)};
+    auto &states = each.candidates.states;
+    std::optional<StringRef> named = findByName(name);
+    if (named && fits(*output, *named)) {
+      each.isNamed = true;
+      each.candidates.adds &= states.contains(*named);
+      states.clear();
+      states.insert(*named);
+    } else if (states.size() > 1) {
+      // The 1 that is added to a count is none.
+      SmallVector<StringRef> ones = llvm::to_vector(llvm::make_filter_range(
+          states, [&](StringRef state) { return isOne(state); }));
+      for (StringRef one : ones)
+        if (states.size() > 1)
+          states.remove(one);
+    }
+    if (!states.empty())
+      open.push_back(std::move(each));
+  }
+  return open;
+}
+
+Error StepRecogniser::take(const Open &open) {
+  ++speltOut;
+  return addUpdate(open.candidates.states.front(), open.output->name(),
+                   "output '" + open.output->name() + "'");
+}
+
+// First what is certain; then what one output alone can be is none of the
+// others. What could only update a state that has its update is an output like
+// any other.
+Error StepRecogniser::readSpeltOut() {
+  std::vector<Open> open = findOpen();
+  if (byNode == 0 &&
+      llvm::none_of(open, [&](const Open &each) { return isAnchor(each); }))
+    return Error::success();
+  for (const Open &each : open)
+    if (each.isNamed || isAnchor(each))
+      if (Error error = take(each))
+        return error;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Open &each : open) {
+      auto &states = each.candidates.states;
+      if (updated.count(each.output->name()))
+        continue;
+      for (StringRef state : SmallVector<StringRef>(states.getArrayRef()))
+        if (updates.count(state))
+          changed |= states.remove(state);
+      if (states.size() != 1)
+        continue;
+      changed = true;
+      if (Error error = take(each))
+        return error;
+    }
+  }
+  for (const Open &each : open)
+    if (!updated.count(each.output->name()) && !each.candidates.states.empty())
+      return ambiguous(each);
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The rest of the step
+//===----------------------------------------------------------------------===//
+
+// Nodes that compute gradients, by their names.
+static bool isGradientNode(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  return op == "Gradient" || op.ends_with("Grad") || op.contains("Grad_") ||
+         op.starts_with("ConvGrad") || op == "YieldOp";
+}
+
+// @eval has the outputs that need neither gradients nor updates.
+void StepRecogniser::collectOutputs() {
+  llvm::StringSet<> derived;
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    bool isGradient = isGradientNode(*node);
+    bool isDerived = isGradient || step.optimizerNodes.contains(node) ||
+                     llvm::any_of(getReadValues(*node), [&](StringRef value) {
+                       return derived.contains(value);
+                     });
+    if (isDerived)
+      derived.insert(node->output().begin(), node->output().end());
+  }
+  step.hasBackwardNodes =
+      llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
+        return node->op_type() == "Gradient";
+      });
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    StringRef name = output->name();
+    if (updated.count(name) || statistics.contains(name))
+      continue;
+    step.outputs.push_back(name);
+    if (!derived.contains(name))
+      step.evalOutputs.push_back(name);
+  }
+}
+
+// The loss is the first scalar; one that is called so goes before others.
+Error StepRecogniser::findLoss() {
+  auto isLoss = [](StringRef name) {
+    return name.lower().find("loss") != std::string::npos;
+  };
+  for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
+    std::stable_partition(list->begin(), list->end(), isLoss);
+  auto mayBeScalar = [&](const proto::ValueInfoProto *output) {
+    return llvm::is_contained(step.evalOutputs, output->name()) &&
+           (!output->type().tensor_type().has_shape() ||
+            isDeclaredScalar(output));
+  };
+  if (llvm::any_of(graph.getOutputs(), mayBeScalar))
+    return Error::success();
+  // What a loss gives need not be an output.
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    StringRef op = node->op_type();
+    if ((op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
+        node->output_size() > 0 && !node->output(0).empty()) {
+      for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
+        list->insert(list->begin(), node->output(0));
+      return Error::success();
+    }
+  }
+  return graph.getModel().error(
+      ErrorKind::Unsupported,
+      "the graph is a training step, but no output of it is a scalar that "
+      "could "
+      "be the loss; make the loss an output, or use --as-exported to run the "
+      "graph as it is");
+}
+
+// An input that is a rate of a step, or what a rate is a multiple of.
+void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
+  for (unsigned i = 0; i < 16; ++i) {
+    name = resolve(name);
+    if (isState(name))
+      return;
+    if (auto input = inputs.find(name); input != inputs.end()) {
+      StringRef lower = input->getKey();
+      bool isRate =
+          mayBeAnything || lower.contains_insensitive("learning_rate") ||
+          lower.equals_insensitive("lr") || lower.equals_insensitive("eta");
+      if (isRate && isSmall(name))
+        step.learningRates.insert(input->getKey());
+      return;
+    }
+    const proto::NodeProto *producer = graph.getProducer(name);
+    if (!producer ||
+        (producer->op_type() != "Reshape" && producer->op_type() != "Squeeze" &&
+         producer->op_type() != "Unsqueeze"))
+      return;
+    name = producer->input(0);
+  }
+}
+
+// What updates that are spelt out read: a scalar input by a rate's name, and
+// ones that a backward pass starts from.
+void StepRecogniser::findScalars() {
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    findRate(input->name(), /*mayBeAnything=*/false);
+  for (StringRef output : step.evalOutputs)
+    if (const proto::TensorProto *seed =
+            graph.getInitializer((output + "_grad").str()))
+      step.seeds.insert(seed->name());
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    StringRef op = node->op_type();
+    if ((op == "SoftmaxCrossEntropyLossGrad" ||
+         op == "SoftmaxCrossEntropyLossInternalGrad") &&
+        node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
+        readers.lookup(node->input(0)) == 1)
+      step.seeds.insert(node->input(0));
+  }
+}
+
+// The nodes of updates that are spelt out: from the new values back, for as
+// long as every element depends on the same one. Gradients end in sums and
+// products.
+void StepRecogniser::findUpdateNodes() {
+  static const llvm::StringSet<> elementwise = {
+      "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
+      "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
+      "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
+  std::vector<const proto::NodeProto *> forward =
+      graph.getNodesFor(step.evalOutputs);
+  llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
+  std::vector<StringRef> worklist;
+  for (const StateUpdate &update : step.updates)
+    worklist.push_back(update.value);
+  while (!worklist.empty()) {
+    const proto::NodeProto *node = graph.getProducer(worklist.back());
+    worklist.pop_back();
+    if (!node || !elementwise.contains(node->op_type()) ||
+        !seen.insert(node).second)
+      continue;
+    step.optimizerNodes.insert(node);
+    worklist.insert(worklist.end(), node->input().begin(), node->input().end());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All of it
+//===----------------------------------------------------------------------===//
+
+// "a, b, c and 4 more"
+static std::string joinFirst(ArrayRef<std::string> names) {
+  constexpr size_t kMost = 6;
+  std::string text = llvm::join(names.take_front(kMost), ", ");
+  if (names.size() > kMost)
+    text += " and " + std::to_string(names.size() - kMost) + " more";
+  return text;
+}
+
+// A state that the forward pass reads is trained; others are the optimizer's.
+void StepRecogniser::findParameters() {
+  llvm::StringSet<> read;
+  for (const proto::NodeProto *node : graph.getNodesFor(step.evalOutputs))
+    for (StringRef value : getReadValues(*node))
+      read.insert(value);
+  for (const auto &[state, unused] : step.updates)
+    if (read.contains(state))
+      step.parameters.insert(state);
+}
+
+void StepRecogniser::describe(std::vector<std::string> &notes) const {
+  std::vector<std::string> trained, others;
+  for (const auto &[state, value] : step.updates)
+    (step.parameters.contains(state) ? trained : others)
+        .push_back(state + " <- " + value);
+  notes.push_back(
+      "taken as a training step (" +
+      (byNode ? "by its optimizer nodes"
+              : std::string("its updates are spelt out")) +
+      "); it trains " + joinFirst(trained) +
+      (others.empty() ? "" : "; its state is " + joinFirst(others)) +
+      "; --as-exported takes the graph as it is");
+  if (step.learningRates.empty())
+    notes.push_back("the learning rate is the graph's; --lr has no effect");
+  for (const auto &count : counts)
+    if (!updates.count(count.getKey()))
+      notes.push_back("optimizers read '" + count.getKey().str() +
+                      "' as the count of updates, but no output is its next "
+                      "value: it stays as it is");
+}
+
+Expected<std::optional<TrainingStep>>
+StepRecogniser::run(std::vector<std::string> &notes) {
+  indexGraph();
+  if (Error error = readOptimizers())
+    return std::move(error);
+  readStatistics();
+  if (Error error = readSpeltOut())
+    return std::move(error);
+  if (step.updates.empty())
+    return std::nullopt;
+  collectOutputs();
+  if (Error error = findLoss())
+    return std::move(error);
+  findScalars();
+  findUpdateNodes();
+  findParameters();
+  describe(notes);
+  return std::optional<TrainingStep>(std::move(step));
+}
+
+// Gradients that are outputs, and nothing that uses them.
+std::optional<TrainingStep>
+StepRecogniser::runGradients(std::vector<std::string> &notes) {
+  indexGraph();
+  std::vector<std::string> trained, withoutValue;
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    StringRef name = output->name(), parameter = name;
+    if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
+        !graph.getProducer(name) || !fits(*output, parameter))
+      continue;
+    if (!isState(parameter)) {
+      withoutValue.push_back(parameter.str());
+      continue;
+    }
+    step.gradients.push_back({parameter.str(), name.str()});
+    step.parameters.insert(parameter);
+    updated[name] = parameter.str();
+    trained.push_back(parameter.str());
+  }
+  if (!withoutValue.empty())
+    notes.push_back("the graph has gradients of " + joinFirst(withoutValue) +
+                    ", inputs without a value; it trains them where --weights "
+                    "gives their values");
+  if (trained.empty())
+    return std::nullopt;
+  readStatistics();
+  collectOutputs();
+  if (Error error = findLoss()) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  findScalars();
+  notes.push_back("taken as a gradient graph; --optimizer trains " +
+                  joinFirst(trained) +
+                  " with its gradients; --loss output:NAME derives others, "
+                  "--as-exported takes the graph as it is");
+  return std::move(step);
+}
+
+std::optional<TrainingStep>
+mpc::onnx_frontend::findGradientGraph(const Graph &graph,
+                                      const ImportOptions &options,
+                                      std::vector<std::string> &notes) {
+  return StepRecogniser(graph, options).runGradients(notes);
+}
+
+Expected<std::optional<TrainingStep>>
+mpc::onnx_frontend::findTrainingStep(const Graph &graph,
+                                     const ImportOptions &options,
+                                     std::vector<std::string> &notes) {
+  return StepRecogniser(graph, options).run(notes);
+}
+
+Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
+    const Graph &graph, const TrainingStep &step, const ImportOptions &asked) {
+  ImportOptions options = asked;
+  ModuleImporter module(options, graph.getModel().getContext());
+  StepImporter importer(module, options, graph, step);
+  if (Error error = importer.importStep())
+    module.report(std::move(error));
+  // The graph is the training mode's; @eval is to be another's.
+  if (!module.hasFailed())
+    if (Error error = importer.importEval(ImportMode::Evaluation))
+      module.report(std::move(error));
+  return module.finish();
+}

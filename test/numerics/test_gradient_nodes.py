@@ -1,0 +1,410 @@
+"""Nodes that compute gradients, as ONNX Runtime's gradient builder writes them,
+against mpc's own gradients of their forward ops, both in float64.
+
+Every model has the forward op, `Gradient` of sum(y * dy) with respect to its
+inputs, and the node, with `dy` as the gradient of y. mpc's own gradients are
+compared with finite differences in test_gradients.py; that the two agree is
+then as good.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import mpctest
+
+MICROSOFT = "com.microsoft"
+PREVIEW = "ai.onnx.preview.training"
+TOLERANCE = 1e-12
+
+
+@dataclasses.dataclass
+class Case:
+    """`forward` makes y (and what else it saves) of `arguments`; `backward` makes
+    d_NAME for every name in `wrt` of these and of dy."""
+
+    name: str
+    arguments: dict
+    forward: list
+    backward: list
+    wrt: list
+    # What has no gradient, or is no argument of the forward op.
+    constants: dict = dataclasses.field(default_factory=dict)
+    opset: int = 17
+    tolerance: float = TOLERANCE
+
+
+def node(op, inputs, outputs, domain=None, **attributes):
+    return helper.make_node(
+        op, inputs, outputs, outputs[0], domain=domain, **attributes
+    )
+
+
+def microsoft(op, inputs, outputs, **attributes):
+    return node(op, inputs, outputs, MICROSOFT, **attributes)
+
+
+def normal(*shape, seed=0):
+    return np.random.RandomState(seed).standard_normal(shape)
+
+
+def elementwise(forward, backward, saved="x", domain=None, **attributes):
+    return Case(
+        backward,
+        {"x": normal(3, 5)},
+        [node(forward, ["x"], ["y"], domain, **attributes)],
+        [microsoft(backward, ["dy", saved], ["d_x"], **attributes)],
+        ["x"],
+    )
+
+
+def biased(forward, backward):
+    return Case(
+        backward,
+        {"x": normal(3, 5), "b": normal(5, seed=1)},
+        [microsoft(forward, ["x", "b"], ["y"])],
+        [
+            microsoft(backward, ["dy", "x", "b"], ["d_x"]),
+            node("ReduceSum", ["d_x", "axes"], ["d_b"], keepdims=0),
+        ],
+        ["x", "b"],
+        {"axes": np.array([0])},
+    )
+
+
+def layer_norm(name, axis, saved, forward="LayerNormalization", opset=17):
+    shape = (3, 4, 5)
+    arguments = {
+        "x": normal(*shape),
+        "scale": 1 + normal(*shape[axis:], seed=1) / 4,
+        "b": normal(*shape[axis:], seed=2),
+    }
+    outputs = ["y", "mean", "inv_std"]
+    wrt = ["x", "scale", "b"]
+    if forward == "SimplifiedLayerNormalization":
+        del arguments["b"]
+        outputs, wrt = ["y", "inv_std"], ["x", "scale"]
+    return Case(
+        f"{name}-{axis}-{opset}",
+        arguments,
+        # The statistics in float64, as everything else.
+        [
+            node(
+                forward,
+                list(arguments),
+                outputs,
+                axis=axis,
+                epsilon=1e-3,
+                stash_type=11,
+            )
+        ],
+        [
+            microsoft(
+                name,
+                ["dy"] + saved,
+                ["d_" + w for w in wrt],
+                axis=axis,
+                epsilon=1e-3,
+                stash_type=11,
+            )
+        ],
+        wrt,
+        opset=opset,
+    )
+
+
+def gather(name, forward, data, indices, **attributes):
+    """Each has its inputs in another order."""
+    inputs = {
+        "GatherGrad": ["shape", "indices", "dy"],
+        "GatherElementsGrad": ["dy", "shape", "indices"],
+        "GatherNDGrad": ["shape", "indices", "dy"],
+    }
+    return Case(
+        f"{name}-{len(indices.shape)}",
+        {"x": data},
+        [node(forward, ["x", "indices"], ["y"], **attributes)],
+        [
+            node("Shape", ["x"], ["shape"]),
+            microsoft(name, inputs[name], ["d_x"], **attributes),
+        ],
+        ["x"],
+        {"indices": indices},
+    )
+
+
+def sliced(name, starts, ends, axes, steps):
+    ranges = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    return Case(
+        f"SliceGrad-{name}",
+        {"x": normal(7, 6, 5)},
+        [node("Slice", ["x", *ranges], ["y"])],
+        [
+            node("Shape", ["x"], ["shape"]),
+            microsoft("SliceGrad", ["dy", "shape", *ranges], ["d_x"]),
+        ],
+        ["x"],
+        {k: np.array(v) for k, v in ranges.items()},
+    )
+
+
+def conv(name, forward, x, w, **attributes):
+    return Case(
+        name,
+        {"x": x, "w": w, "b": normal(attributes.pop("channels"), seed=2)},
+        [node(forward, ["x", "w", "b"], ["y"], **attributes)],
+        [
+            microsoft(
+                forward + "Grad",
+                ["dy", "x", "w"],
+                ["d_x", "d_w", "d_b"],
+                **attributes,
+            )
+        ],
+        ["x", "w", "b"],
+        tolerance=1e-11,
+    )
+
+
+def softmax(name, forward, shape, axis, opset):
+    return Case(
+        f"{name}-{opset}",
+        {"x": normal(*shape)},
+        [node(forward, ["x"], ["y"], axis=axis)],
+        [microsoft(name, ["dy", "y"], ["d_x"], axis=axis)],
+        ["x"],
+        opset=opset,
+    )
+
+
+CASES = [
+    elementwise("Relu", "ReluGrad", "y"),
+    elementwise("Sigmoid", "SigmoidGrad", "y"),
+    elementwise("Tanh", "TanhGrad", "y"),
+    elementwise("LeakyRelu", "LeakyReluGrad", "y", alpha=0.25),
+    elementwise("Gelu", "GeluGrad", domain=MICROSOFT),
+    elementwise("FastGelu", "FastGeluGrad", domain=MICROSOFT),
+    elementwise("QuickGelu", "QuickGeluGrad", domain=MICROSOFT, alpha=1.25),
+    biased("BiasGelu", "BiasGeluGrad_dX"),
+    biased("FastGelu", "BiasFastGeluGrad_dX"),
+    Case(
+        "DivGrad",
+        {"x": normal(3, 5), "z": 2 + np.abs(normal(5, seed=1))},
+        [node("Div", ["x", "z"], ["y"])],
+        [microsoft("DivGrad", ["dy", "x", "z"], ["d_x", "d_z"])],
+        ["x", "z"],
+    ),
+    softmax("SoftmaxGrad", "Softmax", (2, 3, 4), 1, 12),
+    softmax("SoftmaxGrad_13", "Softmax", (2, 3, 4), 1, 13),
+    softmax("LogSoftmaxGrad", "LogSoftmax", (2, 3, 4), 1, 12),
+    softmax("LogSoftmaxGrad_13", "LogSoftmax", (2, 3, 4), 1, 13),
+    layer_norm("LayerNormalizationGrad", 2, ["x", "scale", "mean", "inv_std"]),
+    layer_norm("LayerNormalizationGrad", 1, ["x", "scale", "mean", "inv_std"]),
+    # Before ONNX had it.
+    layer_norm(
+        "LayerNormalizationGrad",
+        2,
+        ["x", "scale", "mean", "inv_std"],
+        opset=14,
+    ),
+    layer_norm(
+        "InvertibleLayerNormalizationGrad", 2, ["y", "scale", "b", "inv_std"]
+    ),
+    layer_norm(
+        "SimplifiedLayerNormalizationGrad",
+        1,
+        ["x", "scale", "inv_std"],
+        "SimplifiedLayerNormalization",
+    ),
+    gather(
+        "GatherGrad",
+        "Gather",
+        normal(6, 4, 3),
+        np.array([[0, 2, 2], [-1, 0, 3]]),
+        axis=1,
+    ),
+    gather("GatherGrad", "Gather", normal(6, 4), np.array(5), axis=0),
+    gather(
+        "GatherElementsGrad",
+        "GatherElements",
+        normal(4, 5),
+        np.array([[0, 3, 3], [-1, 1, 0]]),
+        axis=0,
+    ),
+    gather(
+        "GatherNDGrad",
+        "GatherND",
+        normal(3, 4, 5),
+        np.array([[[0, 1]], [[-1, 3]], [[0, 1]]]),
+    ),
+    gather(
+        "GatherNDGrad",
+        "GatherND",
+        normal(2, 4, 5),
+        np.array([[1], [-2]]),
+        batch_dims=1,
+    ),
+    sliced("dense", [1, 0], [5, 4], [0, 2], [1, 1]),
+    sliced("strided", [0, -1], [7, 1], [0, 1], [3, -2]),
+    sliced("one", [3], [4], [1], [2]),
+    conv(
+        "ConvGrad",
+        "Conv",
+        normal(2, 4, 7, 6),
+        normal(6, 2, 3, 2, seed=1),
+        channels=6,
+        group=2,
+        strides=[2, 1],
+        pads=[1, 0, 2, 1],
+        dilations=[1, 2],
+    ),
+    conv(
+        "ConvTransposeGrad",
+        "ConvTranspose",
+        normal(2, 4, 5, 4),
+        normal(4, 3, 3, 2, seed=1),
+        channels=6,
+        group=2,
+        strides=[2, 3],
+        pads=[1, 0, 0, 1],
+        dilations=[2, 1],
+        output_padding=[1, 2],
+    ),
+    Case(
+        "AveragePoolGrad",
+        {"x": normal(2, 3, 6, 5)},
+        [
+            node(
+                "AveragePool",
+                ["x"],
+                ["y"],
+                kernel_shape=[3, 2],
+                strides=[2, 1],
+                pads=[1, 0, 1, 1],
+            )
+        ],
+        [
+            node(
+                "AveragePoolGrad",
+                ["dy"],
+                ["x_grad"],
+                kernel_shape=[3, 2],
+                strides=[2, 1],
+                pads=[1, 0, 1, 1],
+            ),
+            node("Identity", ["x_grad"], ["d_x"]),
+        ],
+        ["x"],
+    ),
+    Case(
+        "GlobalAveragePoolGrad",
+        {"x": normal(2, 3, 6, 5)},
+        [node("GlobalAveragePool", ["x"], ["y"])],
+        [node("GlobalAveragePoolGrad", ["dy", "x"], ["d_x"])],
+        ["x"],
+    ),
+    Case(
+        "MaxPoolGrad",
+        {"x": normal(2, 3, 6, 5)},
+        [
+            node(
+                "MaxPool",
+                ["x"],
+                ["y", "places"],
+                kernel_shape=[3, 2],
+                strides=[2, 1],
+            )
+        ],
+        [
+            microsoft(
+                "MaxPoolGrad",
+                ["dy", "places"],
+                ["d_x"],
+                kernel_shape=[3, 2],
+                strides=[2, 1],
+            )
+        ],
+        ["x"],
+    ),
+    Case(
+        "FusedMatMul",
+        {"x": normal(2, 4, 3), "w": normal(4, 5, seed=1)},
+        [
+            microsoft(
+                "FusedMatMul", ["x", "w"], ["y"], transA=1, alpha=0.5
+            )
+        ],
+        # d_x = 0.5 w dy^T, and d_w a sum over the batch.
+        [
+            microsoft(
+                "FusedMatMul", ["w", "dy"], ["d_x"], transB=1, alpha=0.5
+            ),
+            microsoft("FusedMatMul", ["x", "dy"], ["each"], alpha=0.5),
+            node("ReduceSum", ["each", "axes"], ["d_w"], keepdims=0),
+        ],
+        ["x", "w"],
+        {"axes": np.array([0])},
+    ),
+    Case(
+        "ConcatTraining-SplitTraining",
+        {"x": normal(3, 2), "z": normal(3, 4, seed=1)},
+        [microsoft("ConcatTraining", ["x", "z"], ["y", "lengths"], axis=1)],
+        [
+            microsoft(
+                "SplitTraining", ["dy", "lengths"], ["d_x", "d_z"], axis=1
+            )
+        ],
+        ["x", "z"],
+    ),
+]
+
+
+def shape_of(case):
+    """That of y, which the model does not say: of its first run."""
+    outputs = {"y": (np.float64, None)}
+    return run(case, case.forward, case.arguments, outputs)["y"].shape
+
+
+def run(case, nodes, inputs, outputs, folder=None):
+    import tempfile  # only where there is no folder to use
+
+    with tempfile.TemporaryDirectory() as temporary:
+        model = mpctest.make_model(
+            nodes,
+            {k: (v.dtype, v.shape) for k, v in inputs.items()},
+            outputs,
+            case.constants,
+            case.opset,
+        )
+        return mpctest.run(model, inputs, folder or temporary, "--as-exported")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_gradient_node_is_the_gradient_of_its_forward_op(case, tmp_path):
+    inputs = {**case.arguments, "dy": normal(*shape_of(case), seed=9)}
+    own = ["own_" + name for name in case.wrt]
+    nodes = (
+        case.forward
+        + [
+            node("Mul", ["y", "dy"], ["terms"]),
+            node("ReduceSum", ["terms"], ["sum"], keepdims=0),
+            node(
+                "Gradient", case.wrt, own, PREVIEW, xs=case.wrt, y="sum"
+            ),
+        ]
+        + case.backward
+    )
+    given = ["d_" + name for name in case.wrt]
+    outputs = {name: (np.float64, None) for name in own + given}
+    found = run(case, nodes, inputs, outputs, tmp_path)
+    for name in case.wrt:
+        expected = found["own_" + name]
+        assert expected.shape == case.arguments[name].shape
+        assert np.abs(expected).max() > 1e-3, "the case tests nothing"
+        np.testing.assert_allclose(
+            found["d_" + name], expected, rtol=0, atol=case.tolerance
+        )
