@@ -464,7 +464,7 @@ def test_what_was_recognised_is_said_and_can_be_declined(digits, tmp_path):
     )
     assert (
         "note: " + str(tmp_path / "model.onnx") + ": taken as a training step "
-        "(by its optimizer nodes); it trains w1 <- w1_new, b1 <- b1_new, "
+        "with an optimizer of its own (by its optimizer nodes); it trains w1 <- w1_new, b1 <- b1_new, "
         "w2 <- w2_new, b2 <- b2_new; --as-exported takes the graph as it is"
         in found.stderr
     )
@@ -474,6 +474,32 @@ def test_what_was_recognised_is_said_and_can_be_declined(digits, tmp_path):
     )
     assert set(outputs) == {"loss"} | {p + "_new" for p in PARAMETERS}
     assert not np.array_equal(outputs["w1_new"], initial_parameters()["w1"])
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--freeze", "w1"),
+        ("--gradient-clip-val", "1"),
+        ("--accumulate-grad-batches", "2"),
+    ],
+    ids=lambda flags: flags[0],
+)
+def test_flags_that_say_nothing_to_the_graphs_optimizer_are_refused(
+    flags, digits, tmp_path
+):
+    backward, update, state, _ = STEP_GRAPHS["microsoft_sgd"]
+    onnx.save(make_step_graph(backward, update, state), tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", **digits)
+    found = mpctest.mpc(
+        *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
+        *flags,
+    )
+    assert found.returncode == 2
+    assert (
+        f"{flags[0]}: the model is a training graph with an optimizer of its own"
+        in found.stderr
+    )
 
 
 #===-----------------------------------------------------------------------===#
@@ -586,3 +612,134 @@ def test_a_gradient_graph_takes_a_loss_scale(digits, weights, tmp_path):
     )
     expected, _ = train(model, digits, tmp_path / "full", *weights)
     np.testing.assert_allclose(losses, expected, rtol=1e-2)
+
+
+def make_optimizer_graph(build, state, inputs):
+    """A graph beside the gradient graph, with its names for parameters and
+    gradients; state are inputs without a value."""
+    nodes = each(build)
+    values = inputs + [
+        value(p + suffix, TensorProto.FLOAT, shape)
+        for p, shape in PARAMETERS.items()
+        for suffix in ("", "_grad", *state)
+    ]
+    outputs = [
+        value(p + suffix + "_new", TensorProto.FLOAT, shape)
+        for p, shape in PARAMETERS.items()
+        for suffix in ("", *state)
+    ]
+    graph = helper.make_graph(nodes, "optimizer", values, outputs)
+    return helper.make_model(
+        graph,
+        ir_version=8,
+        opset_imports=[
+            helper.make_opsetid("", 17),
+            helper.make_opsetid(MICROSOFT, 1),
+        ],
+    )
+
+
+def shared_count_adam(p):
+    [node] = microsoft_adam(p)
+    node.input[1] = "t"
+    node.output[0] = p + "_t_new"
+    return [node]
+
+
+RATE_INPUT = value("lr", TensorProto.FLOAT, [1])
+OPTIMIZER_GRAPHS = {
+    "adam": (
+        shared_count_adam,
+        ("_m", "_v"),
+        [RATE_INPUT, value("t", TensorProto.INT64, [1])],
+    ),
+    "sgd": (microsoft_sgd, (), [RATE_INPUT]),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_GRAPHS)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_gradient_graph_trains_with_an_optimizer_graph(
+    name, accumulate, digits, weights, tmp_path
+):
+    onnx.save(
+        make_optimizer_graph(*OPTIMIZER_GRAPHS[name]), tmp_path / "optimizer.onnx"
+    )
+    rate = 0.01 if name == "adam" else RATE
+    steps = {k: v.repeat(2, axis=0) for k, v in digits.items()}
+    flags = ("--accumulate-grad-batches", accumulate)
+    losses, trained = train(
+        make_gradient_graph(),
+        steps,
+        tmp_path / "step",
+        *("--optimizer-model", tmp_path / "optimizer.onnx"),
+        *flags,
+        *weights,
+        rate=rate,
+    )
+    # Gradients are summed, as in ONNX Runtime.
+    expected, own = train_forward(
+        steps,
+        tmp_path / "forward",
+        *("--optimizer", name, "--accumulate-reduction", "sum"),
+        *flags,
+        rate=rate,
+    )
+    np.testing.assert_allclose(losses, expected, rtol=2e-6)
+    assert losses[-1] < losses[0] - 0.1
+    for parameter in PARAMETERS:
+        np.testing.assert_allclose(
+            trained[parameter], own[parameter], rtol=1e-4, atol=1e-6
+        )
+
+
+def change_parameter(model):
+    model.graph.node[0].input[1] = "w1_grad"
+
+
+def drop_parameter(model):
+    model.graph.node.pop()
+    model.graph.output.pop()
+
+
+def add_input(model):
+    model.graph.input.append(value("other", TensorProto.FLOAT, []))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            change_parameter,
+            "'w1_grad' is no parameter that the training graph has a gradient of",
+        ),
+        (add_input, "input 'other' is neither a parameter, nor a gradient"),
+        (drop_parameter, "parameter 'b2' is not updated"),
+    ],
+    ids=["parameter", "input", "missing"],
+)
+def test_an_optimizer_graph_that_does_not_fit_is_refused(
+    change, message, weights, tmp_path
+):
+    model = make_optimizer_graph(*OPTIMIZER_GRAPHS["sgd"])
+    change(model)
+    onnx.save(model, tmp_path / "optimizer.onnx")
+    onnx.save(make_gradient_graph(), tmp_path / "model.onnx")
+    found = mpctest.mpc(
+        *("compile", tmp_path / "model.onnx", *weights[:2]),
+        *("--optimizer-model", tmp_path / "optimizer.onnx"),
+        *("-o", tmp_path / "artifact"),
+    )
+    assert found.returncode in (3, 4)
+    assert message in found.stderr
+
+
+def test_an_optimizer_graph_goes_with_gradients(digits, tmp_path):
+    backward, update, state, _ = STEP_GRAPHS["microsoft_sgd"]
+    onnx.save(make_step_graph(backward, update, state), tmp_path / "model.onnx")
+    found = mpctest.mpc(
+        *("compile", tmp_path / "model.onnx", "-o", tmp_path / "artifact"),
+        *("--optimizer-model", tmp_path / "model.onnx"),
+    )
+    assert found.returncode == 2
+    assert "or one with gradients as outputs, and this is none" in found.stderr
