@@ -281,21 +281,32 @@ Error StepRecogniser::readSpeltOut() {
     if (each.isNamed || isAnchor(each))
       if (Error error = take(each))
         return error;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Open &each : open) {
-      auto &states = each.candidates.states;
-      if (updated.count(each.output->name()))
-        continue;
-      for (StringRef state : SmallVector<StringRef>(states.getArrayRef()))
-        if (updates.count(state))
-          changed |= states.remove(state);
-      if (states.size() != 1)
-        continue;
-      changed = true;
-      if (Error error = take(each))
-        return error;
-    }
+  // By state, the outputs that may still update it.
+  llvm::StringMap<SmallVector<Open *>> waiting;
+  std::vector<Open *> certain;
+  for (Open &each : open) {
+    auto &states = each.candidates.states;
+    if (updated.count(each.output->name()))
+      continue;
+    for (StringRef state : SmallVector<StringRef>(states.getArrayRef()))
+      if (updates.count(state))
+        states.remove(state);
+      else
+        waiting[state].push_back(&each);
+    if (states.size() == 1)
+      certain.push_back(&each);
+  }
+  for (size_t i = 0; i < certain.size(); ++i) {
+    // Another output may have taken its state meanwhile.
+    if (certain[i]->candidates.states.empty())
+      continue;
+    StringRef state = certain[i]->candidates.states.front();
+    if (Error error = take(*certain[i]))
+      return error;
+    for (Open *other : waiting.lookup(state))
+      if (other != certain[i] && other->candidates.states.remove(state) &&
+          other->candidates.states.size() == 1)
+        certain.push_back(other);
   }
   for (const Open &each : open)
     if (!updated.count(each.output->name()) && !each.candidates.states.empty())
@@ -347,8 +358,11 @@ Error StepRecogniser::findLoss() {
   };
   for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
     std::stable_partition(list->begin(), list->end(), isLoss);
+  llvm::StringSet<> evaluated;
+  for (StringRef name : step.evalOutputs)
+    evaluated.insert(name);
   auto mayBeScalar = [&](const proto::ValueInfoProto *output) {
-    return llvm::is_contained(step.evalOutputs, output->name()) &&
+    return evaluated.contains(output->name()) &&
            (!output->type().tensor_type().has_shape() ||
             isDeclaredScalar(output));
   };
@@ -387,7 +401,7 @@ void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
       return;
     }
     const proto::NodeProto *producer = graph.getProducer(name);
-    if (!producer ||
+    if (!producer || producer->input_size() == 0 ||
         (producer->op_type() != "Reshape" && producer->op_type() != "Squeeze" &&
          producer->op_type() != "Unsqueeze"))
       return;

@@ -26,6 +26,8 @@ public:
       : module(module), graph(graph), accumulations(accumulations),
         function(module, graph, "update") {
     function.defaultPhase = "optimizer";
+    for (const proto::ValueInfoProto *input : graph.getInputs())
+      inputs[input->name()] = input;
   }
 
   Error run();
@@ -44,7 +46,7 @@ private:
                    const OptimizerNode &optimizer);
   /// `value` with one axis where the input of that name is declared so.
   Value shapeLike(Value value, StringRef input);
-  bool isInput(StringRef name) const;
+  bool isInput(StringRef name) const { return inputs.contains(name); }
 
   ModuleImporter &module;
   const Graph &graph;
@@ -53,17 +55,11 @@ private:
   Value learningRate, count, nextCount;
   /// By the names that the graph may have for them.
   llvm::StringMap<VariableOp> parameters;
+  llvm::StringMap<const proto::ValueInfoProto *> inputs;
   llvm::StringSet<> bound;
   std::vector<Update> updates;
 };
 } // namespace
-
-bool TensorOptimizerImporter::isInput(StringRef name) const {
-  return llvm::any_of(graph.getInputs(),
-                      [&](const proto::ValueInfoProto *input) {
-                        return input->name() == name;
-                      });
-}
 
 // Parameters have their names, and gradients one of those that tools give them.
 void TensorOptimizerImporter::bindNames() {
@@ -83,15 +79,11 @@ void TensorOptimizerImporter::bindNames() {
 }
 
 Value TensorOptimizerImporter::shapeLike(Value value, StringRef input) {
-  for (const proto::ValueInfoProto *declared : graph.getInputs()) {
-    if (declared->name() != input ||
-        declared->type().tensor_type().shape().dim_size() != 1)
-      continue;
-    auto type = NodeImporter::typeOf(value).clone(ArrayRef<int64_t>(1));
-    return ReshapeOp::create(function.getBuilder(), value.getLoc(), type,
-                             value);
-  }
-  return value;
+  const auto &declared = inputs.lookup(input)->type().tensor_type();
+  if (declared.shape().dim_size() != 1)
+    return value;
+  auto type = NodeImporter::typeOf(value).clone(ArrayRef<int64_t>(1));
+  return ReshapeOp::create(function.getBuilder(), value.getLoc(), type, value);
 }
 
 void TensorOptimizerImporter::bindScalars(const proto::NodeProto &node,
@@ -133,6 +125,10 @@ Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
 
 Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
                                         const OptimizerNode &optimizer) {
+  if (optimizer.parameters.empty())
+    return graph.getModel().error(ErrorKind::Unsupported,
+                                  "node '" + getNodeName(node) +
+                                      "' gives no new parameter");
   bindScalars(node, optimizer);
   // A state belongs to the parameter at its place among those of the node.
   for (auto [i, place] : llvm::enumerate(optimizer.parameters)) {
