@@ -375,6 +375,19 @@ CASES = [
         ["x", "scale", "b"],
         {"zeros": np.zeros(3), "ones": np.ones(3)},
     ),
+    # The mask is the same in both: it follows from the run's seed.
+    Case(
+        "DropoutGrad",
+        {"x": 2 + np.abs(normal(8, 8))},
+        [node("Dropout", ["x", "ratio", "training"], ["y", "mask"])],
+        [
+            microsoft(
+                "DropoutGrad", ["dy", "mask", "ratio", "training"], ["d_x"]
+            )
+        ],
+        ["x"],
+        {"ratio": np.float64(0.5), "training": np.array(True)},
+    ),
     Case(
         "SoftmaxCrossEntropyLossGrad",
         {"x": normal(5, 4)},
