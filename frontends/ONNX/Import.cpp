@@ -204,13 +204,19 @@ importOnce(const Model &model, const ImportOptions &options) {
     model.warn(warning);
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
-  if (!options.optimizerModel.empty())
+  auto refuseOptimizer = [&]() -> Error {
     return model.error(ErrorKind::Usage,
                        "an optimizer graph goes with a training graph of ONNX "
-                       "Runtime's, and this is none; leave --optimizer-model "
-                       "out, and choose with --optimizer");
-  if (model.getProto().training_info_size() != 0)
+                       "Runtime's or one with gradients as outputs, and this "
+                       "is none; leave --optimizer-model out, and choose with "
+                       "--optimizer");
+  };
+  bool hasOptimizer = !options.optimizerModel.empty();
+  if (model.getProto().training_info_size() != 0) {
+    if (hasOptimizer)
+      return refuseOptimizer();
     return importTrainingInfo(model, options);
+  }
   if (options.findsSteps) {
     Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
     if (!graph)
@@ -224,9 +230,13 @@ importOnce(const Model &model, const ImportOptions &options) {
       *step = findGradientGraph(*graph, options, notes);
     for (const std::string &note : notes)
       model.note(note);
+    if (*step && hasOptimizer && (*step)->gradients.empty())
+      return refuseOptimizer();
     if (*step)
       return importTrainingStep(*graph, **step, options);
   }
+  if (hasOptimizer)
+    return refuseOptimizer();
   return importForward(model, options);
 }
 

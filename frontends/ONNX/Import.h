@@ -9,7 +9,7 @@
 // | forward | @forward(inputs, state) -> (outputs, new statistics) |
 // | ONNX Runtime training artifacts | @accumulate, @update, @eval |
 // | with training_info | @step with mpc.gradient, @eval |
-// | one graph with updated parameters as outputs | @step, @eval |
+// | one graph with updated parameters or gradients as outputs | @step, @eval |
 //
 // State becomes mpc.variables, named as in the model.
 //

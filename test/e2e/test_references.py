@@ -11,7 +11,9 @@ import json
 import pathlib
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import mpctest
 
@@ -79,8 +81,46 @@ def test_adamw_in_32_true_is_as_close_to_float64_as_pytorch(tmp_path):
     assert ours.max() <= 3 * pytorch.max()
 
 
-@pytest.mark.parametrize("accumulate", [1, 4])
-def test_ort_artifacts_match_onnxruntime(accumulate, tmp_path):
+def write_tensor_optimizer(path):
+    """The optimizer of ORT's artifacts, which updates sequences, with a node for
+    each parameter."""
+    parameters = np.load(ORT / "parameters.npz")
+    inputs = [("rate", TensorProto.FLOAT, [1]), ("t", TensorProto.INT64, [1])]
+    outputs, nodes = [], []
+    for name in parameters:
+        shape = parameters[name].shape
+        state = [name + ".first", name + ".second"]
+        tensors = [name, name + "_grad.accumulation.buffer", *state]
+        inputs += [(t, TensorProto.FLOAT, shape) for t in tensors]
+        updated = [t + ".new" for t in [*state, name]]
+        outputs += [(t, TensorProto.FLOAT, shape) for t in updated]
+        nodes.append(
+            helper.make_node(
+                "AdamOptimizer",
+                ["rate", "t", *tensors],
+                [name + ".t", *updated],
+                domain="com.microsoft",
+                epsilon=1e-6,
+                weight_decay_mode=1,
+            )
+        )
+    graph = helper.make_graph(
+        nodes,
+        "optimizer",
+        [helper.make_tensor_value_info(*i) for i in inputs],
+        [helper.make_tensor_value_info(*o) for o in outputs],
+    )
+    imports = [helper.make_opsetid("", 17)]
+    imports.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(
+        helper.make_model(graph, ir_version=8, opset_imports=imports), path
+    )
+
+
+@pytest.mark.parametrize(
+    "accumulate, over_tensors", [(1, False), (4, False), (4, True)]
+)
+def test_ort_artifacts_match_onnxruntime(accumulate, over_tensors, tmp_path):
     reference = json.loads((ORT / "losses.json").read_text())
     digits = np.load(mpctest.DIGITS / "digits-train.npz")
     image = digits["image"].repeat(4, axis=2).repeat(4, axis=3)
@@ -90,8 +130,12 @@ def test_ort_artifacts_match_onnxruntime(accumulate, tmp_path):
     }
     np.savez(tmp_path / "data.npz", **data)
     metrics_file = tmp_path / "metrics.jsonl"
+    flags = []
+    if over_tensors:
+        flags = ["--optimizer-model", tmp_path / "optimizer.onnx"]
+        write_tensor_optimizer(flags[1])
     mpctest.mpc_ok(
-        *("train", ORT, "--weights", ORT / "parameters.npz"),
+        *("train", ORT, "--weights", ORT / "parameters.npz", *flags),
         *("--data", tmp_path / "data.npz", "--no-shuffle"),
         *("--lr", reference["lr"], "--batch-size", reference["batch_size"]),
         *("--accumulate-grad-batches", accumulate),

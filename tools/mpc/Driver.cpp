@@ -283,6 +283,32 @@ static bool givesGradients(ModuleOp module) {
   return false;
 }
 
+// Flags for an optimizer that mpc adds say nothing where the model brings its
+// own: better told than passed over.
+static llvm::Error checkOwnOptimizer(const RecipeOptions &recipe,
+                                     ModuleOp module) {
+  auto refuse = [](StringRef flag) {
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::Usage,
+        flag + ": the model is a training graph with an optimizer of its own, "
+               "which decides that; leave the flag out, or name the model's "
+               "loss with --loss output:NAME to use mpc's optimizer");
+  };
+  if (!recipe.train.empty())
+    return refuse("--train");
+  if (!recipe.freeze.empty())
+    return refuse("--freeze");
+  if (recipe.gradientClipVal)
+    return refuse("--gradient-clip-val");
+  if (recipe.epsilon)
+    return refuse("--eps");
+  if (recipe.weightDecay)
+    return refuse("--weight-decay");
+  if (recipe.accumulateGradBatches > 1 && module.lookupSymbol("step"))
+    return refuse("--accumulate-grad-batches");
+  return llvm::Error::success();
+}
+
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
   for (const std::string &shape : options.model.shapes)
@@ -319,6 +345,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
     return imported.takeError();
   module = std::move(*imported);
   addsOptimizer = !recipe.loss.empty() || givesGradients(*module);
+  if (!addsOptimizer && !module->lookupSymbol("forward"))
+    if (llvm::Error error = checkOwnOptimizer(recipe, *module))
+      return error;
   noteWeights(*module, importOptions);
   return llvm::Error::success();
 }

@@ -63,8 +63,9 @@ struct ImportOptions {
   llvm::StringSet<> bound;
   /// The names that each file of weights has, of which the model must take one.
   std::map<std::string, std::vector<std::string>> weightFiles;
-  /// The optimizer graph of ONNX Runtime's artifacts: `--optimizer-model`; for
-  /// a directory its optimizer_model.onnx by default.
+  /// The optimizer graph of ONNX Runtime's artifacts, for a directory its
+  /// optimizer_model.onnx by default, or of a graph with gradients as outputs:
+  /// `--optimizer-model`.
   std::string optimizerModel;
   /// The evaluation graph; the eval_model.onnx beside the training graph by
   /// default.

@@ -200,28 +200,8 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
 }
 
 void ArtifactImporter::addAccumulators(FunctionImporter &function) {
-  OpBuilder &builder = function.getBuilder();
-  for (Accumulation &accumulation : inputs.accumulations) {
-    accumulation.parameter = module.findVariable(accumulation.name);
-    Value gradient =
-        function.materialize(accumulation.gradient, "InPlaceAccumulatorV2");
-    if (!accumulation.parameter || !gradient)
-      continue;
-    RankedTensorType type = accumulation.parameter.getTensorType();
-    if (gradient.getType() != type) {
-      module.report(training.error(
-          ErrorKind::Invalid, "gradient '" + accumulation.gradient +
-                                  "' has another type than its parameter"));
-      continue;
-    }
-    accumulation.buffer =
-        module.getVariable(accumulation.name + ".grad", "accumulator", type);
-    auto loc = NameLoc::get(builder.getStringAttr(accumulation.node));
-    auto sum = AddOp::create(builder, loc, type,
-                             function.getState(accumulation.buffer), gradient);
-    sum->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
-    (void)function.addUpdate(accumulation.buffer, sum.getOutput());
-  }
+  for (Accumulation &accumulation : inputs.accumulations)
+    addAccumulation(function, accumulation);
 }
 
 Error ArtifactImporter::importAccumulate() {

@@ -1,10 +1,13 @@
 // Optimizer graphs over sequences of tensors, and the outputs of training
 // functions.
 //
-// A sequence is not a value of the IR: its tensors are updated one by one.
+// A sequence is not a value of the IR: its tensors are updated one by one. A
+// graph over single tensors is TensorOptimizer's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/OptimizerGraph.h"
+
+#include "frontends/ONNX/Training/TensorOptimizer.h"
 
 #include "compiler/Dialect/MPC/SampleLoss.h"
 
@@ -63,6 +66,47 @@ Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
   return op.getOutput();
 }
 
+void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
+                                         Accumulation &accumulation) {
+  ModuleImporter &module = function.getModule();
+  accumulation.parameter = module.findVariable(accumulation.name);
+  Value gradient =
+      function.materialize(accumulation.gradient, "InPlaceAccumulatorV2");
+  if (!accumulation.parameter || !gradient)
+    return;
+  RankedTensorType type = accumulation.parameter.getTensorType();
+  if (gradient.getType() != type)
+    return module.report(function.getModel().error(
+        ErrorKind::Invalid, "gradient '" + accumulation.gradient +
+                                "' has another type than its parameter"));
+  accumulation.buffer =
+      module.getVariable(accumulation.name + ".grad", "accumulator", type);
+  OpBuilder &builder = function.getBuilder();
+  auto sum = AddOp::create(
+      builder, NameLoc::get(builder.getStringAttr(accumulation.node)), type,
+      function.getState(accumulation.buffer), gradient);
+  sum->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  (void)function.addUpdate(accumulation.buffer, sum.getOutput());
+}
+
+Error mpc::onnx_frontend::resetAccumulators(
+    FunctionImporter &function, ArrayRef<Accumulation> accumulations) {
+  OpBuilder &builder = function.getBuilder();
+  for (Accumulation accumulation : accumulations) {
+    if (!function.getUpdate(accumulation.parameter))
+      return function.getModel().error(ErrorKind::Invalid,
+                                       "parameter '" + accumulation.name +
+                                           "' is not updated");
+    RankedTensorType type = accumulation.buffer.getTensorType();
+    auto zero = ConstantOp::create(
+        builder, accumulation.buffer.getLoc(), type,
+        DenseElementsAttr::get(type,
+                               builder.getZeroAttr(type.getElementType())));
+    (void)function.addUpdate(accumulation.buffer, zero);
+  }
+  return Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // Sequences
 //===----------------------------------------------------------------------===//
@@ -110,19 +154,8 @@ Error OptimizerImporter::run() {
     if (failed(importNode(importer)) || failed(importer.finish()))
       return Error::success(); // the finding is with the module
   }
-  OpBuilder &builder = function.getBuilder();
-  for (Accumulation accumulation : accumulations) {
-    if (!function.getUpdate(accumulation.parameter))
-      return graph.getModel().error(ErrorKind::Invalid, "parameter '" +
-                                                            accumulation.name +
-                                                            "' is not updated");
-    RankedTensorType type = accumulation.buffer.getTensorType();
-    auto zero = ConstantOp::create(
-        builder, accumulation.buffer.getLoc(), type,
-        DenseElementsAttr::get(type,
-                               builder.getZeroAttr(type.getElementType())));
-    (void)function.addUpdate(accumulation.buffer, zero);
-  }
+  if (Error error = resetAccumulators(function, accumulations))
+    return error;
   function.finish();
   return Error::success();
 }
@@ -249,5 +282,7 @@ LogicalResult OptimizerImporter::importSGD(NodeImporter &node) {
 Error mpc::onnx_frontend::importOptimizerGraph(
     ModuleImporter &module, const Graph &graph,
     ArrayRef<Accumulation> accumulations) {
+  if (isOverTensors(graph))
+    return importTensorOptimizer(module, graph, accumulations);
   return OptimizerImporter(module, graph, accumulations).run();
 }

@@ -16,9 +16,20 @@ struct Accumulation {
   VariableOp parameter, buffer;
 };
 
-/// Imports an optimizer graph over sequences of tensors as @update. The
-/// sequences are the parameters, their sums of gradients and their moments, in
-/// the order of `accumulations`.
+/// Adds the gradient into its buffer, which it declares. A finding where it is
+/// not of the type of its parameter, the variable of that name.
+void addAccumulation(FunctionImporter &function, Accumulation &accumulation);
+
+/// Sets the buffers to zero in an update. An error where a parameter has none.
+llvm::Error resetAccumulators(FunctionImporter &function,
+                              llvm::ArrayRef<Accumulation> accumulations);
+
+/// Imports an optimizer graph as @update: over sequences of tensors, which are
+/// the parameters, their sums of gradients and their moments, in the order of
+/// `accumulations`; or over single tensors, which it has as inputs by the names
+/// of parameters and gradients (`w` and `w_grad`). Other inputs are optimizer
+/// state that starts at zero, the learning rate or the count of updates, by
+/// what the optimizers' nodes read them as.
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 

@@ -3,7 +3,6 @@
 
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Shapes.h"
-#include "frontends/ONNX/Training/OptimizerGraph.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -223,10 +222,10 @@ void StepImporter::addGradients(FunctionImporter &function) {
   }
 }
 
-Error StepImporter::importStep() {
+// Forward, backward and update, as the graph has them, and the outputs.
+Error StepImporter::importBody(FunctionImporter &function) {
   learningRate = {};
   options.mode = ImportMode::AsExported;
-  FunctionImporter function(module, graph, "step");
   std::vector<StringRef> needed(step.outputs);
   for (const auto *list : {&step.updates, &step.gradients})
     for (const StateUpdate &update : *list)
@@ -241,9 +240,33 @@ Error StepImporter::importStep() {
     (void)bindGradientSeed(function, seed.getKey());
   markPhases(function, nodes);
   function.importNodes(nodes);
+  if (!module.hasFailed())
+    addTrainingOutputs(function, step.outputs);
+  return Error::success();
+}
+
+Error StepImporter::importAccumulate(std::vector<Accumulation> &accumulations) {
+  FunctionImporter function(module, graph, "accumulate");
+  if (Error error = importBody(function))
+    return error;
   if (module.hasFailed())
     return Error::success();
-  addTrainingOutputs(function, step.outputs);
+  for (const auto &[state, name] : step.gradients) {
+    accumulations.push_back(
+        {state, name, name + "#sum", VariableOp(), VariableOp()});
+    addAccumulation(function, accumulations.back());
+  }
+  addIncrement(function, "mpc.micro_step");
+  function.finish();
+  return Error::success();
+}
+
+Error StepImporter::importStep() {
+  FunctionImporter function(module, graph, "step");
+  if (Error error = importBody(function))
+    return error;
+  if (module.hasFailed())
+    return Error::success();
   addUpdates(function);
   addGradients(function);
   // Whatever adds an optimizer counts, too.
@@ -277,4 +300,46 @@ Error StepImporter::importEval(ImportMode mode) {
   addEvaluationOutputs(function);
   function.finish();
   return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+// The optimizer graph, over the gradients of @accumulate.
+static Error importUpdate(ModuleImporter &module, StringRef path,
+                          ArrayRef<Accumulation> accumulations) {
+  auto model = Model::read(path, module.getContext());
+  if (!model)
+    return model.takeError();
+  Expected<Graph> graph =
+      Graph::check(**model, {&(*model)->getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  return importOptimizerGraph(module, *graph, accumulations);
+}
+
+Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
+    const Graph &graph, const TrainingStep &step, const ImportOptions &asked) {
+  ImportOptions options = asked;
+  ModuleImporter module(options, graph.getModel().getContext());
+  StepImporter importer(module, options, graph, step);
+  auto report = [&](Error error) {
+    if (error)
+      module.report(std::move(error));
+    return !module.hasFailed();
+  };
+  bool imported;
+  if (options.optimizerModel.empty()) {
+    imported = report(importer.importStep());
+  } else {
+    std::vector<Accumulation> accumulations;
+    imported =
+        report(importer.importAccumulate(accumulations)) &&
+        report(importUpdate(module, options.optimizerModel, accumulations));
+  }
+  // The graph is the training mode's; @eval is to be another's.
+  if (imported)
+    (void)report(importer.importEval(ImportMode::Evaluation));
+  return module.finish();
 }

@@ -4,7 +4,7 @@
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPFUNCTIONS_H
 #define MPC_FRONTENDS_ONNX_TRAINING_STEPFUNCTIONS_H
 
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Training/OptimizerGraph.h"
 
 namespace mpc::onnx_frontend {
 
@@ -46,10 +46,14 @@ public:
 
   /// Imports the graph as @step, in the mode that it was exported in.
   llvm::Error importStep();
+  /// Imports the graph as @accumulate, which adds the step's gradients into
+  /// buffers; `accumulations` receives these.
+  llvm::Error importAccumulate(std::vector<Accumulation> &accumulations);
   /// Imports what the outputs of @eval need, in `mode`.
   llvm::Error importEval(ImportMode mode);
 
 private:
+  llvm::Error importBody(FunctionImporter &function);
   llvm::Error addInputs(FunctionImporter &function,
                         llvm::ArrayRef<const proto::NodeProto *> nodes);
   void addInput(FunctionImporter &function, llvm::StringRef name,
@@ -69,6 +73,12 @@ private:
   /// Of the function at hand: one input for all optimizers.
   mlir::Value learningRate;
 };
+
+/// Imports a graph that is such a step: as @step, or as @accumulate and @update
+/// where an optimizer graph goes with it; and @eval.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importTrainingStep(const Graph &graph, const TrainingStep &step,
+                   const ImportOptions &options);
 
 /// Binds the initializer `name` to an mpc.gradient_seed where it holds ones
 /// alone: a backward pass starts from it. Whether it does.

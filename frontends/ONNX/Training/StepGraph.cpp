@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Training/StepGraph.h"
 
 #include "frontends/ONNX/Training/OptimizerNodes.h"
+#include "frontends/ONNX/Training/StepValues.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,7 +24,7 @@ namespace {
 class StepRecogniser {
 public:
   StepRecogniser(const Graph &graph, const ImportOptions &options)
-      : graph(graph), options(options) {}
+      : graph(graph), options(options), values(graph, options) {}
 
   Expected<std::optional<TrainingStep>> run(std::vector<std::string> &notes);
   std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
@@ -52,10 +53,6 @@ private:
   bool isAnchor(const Open &open) const;
   std::vector<Open> findOpen();
   Error take(const Open &open);
-  std::optional<StringRef> findByName(StringRef output) const;
-  bool fits(const proto::ValueInfoProto &output, StringRef state) const;
-  bool isOne(StringRef name) const;
-  bool isSmall(StringRef name) const;
   void collectOutputs();
   void findRate(StringRef name, bool mayBeAnything);
   void findScalars();
@@ -64,17 +61,12 @@ private:
   void describe(std::vector<std::string> &notes) const;
   Error findLoss();
 
-  bool isState(StringRef name) const {
-    return graph.getInitializer(name) || options.weights.contains(name);
-  }
-  /// The initializer or input that `name` is another name for.
-  StringRef resolve(StringRef name) const;
   Error ambiguous(const Open &open) const;
 
   const Graph &graph;
   const ImportOptions &options;
+  StepValues values;
   TrainingStep step;
-  llvm::StringMap<const proto::ValueInfoProto *> inputs;
   llvm::StringMap<unsigned> readers;
   /// By state and by value: what was found so far.
   llvm::StringMap<std::string> updates, updated;
@@ -90,95 +82,11 @@ private:
 // The graph
 //===----------------------------------------------------------------------===//
 
-// Whether an output is declared as one number.
-static bool isDeclaredScalar(const proto::ValueInfoProto *output) {
-  const auto &tensor = output->type().tensor_type();
-  return tensor.has_shape() &&
-         llvm::all_of(tensor.shape().dim(), [](const auto &dim) {
-           return dim.has_dim_value() && dim.dim_value() == 1;
-         });
-}
-
 void StepRecogniser::indexGraph() {
-  for (const proto::ValueInfoProto *input : graph.getInputs())
-    inputs[input->name()] = input;
   for (const proto::NodeProto *node : graph.getNodes())
     for (StringRef value : getReadValues(*node))
       ++readers[value];
   hasScalar = llvm::any_of(graph.getOutputs(), isDeclaredScalar);
-}
-
-// Exporters put an Identity behind initializers that several nodes share.
-StringRef StepRecogniser::resolve(StringRef name) const {
-  for (unsigned i = 0; i < 16 && !isState(name); ++i) {
-    const proto::NodeProto *producer = graph.getProducer(name);
-    if (!producer || producer->op_type() != "Identity" ||
-        producer->input_size() != 1)
-      break;
-    name = producer->input(0);
-  }
-  return name;
-}
-
-// The declared type and shape of a state.
-static std::pair<int32_t, SmallVector<int64_t>>
-getDeclared(const proto::ValueInfoProto &value) {
-  const auto &tensor = value.type().tensor_type();
-  SmallVector<int64_t> shape;
-  for (const auto &dim : tensor.shape().dim())
-    shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
-  return {tensor.elem_type(), shape};
-}
-
-// What an output is declared as may be the new value of `state`. A shape that
-// is left open may be any.
-bool StepRecogniser::fits(const proto::ValueInfoProto &output,
-                          StringRef state) const {
-  if (!output.type().has_tensor_type())
-    return false;
-  auto [type, shape] = getDeclared(output);
-  int32_t stateType = 0;
-  SmallVector<int64_t> stateShape;
-  if (const proto::TensorProto *tensor = graph.getInitializer(state)) {
-    stateType = tensor->data_type();
-    stateShape.assign(tensor->dims().begin(), tensor->dims().end());
-  } else if (const proto::ValueInfoProto *input = inputs.lookup(state)) {
-    std::tie(stateType, stateShape) = getDeclared(*input);
-  }
-  if (type != stateType)
-    return false;
-  if (!output.type().tensor_type().has_shape())
-    return true;
-  return shape.size() == stateShape.size() &&
-         llvm::all_of(llvm::zip(shape, stateShape), [](auto pair) {
-           auto [a, b] = pair;
-           return a == b || a < 0 || b < 0;
-         });
-}
-
-// Whether `name` is a number of the model: at most one element.
-bool StepRecogniser::isSmall(StringRef name) const {
-  auto isScalar = [](const auto &dims) {
-    return llvm::all_of(dims, [](int64_t extent) { return extent == 1; });
-  };
-  if (const proto::TensorProto *tensor = graph.getInitializer(name))
-    return isScalar(tensor->dims());
-  if (const proto::ValueInfoProto *input = inputs.lookup(name))
-    return isScalar(getDeclared(*input).second);
-  const proto::NodeProto *producer = graph.getProducer(name);
-  return producer && producer->op_type() == "Constant";
-}
-
-bool StepRecogniser::isOne(StringRef name) const {
-  const proto::TensorProto *tensor = graph.getInitializer(name);
-  if (!tensor || !isSmall(name))
-    return false;
-  auto value = graph.getModel().decode(*tensor, "initializer '" + name + "'");
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return false;
-  }
-  return value->getNumElements() == 1 && value->getDouble(0) == 1.0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,23 +116,23 @@ Error StepRecogniser::readOptimizers() {
       continue;
     std::string by = "node '" + getNodeName(*node) + "'";
     bool isStep = llvm::all_of(optimizer->parameters, [&](auto &parameter) {
-      return isState(resolve(node->input(parameter.input)));
+      return values.isState(values.resolve(node->input(parameter.input)));
     });
     if (!isStep)
       continue;
     ++byNode;
     step.optimizerNodes.insert(node);
     auto add = [&](const OptimizerNode::Update &update) -> Error {
-      StringRef state = resolve(node->input(update.input));
+      StringRef state = values.resolve(node->input(update.input));
       StringRef value = node->output(update.output);
       // Optimizers that share a count each give its next value.
-      if (!isState(state) ||
+      if (!values.isState(state) ||
           (update.input == optimizer->count && updates.count(state)))
         return Error::success();
       return addUpdate(state, value, by);
     };
     for (const auto &parameter : optimizer->parameters) {
-      step.parameters.insert(resolve(node->input(parameter.input)));
+      step.parameters.insert(values.resolve(node->input(parameter.input)));
       if (Error error = add(parameter))
         return error;
     }
@@ -234,7 +142,8 @@ Error StepRecogniser::readOptimizers() {
     if (optimizer->rate >= 0)
       findRate(node->input(optimizer->rate), /*mayBeAnything=*/true);
     if (optimizer->count >= 0)
-      addCount(resolve(node->input(optimizer->count)), optimizer->firstCount);
+      addCount(values.resolve(node->input(optimizer->count)),
+               optimizer->firstCount);
   }
   return Error::success();
 }
@@ -242,9 +151,9 @@ Error StepRecogniser::readOptimizers() {
 // An input counts the updates, without anybody giving it; state is counted by
 // the graph.
 void StepRecogniser::addCount(StringRef name, int64_t first) {
-  if (isState(name))
+  if (values.isState(name))
     counts.insert(name);
-  else if (inputs.count(name))
+  else if (values.isInput(name))
     step.stepCounts[name] = first;
 }
 
@@ -259,23 +168,6 @@ void StepRecogniser::readStatistics() {
   }
 }
 
-// The state whose next value `output` is by its name: `p_new` of `p`.
-std::optional<StringRef> StepRecogniser::findByName(StringRef output) const {
-  for (StringRef suffix :
-       {"_new", ".new", "_updated", ".updated", "_optimizer_end", "_out",
-        ".out", "_next", ".next"}) {
-    StringRef base = output;
-    if (base.consume_back(suffix) && isState(base))
-      return base;
-  }
-  for (StringRef prefix : {"new_", "updated_", "next_"}) {
-    StringRef base = output;
-    if (base.consume_front(prefix) && isState(base))
-      return base;
-  }
-  return std::nullopt;
-}
-
 // The states that `output` is a sum of, with whatever else: through Sub, Add
 // and products with numbers, as in `p - rate * g` or `beta * v + g`.
 StepRecogniser::Candidates
@@ -285,8 +177,8 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
   SmallVector<std::pair<StringRef, bool>> worklist = {{output.name(), false}};
   for (unsigned i = 0; i < kMostSteps && !worklist.empty(); ++i) {
     auto [name, subtracts] = worklist.pop_back_val();
-    if (isState(name)) {
-      if (fits(output, name)) {
+    if (values.isState(name)) {
+      if (values.fits(output, name)) {
         found.states.insert(name);
         found.subtracts |= subtracts;
       }
@@ -306,9 +198,9 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
         worklist.push_back({node->input(operand), subtracts});
     else if (op == "Mul" && count == 2)
       for (int operand : {0, 1})
-        if (isSmall(node->input(1 - operand)))
+        if (values.isSmall(node->input(1 - operand)))
           worklist.push_back({node->input(operand), subtracts});
-    if (op == "Div" && count == 2 && isSmall(node->input(1)))
+    if (op == "Div" && count == 2 && values.isSmall(node->input(1)))
       worklist.push_back({node->input(0), subtracts});
     if (op != "Add" && op != "Sum")
       continue;
@@ -351,8 +243,8 @@ std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
       continue;
     Open each{output, findCandidates(*output)};
     auto &states = each.candidates.states;
-    std::optional<StringRef> named = findByName(name);
-    if (named && fits(*output, *named)) {
+    std::optional<StringRef> named = values.findByName(name);
+    if (named && values.fits(*output, *named)) {
       each.isNamed = true;
       each.candidates.adds &= states.contains(*named);
       states.clear();
@@ -360,7 +252,7 @@ std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
     } else if (states.size() > 1) {
       // The 1 that is added to a count is none.
       SmallVector<StringRef> ones = llvm::to_vector(llvm::make_filter_range(
-          states, [&](StringRef state) { return isOne(state); }));
+          states, [&](StringRef state) { return values.isOne(state); }));
       for (StringRef one : ones)
         if (states.size() > 1)
           states.remove(one);
@@ -389,21 +281,32 @@ Error StepRecogniser::readSpeltOut() {
     if (each.isNamed || isAnchor(each))
       if (Error error = take(each))
         return error;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Open &each : open) {
-      auto &states = each.candidates.states;
-      if (updated.count(each.output->name()))
-        continue;
-      for (StringRef state : SmallVector<StringRef>(states.getArrayRef()))
-        if (updates.count(state))
-          changed |= states.remove(state);
-      if (states.size() != 1)
-        continue;
-      changed = true;
-      if (Error error = take(each))
-        return error;
-    }
+  // By state, the outputs that may still update it.
+  llvm::StringMap<SmallVector<Open *>> waiting;
+  std::vector<Open *> certain;
+  for (Open &each : open) {
+    auto &states = each.candidates.states;
+    if (updated.count(each.output->name()))
+      continue;
+    for (StringRef state : SmallVector<StringRef>(states.getArrayRef()))
+      if (updates.count(state))
+        states.remove(state);
+      else
+        waiting[state].push_back(&each);
+    if (states.size() == 1)
+      certain.push_back(&each);
+  }
+  for (size_t i = 0; i < certain.size(); ++i) {
+    // Another output may have taken its state meanwhile.
+    if (certain[i]->candidates.states.empty())
+      continue;
+    StringRef state = certain[i]->candidates.states.front();
+    if (Error error = take(*certain[i]))
+      return error;
+    for (Open *other : waiting.lookup(state))
+      if (other != certain[i] && other->candidates.states.remove(state) &&
+          other->candidates.states.size() == 1)
+        certain.push_back(other);
   }
   for (const Open &each : open)
     if (!updated.count(each.output->name()) && !each.candidates.states.empty())
@@ -455,8 +358,11 @@ Error StepRecogniser::findLoss() {
   };
   for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
     std::stable_partition(list->begin(), list->end(), isLoss);
+  llvm::StringSet<> evaluated;
+  for (StringRef name : step.evalOutputs)
+    evaluated.insert(name);
   auto mayBeScalar = [&](const proto::ValueInfoProto *output) {
-    return llvm::is_contained(step.evalOutputs, output->name()) &&
+    return evaluated.contains(output->name()) &&
            (!output->type().tensor_type().has_shape() ||
             isDeclaredScalar(output));
   };
@@ -483,20 +389,19 @@ Error StepRecogniser::findLoss() {
 // An input that is a rate of a step, or what a rate is a multiple of.
 void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
   for (unsigned i = 0; i < 16; ++i) {
-    name = resolve(name);
-    if (isState(name))
+    name = values.resolve(name);
+    if (values.isState(name))
       return;
-    if (auto input = inputs.find(name); input != inputs.end()) {
-      StringRef lower = input->getKey();
+    if (values.isInput(name)) {
       bool isRate =
-          mayBeAnything || lower.contains_insensitive("learning_rate") ||
-          lower.equals_insensitive("lr") || lower.equals_insensitive("eta");
-      if (isRate && isSmall(name))
-        step.learningRates.insert(input->getKey());
+          mayBeAnything || name.contains_insensitive("learning_rate") ||
+          name.equals_insensitive("lr") || name.equals_insensitive("eta");
+      if (isRate && values.isSmall(name))
+        step.learningRates.insert(name);
       return;
     }
     const proto::NodeProto *producer = graph.getProducer(name);
-    if (!producer ||
+    if (!producer || producer->input_size() == 0 ||
         (producer->op_type() != "Reshape" && producer->op_type() != "Squeeze" &&
          producer->op_type() != "Unsqueeze"))
       return;
@@ -578,7 +483,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
     (step.parameters.contains(state) ? trained : others)
         .push_back(state + " <- " + value);
   notes.push_back(
-      "taken as a training step (" +
+      "taken as a training step with an optimizer of its own (" +
       (byNode ? "by its optimizer nodes"
               : std::string("its updates are spelt out")) +
       "); it trains " + joinFirst(trained) +
@@ -621,9 +526,9 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     StringRef name = output->name(), parameter = name;
     if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
-        !graph.getProducer(name) || !fits(*output, parameter))
+        !graph.getProducer(name) || !values.fits(*output, parameter))
       continue;
-    if (!isState(parameter)) {
+    if (!values.isState(parameter)) {
       withoutValue.push_back(parameter.str());
       continue;
     }
@@ -645,7 +550,9 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     return std::nullopt;
   }
   findScalars();
-  notes.push_back("taken as a gradient graph; --optimizer trains " +
+  StringRef flag =
+      options.optimizerModel.empty() ? "--optimizer" : "--optimizer-model";
+  notes.push_back("taken as a gradient graph; " + flag.str() + " trains " +
                   joinFirst(trained) +
                   " with its gradients; --loss output:NAME derives others, "
                   "--as-exported takes the graph as it is");
@@ -664,18 +571,4 @@ mpc::onnx_frontend::findTrainingStep(const Graph &graph,
                                      const ImportOptions &options,
                                      std::vector<std::string> &notes) {
   return StepRecogniser(graph, options).run(notes);
-}
-
-Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
-    const Graph &graph, const TrainingStep &step, const ImportOptions &asked) {
-  ImportOptions options = asked;
-  ModuleImporter module(options, graph.getModel().getContext());
-  StepImporter importer(module, options, graph, step);
-  if (Error error = importer.importStep())
-    module.report(std::move(error));
-  // The graph is the training mode's; @eval is to be another's.
-  if (!module.hasFailed())
-    if (Error error = importer.importEval(ImportMode::Evaluation))
-      module.report(std::move(error));
-  return module.finish();
 }

@@ -26,11 +26,6 @@ std::optional<TrainingStep> findGradientGraph(const Graph &graph,
                                               const ImportOptions &options,
                                               std::vector<std::string> &notes);
 
-/// Imports such a graph as @step and @eval.
-llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
-importTrainingStep(const Graph &graph, const TrainingStep &step,
-                   const ImportOptions &options);
-
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_TRAINING_STEPGRAPH_H

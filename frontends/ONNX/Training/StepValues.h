@@ -1,0 +1,46 @@
+// What the values of a graph may be to a training step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPVALUES_H
+#define MPC_FRONTENDS_ONNX_TRAINING_STEPVALUES_H
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/ImportOptions.h"
+
+namespace mpc::onnx_frontend {
+
+/// Questions about names of a graph, by what it declares.
+class StepValues {
+public:
+  StepValues(const Graph &graph, const ImportOptions &options);
+
+  /// Whether that is an initializer, or an input that has a value.
+  bool isState(llvm::StringRef name) const {
+    return graph.getInitializer(name) || options.weights.contains(name);
+  }
+  /// Whether that is an input, with a value or without.
+  bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
+  /// The initializer or input that `name` is another name for, else itself.
+  llvm::StringRef resolve(llvm::StringRef name) const;
+  /// Whether an output is declared as what the new value of `state` is: a shape
+  /// that is left open may be any.
+  bool fits(const proto::ValueInfoProto &output, llvm::StringRef state) const;
+  /// Whether `name` is a number of the model: one element.
+  bool isSmall(llvm::StringRef name) const;
+  /// Whether it is an initializer that holds 1.
+  bool isOne(llvm::StringRef name) const;
+  /// The state whose next value `output` is by its name: `p_new` of `p`.
+  std::optional<llvm::StringRef> findByName(llvm::StringRef output) const;
+
+private:
+  const Graph &graph;
+  const ImportOptions &options;
+  llvm::StringMap<const proto::ValueInfoProto *> inputs;
+};
+
+/// Whether an output is declared as one number.
+bool isDeclaredScalar(const proto::ValueInfoProto *output);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_TRAINING_STEPVALUES_H

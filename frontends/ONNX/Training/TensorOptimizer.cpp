@@ -1,0 +1,204 @@
+// A graph beside the training graph whose optimizers' nodes read parameters and
+// gradients by the names that the training graph has for them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/TensorOptimizer.h"
+
+#include "frontends/ONNX/Training/OptimizerNodes.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+
+bool mpc::onnx_frontend::isOverTensors(const Graph &graph) {
+  return llvm::any_of(graph.getNodes(), [](const proto::NodeProto *node) {
+    return readOptimizerNode(*node).has_value();
+  });
+}
+
+namespace {
+/// Builds @update.
+class TensorOptimizerImporter {
+public:
+  TensorOptimizerImporter(ModuleImporter &module, const Graph &graph,
+                          ArrayRef<Accumulation> accumulations)
+      : module(module), graph(graph), accumulations(accumulations),
+        function(module, graph, "update") {
+    function.defaultPhase = "optimizer";
+    for (const proto::ValueInfoProto *input : graph.getInputs())
+      inputs[input->name()] = input;
+  }
+
+  Error run();
+
+private:
+  struct Update {
+    VariableOp variable;
+    StringRef value;
+  };
+
+  void bindNames();
+  Error readNode(const proto::NodeProto &node, const OptimizerNode &optimizer);
+  Error readState(const proto::NodeProto &node, StringRef name, StringRef value,
+                  VariableOp parameter);
+  void bindScalars(const proto::NodeProto &node,
+                   const OptimizerNode &optimizer);
+  /// `value` with one axis where the input of that name is declared so.
+  Value shapeLike(Value value, StringRef input);
+  bool isInput(StringRef name) const { return inputs.contains(name); }
+
+  ModuleImporter &module;
+  const Graph &graph;
+  ArrayRef<Accumulation> accumulations;
+  FunctionImporter function;
+  Value learningRate, count, nextCount;
+  /// By the names that the graph may have for them.
+  llvm::StringMap<VariableOp> parameters;
+  llvm::StringMap<const proto::ValueInfoProto *> inputs;
+  llvm::StringSet<> bound;
+  std::vector<Update> updates;
+};
+} // namespace
+
+// Parameters have their names, and gradients one of those that tools give them.
+void TensorOptimizerImporter::bindNames() {
+  for (Accumulation accumulation : accumulations) {
+    const std::string &name = accumulation.name;
+    parameters[name] = accumulation.parameter;
+    function.bindState(name, accumulation.parameter);
+    bound.insert(name);
+    for (const std::string &gradient :
+         {accumulation.gradient, name + "_grad", name + ".grad",
+          name + "_gradient", name + ".gradient",
+          name + "_grad.accumulation.buffer"}) {
+      function.bindState(gradient, accumulation.buffer);
+      bound.insert(gradient);
+    }
+  }
+}
+
+Value TensorOptimizerImporter::shapeLike(Value value, StringRef input) {
+  const auto &declared = inputs.lookup(input)->type().tensor_type();
+  if (declared.shape().dim_size() != 1)
+    return value;
+  auto type = NodeImporter::typeOf(value).clone(ArrayRef<int64_t>(1));
+  return ReshapeOp::create(function.getBuilder(), value.getLoc(), type, value);
+}
+
+void TensorOptimizerImporter::bindScalars(const proto::NodeProto &node,
+                                          const OptimizerNode &optimizer) {
+  if (optimizer.rate >= 0)
+    if (StringRef name = node.input(optimizer.rate);
+        isInput(name) && bound.insert(name).second)
+      function.bind(name, shapeLike(learningRate, name));
+  if (optimizer.count >= 0)
+    if (StringRef name = node.input(optimizer.count);
+        isInput(name) && bound.insert(name).second)
+      function.bind(name,
+                    shapeLike(optimizer.firstCount ? nextCount : count, name));
+}
+
+// A state has the parameter's type, and starts where the graph says or at zero.
+Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
+                                         StringRef name, StringRef value,
+                                         VariableOp parameter) {
+  const ImportedValue &entry = function.lookup(name);
+  if (entry.failed || (!entry.constant && !isInput(name)))
+    return Error::success(); // the builder reports what it reads
+  HostTensor init = entry.constant ? *entry.constant : HostTensor();
+  VariableOp variable =
+      module.getVariable(name, "optimizer_state", parameter.getTensorType(),
+                         entry.constant ? &init : nullptr);
+  if (variable.getRole() != "optimizer_state" ||
+      variable.getTensorType() != parameter.getTensorType())
+    return graph.getModel().error(
+        ErrorKind::Unsupported,
+        "node '" + getNodeName(node) + "': '" + name +
+            "' is state of several parameters, or a name that the training "
+            "graph has, too");
+  function.bindState(name, variable);
+  bound.insert(name);
+  updates.push_back({variable, value});
+  return Error::success();
+}
+
+Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
+                                        const OptimizerNode &optimizer) {
+  if (optimizer.parameters.empty())
+    return graph.getModel().error(ErrorKind::Unsupported,
+                                  "node '" + getNodeName(node) +
+                                      "' gives no new parameter");
+  bindScalars(node, optimizer);
+  // A state belongs to the parameter at its place among those of the node.
+  for (auto [i, place] : llvm::enumerate(optimizer.parameters)) {
+    StringRef name = node.input(place.input);
+    VariableOp parameter = parameters.lookup(name);
+    if (!parameter)
+      return graph.getModel().error(
+          ErrorKind::Invalid, "node '" + getNodeName(node) + "': '" + name +
+                                  "' is no parameter that the training graph "
+                                  "has a gradient of");
+    updates.push_back({parameter, node.output(place.output)});
+  }
+  size_t count = optimizer.parameters.size();
+  size_t each = 0;
+  for (const OptimizerNode::Update &place : optimizer.states) {
+    if (place.input == optimizer.count)
+      continue; // mpc counts
+    VariableOp parameter = parameters.lookup(
+        node.input(optimizer.parameters[each++ % count].input));
+    if (Error error = readState(node, node.input(place.input),
+                                node.output(place.output), parameter))
+      return error;
+  }
+  return Error::success();
+}
+
+Error TensorOptimizerImporter::run() {
+  OpBuilder &builder = function.getBuilder();
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  learningRate = function.addInput("learning_rate", scalar, "scalar");
+  count = function.getState(module.getCounter("mpc.step"));
+  nextCount = addIncrement(function, "mpc.step");
+  bindNames();
+  for (const proto::NodeProto *node : graph.getNodes())
+    if (std::optional<OptimizerNode> optimizer = readOptimizerNode(*node))
+      if (Error error = readNode(*node, *optimizer))
+        return error;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!bound.contains(input->name()))
+      return graph.getModel().error(
+          ErrorKind::Unsupported,
+          "input '" + input->name() +
+              "' is neither a parameter, nor a gradient such as w_grad, nor "
+              "what an optimizer reads as its rate, its count or its state");
+  SmallVector<StringRef> values;
+  for (const Update &update : updates)
+    values.push_back(update.value);
+  function.importNodes(graph.getNodesFor(values));
+  if (module.hasFailed())
+    return Error::success();
+  for (Update update : updates) {
+    Value value = function.materialize(update.value, "");
+    if (value && value.getType() != update.variable.getType())
+      return graph.getModel().error(ErrorKind::Invalid,
+                                    "'" + update.value +
+                                        "' is of another type than what it "
+                                        "updates");
+    if (value && failed(function.addUpdate(update.variable, value)))
+      return graph.getModel().error(ErrorKind::Invalid,
+                                    "'" + update.variable.getSymName() +
+                                        "' is updated twice");
+  }
+  if (Error error = resetAccumulators(function, accumulations))
+    return error;
+  function.finish();
+  return Error::success();
+}
+
+Error mpc::onnx_frontend::importTensorOptimizer(
+    ModuleImporter &module, const Graph &graph,
+    ArrayRef<Accumulation> accumulations) {
+  return TensorOptimizerImporter(module, graph, accumulations).run();
+}
