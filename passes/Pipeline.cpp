@@ -42,6 +42,12 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
     AddLossPassOptions loss;
     loss.loss = recipe.loss;
     loss.targetArray = recipe.targetArray;
+    loss.reduction = recipe.reduction.value_or("mean");
+    loss.ignoreIndex = recipe.ignoreIndex.value_or(kNoIgnoreIndex);
+    loss.labelSmoothing = recipe.labelSmoothing.value_or(0.0);
+    loss.classWeights.assign(recipe.classWeights.begin(),
+                             recipe.classWeights.end());
+    loss.posWeight.assign(recipe.posWeight.begin(), recipe.posWeight.end());
     if (recipe.labelShape)
       loss.labelShape =
           recipe.labelShape->empty()

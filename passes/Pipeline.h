@@ -26,9 +26,18 @@ llvm::ArrayRef<StageInfo> getStages();
 
 /// What to train a forward model with; `loss` empty leaves it a forward model.
 struct RecipeOptions {
-  /// softmax_cross_entropy, mse, l1, bce_with_logits or output:NAME, each but
-  /// the last with an optional @OUTPUT.
+  /// A name of passes/Differentiation/LossSpec.h with an optional @OUTPUT, or
+  /// output:NAME.
   std::string loss;
+  /// mean or sum; absent: mean.
+  std::optional<std::string> reduction;
+  /// The label that counts nowhere.
+  std::optional<int64_t> ignoreIndex;
+  std::optional<double> labelSmoothing;
+  /// One of each class, or none.
+  std::vector<double> classWeights;
+  /// Factors of positive targets: one for all, one of each class, or none.
+  std::vector<double> posWeight;
   /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
   std::string optimizer = "sgd";
   std::string targetArray = "target";

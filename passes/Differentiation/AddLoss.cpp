@@ -1,6 +1,6 @@
 // Turns a forward model into @step and @eval, which compute a loss.
 //
-// The loss is named by the user as KIND, KIND@OUTPUT, KIND@OUTPUT:AXIS or
+// The loss is named by the user as NAME, NAME@OUTPUT, NAME@OUTPUT:AXIS or
 // output:NAME, where OUTPUT is a graph output or, for a model that ends in
 // something training must not see (a Softmax), the name of the node whose
 // result to take, and AXIS is the one that classes are on.
@@ -27,22 +27,12 @@ using namespace mpc;
 // What the user asked for
 //===----------------------------------------------------------------------===//
 
-static FailureOr<LossSpec> parseLoss(StringRef text, Location location) {
-  if (text.consume_front("output:"))
-    return LossSpec{LossKind::Output, text.str(), {}};
-  auto [name, output] = text.split('@');
-  static const std::pair<StringRef, LossKind> kinds[] = {
-      {"softmax_cross_entropy", LossKind::SoftmaxCrossEntropy},
-      {"mse", LossKind::MSE},
-      {"l1", LossKind::L1},
-      {"bce_with_logits", LossKind::BCEWithLogits}};
-  for (auto [known, kind] : kinds)
-    if (name == known)
-      return LossSpec{kind, output.str(), {}};
+static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
+  llvm::Expected<LossSpec> spec = parseLoss(text);
+  if (spec)
+    return *spec;
   return withExitCode(mlir::emitError(location), ExitCode::Usage)
-         << "unknown loss '" << text
-         << "'; expected softmax_cross_entropy, mse, l1, bce_with_logits, each "
-            "with an optional @OUTPUT, or output:NAME";
+         << llvm::toString(spec.takeError());
 }
 
 // The value called `name`: an output, or the result of a node.
@@ -63,12 +53,12 @@ static LogicalResult splitAxis(const TrainingFunction &function,
   int64_t axis;
   if (findByName(function, spec.output) || text.getAsInteger(10, axis))
     return success();
-  if (spec.kind != LossKind::SoftmaxCrossEntropy)
+  if (!spec.hasClasses())
     return withExitCode(
                mlir::emitError(function.get()->getParentOp()->getLoc()),
                ExitCode::Usage)
            << "'" << spec.output
-           << "': only softmax_cross_entropy has classes on an axis";
+           << "': only softmax_cross_entropy and nll have classes on an axis";
   spec.classAxis = axis;
   spec.output = name.str();
   return success();
@@ -127,6 +117,7 @@ private:
   void runOnOperation() override;
   LogicalResult addTo(func::FuncOp function, LossSpec spec, bool forEvaluation);
   FailureOr<std::optional<Shape>> parseLabelShape();
+  LossSettings settings() const;
 };
 } // namespace
 
@@ -146,6 +137,17 @@ FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape() {
   return std::optional(shape);
 }
 
+LossSettings AddLossPass::settings() const {
+  LossSettings all;
+  all.isSum = reduction == "sum";
+  if (ignoreIndex != kNoIgnoreIndex)
+    all.ignoreIndex = ignoreIndex;
+  all.labelSmoothing = labelSmoothing;
+  all.classWeights.assign(classWeights.begin(), classWeights.end());
+  all.posWeight.assign(posWeight.begin(), posWeight.end());
+  return all;
+}
+
 LogicalResult AddLossPass::addTo(func::FuncOp func, LossSpec spec,
                                  bool forEvaluation) {
   TrainingFunction function(func);
@@ -158,7 +160,8 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, LossSpec spec,
   FailureOr<Value> output = pickOutput(function, spec);
   if (failed(output))
     return failure();
-  LossBuilder losses(function, builder, forEvaluation, *sampleLabels);
+  LossBuilder losses(function, builder, forEvaluation, *sampleLabels,
+                     settings());
   FailureOr<Loss> loss = losses.build(spec, *output, targetArray);
   if (failed(loss))
     return failure();
@@ -167,13 +170,18 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, LossSpec spec,
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();
-  function.addOutput("loss", "loss", loss->mean);
+  function.addOutput("loss", "loss", loss->total);
   if (forEvaluation && loss->perSample)
     function.addOutput("sample_loss", "sample_loss", loss->perSample);
+  if (forEvaluation && loss->sampleWeight)
+    function.addOutput("sample_weight", "sample_weight", loss->sampleWeight);
   if (forEvaluation && prediction)
     function.addOutput("prediction", "prediction", prediction);
-  Operation *labelLoss =
-      forEvaluation ? findLabelLoss(func.getBody().front()) : nullptr;
+  Operation *labelLoss = nullptr;
+  if (forEvaluation)
+    labelLoss = spec.kind == LossKind::Output
+                    ? findLabelLoss(func.getBody().front())
+                    : loss->labelLoss;
   if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
     function.addOutput("correct", "correct", correct);
   function.finish();
@@ -189,7 +197,13 @@ void AddLossPass::runOnOperation() {
            "graph already";
     return signalPassFailure();
   }
-  FailureOr<LossSpec> spec = parseLoss(loss, module.getLoc());
+  if (reduction != "mean" && reduction != "sum") {
+    withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
+        << "expected reduction mean or sum, found '" << reduction.getValue()
+        << "'";
+    return signalPassFailure();
+  }
+  FailureOr<LossSpec> spec = readLoss(loss, module.getLoc());
   if (failed(spec))
     return signalPassFailure();
   func::FuncOp eval = forward.clone();

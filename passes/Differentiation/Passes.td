@@ -26,6 +26,12 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     than the first, or behind one another within it, such as time-major ones, are
     refused.
 
+    Where labels have weights, by their class or because one class is ignored,
+    the mean divides by the sum of the weights of the labels: a batch without any
+    has a loss of 0 and no gradient. `@eval` then also returns the weight of each
+    sample, and as its loss the weighted sum: the mean of all samples is the sum
+    of one over the sum of the other.
+
     The module must have a `@forward`. Example: `add-loss.mlir`.
 
     ```mlir
@@ -39,8 +45,21 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"loss", "loss", "std::string", "",
-           "softmax_cross_entropy, mse, l1, bce_with_logits (each with an "
-           "optional @OUTPUT) or output:NAME">,
+           "softmax_cross_entropy, nll, mse, l1, huber, smooth_l1, bce, "
+           "bce_with_logits, kl_div (each with an optional @OUTPUT) or "
+           "output:NAME">,
+    Option<"reduction", "reduction", "std::string", "\"mean\"",
+           "mean or sum over all elements or labels; the mean of kl_div is "
+           "that of the samples' sums">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", "kNoIgnoreIndex",
+           "the label that counts nowhere; the least of all: none">,
+    Option<"labelSmoothing", "label-smoothing", "double", "0.0",
+           "the part of each label that all classes share, in [0, 1)">,
+    ListOption<"classWeights", "class-weights", "double",
+               "how much labels count, one weight of each class">,
+    ListOption<"posWeight", "pos-weight", "double",
+               "factor of positive targets of bce_with_logits: one, or one of "
+               "each class">,
     Option<"labelShape", "label-shape", "std::string", "\"\"",
            "shape of one sample's labels, such as 7x5 or scalar; empty: not "
            "known">,

@@ -61,7 +61,8 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
-  if (options.classes || info.loss != "softmax_cross_entropy")
+  if (options.classes ||
+      (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;
   for (const char *name : {"eval", "step", "accumulate"}) {
     const FunctionPorts *ports = info.function(name);
@@ -145,6 +146,9 @@ struct IntegerRange {
 };
 } // namespace
 
+/// What PyTorch ignores of class labels where nothing else is said.
+constexpr int64_t kIgnored = -100;
+
 static Status checkIntegers(const Array &array, const IntegerRange &range) {
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
@@ -163,6 +167,10 @@ static Status checkIntegers(const Array &array, const IntegerRange &range) {
           "," + std::to_string(range.high) + ")" +
           (range.ignored
                ? " and not the ignored " + std::to_string(*range.ignored)
+               : "") +
+          (!range.ignored && value == kIgnored && range.low == 0
+               ? "; help: compile with --ignore-index -100 for labels that "
+                 "count nowhere"
                : ""));
     }
   }

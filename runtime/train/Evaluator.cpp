@@ -13,7 +13,7 @@ namespace {
 /// Sums of one evaluation.
 struct Totals {
   double loss = 0;
-  int64_t lossTerms = 0;
+  double lossTerms = 0; ///< what the sum of losses is divided by
   int64_t correct = 0;
   int64_t labels = 0;
 };
@@ -49,6 +49,16 @@ static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
   }
 }
 
+/// Adds the losses of the first `count` samples, each of which is `weights` of
+/// the mean.
+static void addWeighted(const Tensor &losses, const Tensor &weights,
+                        int64_t count, Totals &totals) {
+  for (int64_t i = 0; i < count; ++i) {
+    totals.loss += losses.as<double>()[i];
+    totals.lossTerms += weights.as<double>()[i];
+  }
+}
+
 /// An output as doubles.
 static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   StatusOr<Tensor> value = model.output("eval", port.name);
@@ -64,6 +74,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'");
   const Port *perSample = ports->output("sample_loss");
+  const Port *weight = ports->output("sample_weight");
   const Port *mean = ports->output("loss");
   const Port *correct = ports->output("correct");
   if (!perSample && !mean)
@@ -77,6 +88,12 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
                       toString(perSample->shape) +
                       " is not a loss for each of " + std::to_string(batch) +
                       " samples");
+  if (weight && (!perSample || weight->shape != Shape{batch} ||
+                 perSample->shape != weight->shape))
+    return Status(StatusCode::Unsupported,
+                  "output '" + weight->name + "' of shape " +
+                      toString(weight->shape) +
+                      " is not a weight for each sample's loss");
   const DatasetOptions options = datasetOptionsFor(model.info());
   const Port *label = ports->input("label");
   const bool countsLabels =
@@ -109,11 +126,17 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     StatusOr<Tensor> losses = readOutput(model, perSample ? *perSample : *mean);
     if (!losses.ok())
       return losses.status();
-    if (perSample) {
+    if (weight) {
+      StatusOr<Tensor> weights = readOutput(model, *weight);
+      if (!weights.ok())
+        return weights.status();
+      addWeighted(*losses, *weights, count, totals);
+    } else if (perSample) {
       addLosses(*losses, count, batch, labels, options, totals);
     } else {
-      totals.loss += *losses->as<double>() * double(count);
-      totals.lossTerms += count;
+      const int64_t terms = model.info().sumsLoss ? 1 : count;
+      totals.loss += *losses->as<double>() * double(terms);
+      totals.lossTerms += double(count);
     }
     if (!countsLabels)
       continue;
@@ -125,7 +148,8 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
   if (totals.lossTerms == 0)
     return Status(StatusCode::InvalidInput,
                   "the evaluation data has no sample that counts");
-  result.loss = totals.loss / double(totals.lossTerms);
+  result.loss =
+      model.info().sumsLoss ? totals.loss : totals.loss / totals.lossTerms;
   if (totals.labels > 0)
     result.accuracy = double(totals.correct) / double(totals.labels);
   return result;

@@ -77,6 +77,7 @@ static Status readRecipe(TraineeInfo &info) {
     info.loss = recipe["loss"].get<std::string>();
   // "softmax_cross_entropy@logits" says of which output.
   info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
+  info.sumsLoss = recipe.value("reduction", nlohmann::json()) == "sum";
   info.dynamicLossScale =
       recipe.value("loss_scale", nlohmann::json()) == "dynamic";
   if (!recipe.contains("accumulate"))

@@ -51,6 +51,8 @@ struct TraineeInfo {
   std::string target; ///< CPU the code is for
   std::string recipe; ///< the plan's "recipe" object, JSON text
   std::string loss;   ///< recipe's "loss"
+  /// Whether that is a sum, by the recipe's "reduction".
+  bool sumsLoss = false;
   int64_t accumulate = 1;
   bool dynamicLossScale = false; ///< recipe's "loss_scale"
   int64_t stateBytes = 0, activationBytes = 0;

@@ -5,11 +5,13 @@
 #include "compiler/Artifact/GPU.h"
 #include "compiler/Artifact/PlanToJSON.h"
 #include "frontends/ONNX/Model/File.h"
+#include "passes/Differentiation/LossSpec.h"
 #include "passes/KernelCompiler.h"
 #include "runtime/ArtifactFormat.h"
 #include "runtime/cpu/Cores.h"
 #include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/LossFlags.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -29,8 +31,12 @@ namespace json = llvm::json;
 static json::Object describeRecipe(const RecipeOptions &recipe,
                                    const LabelFacts &labels,
                                    const NormalizationFacts &normalizations) {
-  auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
-  json::Object object{{"loss", kind},
+  auto [name, output] = llvm::StringRef(recipe.loss).split('@');
+  // A loss of two names is one loss.
+  for (const LossInfo &info : getLosses())
+    if (info.name == name)
+      name = getLossInfo(info.kind).name;
+  json::Object object{{"loss", name},
                       {"accumulate", recipe.accumulateGradBatches}};
   if (!output.empty())
     object["loss_output"] = output;
@@ -48,6 +54,7 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   // A training graph brings an optimizer of its own.
   if (recipe.loss.empty())
     return object;
+  addLossFlags(object, recipe);
   object["optimizer"] = recipe.optimizer;
   object["momentum"] = recipe.momentum;
   object["beta1"] = recipe.beta1;
@@ -189,8 +196,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  json::Object recipe =
-      describeRecipe(options.pipeline.recipe, labels, normalizations);
+  json::Object recipe = describeRecipe(this->recipe, labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest);
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},

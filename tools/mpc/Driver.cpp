@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
+
+#include "tools/mpc/LossFlags.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -360,11 +362,18 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
+  PipelineOptions pipeline = options.pipeline;
+  if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = readLossFiles(options, pipeline.recipe);
+      code != ExitCode::Done)
+    return code;
+  recipe = pipeline.recipe;
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
   auto run = [&](Stage to, Stage done) {
     PassManager pm(&context);
-    buildPipeline(pm, options.pipeline, to, done);
+    buildPipeline(pm, pipeline, to, done);
     return succeeded(pm.run(*module));
   };
   // Read where it is complete: later stages merge and decompose ops.

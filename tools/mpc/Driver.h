@@ -94,6 +94,8 @@ private:
   onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest;
   LabelFacts labels;
+  /// The recipe with what its files hold.
+  RecipeOptions recipe;
   NormalizationFacts normalizations;
 };
 

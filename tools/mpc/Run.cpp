@@ -181,7 +181,7 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
 }
 
 static ExitCode runRun(RunCommand &command) {
-  std::vector<std::string> read = inputFiles(command.compile.model);
+  std::vector<std::string> read = inputFiles(command.compile);
   read.insert(read.end(), command.inputs.begin(), command.inputs.end());
   if (ExitCode code = refuseOverwriting("-o", command.output, read);
       code != ExitCode::Done)

@@ -1,9 +1,11 @@
 // mpc train: compiles a model, or takes an artifact, and trains it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
@@ -50,8 +52,52 @@ static void findLabelShape(const std::vector<Array> &arrays,
       recipe.labelShape.emplace(array.shape.begin() + 1, array.shape.end());
 }
 
+// Whether labels of the data are PyTorch's for what counts nowhere.
+static bool hasIgnoredLabels(const std::vector<Array> &arrays,
+                             const std::string &targetArray) {
+  constexpr int64_t chunk = 65536;
+  std::vector<int64_t> values(chunk);
+  for (const Array &array : arrays) {
+    if (array.name != targetArray)
+      continue;
+    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
+      const int64_t count = std::min(chunk, array.size() - begin);
+      // What is no integer is for the data set to report.
+      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
+                          values.data()))
+        return false;
+      if (std::find(values.begin(), values.begin() + count,
+                    kPyTorchIgnoreIndex) != values.begin() + count)
+        return true;
+    }
+  }
+  return false;
+}
+
+// As in PyTorch, labels of -100 count nowhere unless the user says otherwise.
+// Where there are none, the loss is the simpler one.
+static void chooseIgnoreIndex(CompileOptions &options,
+                              const std::vector<Array> &arrays) {
+  RecipeOptions &recipe = options.pipeline.recipe;
+  if (recipe.ignoreIndex || recipe.loss.empty() ||
+      isArtifact(options.model.model) ||
+      !hasIgnoredLabels(arrays, recipe.targetArray))
+    return;
+  llvm::Expected<LossSpec> loss = parseLoss(recipe.loss);
+  if (!loss) {
+    llvm::consumeError(loss.takeError()); // compiling says so
+    return;
+  }
+  if (!loss->hasClasses())
+    return;
+  recipe.ignoreIndex = kPyTorchIgnoreIndex;
+  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
+               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
+}
+
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
-                       std::vector<Array> arrays, TrainingData &data) {
+                       std::vector<Array> arrays, std::vector<Array> heldArrays,
+                       TrainingData &data) {
   DatasetOptions options = datasetOptionsFor(info);
   options.targetArray = command.compile.pipeline.recipe.targetArray;
   StatusOr<FunctionPorts> ports = trainingInputs(info);
@@ -69,7 +115,8 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                   "the model has no function to evaluate with; leave out "
                   "--val-data and --val-split");
   if (!command.valData.empty()) {
-    StatusOr<Dataset> held = Dataset::open(command.valData, *eval, options);
+    StatusOr<Dataset> held =
+        Dataset::create(std::move(heldArrays), *eval, options);
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
@@ -112,7 +159,7 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
           refuseOverwriting("--output", command.trained.output, read);
       code != ExitCode::Done)
     return code;
-  for (const std::string &file : inputFiles(command.compile.model))
+  for (const std::string &file : inputFiles(command.compile))
     read.push_back(file);
   read.push_back(command.trained.exportModel);
   return refuseOverwriting("--metrics", command.train.metrics, read);
@@ -150,7 +197,7 @@ private:
   int finish(const TrainResult &result);
 
   TrainCommand &command;
-  std::vector<Array> arrays;
+  std::vector<Array> arrays, heldArrays;
   std::shared_ptr<const Artifact> artifact;
   /// What was compiled; null where the artifact was there before.
   std::shared_ptr<onnx_frontend::Model> model;
@@ -166,6 +213,9 @@ private:
 ExitCode TrainRun::check() {
   if (ExitCode code = finishOptions(command); code != ExitCode::Done)
     return code;
+  if (!isArtifact(command.compile.model.model))
+    if (ExitCode code = checkLossFlags(command.compile); code != ExitCode::Done)
+      return code;
   return checkFiles(command);
 }
 
@@ -174,7 +224,13 @@ ExitCode TrainRun::readData() {
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
+  StatusOr<std::vector<Array>> held = readDataFiles(command.valData);
+  if (!held.ok())
+    return reportError(held.status());
+  heldArrays = std::move(*held);
   findLabelShape(arrays, command.compile.pipeline.recipe);
+  chooseIgnoreIndex(command.compile, arrays);
+  chooseIgnoreIndex(command.compile, heldArrays);
   return ExitCode::Done;
 }
 
@@ -235,8 +291,8 @@ ExitCode TrainRun::open() {
     if (!status.ok())
       return reportError(status);
   }
-  return reportError(
-      openData(command, trainee->info(), std::move(arrays), data));
+  return reportError(openData(command, trainee->info(), std::move(arrays),
+                              std::move(heldArrays), data));
 }
 
 int TrainRun::finish(const TrainResult &result) {

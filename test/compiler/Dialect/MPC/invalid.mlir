@@ -503,3 +503,12 @@ func.func @dilated_window_does_not_fit(%x: tensor<1x1x5x5xf32>) -> tensor<1x1x1x
       : (tensor<1x1x5x5xf32>) -> tensor<1x1x1x4xf32>
   return %0 : tensor<1x1x1x4xf32>
 }
+
+// -----
+
+func.func @labels_smoothed_away(%s: tensor<32x10xf32>, %t: tensor<32xi64>) -> tensor<f32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{expected label_smoothing in [0, 1), found 1.0}}
+  %0, %1 = mpc.softmax_cross_entropy_loss %s, %t {label_smoothing = 1.0 : f64} : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+  return %0 : tensor<f32>
+}
