@@ -470,21 +470,33 @@ Status Dataset::bind(Trainee &model, std::string_view function,
   return Status();
 }
 
-std::vector<int64_t> Dataset::labels(const int64_t *positions,
-                                     int64_t count) const {
+template <typename T>
+std::vector<T> Dataset::labelRows(bool integers, DType type,
+                                  const int64_t *positions,
+                                  int64_t count) const {
   const auto column =
-      std::find_if(columns.begin(), columns.end(), [](const Column &c) {
-        return c.port.role == "label" && isInteger(c.port.type);
+      std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
+        return c.port.role == "label" && isInteger(c.port.type) == integers;
       });
   if (column == columns.end())
     return {};
-  std::vector<int64_t> values(size_t(count * column->rowElements));
+  std::vector<T> values(size_t(count * column->rowElements));
   for (int64_t i = 0; i < count; ++i)
     convertElements(column->array,
                     order[size_t(positions[i])] * column->rowElements,
-                    column->rowElements, DType::I64, NonFinite::Reject,
+                    column->rowElements, type, NonFinite::Reject,
                     values.data() + i * column->rowElements);
   return values;
+}
+
+std::vector<int64_t> Dataset::labels(const int64_t *positions,
+                                     int64_t count) const {
+  return labelRows<int64_t>(true, DType::I64, positions, count);
+}
+
+std::vector<double> Dataset::targets(const int64_t *positions,
+                                     int64_t count) const {
+  return labelRows<double>(false, DType::F64, positions, count);
 }
 
 } // namespace mpc::runtime::train

@@ -74,6 +74,8 @@ public:
   /// The labels of `count` samples as i64, one sample after another; empty
   /// where the model has no label input or its labels are not integers.
   std::vector<int64_t> labels(const int64_t *positions, int64_t count) const;
+  /// The targets likewise, as f64; empty where they are integers.
+  std::vector<double> targets(const int64_t *positions, int64_t count) const;
 
 private:
   /// An array and the input that it feeds. A sample is a row of `rowElements`
@@ -89,6 +91,11 @@ private:
                             const DatasetOptions &options);
   Status addColumn(const Port &port, Array array,
                    const DatasetOptions &options);
+  /// The rows of the first label column that is of integers or not, as `type`,
+  /// whose C++ type T is.
+  template <typename T>
+  std::vector<T> labelRows(bool integers, DType type, const int64_t *positions,
+                           int64_t count) const;
   Status fill(const Column &column, const int64_t *positions,
               std::byte *to) const;
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Evaluator.h"
 
+#include "runtime/train/EvalMetrics.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -67,8 +69,31 @@ static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   return convert(*value, DType::F64);
 }
 
+using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
+
+/// Adds the first `count` of the samples at `positions` to all metrics.
+static Status addMetrics(Trainee &model, const FunctionPorts &ports,
+                         const Dataset &data, const int64_t *positions,
+                         int64_t count, const std::vector<int64_t> &labels,
+                         std::optional<int64_t> ignored, EvalMetrics &metrics) {
+  if (metrics.empty())
+    return Status();
+  StatusOr<Tensor> prediction =
+      model.output("eval", ports.output("prediction")->name);
+  if (prediction.ok() && prediction->type != DType::F64 &&
+      prediction->type != DType::F32)
+    prediction = convert(*prediction, DType::F32);
+  if (!prediction.ok())
+    return prediction.status();
+  const std::vector<double> targets = data.targets(positions, count);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    metric->add({*prediction, labels, targets, ignored});
+  return Status();
+}
+
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
-                              const std::atomic<int> *stop) {
+                              const std::atomic<int> *stop,
+                              const std::vector<std::string> &metricNames) {
   const FunctionPorts *ports = model.info().function("eval");
   if (!ports)
     return Status(StatusCode::Unsupported,
@@ -100,6 +125,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       correct && label &&
       numElements(correct->shape) == numElements(label->shape);
 
+  EvalMetrics metrics = makeEvalMetrics(model.info(), metricNames);
   Totals totals;
   EvalResult result;
   std::vector<int64_t> positions(static_cast<size_t>(batch));
@@ -138,6 +164,10 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       totals.loss += *losses->as<double>() * double(terms);
       totals.lossTerms += double(count);
     }
+    if (Status status = addMetrics(model, *ports, data, positions.data(), count,
+                                   labels, options.ignoreIndex, metrics);
+        !status.ok())
+      return status;
     if (!countsLabels)
       continue;
     StatusOr<Tensor> isCorrect = readOutput(model, *correct);
@@ -152,6 +182,11 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       model.info().sumsLoss ? totals.loss : totals.loss / totals.lossTerms;
   if (totals.labels > 0)
     result.accuracy = double(totals.correct) / double(totals.labels);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    if (metric->name == "accuracy")
+      result.accuracy = metric->value();
+    else
+      result.metrics.emplace_back(metric->name, metric->value());
   return result;
 }
 

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
@@ -144,6 +145,17 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
+  for (const std::string &name : command.train.evalMetrics) {
+    if (Status status = checkEvalMetric(name); !status.ok())
+      return reportError(ExitCode::Usage, "--metric: " + status.message());
+    if (llvm::count(command.train.evalMetrics, name) > 1)
+      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
+  }
+  if (!command.train.evalMetrics.empty() && command.valData.empty() &&
+      command.valSplit == 0)
+    return reportError(ExitCode::Usage,
+                       "--metric is of evaluations, and has no effect without "
+                       "--val-data or --val-split");
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
@@ -403,6 +415,11 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
       ->type_name("FILE");
+  app.add_option("--metric", command.train.evalMetrics,
+                 "what to measure in evaluations beside the loss: " +
+                     listEvalMetrics() + " (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   app.add_option("--metrics", command.train.metrics, "one JSON object a line")
       ->type_name("FILE");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
