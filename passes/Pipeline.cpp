@@ -71,6 +71,8 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
     optimizer.clipNorm = recipe.gradientClipVal.value_or(0.0);
     optimizer.train.assign(recipe.train.begin(), recipe.train.end());
     optimizer.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
+    optimizer.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());
+    optimizer.lrScale.assign(recipe.lrScale.begin(), recipe.lrScale.end());
     pm.addPass(createAddOptimizerPass(optimizer));
   }
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());

@@ -54,6 +54,9 @@ struct RecipeOptions {
   /// auto, unbiased or population.
   std::string runningVariance = "auto";
   std::vector<std::string> train, freeze;
+  /// Parameters without weight decay, and with another learning rate, as
+  /// `mpc-add-optimizer` takes them.
+  std::vector<std::string> noDecay, lrScale;
 };
 
 /// How precision is decided.

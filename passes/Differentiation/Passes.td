@@ -83,6 +83,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     `statistic`; `freeze` then takes away. Roles are rewritten to match. A
     batch_norm whose scale and bias patterns froze becomes a
     batch_norm_inference, and its running statistics are no longer updated.
+    `no-decay` and `lr-scale` give some of them no weight decay, or a multiple of
+    the learning rate (of several factors, the last that matches holds).
 
     Expects `@step` of `mpc-add-loss`. Example: `add-optimizer.mlir`.
 
@@ -119,6 +121,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
                "patterns of the parameters to train">,
     ListOption<"freeze", "freeze", "std::string",
                "patterns of the parameters to keep as they are">,
+    ListOption<"noDecay", "no-decay", "std::string",
+               "bias, norm or patterns of the parameters without weight decay">,
+    ListOption<"lrScale", "lr-scale", "std::string",
+               "PATTERN=FACTOR: parameters with another learning rate">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }

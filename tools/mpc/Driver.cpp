@@ -358,6 +358,21 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
   return facts;
 }
 
+// "bias,norm" is both words; a regular expression may have commas of its own.
+static void splitWords(std::vector<std::string> &texts) {
+  std::vector<std::string> words;
+  for (StringRef text : texts) {
+    SmallVector<StringRef> parts;
+    text.split(parts, ',');
+    bool areWords = llvm::all_of(
+        parts, [](StringRef part) { return part == "bias" || part == "norm"; });
+    if (!areWords)
+      parts = {text};
+    words.insert(words.end(), parts.begin(), parts.end());
+  }
+  texts = std::move(words);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
@@ -368,6 +383,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   if (ExitCode code = readLossFiles(options, pipeline.recipe);
       code != ExitCode::Done)
     return code;
+  splitWords(pipeline.recipe.noDecay);
   recipe = pipeline.recipe;
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);

@@ -71,6 +71,20 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
                   "default: the optimizer's in PyTorch")
       ->check(nonNegativeNumber());
   command
+      .add_option("--no-decay", recipe.noDecay,
+                  "parameters without weight decay: bias, norm (scales of "
+                  "normalizations), both as bias,norm, or those whose name "
+                  "matches; default: none (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--lr-scale", recipe.lrScale,
+                  "factor of the learning rate of parameters whose name "
+                  "matches, such as ^backbone=0.1; the last that matches "
+                  "holds (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX=FACTOR");
+  command
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
                   "largest L2 norm of all gradients together; 0: any")
       ->check(nonNegativeNumber());

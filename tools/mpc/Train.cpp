@@ -137,10 +137,14 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 
 // What the loop takes in another form than flags have it.
 static ExitCode finishOptions(TrainCommand &command) {
-  StatusOr<ScheduleKind> kind = parseScheduleKind(command.scheduler);
-  if (!kind.ok())
-    return reportError(kind.status());
-  command.train.schedule.kind = *kind;
+  Schedule &schedule = command.train.schedule;
+  if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
+    return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
+  if (schedule.kind == ScheduleKind::OneCycle &&
+      (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
+    return reportError(ExitCode::Usage,
+                       "--warmup-steps and --min-lr have no effect on "
+                       "one-cycle, which has a warmup and an end of its own");
   command.train.lastBatch =
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
@@ -395,9 +399,13 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--lr", schedule.learningRate, "learning rate")
       ->check(nonNegativeNumber())
       ->capture_default_str();
-  app.add_option("--lr-scheduler", command.scheduler,
-                 "how the learning rate goes to --min-lr")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+  app.add_option(
+         "--lr-scheduler", command.scheduler,
+         "how the learning rate goes to --min-lr: constant, linear, "
+         "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
+         "given, every SIZE steps), or one-cycle (PyTorch's OneCycleLR, "
+         "of which --lr is the greatest)")
+      ->type_name("SCHEDULE")
       ->capture_default_str();
   app.add_option("--min-lr", schedule.minLearningRate)
       ->check(nonNegativeNumber())
