@@ -37,26 +37,30 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
   return stages;
 }
 
+// "7x5" or "scalar".
+static std::string printShape(llvm::ArrayRef<int64_t> shape) {
+  if (shape.empty())
+    return "scalar";
+  return llvm::join(
+      llvm::map_range(shape,
+                      [](int64_t extent) { return std::to_string(extent); }),
+      "x");
+}
+
 static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
-  if (!recipe.loss.empty()) {
+  if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
-    loss.loss = recipe.loss;
-    loss.targetArray = recipe.targetArray;
+    loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
+    loss.targetArrays.assign(recipe.targetArrays.begin(),
+                             recipe.targetArrays.end());
     loss.reduction = recipe.reduction.value_or("mean");
     loss.ignoreIndex = recipe.ignoreIndex.value_or(kNoIgnoreIndex);
     loss.labelSmoothing = recipe.labelSmoothing.value_or(0.0);
     loss.classWeights.assign(recipe.classWeights.begin(),
                              recipe.classWeights.end());
     loss.posWeight.assign(recipe.posWeight.begin(), recipe.posWeight.end());
-    if (recipe.labelShape)
-      loss.labelShape =
-          recipe.labelShape->empty()
-              ? "scalar"
-              : llvm::join(llvm::map_range(*recipe.labelShape,
-                                           [](int64_t extent) {
-                                             return std::to_string(extent);
-                                           }),
-                           "x");
+    for (const auto &[name, shape] : recipe.labelShapes)
+      loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
     AddOptimizerPassOptions optimizer;
     optimizer.optimizer = recipe.optimizer;

@@ -6,6 +6,7 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,11 +25,11 @@ struct StageInfo {
 };
 llvm::ArrayRef<StageInfo> getStages();
 
-/// What to train a forward model with; `loss` empty leaves it a forward model.
+/// What to train a forward model with; without `losses` it stays one.
 struct RecipeOptions {
-  /// A name of passes/Differentiation/LossSpec.h with an optional @OUTPUT, or
-  /// output:NAME.
-  std::string loss;
+  /// Added up: each a name of passes/Differentiation/LossSpec.h with an
+  /// optional @OUTPUT, or output:NAME, with an optional FACTOR* in front.
+  std::vector<std::string> losses;
   /// mean or sum; absent: mean.
   std::optional<std::string> reduction;
   /// The label that counts nowhere.
@@ -40,9 +41,10 @@ struct RecipeOptions {
   std::vector<double> posWeight;
   /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
   std::string optimizer = "sgd";
-  std::string targetArray = "target";
-  /// The shape of one sample's labels, where the data says it.
-  std::optional<std::vector<int64_t>> labelShape;
+  /// ARRAY for all losses, or OUTPUT=ARRAY; see findTarget.
+  std::vector<std::string> targetArrays;
+  /// The shapes of one sample's labels by array, where the data says them.
+  std::map<std::string, std::vector<int64_t>> labelShapes;
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999;
   /// Absent: the optimizer's default in PyTorch.
   std::optional<double> epsilon, weightDecay;

@@ -4,6 +4,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
+
 using namespace mpc;
 
 static constexpr LossInfo kLosses[] = {
@@ -35,14 +37,47 @@ std::string mpc::listLosses() {
 
 llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
   llvm::StringRef rest = text;
-  if (rest.consume_front("output:"))
-    return LossSpec{LossKind::Output, rest.str(), {}};
+  LossSpec spec;
+  // Names of outputs may have a star of their own.
+  auto [number, behind] = text.split('*');
+  if (!behind.empty() && !number.getAsDouble(spec.factor)) {
+    if (!std::isfinite(spec.factor) || spec.factor <= 0)
+      return llvm::createStringError(
+          "'" + text + "': expected a factor above 0, found " + number);
+    rest = behind;
+  }
   auto [name, output] = rest.split('@');
+  spec.output = output.str();
+  if (rest.consume_front("output:")) {
+    spec.kind = LossKind::Output;
+    spec.output = rest.str();
+    return spec;
+  }
   for (const LossInfo &info : kLosses)
-    if (name == info.name)
-      return LossSpec{info.kind, output.str(), {}};
+    if (name == info.name) {
+      spec.kind = info.kind;
+      return spec;
+    }
   return llvm::createStringError("unknown loss '" + text + "'; expected " +
                                  listLosses() +
                                  ", each with an optional @OUTPUT, or "
                                  "output:NAME");
+}
+
+std::string mpc::findTarget(llvm::ArrayRef<std::string> targets,
+                            llvm::StringRef output) {
+  for (llvm::StringRef text : targets) {
+    auto [name, array] = text.rsplit('=');
+    if (text.contains('=') &&
+        (name == output || name == output.rsplit(':').first))
+      return array.str();
+  }
+  return findCommonTarget(targets);
+}
+
+std::string mpc::findCommonTarget(llvm::ArrayRef<std::string> targets) {
+  for (llvm::StringRef text : targets)
+    if (!text.contains('='))
+      return text.str();
+  return "target";
 }

@@ -47,18 +47,28 @@ std::string listLosses();
 
 /// A loss as the user names it.
 struct LossSpec {
-  LossKind kind;
+  LossKind kind = LossKind::Output;
   std::string output; ///< empty: the model's only one
-  std::optional<int64_t> classAxis;
+  std::optional<int64_t> classAxis = {};
+  double factor = 1; ///< of this loss in the sum of all
 
   bool hasClasses() const {
     return kind != LossKind::Output && getLossInfo(kind).hasClasses;
   }
 };
 
-/// Parses NAME, NAME@OUTPUT or output:NAME. An OUTPUT may still end in the
-/// :AXIS of its classes: only the model says whether that belongs to the name.
+/// Parses NAME, NAME@OUTPUT or output:NAME, each with an optional FACTOR* in
+/// front. An OUTPUT may still end in the :AXIS of its classes: only the model
+/// says whether that belongs to the name.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
+
+/// The array of targets for the loss of `output`, which may end in :AXIS:
+/// `targets` are OUTPUT=ARRAY, or ARRAY for all others, "target" by default.
+std::string findTarget(llvm::ArrayRef<std::string> targets,
+                       llvm::StringRef output);
+
+/// The ARRAY for all others.
+std::string findCommonTarget(llvm::ArrayRef<std::string> targets);
 
 } // namespace mpc
 

@@ -32,6 +32,11 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     sample, and as its loss the weighted sum: the mean of all samples is the sum
     of one over the sum of the other.
 
+    Several losses, each times its factor, are added up; accuracy and prediction
+    are those of the first. Samples' losses that are divided by weights are
+    outputs of their own, `sample_loss_1` with `sample_weight_1` and so on, beside
+    the sum of the others.
+
     The module must have a `@forward`. Example: `add-loss.mlir`.
 
     ```mlir
@@ -44,8 +49,8 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     Afterwards `@step` has exactly one result of role `loss`, a scalar.
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "",
-           "softmax_cross_entropy, nll, mse, l1, huber, smooth_l1, bce, "
+    ListOption<"loss", "loss", "std::string",
+           "losses to add up, each with an optional FACTOR*: softmax_cross_entropy, nll, mse, l1, huber, smooth_l1, bce, "
            "bce_with_logits, kl_div (each with an optional @OUTPUT) or "
            "output:NAME">,
     Option<"reduction", "reduction", "std::string", "\"mean\"",
@@ -60,11 +65,12 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     ListOption<"posWeight", "pos-weight", "double",
                "factor of positive targets of bce_with_logits: one, or one of "
                "each class">,
-    Option<"labelShape", "label-shape", "std::string", "\"\"",
-           "shape of one sample's labels, such as 7x5 or scalar; empty: not "
-           "known">,
-    Option<"targetArray", "target-array", "std::string", "\"target\"",
-           "the name of the label input">,
+    ListOption<"labelShapes", "label-shape", "std::string",
+           "shape of one sample's labels, such as 7x5 or scalar, of all label "
+           "inputs, or NAME=SHAPE of one; none: not known">,
+    ListOption<"targetArrays", "target-array", "std::string",
+           "the name of the label input, target by default; OUTPUT=NAME: that "
+           "of the loss of an output">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }

@@ -315,15 +315,22 @@ enum class Family { Classes, Binary, Values, Other };
 // Names
 //===----------------------------------------------------------------------===//
 
+/// Of the labels that predictions are compared with.
+static std::optional<int64_t> classesOf(const TraineeInfo &info) {
+  return datasetOptionsFor(info).rangeOf(targetOf(info)).classes;
+}
+
 static Family familyOf(const TraineeInfo &info) {
-  if (datasetOptionsFor(info).classes)
-    return Family::Classes;
+  for (const char *name : {"softmax_cross_entropy", "nll"})
+    if (info.loss == name)
+      return Family::Classes;
   if (info.loss == "bce" || info.loss == "bce_with_logits")
     return Family::Binary;
   for (const char *name : {"mse", "l1", "huber", "smooth_l1"})
     if (info.loss == name)
       return Family::Values;
-  return Family::Other;
+  // The model's own, and those of training graphs.
+  return classesOf(info) ? Family::Classes : Family::Other;
 }
 
 /// The K of "topK"; nothing where that is not what `name` is.
@@ -394,10 +401,12 @@ static std::string describe(const std::vector<Family> &families) {
 static bool canMeasure(const TraineeInfo &info) {
   const FunctionPorts *eval = info.function("eval");
   const Port *prediction = eval ? eval->output("prediction") : nullptr;
-  const Port *label = eval ? eval->input("label") : nullptr;
+  const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
   if (!prediction || !label)
     return false;
-  const std::optional<int64_t> classes = datasetOptionsFor(info).classes;
+  std::optional<int64_t> classes;
+  if (familyOf(info) == Family::Classes)
+    classes = classesOf(info);
   if (classes &&
       (prediction->shape.size() < 2 || prediction->shape[1] != *classes))
     return false;
@@ -422,7 +431,7 @@ Status checkEvalMetrics(const TraineeInfo &info,
                     "--metric " + name +
                         " needs a prediction for every label, which the "
                         "evaluation of this model does not have");
-    const std::optional<int64_t> classes = datasetOptionsFor(info).classes;
+    const std::optional<int64_t> classes = classesOf(info);
     const std::optional<int64_t> places = placesOf(name);
     if (places && *places > *classes)
       return Status(StatusCode::Usage, "--metric " + name + ": there are " +

@@ -27,11 +27,49 @@ namespace json = llvm::json;
 // What an artifact says of itself
 //===----------------------------------------------------------------------===//
 
+// A loss without its FACTOR*.
+static llvm::StringRef withoutFactor(llvm::StringRef loss) {
+  auto [number, rest] = loss.split('*');
+  double factor;
+  return rest.empty() || number.getAsDouble(factor) ? loss : rest;
+}
+
+// What labels may be: of all alike, or, where losses differ, of each input that
+// its losses agree on.
+static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
+  auto describe = [](const LabelFacts &facts, json::Object &to) {
+    to["classes"] = *facts.classes;
+    if (facts.ignoreIndex)
+      to["ignore_index"] = *facts.ignoreIndex;
+  };
+  auto agree = [&](const LabelFacts &facts) {
+    return facts.hasRangeOf(labels.front());
+  };
+  if (!labels.empty() && llvm::all_of(labels, agree))
+    return describe(labels.front(), object);
+  json::Object inputs;
+  for (const LabelFacts &facts : labels) {
+    bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
+                    return other.input == facts.input;
+                  }) == 1;
+    json::Object range;
+    describe(facts, range);
+    if (isOnly)
+      inputs[facts.input] = std::move(range);
+  }
+  if (!inputs.empty())
+    object["labels"] = std::move(inputs);
+}
+
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   const LabelFacts &labels,
+                                   llvm::ArrayRef<LabelFacts> labels,
                                    const NormalizationFacts &normalizations) {
-  auto [name, output] = llvm::StringRef(recipe.loss).split('@');
+  // The first is the one that predictions and labels are of.
+  llvm::StringRef whole;
+  if (!recipe.losses.empty())
+    whole = recipe.losses.front();
+  auto [name, output] = withoutFactor(whole).split('@');
   // A loss of two names is one loss.
   for (const LossInfo &info : getLosses())
     if (info.name == name)
@@ -40,10 +78,7 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
                       {"accumulate", recipe.accumulateGradBatches}};
   if (!output.empty())
     object["loss_output"] = output;
-  if (labels.classes)
-    object["classes"] = *labels.classes;
-  if (labels.ignoreIndex)
-    object["ignore_index"] = *labels.ignoreIndex;
+  addLabels(object, labels);
   if (normalizations.updated > 0)
     object["running_variance"] =
         normalizations.isUnbiased ? "unbiased" : "population";
@@ -52,8 +87,12 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   if (!recipe.accumulateReduction.empty())
     object["accumulate_reduction"] = recipe.accumulateReduction;
   // A training graph brings an optimizer of its own.
-  if (recipe.loss.empty())
+  if (recipe.losses.empty())
     return object;
+  if (recipe.losses.size() > 1 || whole != withoutFactor(whole))
+    object["losses"] = json::Array(recipe.losses);
+  if (recipe.losses.size() > 1)
+    object["target"] = findTarget(recipe.targetArrays, output);
   addLossFlags(object, recipe);
   object["optimizer"] = recipe.optimizer;
   object["momentum"] = recipe.momentum;

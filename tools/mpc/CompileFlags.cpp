@@ -57,7 +57,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
                                  llvm::StringRef decisions) {
   const RecipeOptions &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
-  bool isForward = !training.loss.empty();
+  bool isForward = !training.losses.empty();
   if (isForward)
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())

@@ -286,9 +286,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
       return error;
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
-  importOptions.mode = recipe.asExported     ? ImportMode::AsExported
-                       : recipe.loss.empty() ? ImportMode::Evaluation
-                                             : ImportMode::Training;
+  importOptions.mode = recipe.asExported       ? ImportMode::AsExported
+                       : recipe.losses.empty() ? ImportMode::Evaluation
+                                               : ImportMode::Training;
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =
       llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
@@ -316,7 +316,18 @@ void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
   offered[name] = toHostTensor(value, &context);
 }
 
-// The classes that labels of the data may name; nothing where losses differ.
+// The name of an argument that a function has as an input.
+static std::string nameOfInput(Value argument) {
+  auto block = cast<BlockArgument>(argument);
+  auto function = dyn_cast<func::FuncOp>(block.getOwner()->getParentOp());
+  if (!function)
+    return "";
+  auto name =
+      function.getArgAttrOfType<StringAttr>(block.getArgNumber(), kInputAttr);
+  return name ? name.getValue().str() : "";
+}
+
+// The classes that labels of the data may name.
 template <typename OpT>
 static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
   module.walk([&](OpT loss) {
@@ -326,21 +337,21 @@ static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
     if (!isa<BlockArgument>(labels))
       return;
     auto scores = cast<RankedTensorType>(loss->getOperand(0).getType());
-    LabelFacts facts{scores.getDimSize(1), loss.getIgnoreIndex()};
+    LabelFacts facts{nameOfInput(labels), scores.getDimSize(1),
+                     loss.getIgnoreIndex()};
     bool isNew = llvm::none_of(found, [&](const LabelFacts &other) {
-      return other.classes == facts.classes &&
-             other.ignoreIndex == facts.ignoreIndex;
+      return other.input == facts.input && other.hasRangeOf(facts);
     });
     if (isNew)
       found.push_back(facts);
   });
 }
 
-static LabelFacts findLabels(ModuleOp module) {
+static SmallVector<LabelFacts> findLabels(ModuleOp module) {
   SmallVector<LabelFacts> found;
   findLabels<SoftmaxCrossEntropyLossOp>(module, found);
   findLabels<NLLLossOp>(module, found);
-  return found.size() == 1 ? found.front() : LabelFacts();
+  return found;
 }
 
 static NormalizationFacts findNormalizations(ModuleOp module) {

@@ -20,9 +20,14 @@
 
 namespace mpc::tools {
 
-/// What a model's losses over classes say of its labels.
+/// What a loss over classes says of its labels.
 struct LabelFacts {
+  std::string input;
   std::optional<int64_t> classes, ignoreIndex;
+
+  bool hasRangeOf(const LabelFacts &other) const {
+    return classes == other.classes && ignoreIndex == other.ignoreIndex;
+  }
 };
 
 /// The parts of a .mpc file.
@@ -93,7 +98,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest;
-  LabelFacts labels;
+  llvm::SmallVector<LabelFacts> labels;
   /// The recipe with what its files hold.
   RecipeOptions recipe;
   NormalizationFacts normalizations;

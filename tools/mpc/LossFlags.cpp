@@ -63,25 +63,24 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
 }
 
 ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
-  const std::string &text = options.pipeline.recipe.loss;
-  std::optional<LossSpec> loss;
-  if (!text.empty()) {
+  std::vector<LossSpec> losses;
+  std::vector<std::string> names;
+  for (const std::string &text : options.pipeline.recipe.losses) {
     llvm::Expected<LossSpec> parsed = parseLoss(text);
     if (!parsed)
       return reportError(ExitCode::Usage, llvm::toString(parsed.takeError()));
-    loss = *parsed;
+    losses.push_back(*parsed);
+    names.push_back(parsed->kind == LossKind::Output
+                        ? "a loss of the model's own"
+                        : getLossInfo(parsed->kind).name.str());
   }
-  for (const LossFlag &flag : lossFlagsOf(options)) {
-    if (!flag.isGiven || (loss && flag.concerns(*loss)))
-      continue;
-    std::string found = "without --loss";
-    if (loss)
-      found = loss->kind == LossKind::Output
-                  ? "on a loss of the model's own"
-                  : "on " + getLossInfo(loss->kind).name.str();
-    return reportError(ExitCode::Usage, flag.name + " is for " + flag.losses +
-                                            ", and has no effect " + found);
-  }
+  for (const LossFlag &flag : lossFlagsOf(options))
+    if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
+      return reportError(
+          ExitCode::Usage,
+          flag.name + " is for " + flag.losses + ", and has no effect " +
+              (names.empty() ? "without --loss"
+                             : "on " + llvm::join(names, " and ")));
   return ExitCode::Done;
 }
 

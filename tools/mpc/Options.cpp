@@ -93,9 +93,12 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
 static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
                            LossFiles &files) {
   command
-      .add_option("--loss", recipe.loss,
-                  listLosses() + " or output:NAME; @OUTPUT picks the output, "
-                                 "@OUTPUT:AXIS also the axis of the classes")
+      .add_option("--loss", recipe.losses,
+                  listLosses() +
+                      " or output:NAME; @OUTPUT picks the output, "
+                      "@OUTPUT:AXIS also the axis of the classes; a FACTOR* in "
+                      "front weighs it in the sum of all (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("LOSS");
   command
       .add_option("--reduction", recipe.reduction,
@@ -205,9 +208,11 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->required()
       ->type_name("MODEL");
   command
-      .add_option("--target-array", options.pipeline.recipe.targetArray,
-                  "name of the labels in the data")
-      ->capture_default_str();
+      .add_option("--target-array", options.pipeline.recipe.targetArrays,
+                  "name of the labels in the data, of all losses or as "
+                  "OUTPUT=NAME of one (repeatable); default: target")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   const std::string group = command.option_defaults()->get_group();
   command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);

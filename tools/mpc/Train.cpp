@@ -45,12 +45,14 @@ struct TrainingData {
 };
 } // namespace
 
-// What the labels of a sample are like tells where their loss finds classes.
-static void findLabelShape(const std::vector<Array> &arrays,
-                           RecipeOptions &recipe) {
+// What the labels of a sample are like tells where their loss finds classes; of
+// all arrays, those that are labels are known later.
+static void findLabelShapes(const std::vector<Array> &arrays,
+                            RecipeOptions &recipe) {
   for (const Array &array : arrays)
-    if (array.name == recipe.targetArray && !array.shape.empty())
-      recipe.labelShape.emplace(array.shape.begin() + 1, array.shape.end());
+    if (!array.shape.empty())
+      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
+                                        array.shape.end()};
 }
 
 // Whether labels of the data are PyTorch's for what counts nowhere.
@@ -80,16 +82,19 @@ static bool hasIgnoredLabels(const std::vector<Array> &arrays,
 static void chooseIgnoreIndex(CompileOptions &options,
                               const std::vector<Array> &arrays) {
   RecipeOptions &recipe = options.pipeline.recipe;
-  if (recipe.ignoreIndex || recipe.loss.empty() ||
-      isArtifact(options.model.model) ||
-      !hasIgnoredLabels(arrays, recipe.targetArray))
+  if (recipe.ignoreIndex || isArtifact(options.model.model))
     return;
-  llvm::Expected<LossSpec> loss = parseLoss(recipe.loss);
-  if (!loss) {
-    llvm::consumeError(loss.takeError()); // compiling says so
-    return;
-  }
-  if (!loss->hasClasses())
+  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // it has been checked
+      return false;
+    }
+    return loss->hasClasses() &&
+           hasIgnoredLabels(arrays,
+                            findTarget(recipe.targetArrays, loss->output));
+  });
+  if (!isAny)
     return;
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
   llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
@@ -100,7 +105,8 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
                        TrainingData &data) {
   DatasetOptions options = datasetOptionsFor(info);
-  options.targetArray = command.compile.pipeline.recipe.targetArray;
+  options.targetArray =
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -244,7 +250,7 @@ ExitCode TrainRun::readData() {
   if (!held.ok())
     return reportError(held.status());
   heldArrays = std::move(*held);
-  findLabelShape(arrays, command.compile.pipeline.recipe);
+  findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   chooseIgnoreIndex(command.compile, heldArrays);
   return ExitCode::Done;
