@@ -63,7 +63,7 @@ static void addRecognition(OpPassManager &pm,
 static AddOptimizerPassOptions
 getOptimizerOptions(const RecipeOptions &recipe) {
   AddOptimizerPassOptions options;
-  options.givenGradients = recipe.loss.empty();
+  options.givenGradients = recipe.losses.empty();
   options.optimizer = recipe.optimizer;
   options.momentum = recipe.momentum;
   options.beta1 = recipe.beta1;
@@ -76,23 +76,35 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   options.clipNorm = recipe.gradientClipVal.value_or(0.0);
   options.train.assign(recipe.train.begin(), recipe.train.end());
   options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
+  options.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());
+  options.lrScale.assign(recipe.lrScale.begin(), recipe.lrScale.end());
   return options;
 }
 
+// "7x5" or "scalar".
+static std::string printShape(llvm::ArrayRef<int64_t> shape) {
+  if (shape.empty())
+    return "scalar";
+  return llvm::join(
+      llvm::map_range(shape,
+                      [](int64_t extent) { return std::to_string(extent); }),
+      "x");
+}
+
 static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
-  if (!recipe.loss.empty()) {
+  if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
-    loss.loss = recipe.loss;
-    loss.targetArray = recipe.targetArray;
-    if (recipe.labelShape)
-      loss.labelShape =
-          recipe.labelShape->empty()
-              ? "scalar"
-              : llvm::join(llvm::map_range(*recipe.labelShape,
-                                           [](int64_t extent) {
-                                             return std::to_string(extent);
-                                           }),
-                           "x");
+    loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
+    loss.targetArrays.assign(recipe.targetArrays.begin(),
+                             recipe.targetArrays.end());
+    loss.reduction = recipe.reduction.value_or("mean");
+    loss.ignoreIndex = recipe.ignoreIndex.value_or(kNoIgnoreIndex);
+    loss.labelSmoothing = recipe.labelSmoothing.value_or(0.0);
+    loss.classWeights.assign(recipe.classWeights.begin(),
+                             recipe.classWeights.end());
+    loss.posWeight.assign(recipe.posWeight.begin(), recipe.posWeight.end());
+    for (const auto &[name, shape] : recipe.labelShapes)
+      loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
   }
   pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));

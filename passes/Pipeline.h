@@ -6,6 +6,7 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,16 +36,26 @@ llvm::ArrayRef<StageInfo> getStages();
 /// What Recognition recognises, one name a pass.
 llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
-/// What to train a forward model with; `loss` empty leaves it a forward model.
+/// What to train a forward model with; without `losses` it stays one.
 struct RecipeOptions {
-  /// softmax_cross_entropy, mse, l1, bce_with_logits or output:NAME, each but
-  /// the last with an optional @OUTPUT.
-  std::string loss;
+  /// Added up: each a name of passes/Differentiation/LossSpec.h with an
+  /// optional @OUTPUT, or output:NAME, with an optional FACTOR* in front.
+  std::vector<std::string> losses;
+  /// mean or sum; absent: mean.
+  std::optional<std::string> reduction;
+  /// The label that counts nowhere.
+  std::optional<int64_t> ignoreIndex;
+  std::optional<double> labelSmoothing;
+  /// One of each class, or none.
+  std::vector<double> classWeights;
+  /// Factors of positive targets: one for all, one of each class, or none.
+  std::vector<double> posWeight;
   /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
   std::string optimizer = "sgd";
-  std::string targetArray = "target";
-  /// The shape of one sample's labels, where the data says it.
-  std::optional<std::vector<int64_t>> labelShape;
+  /// ARRAY for all losses, or OUTPUT=ARRAY; see findTarget.
+  std::vector<std::string> targetArrays;
+  /// The shapes of one sample's labels by array, where the data says them.
+  std::map<std::string, std::vector<int64_t>> labelShapes;
   double momentum = 0.9, beta1 = 0.9, beta2 = 0.999;
   /// Absent: the optimizer's default in PyTorch.
   std::optional<double> epsilon, weightDecay;
@@ -56,6 +67,9 @@ struct RecipeOptions {
   /// auto, unbiased or population.
   std::string runningVariance = "auto";
   std::vector<std::string> train, freeze;
+  /// Parameters without weight decay, and with another learning rate, as
+  /// `mpc-add-optimizer` takes them.
+  std::vector<std::string> noDecay, lrScale;
 };
 
 /// How precision is decided.

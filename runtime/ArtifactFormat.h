@@ -45,8 +45,8 @@
 //               elements must be in [-n, n), and "batch_axis": the axis that
 //               samples are along if not 0, -1 where there is none}],
 //               "outputs": [{"name", "role": "loss|sample_loss|
-//               prediction|correct|grad_norm|finite|loss_scale|output",
-//               "buffer"}],
+//               sample_weight|prediction|correct|grad_norm|finite|loss_scale|
+//               output", "buffer"}],
 //               "buffers": [BUFFER...], "steps": [STEP...] }
 //   BUFFER    { "space": "arena|state|input|constant", "type", "shape",
 //               "offset": byte offset into the arena or .mpc.data; for state

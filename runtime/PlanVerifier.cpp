@@ -13,9 +13,9 @@ constexpr std::array<std::string_view, 8> kStateRoles = {
     "loss_scale", "counter", "accumulator",     "derived"};
 constexpr std::array<std::string_view, 3> kInputRoles = {"data", "label",
                                                          "scalar"};
-constexpr std::array<std::string_view, 8> kOutputRoles = {
-    "loss",      "sample_loss", "prediction", "correct",
-    "grad_norm", "finite",      "loss_scale", "output"};
+constexpr std::array<std::string_view, 9> kOutputRoles = {
+    "loss",      "sample_loss", "sample_weight", "prediction", "correct",
+    "grad_norm", "finite",      "loss_scale",    "output"};
 
 /// Of a block, on any GPU.
 constexpr int64_t kMaxThreads = 1024;

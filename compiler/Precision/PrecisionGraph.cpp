@@ -176,7 +176,8 @@ static void collectLoss(FunctionOpInterface function,
   for (OpOperand &result : terminator->getOpOperands()) {
     auto role = function.getResultAttrOfType<StringAttr>(
         result.getOperandNumber(), kRoleAttr);
-    if (role && (role.getValue() == "loss" || role.getValue() == "sample_loss"))
+    if (role && llvm::is_contained({"loss", "sample_loss", "sample_weight"},
+                                   role.getValue()))
       visit(result.get());
   }
   while (!worklist.empty())

@@ -120,7 +120,8 @@ static llvm::StringMap<int64_t> makeTable() {
   add<DivOp, SqrtOp, ReciprocalOp>(table, kDivision);
   add<ExpOp, LogOp, TanhOp>(table, kFunction);
   add<SigmoidOp>(table, kFunction + kDivision);
-  add<PowOp, BCEWithLogitsOp, BCEWithLogitsGradOp>(table, 2 * kFunction);
+  add<PowOp, BCEOp, BCEWithLogitsOp, BCEWithLogitsGradOp>(table, 2 * kFunction);
+  add<BCEGradOp>(table, kDivision + 4);
   return table;
 }
 

@@ -1,6 +1,6 @@
 // Turns a forward model into @step and @eval, which compute a loss.
 //
-// The loss is named by the user as KIND, KIND@OUTPUT, KIND@OUTPUT:AXIS or
+// The loss is named by the user as NAME, NAME@OUTPUT, NAME@OUTPUT:AXIS or
 // output:NAME, where OUTPUT is a graph output or, for a model that ends in
 // something training must not see (a Softmax), the name of the node whose
 // result to take, and AXIS is the one that classes are on.
@@ -27,22 +27,12 @@ using namespace mpc;
 // What the user asked for
 //===----------------------------------------------------------------------===//
 
-static FailureOr<LossSpec> parseLoss(StringRef text, Location location) {
-  if (text.consume_front("output:"))
-    return LossSpec{LossKind::Output, text.str(), {}};
-  auto [name, output] = text.split('@');
-  static const std::pair<StringRef, LossKind> kinds[] = {
-      {"softmax_cross_entropy", LossKind::SoftmaxCrossEntropy},
-      {"mse", LossKind::MSE},
-      {"l1", LossKind::L1},
-      {"bce_with_logits", LossKind::BCEWithLogits}};
-  for (auto [known, kind] : kinds)
-    if (name == known)
-      return LossSpec{kind, output.str(), {}};
+static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
+  llvm::Expected<LossSpec> spec = parseLoss(text);
+  if (spec)
+    return *spec;
   return withExitCode(mlir::emitError(location), ExitCode::Usage)
-         << "unknown loss '" << text
-         << "'; expected softmax_cross_entropy, mse, l1, bce_with_logits, each "
-            "with an optional @OUTPUT, or output:NAME";
+         << llvm::toString(spec.takeError());
 }
 
 // The value called `name`: an output, or the result of a node.
@@ -63,12 +53,12 @@ static LogicalResult splitAxis(const TrainingFunction &function,
   int64_t axis;
   if (findByName(function, spec.output) || text.getAsInteger(10, axis))
     return success();
-  if (spec.kind != LossKind::SoftmaxCrossEntropy)
+  if (!spec.hasClasses())
     return withExitCode(
                mlir::emitError(function.get()->getParentOp()->getLoc()),
                ExitCode::Usage)
            << "'" << spec.output
-           << "': only softmax_cross_entropy has classes on an axis";
+           << "': only softmax_cross_entropy and nll have classes on an axis";
   spec.classAxis = axis;
   spec.output = name.str();
   return success();
@@ -115,67 +105,229 @@ static Value findLabels(TrainingFunction &function) {
 }
 
 //===----------------------------------------------------------------------===//
-// The functions
+// Options
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// A loss and what it is of in one function.
+struct PlacedLoss {
+  LossSpec spec;
+  Value output;
+  std::string target; ///< the name of the label input
+};
+
 class AddLossPass : public mpc::impl::AddLossPassBase<AddLossPass> {
 public:
   using AddLossPassBase::AddLossPassBase;
 
 private:
   void runOnOperation() override;
-  LogicalResult addTo(func::FuncOp function, LossSpec spec, bool forEvaluation);
-  FailureOr<std::optional<Shape>> parseLabelShape();
+  LogicalResult verifyOptions(ArrayRef<LossSpec> specs);
+  LogicalResult addTo(func::FuncOp function, ArrayRef<LossSpec> specs,
+                      bool forEvaluation);
+  FailureOr<SmallVector<PlacedLoss>> place(const TrainingFunction &function,
+                                           ArrayRef<LossSpec> specs);
+  FailureOr<std::optional<Shape>> parseLabelShape(StringRef target);
+  LossSettings settings() const;
 };
 } // namespace
 
-// "7x5", "scalar", or nothing where it is not known.
-FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape() {
-  if (labelShape.empty())
+// "7x5" or "scalar" of the target or of all; nothing where it is not known.
+FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
+  StringRef found;
+  for (StringRef text : labelShapes) {
+    auto [name, shape] = text.rsplit('=');
+    if (!text.contains('=') || name == target)
+      found = text.contains('=') ? shape : text;
+  }
+  if (found.empty())
     return std::optional<Shape>();
   Shape shape;
   SmallVector<StringRef> parts;
-  if (labelShape != "scalar")
-    StringRef(labelShape).split(parts, 'x');
+  if (found != "scalar")
+    found.split(parts, 'x');
   for (StringRef part : parts)
     if (part.getAsInteger(10, shape.emplace_back()) || shape.back() < 0)
       return mlir::emitError(getOperation().getLoc())
-             << "expected label-shape such as 7x5, or scalar, found '"
-             << labelShape << "'";
+             << "expected label-shape such as 7x5, or scalar, found '" << found
+             << "'";
   return std::optional(shape);
 }
 
-LogicalResult AddLossPass::addTo(func::FuncOp func, LossSpec spec,
+LossSettings AddLossPass::settings() const {
+  LossSettings all;
+  all.isSum = reduction == "sum";
+  if (ignoreIndex != kNoIgnoreIndex)
+    all.ignoreIndex = ignoreIndex;
+  all.labelSmoothing = labelSmoothing;
+  all.classWeights.assign(classWeights.begin(), classWeights.end());
+  all.posWeight.assign(posWeight.begin(), posWeight.end());
+  return all;
+}
+
+LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
+  auto usage = [&] {
+    return withExitCode(mlir::emitError(getOperation().getLoc()),
+                        ExitCode::Usage);
+  };
+  if (specs.empty())
+    return usage() << "expected a loss";
+  if (reduction != "mean" && reduction != "sum")
+    return usage() << "expected reduction mean or sum, found '"
+                   << reduction.getValue() << "'";
+  std::string common = findCommonTarget(targetArrays);
+  for (StringRef text : targetArrays) {
+    bool isOne = !text.contains('=');
+    if (isOne && text != common)
+      return usage() << "expected one --target-array for all losses, found '"
+                     << common << "' and '" << text << "'";
+    bool isUsed = isOne || llvm::any_of(specs, [&](const LossSpec &spec) {
+                    return findTarget({text.str()}, spec.output) ==
+                           text.rsplit('=').second;
+                  });
+    if (!isUsed)
+      return usage() << "--target-array " << text << ": no loss is of '"
+                     << text.rsplit('=').first << "'";
+  }
+  return success();
+}
+
+// What each loss is of, found before any is built.
+FailureOr<SmallVector<PlacedLoss>>
+AddLossPass::place(const TrainingFunction &function, ArrayRef<LossSpec> specs) {
+  SmallVector<PlacedLoss> placed;
+  for (LossSpec spec : specs) {
+    std::string target = findTarget(targetArrays, spec.output);
+    if (failed(splitAxis(function, spec)))
+      return failure();
+    FailureOr<Value> output = pickOutput(function, spec);
+    if (failed(output))
+      return failure();
+    placed.push_back({spec, *output, target});
+  }
+  return placed;
+}
+
+//===----------------------------------------------------------------------===//
+// The sum
+//===----------------------------------------------------------------------===//
+
+// `value` times `factor`, which is not built where it is 1.
+static Value scaleBy(OpBuilder &builder, double factor, Value value) {
+  if (!value || factor == 1.0)
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  Type element = type.getElementType();
+  Location location = namedLocation(builder.getContext(), "loss.factor");
+  Value number = ConstantOp::create(
+      builder, location,
+      DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()),
+                             builder.getFloatAttr(element, factor)));
+  return MulOp::create(builder, location, type, value, number);
+}
+
+// The sum of values of one shape, in f64 where one of them is.
+static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
+  if (values.size() == 1)
+    return values.front();
+  bool isWide =
+      llvm::any_of(values, [](Value v) { return elementOf(v).isF64(); });
+  Location location = namedLocation(builder.getContext(), "loss.all");
+  auto type = cast<RankedTensorType>(values.front().getType());
+  if (isWide)
+    type = cast<RankedTensorType>(type.clone(builder.getF64Type()));
+  Value sum;
+  for (Value value : values) {
+    if (value.getType() != type)
+      value = mpc::CastOp::create(builder, location, type, value);
+    sum = sum ? AddOp::create(builder, location, type, sum, value).getOutput()
+              : value;
+  }
+  return sum;
+}
+
+// Outputs of what each sample adds: of all losses that take a plain mean or sum
+// together, and of each that divides by weights beside them.
+static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
+                             ArrayRef<Loss> losses) {
+  if (!llvm::all_of(losses,
+                    [](const Loss &loss) { return bool(loss.perSample); }))
+    return;
+  SmallVector<Value> plain;
+  for (const Loss &loss : losses)
+    if (!loss.sampleWeight)
+      plain.push_back(loss.perSample);
+  if (!plain.empty())
+    function.addOutput("sample_loss", "sample_loss", addUp(builder, plain));
+  int64_t next = plain.empty() ? 0 : 1;
+  for (const Loss &loss : losses) {
+    if (!loss.sampleWeight)
+      continue;
+    std::string suffix = next == 0 ? "" : "_" + std::to_string(next);
+    ++next;
+    function.addOutput("sample_loss" + suffix, "sample_loss", loss.perSample);
+    function.addOutput("sample_weight" + suffix, "sample_weight",
+                       loss.sampleWeight);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The functions
+//===----------------------------------------------------------------------===//
+
+LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
                                  bool forEvaluation) {
   TrainingFunction function(func);
   PhaseListener phase(StringAttr::get(&getContext(), "loss"));
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
-  FailureOr<std::optional<Shape>> sampleLabels = parseLabelShape();
-  if (failed(sampleLabels) || failed(splitAxis(function, spec)))
+  FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
+  if (failed(placed))
     return failure();
-  FailureOr<Value> output = pickOutput(function, spec);
-  if (failed(output))
-    return failure();
-  LossBuilder losses(function, builder, forEvaluation, *sampleLabels);
-  FailureOr<Loss> loss = losses.build(spec, *output, targetArray);
-  if (failed(loss))
-    return failure();
-  Value prediction =
-      spec.kind == LossKind::Output ? findLabels(function) : loss->prediction;
+  // What the model computes itself, before ours is among it.
+  bool hasOwn = llvm::any_of(specs, [](const LossSpec &spec) {
+    return spec.kind == LossKind::Output;
+  });
+  Value ownPrediction = hasOwn ? findLabels(function) : Value();
+  Operation *ownLoss = findLabelLoss(func.getBody().front());
+  // Each loss, times its factor.
+  SmallVector<Loss> losses;
+  for (const PlacedLoss &one : *placed) {
+    FailureOr<std::optional<Shape>> labels = parseLabelShape(one.target);
+    if (failed(labels))
+      return failure();
+    LossBuilder build(function, builder, forEvaluation, *labels, settings());
+    FailureOr<Loss> loss = build.build(one.spec, one.output, one.target);
+    if (failed(loss))
+      return failure();
+    bool isOwn = one.spec.kind == LossKind::Output;
+    if (isOwn) {
+      loss->prediction = ownPrediction;
+      loss->labelLoss = ownLoss;
+    }
+    // Which labels a loss of the model's own leaves out is not known of a sum.
+    loss->perSample = isOwn && specs.size() > 1
+                          ? Value()
+                          : scaleBy(builder, one.spec.factor, loss->perSample);
+    loss->total = scaleBy(builder, one.spec.factor, loss->total);
+    losses.push_back(*loss);
+  }
+  // They take the place of the outputs.
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();
-  function.addOutput("loss", "loss", loss->mean);
-  if (forEvaluation && loss->perSample)
-    function.addOutput("sample_loss", "sample_loss", loss->perSample);
-  if (forEvaluation && prediction)
-    function.addOutput("prediction", "prediction", prediction);
-  Operation *labelLoss =
-      forEvaluation ? findLabelLoss(func.getBody().front()) : nullptr;
-  if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
-    function.addOutput("correct", "correct", correct);
+  auto totals = llvm::map_to_vector(
+      losses, [](const Loss &loss) -> Value { return loss.total; });
+  function.addOutput("loss", "loss", addUp(builder, totals));
+  if (forEvaluation) {
+    addSampleOutputs(function, builder, losses);
+    const Loss &first = losses.front();
+    if (first.prediction)
+      function.addOutput("prediction", "prediction", first.prediction);
+    if (Value correct =
+            first.labelLoss ? buildAccuracy(builder, first.labelLoss) : Value())
+      function.addOutput("correct", "correct", correct);
+  }
   function.finish();
   return success();
 }
@@ -189,15 +341,21 @@ void AddLossPass::runOnOperation() {
            "graph already";
     return signalPassFailure();
   }
-  FailureOr<LossSpec> spec = parseLoss(loss, module.getLoc());
-  if (failed(spec))
+  SmallVector<LossSpec> specs;
+  for (StringRef text : loss) {
+    FailureOr<LossSpec> spec = readLoss(text, module.getLoc());
+    if (failed(spec))
+      return signalPassFailure();
+    specs.push_back(*spec);
+  }
+  if (failed(verifyOptions(specs)))
     return signalPassFailure();
   func::FuncOp eval = forward.clone();
   eval.setName("eval");
   module.push_back(eval);
   forward.setName("step");
-  if (failed(addTo(forward, *spec, /*forEvaluation=*/false)) ||
-      failed(addTo(eval, *spec, /*forEvaluation=*/true)))
+  if (failed(addTo(forward, specs, /*forEvaluation=*/false)) ||
+      failed(addTo(eval, specs, /*forEvaluation=*/true)))
     return signalPassFailure();
   convertToInference(eval);
 }

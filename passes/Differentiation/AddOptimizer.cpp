@@ -9,9 +9,12 @@
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/Optimizers.h"
+#include "passes/Differentiation/ParameterGroups.h"
 #include "passes/Differentiation/Trainables.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <map>
 
 namespace mpc {
 #define GEN_PASS_DEF_ADDOPTIMIZERPASS
@@ -63,6 +66,7 @@ private:
 
   const Optimizer *algorithm = nullptr;
   SmallVector<VariableOp> trainables;
+  SmallVector<ParameterGroup> groups; ///< of each of them
   std::optional<VariableTable> variables;
 };
 } // namespace
@@ -82,6 +86,11 @@ LogicalResult AddOptimizerPass::verifyOptions() {
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
            << accumulateReduction.getValue() << "'";
+  double decay = weightDecay < 0 ? algorithm->weightDecay : weightDecay;
+  if (!noDecay.empty() && decay == 0.0)
+    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+           << "--no-decay has no effect: the weight decay of "
+           << algorithm->name << " is 0; give another with --weight-decay";
   if (accumulate < 1)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-grad-batches of at least 1, found "
@@ -191,6 +200,24 @@ void AddOptimizerPass::clipGradients(TrainingFunction &function,
   function.addOutput("grad_norm", "grad_norm", clip.getNorm());
 }
 
+// The learning rate of a group, built where it is not among `rates` yet.
+static Value scaleRate(OpBuilder &builder, Value rate,
+                       const ParameterGroup &group,
+                       std::map<double, Value> &rates) {
+  Value &scaled = rates[group.learningRateScale];
+  if (scaled)
+    return scaled;
+  Location location =
+      namedLocation(builder.getContext(), Twine(kLearningRateName) + "#scaled");
+  auto type = cast<RankedTensorType>(rate.getType());
+  Value factor = ConstantOp::create(
+      builder, location,
+      DenseElementsAttr::get(type,
+                             builder.getFloatAttr(type.getElementType(),
+                                                  group.learningRateScale)));
+  return scaled = MulOp::create(builder, location, type, rate, factor);
+}
+
 void AddOptimizerPass::addUpdates(TrainingFunction &function,
                                   SmallVector<Value> gradients) {
   PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
@@ -209,9 +236,16 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
   in.learningRate =
       function.addInput(kLearningRateName, "scalar",
                         RankedTensorType::get({}, builder.getF32Type()));
-  for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
+  Value commonRate = in.learningRate;
+  // One product per factor, whatever many parameters have it.
+  std::map<double, Value> rates = {{1.0, commonRate}};
+  double weightDecayOfAll = settings.weightDecay;
+  for (auto [param, gradient, group] :
+       llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
     in.grad = gradient;
+    in.learningRate = scaleRate(builder, commonRate, group, rates);
+    settings.weightDecay = group.decays ? weightDecayOfAll : 0.0;
     in.state.clear();
     for (StringRef suffix : algorithm->state)
       in.state.push_back(
@@ -275,6 +309,10 @@ void AddOptimizerPass::runOnOperation() {
   if (failed(found))
     return signalPassFailure();
   trainables = *found;
+  auto grouped = findParameterGroups(step, trainables, {noDecay, lrScale});
+  if (failed(grouped))
+    return signalPassFailure();
+  groups = std::move(*grouped);
   variables.emplace(module);
   if (failed(createState()))
     return signalPassFailure();

@@ -1,4 +1,4 @@
-// Softmax cross entropy: where the classes are, what the labels are like, and
+// Losses of class labels: where the classes are, what the labels are like, and
 // the loss of them.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -100,7 +100,8 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << printShape(shape) << ", found " << printShape(*labels);
   std::string name =
       spec.output.empty() ? function.outputNames().front().str() : spec.output;
-  std::string choice = "--loss softmax_cross_entropy@" + name + ":";
+  std::string choice =
+      "--loss " + getLossInfo(spec.kind).name.str() + "@" + name + ":";
   return usage() << "scores of shape " << printShape(shape)
                  << " may have their classes on axis 1 or on axis " << last
                  << ", and "
@@ -113,7 +114,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
 // Labels have a row for each sample, and are paired with the scores in the
 // order they come in. Of scores of [time, batch, classes], or of those
 // flattened, that is another order.
-LogicalResult LossBuilder::verifySampleMajor(Value scores) {
+LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   std::optional<int64_t> batch = batchSize();
   if (!batch)
     return success();
@@ -136,7 +137,8 @@ LogicalResult LossBuilder::verifySampleMajor(Value scores) {
     error << "them on axis " << found->axis;
   return error << " of " << printShape(typeOf(scores).getShape())
                << "; transpose the scores in the model, or name those before "
-                  "they are transposed with --loss softmax_cross_entropy@NODE";
+                  "they are transposed with --loss "
+               << getLossInfo(kind).name << "@NODE";
 }
 
 // What the labels' input is like: what is known of it, or one label for each
@@ -178,35 +180,112 @@ static Value moveAxis(OpBuilder &builder, Location loc, Value value,
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
 }
 
-FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(const LossSpec &spec,
-                                                      Value scores,
-                                                      StringRef target) {
+//===----------------------------------------------------------------------===//
+// The loss
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> LossBuilder::buildClassWeights(Value scores, int64_t classes) {
+  ArrayRef<double> weights = settings.classWeights;
+  if (weights.empty())
+    return Value();
+  if (static_cast<int64_t>(weights.size()) != classes)
+    return withExitCode(mlir::emitError(scores.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected " << classes << " --class-weights, one of each class, "
+           << "for scores of shape " << printShape(typeOf(scores).getShape())
+           << ", found " << weights.size();
+  return buildConstant(weights, {classes}, lossElementType(scores));
+}
+
+Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
+                                        StringRef reduction) {
+  Type element = lossElementType(rows);
+  auto type = reduction == "none" ? typeOf(labels).clone(element)
+                                  : RankedTensorType::get({}, element);
+  StringAttr how = builder.getStringAttr(reduction);
+  IntegerAttr ignored;
+  if (settings.ignoreIndex)
+    ignored = builder.getI64IntegerAttr(*settings.ignoreIndex);
+  // Where all labels of a batch are ignored there is nothing to learn.
+  UnitAttr zeroIfEmpty;
+  if (reduction == "mean" && settings.weighsLabels())
+    zeroIfEmpty = builder.getUnitAttr();
+  if (kind == LossKind::NLL)
+    return NLLLossOp::create(builder, at("loss"), type, rows, labels,
+                             classWeights, how, ignored, zeroIfEmpty);
+  return SoftmaxCrossEntropyLossOp::create(
+      builder, at("loss"), TypeRange{type, typeOf(rows).clone(element)}, rows,
+      labels, classWeights, how, ignored, zeroIfEmpty,
+      builder.getF64FloatAttr(settings.labelSmoothing));
+}
+
+// What counts of each label is its own loss where all log-probabilities are -1.
+Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
+  Type element = lossElementType(rows);
+  Value ones =
+      ExpandOp::create(builder, at("loss.weights"), typeOf(rows).clone(element),
+                       scalar(-1.0, element));
+  return createLabelLoss(LossKind::NLL, ones, labels, "none")->getResult(0);
+}
+
+Loss LossBuilder::reduceLabels(Operation *op, Value weights,
+                               ArrayRef<int64_t> labelShape) {
+  Loss loss{{}, {}, {}, {}, op};
+  Value each = reshape(op->getResult(0), labelShape, "loss.sample");
+  if (!settings.isSum && !weights) {
+    loss.perSample = mean(each, 1, "loss.sample");
+    loss.total = mean(loss.perSample, 0, "loss.mean");
+    return loss;
+  }
+  loss.perSample = sum(each, 1, "loss.sample");
+  loss.total = sum(loss.perSample, 0, "loss.sum");
+  if (settings.isSum)
+    return loss;
+  loss.sampleWeight =
+      sum(reshape(weights, labelShape, "loss.weights"), 1, "loss.weights");
+  Value count = sum(loss.sampleWeight, 0, "loss.count");
+  Type type = loss.total.getType(), element = elementOf(loss.total);
+  Value isAny = mpc::CastOp::create(
+      builder, at("loss.any"), typeOf(count).clone(builder.getI1Type()), count);
+  Value mean = DivOp::create(builder, at("loss.mean"), type, loss.total, count);
+  loss.total = SelectOp::create(builder, at("loss.mean"), type, isAny, mean,
+                                scalar(0.0, element));
+  return loss;
+}
+
+FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
+                                            StringRef target) {
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
   if (last < 1)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
-              "softmax_cross_entropy, found "
-           << type;
-  // Once, not for each function.
-  if (failed(verifyNoSoftmax(scores, /*warn=*/!perSample)))
+           << getLossInfo(spec.kind).name << ", found " << type;
+  // A warning comes once, not for each function.
+  if (failed(spec.kind == LossKind::NLL
+                 ? verifyLogProbabilities(spec.kind, scores)
+                 : verifyNoSoftmax(scores, /*warn=*/!perSample)))
     return failure();
   // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
   FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
-  if (failed(axis) || failed(verifySampleMajor(scores)))
+  if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
     return failure();
   Shape positions = without(type.getShape(), *axis);
   FailureOr<Shape> labelShape = chooseLabelShape(positions, known, scores);
   if (failed(labelShape))
     return failure();
+  int64_t classes = type.getDimSize(*axis);
+  FailureOr<Value> weights = buildClassWeights(scores, classes);
+  if (failed(weights))
+    return failure();
+  classWeights = *weights;
   FailureOr<Value> labels = addLabels(
       target, RankedTensorType::get(*labelShape, builder.getI64Type()));
   if (failed(labels))
     return failure();
   // Classes on the last axis are rows of a matrix; others go to axis 1.
-  int64_t classes = type.getDimSize(*axis);
   Value rows = scores;
   if (*axis == last) {
     positions = {countElements(positions)};
@@ -215,13 +294,10 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(const LossSpec &spec,
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
   bool split = perSample && isPerSample(*labels);
-  Type element = lossElementType(scores);
-  auto lossType = split ? RankedTensorType::get(positions, element)
-                        : RankedTensorType::get({}, element);
-  auto op = SoftmaxCrossEntropyLossOp::create(
-      builder, at("loss"), TypeRange{lossType, typeOf(rows).clone(element)},
-      rows, reshape(*labels, positions, "loss.labels"), Value(),
-      builder.getStringAttr(split ? "none" : "mean"), IntegerAttr());
+  StringRef whole = settings.isSum ? "sum" : "mean";
+  Value flat = reshape(*labels, positions, "loss.labels");
+  Operation *op =
+      createLabelLoss(spec.kind, rows, flat, split ? "none" : whole);
   // What evaluation compares with the labels has one axis more than they.
   Value prediction = rows;
   if (perSample && *labelShape != positions) {
@@ -234,8 +310,11 @@ FailureOr<Loss> LossBuilder::buildSoftmaxCrossEntropy(const LossSpec &spec,
                           reshape(rows, shape, "loss.prediction"), from, 1);
   }
   if (!split)
-    return Loss{op.getLoss(), {}, prediction};
-  Value each = reshape(op.getLoss(), *labelShape, "loss.sample");
-  Value samples = mean(each, 1, "loss.sample");
-  return Loss{mean(samples, 0, "loss.mean"), samples, prediction};
+    return Loss{op->getResult(0), {}, prediction, {}, op};
+  Value counts;
+  if (!settings.isSum && settings.weighsLabels())
+    counts = buildLabelWeights(rows, flat);
+  Loss loss = reduceLabels(op, counts, *labelShape);
+  loss.prediction = prediction;
+  return loss;
 }

@@ -232,6 +232,14 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
   }
 }
 
+// -t * log(p) - (1 - t) * log(1 - p); targets are data.
+static void gradBCE(BCEOp op, GradientBuilder &g) {
+  if (g.needs(0))
+    g.add(0, "dx",
+          BCEGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
+                            op.getLhs(), op.getRhs()));
+}
+
 static void gradBCEWithLogits(BCEWithLogitsOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx",
@@ -282,6 +290,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradPow);
   rules.add(gradChoice<MaximumOp, 1>);
   rules.add(gradChoice<MinimumOp, -1>);
+  rules.add(gradBCE, {1});
   rules.add(gradBCEWithLogits);
   rules.add(gradSelect);
 }

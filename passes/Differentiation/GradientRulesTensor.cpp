@@ -159,7 +159,8 @@ static void gradSoftmaxCrossEntropyLoss(SoftmaxCrossEntropyLossOp op,
     g.add(0, "dx",
           SoftmaxCrossEntropyLossGradOp::create(
               g.ops(), g.at("dx"), type, dLoss, op.getLogProb(), op.getLabels(),
-              op.getWeights(), op.getReductionAttr(), op.getIgnoreIndexAttr()));
+              op.getWeights(), op.getReductionAttr(), op.getIgnoreIndexAttr(),
+              op.getLabelSmoothingAttr()));
   if (Value dLogProb = g.dy(1))
     g.add(0, "dx",
           LogSoftmaxGradOp::create(g.ops(), g.at("dx"), type, dLogProb,

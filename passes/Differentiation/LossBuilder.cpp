@@ -51,6 +51,23 @@ Value LossBuilder::mean(Value value, unsigned firstAxis, StringRef name) {
                               value, axes, false);
 }
 
+Value LossBuilder::sum(Value value, unsigned firstAxis, StringRef name) {
+  auto type = typeOf(value);
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(firstAxis, type.getRank()));
+  if (axes.empty())
+    return value;
+  return ReduceSumOp::create(builder, at(name),
+                             type.clone(type.getShape().take_front(firstAxis)),
+                             value, axes, false);
+}
+
+Value LossBuilder::scalar(double value, Type element) {
+  return ConstantOp::create(
+      builder, at("loss.constant"),
+      DenseElementsAttr::get(RankedTensorType::get({}, element),
+                             builder.getFloatAttr(element, value)));
+}
+
 std::optional<int64_t> LossBuilder::batchSize() {
   std::optional<int64_t> batch;
   for (Value argument : function.get().getArguments()) {
@@ -85,8 +102,8 @@ FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
                         ExitCode::InvalidInput)
            << "expected a float output for the loss, found "
            << output.getType();
-  if (spec.kind == LossKind::SoftmaxCrossEntropy)
-    return buildSoftmaxCrossEntropy(spec, output, target);
+  if (spec.hasClasses())
+    return buildOfClasses(spec, output, target);
   if (spec.kind == LossKind::Output)
     return buildOutput(output);
   return buildElementwise(spec.kind, output, target);
@@ -96,14 +113,103 @@ FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
 // Losses of elements
 //===----------------------------------------------------------------------===//
 
-Value LossBuilder::errorOf(LossKind kind, Value output, Value target) {
+// With c = min(|e|, 1), c * (|e| - c / 2): half the square up to 1, then a
+// line. PyTorch's huber_loss of delta 1, which is its smooth_l1_loss of beta 1.
+Value LossBuilder::buildHuber(Value error) {
+  Type type = error.getType();
+  Value size = AbsOp::create(builder, at("loss.size"), type, error);
+  Value bounded = ClipOp::create(builder, at("loss.bounded"), type, size,
+                                 FloatAttr(), builder.getF64FloatAttr(1.0));
+  Value half = MulOp::create(builder, at("loss.half"), type, bounded,
+                             scalar(0.5, elementOf(error)));
+  Value rest = SubOp::create(builder, at("loss.rest"), type, size, half);
+  return MulOp::create(builder, at("loss"), type, bounded, rest);
+}
+
+// t * (log(t) - x), and 0 where t is.
+Value LossBuilder::buildKLDiv(Value output, Value target) {
+  Type type = target.getType(), element = elementOf(target);
+  Value isPositive =
+      mpc::CastOp::create(builder, at("loss.positive"),
+                          typeOf(target).clone(builder.getI1Type()), target);
+  Value safe = SelectOp::create(builder, at("loss.safe"), type, isPositive,
+                                target, scalar(1.0, element));
+  Value log = LogOp::create(builder, at("loss.log"), type, safe);
+  Value error = SubOp::create(builder, at("loss.error"), type, log, output);
+  return MulOp::create(builder, at("loss"), type, target, error);
+}
+
+// Weights w make it w * t * bce(x, 1) + (1 - t) * bce(x, 0).
+FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
+  auto type = typeOf(target);
+  Type element = type.getElementType();
+  ArrayRef<double> weights = settings.posWeight;
+  if (weights.empty())
+    return BCEWithLogitsOp::create(builder, at("loss"), type, output, target)
+        .getOutput();
+  int64_t classes = type.getRank() < 2 ? 1 : type.getDimSize(1);
+  if (weights.size() != 1 && static_cast<int64_t>(weights.size()) != classes)
+    return withExitCode(mlir::emitError(output.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected one --pos-weight, or " << classes
+           << ", one of each class on axis 1 of logits of shape "
+           << printShape(type.getShape()) << ", found " << weights.size();
+  Value weight = scalar(weights.front(), element);
+  if (weights.size() != 1) {
+    Shape shape(type.getRank(), 1);
+    shape[1] = classes;
+    weight = buildConstant(weights, shape, element);
+  }
+  Value one = scalar(1.0, element);
+  auto multiply = [&](Value a, Value b) -> Value {
+    return MulOp::create(builder, at("loss.part"), type, a, b);
+  };
+  Value yes =
+      BCEWithLogitsOp::create(builder, at("loss.yes"), type, output, one);
+  Value no = BCEWithLogitsOp::create(builder, at("loss.no"), type, output,
+                                     scalar(0.0, element));
+  Value isNo = SubOp::create(builder, at("loss.part"), type, one, target);
+  return AddOp::create(builder, at("loss"), type,
+                       multiply(multiply(target, weight), yes),
+                       multiply(isNo, no))
+      .getOutput();
+}
+
+FailureOr<Value> LossBuilder::errorOf(LossKind kind, Value output,
+                                      Value target) {
   Type type = typeOf(output).clone(lossElementType(output));
   if (kind == LossKind::BCEWithLogits)
-    return BCEWithLogitsOp::create(builder, at("loss"), type, output, target);
+    return buildBCEWithLogits(output, target);
+  if (kind == LossKind::BCE)
+    return BCEOp::create(builder, at("loss"), type, output, target).getOutput();
+  if (kind == LossKind::KLDiv)
+    return buildKLDiv(output, target);
   Value error = SubOp::create(builder, at("loss.error"), type, output, target);
   if (kind == LossKind::L1)
-    return AbsOp::create(builder, at("loss"), type, error);
-  return MulOp::create(builder, at("loss"), type, error, error);
+    return AbsOp::create(builder, at("loss"), type, error).getOutput();
+  if (kind == LossKind::Huber || kind == LossKind::SmoothL1)
+    return buildHuber(error);
+  return MulOp::create(builder, at("loss"), type, error, error).getOutput();
+}
+
+Value LossBuilder::buildConstant(ArrayRef<double> values,
+                                 ArrayRef<int64_t> shape, Type element) {
+  SmallVector<Attribute> attributes;
+  for (double value : values)
+    attributes.push_back(builder.getFloatAttr(element, value));
+  return ConstantOp::create(
+      builder, at("loss.weights"),
+      DenseElementsAttr::get(RankedTensorType::get(shape, element),
+                             attributes));
+}
+
+LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
+  Operation *op = throughViews(output);
+  if (!isa_and_nonnull<SoftmaxOp>(op))
+    return success();
+  return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
+         << "expected log-probabilities for " << getLossInfo(kind).name
+         << ", found the output of Softmax; have LogSoftmax in the model";
 }
 
 // bce_with_logits applies a sigmoid of its own, as softmax_cross_entropy does a
@@ -127,15 +233,30 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   auto type = typeOf(output);
   if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
     return failure();
+  if (kind == LossKind::KLDiv && failed(verifyLogProbabilities(kind, output)))
+    return failure();
   FailureOr<Value> labels =
       addLabels(target, type.clone(lossElementType(output)));
   if (failed(labels))
     return failure();
-  Value error = errorOf(kind, output, *labels);
-  if (!perSample || !isPerSample(error))
-    return Loss{mean(error, 0, "loss.mean"), {}, output};
-  Value samples = mean(error, 1, "loss.sample");
-  return Loss{mean(samples, 0, "loss.mean"), samples, output};
+  FailureOr<Value> error = errorOf(kind, output, *labels);
+  if (failed(error))
+    return failure();
+  // Of kl_div the mean is PyTorch's batchmean: a divergence is a sum.
+  bool isDivergence = kind == LossKind::KLDiv && type.getRank() > 0;
+  auto total = [&](Value value) {
+    return settings.isSum ? sum(value, 0, "loss.sum")
+                          : mean(value, 0, "loss.mean");
+  };
+  auto samples = [&] {
+    return settings.isSum || isDivergence ? sum(*error, 1, "loss.sample")
+                                          : mean(*error, 1, "loss.sample");
+  };
+  if (perSample && isPerSample(*error)) {
+    Value each = samples();
+    return Loss{total(each), each, output};
+  }
+  return Loss{total(isDivergence ? samples() : *error), {}, output};
 }
 
 // The model computes its loss, of any rank but one element: what the mean of

@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H
 #define MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H
 
+#include "passes/Differentiation/LossSpec.h"
 #include "passes/Differentiation/TrainingFunction.h"
 
 #include "mlir/IR/Builders.h"
@@ -13,22 +14,33 @@
 
 namespace mpc {
 
-enum class LossKind { SoftmaxCrossEntropy, MSE, L1, BCEWithLogits, Output };
-
-/// A loss as the user names it.
-struct LossSpec {
-  LossKind kind;
-  std::string output; ///< empty: the model's only one
-  std::optional<int64_t> classAxis;
-};
-
 using Shape = llvm::SmallVector<int64_t>;
 
-/// What the loss functions below make: always the mean, and the loss of every
-/// sample where asked for and possible. `prediction` is what the loss is of,
-/// with classes on axis 1.
+/// What losses have in common, by the names of `mpc-add-loss`.
+struct LossSettings {
+  /// The sum over all elements or labels instead of their mean.
+  bool isSum = false;
+  std::optional<int64_t> ignoreIndex;
+  double labelSmoothing = 0;
+  /// One of each class, or none.
+  std::vector<double> classWeights;
+  /// One for all, one of each class, or none.
+  std::vector<double> posWeight;
+
+  /// Whether labels count differently in a mean.
+  bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
+};
+
+/// What the loss functions below make: always what is minimised, and the loss
+/// of every sample where asked for and possible. `prediction` is what the loss
+/// is of, with classes on axis 1.
 struct Loss {
-  mlir::Value mean, perSample, prediction;
+  mlir::Value total, perSample, prediction;
+  /// How much of a mean each sample is, where not all count alike: the mean of
+  /// several is then the sum of `perSample` over the sum of these.
+  mlir::Value sampleWeight = {};
+  /// What compares scores with labels, where there are classes.
+  mlir::Operation *labelLoss = nullptr;
 };
 
 /// Builds the loss of one function.
@@ -36,9 +48,10 @@ class LossBuilder {
 public:
   /// `sampleLabels` is the shape of one sample's labels, where it is known.
   LossBuilder(TrainingFunction &function, mlir::OpBuilder &builder,
-              bool perSample, std::optional<Shape> sampleLabels)
+              bool perSample, std::optional<Shape> sampleLabels,
+              LossSettings settings)
       : function(function), builder(builder), perSample(perSample),
-        sampleLabels(std::move(sampleLabels)) {}
+        sampleLabels(std::move(sampleLabels)), settings(std::move(settings)) {}
 
   llvm::FailureOr<Loss> build(const LossSpec &spec, mlir::Value output,
                               llvm::StringRef target);
@@ -51,23 +64,46 @@ private:
   llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
-  mlir::LogicalResult verifySampleMajor(mlir::Value scores);
+  mlir::LogicalResult verifySampleMajor(LossKind kind, mlir::Value scores);
   llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);
   /// Whether labels of that shape name one class for each of the positions,
   /// whose first axis may be of samples times positions.
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
-  llvm::FailureOr<Loss> buildSoftmaxCrossEntropy(const LossSpec &spec,
-                                                 mlir::Value scores,
-                                                 llvm::StringRef target);
+  /// The loss of class labels, from scores or from log-probabilities.
+  llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
+                                       llvm::StringRef target);
+  /// `labels` against `rows`, whose classes are on axis 1, by `reduction`.
+  mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
+                                   mlir::Value labels,
+                                   llvm::StringRef reduction);
+  /// How much of a mean each label is, in the shape of `labels`.
+  mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
+  /// The loss of every sample, and of all, from that of every label.
+  Loss reduceLabels(mlir::Operation *op, mlir::Value weights,
+                    llvm::ArrayRef<int64_t> labelShape);
+  /// Class weights as a constant of `element`; null where there are none.
+  llvm::FailureOr<mlir::Value> buildClassWeights(mlir::Value scores,
+                                                 int64_t classes);
   llvm::FailureOr<Loss> buildElementwise(LossKind kind, mlir::Value output,
                                          llvm::StringRef target);
   llvm::FailureOr<Loss> buildOutput(mlir::Value output);
-  mlir::Value errorOf(LossKind kind, mlir::Value output, mlir::Value target);
+  llvm::FailureOr<mlir::Value> errorOf(LossKind kind, mlir::Value output,
+                                       mlir::Value target);
+  mlir::Value buildHuber(mlir::Value error);
+  mlir::Value buildKLDiv(mlir::Value output, mlir::Value target);
+  llvm::FailureOr<mlir::Value> buildBCEWithLogits(mlir::Value output,
+                                                  mlir::Value target);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape,
                       llvm::StringRef name);
   mlir::Value mean(mlir::Value value, unsigned firstAxis, llvm::StringRef name);
+  mlir::Value sum(mlir::Value value, unsigned firstAxis, llvm::StringRef name);
+  mlir::Value scalar(double value, mlir::Type element);
+  mlir::Value buildConstant(llvm::ArrayRef<double> values,
+                            llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  /// Refuses probabilities.
+  mlir::LogicalResult verifyLogProbabilities(LossKind kind, mlir::Value output);
   /// The leading axis of all inputs of samples; nothing where they differ.
   std::optional<int64_t> batchSize();
   /// Whether it is the value's leading axis too.
@@ -80,6 +116,9 @@ private:
   mlir::OpBuilder &builder;
   bool perSample;
   std::optional<Shape> sampleLabels;
+  LossSettings settings;
+  /// Of the loss of classes that is built.
+  mlir::Value classWeights;
 };
 
 /// The op whose values `value` holds, past changes of shape and type.

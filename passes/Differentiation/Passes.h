@@ -6,7 +6,12 @@
 
 #include "mlir/Pass/Pass.h"
 
+#include <limits>
+
 namespace mpc {
+
+/// The `ignore-index` that stands for none.
+constexpr int64_t kNoIgnoreIndex = std::numeric_limits<int64_t>::min();
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

@@ -26,6 +26,17 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     than the first, or behind one another within it, such as time-major ones, are
     refused.
 
+    Where labels have weights, by their class or because one class is ignored,
+    the mean divides by the sum of the weights of the labels: a batch without any
+    has a loss of 0 and no gradient. `@eval` then also returns the weight of each
+    sample, and as its loss the weighted sum: the mean of all samples is the sum
+    of one over the sum of the other.
+
+    Several losses, each times its factor, are added up; accuracy and prediction
+    are those of the first. Samples' losses that are divided by weights are
+    outputs of their own, `sample_loss_1` with `sample_weight_1` and so on, beside
+    the sum of the others.
+
     The module must have a `@forward`. Example: `add-loss.mlir`.
 
     ```mlir
@@ -38,14 +49,28 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     Afterwards `@step` has exactly one result of role `loss`, a scalar.
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "",
-           "softmax_cross_entropy, mse, l1, bce_with_logits (each with an "
-           "optional @OUTPUT) or output:NAME">,
-    Option<"labelShape", "label-shape", "std::string", "\"\"",
-           "shape of one sample's labels, such as 7x5 or scalar; empty: not "
-           "known">,
-    Option<"targetArray", "target-array", "std::string", "\"target\"",
-           "the name of the label input">,
+    ListOption<"loss", "loss", "std::string",
+           "losses to add up, each with an optional FACTOR*: softmax_cross_entropy, nll, mse, l1, huber, smooth_l1, bce, "
+           "bce_with_logits, kl_div (each with an optional @OUTPUT) or "
+           "output:NAME">,
+    Option<"reduction", "reduction", "std::string", "\"mean\"",
+           "mean or sum over all elements or labels; the mean of kl_div is "
+           "that of the samples' sums">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", "kNoIgnoreIndex",
+           "the label that counts nowhere; the least of all: none">,
+    Option<"labelSmoothing", "label-smoothing", "double", "0.0",
+           "the part of each label that all classes share, in [0, 1)">,
+    ListOption<"classWeights", "class-weights", "double",
+               "how much labels count, one weight of each class">,
+    ListOption<"posWeight", "pos-weight", "double",
+               "factor of positive targets of bce_with_logits: one, or one of "
+               "each class">,
+    ListOption<"labelShapes", "label-shape", "std::string",
+           "shape of one sample's labels, such as 7x5 or scalar, of all label "
+           "inputs, or NAME=SHAPE of one; none: not known">,
+    ListOption<"targetArrays", "target-array", "std::string",
+           "the name of the label input, target by default; OUTPUT=NAME: that "
+           "of the loss of an output">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }
@@ -64,6 +89,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     `statistic`; `freeze` then takes away. Roles are rewritten to match. A
     batch_norm whose scale and bias patterns froze becomes a
     batch_norm_inference, and its running statistics are no longer updated.
+    `no-decay` and `lr-scale` give some of them no weight decay, or a multiple of
+    the learning rate (of several factors, the last that matches holds).
 
     Expects `@step` of `mpc-add-loss`, or with `given-gradients` one whose
     results of role `gradient`, each called as its variable, take the place of
@@ -105,6 +132,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
                "patterns of the parameters to train">,
     ListOption<"freeze", "freeze", "std::string",
                "patterns of the parameters to keep as they are">,
+    ListOption<"noDecay", "no-decay", "std::string",
+               "bias, norm or patterns of the parameters without weight decay">,
+    ListOption<"lrScale", "lr-scale", "std::string",
+               "PATTERN=FACTOR: parameters with another learning rate">,
   ];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }

@@ -5,54 +5,14 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/InferenceMode.h"
+#include "passes/Differentiation/NamePatterns.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace mpc;
 
-//===----------------------------------------------------------------------===//
-// Patterns
-//===----------------------------------------------------------------------===//
-
 namespace {
-/// The patterns of a flag; each must match something.
-class NamePatterns {
-public:
-  NamePatterns(StringRef flag, ArrayRef<std::string> patterns)
-      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
-
-  bool isGiven() const { return !patterns.empty(); }
-
-  bool match(StringRef name) {
-    bool any = false;
-    for (auto [index, pattern] : llvm::enumerate(patterns))
-      if (llvm::Regex(pattern).match(name))
-        any = matched[index] = true;
-    return any;
-  }
-
-  LogicalResult verify(Location location) const {
-    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
-      std::string reason;
-      if (!llvm::Regex(pattern).isValid(reason))
-        return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": '" << pattern
-               << "' is not a regular expression: " << reason;
-      if (!found)
-        return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": no parameter's name matches '" << pattern << "'";
-    }
-    return success();
-  }
-
-private:
-  StringRef flag;
-  ArrayRef<std::string> patterns;
-  SmallVector<bool> matched;
-};
-
 /// The selection over one module.
 class Selection {
 public:

@@ -38,8 +38,10 @@ public:
       hotWeights = e.emit<MulOp>(hot, op.getWeights());
     else
       hotWeights = hot;
-    if (std::optional<uint64_t> ignored = op.getIgnoreIndex())
-      ignore(static_cast<int64_t>(*ignored));
+    classWeights = op.getWeights();
+    if (std::optional<uint64_t> index = op.getIgnoreIndex())
+      ignored = static_cast<int64_t>(*index);
+    hotWeights = withoutIgnored(hotWeights);
   }
 
   /// (N, C, d...) to rows and back.
@@ -65,8 +67,16 @@ public:
     return e.scalar(static_cast<double>(count));
   }
 
-  /// The loss from log-probabilities in rows, as the reduction asks.
-  Value loss(Value logProb, RankedTensorType type);
+  /// The loss of every row from log-probabilities in rows.
+  Value rowLosses(Value logProb);
+
+  /// Those losses as the reduction asks. A mean over nothing is 0 or NaN.
+  Value reduceRows(Value row, RankedTensorType type, bool zeroIfEmpty);
+
+  /// The losses with a part `smoothing` of every label shared by all classes.
+  Value smooth(Value row, Value logProb, double smoothing);
+  /// The gradient of that part, for scores of probabilities `softmax`.
+  Value smoothGradient(Value softmax, Value dLoss, double smoothing);
 
   /// The incoming gradient of every row, divided for a mean.
   Value rowGradient(Value dLoss);
@@ -82,32 +92,39 @@ public:
   Emitter &e;
   int64_t rank, classes;
   StringRef reduction;
-  Value labels, hot, hotWeights;
+  Value labels, hot, hotWeights, classWeights;
+  std::optional<int64_t> ignored;
   bool weighted;
 
 private:
-  void ignore(int64_t label);
+  Value withoutIgnored(Value rows);
+  /// Whether the label of every row is a class that is not ignored, as i1.
+  Value countingRows() { return e.isNonZero(sum(withoutIgnored(hot))); }
 };
 } // namespace
 
-// Zeroes the weight of a class; outside the classes it has none already.
-void ClassRows::ignore(int64_t label) {
-  if (label < 0 || label >= classes)
-    return;
+// `rows` with zeros for the ignored class; outside the classes it has none.
+Value ClassRows::withoutIgnored(Value rows) {
+  if (!ignored || *ignored < 0 || *ignored >= classes)
+    return rows;
   auto type = RankedTensorType::get({classes}, e.compute);
   SmallVector<Attribute> mask(classes, e.builder.getFloatAttr(e.compute, 1.0));
-  mask[label] = e.builder.getFloatAttr(e.compute, 0.0);
-  hotWeights =
-      e.emit<MulOp>(hotWeights, e.constant(DenseElementsAttr::get(type, mask)));
+  mask[*ignored] = e.builder.getFloatAttr(e.compute, 0.0);
+  return e.emit<MulOp>(rows, e.constant(DenseElementsAttr::get(type, mask)));
 }
 
-Value ClassRows::loss(Value logProb, RankedTensorType type) {
+Value ClassRows::rowLosses(Value logProb) {
   // Selecting, not multiplying: another class's log-probability may be -inf.
   Value picked = e.emit<SelectOp>(e.isNonZero(hot), logProb, e.scalar(0.0));
   Value row = e.emit<NegOp>(sum(picked));
   if (Value weights = rowWeights())
     row = e.emit<SelectOp>(e.isNonZero(weights), e.emit<MulOp>(row, weights),
                            e.scalar(0.0));
+  return row;
+}
+
+Value ClassRows::reduceRows(Value row, RankedTensorType type,
+                            bool zeroIfEmpty) {
   Type element = type.getElementType();
   if (reduction == "none") {
     if (element != e.compute)
@@ -115,6 +132,11 @@ Value ClassRows::loss(Value logProb, RankedTensorType type) {
     return e.reshape(row, type.getShape());
   }
   Value total = e.reduceAll<ReduceSumOp>(row);
+  if (reduction == "mean" && weighted && zeroIfEmpty) {
+    Value count = denominator();
+    return e.emitAs<SelectOp>(element, e.isNonZero(count),
+                              e.emit<DivOp>(total, count), e.scalar(0.0));
+  }
   if (reduction == "mean")
     return e.emitAs<DivOp>(element, total, denominator());
   return element == e.compute ? total : e.emitAs<amp::CastOp>(element, total);
@@ -131,9 +153,33 @@ Value ClassRows::rowGradient(Value dLoss) {
   return dLoss;
 }
 
+// (1 - e) * row + e / C * sum over all classes of weight * -log_prob.
+Value ClassRows::smooth(Value row, Value logProb, double smoothing) {
+  Value all = e.emit<NegOp>(
+      sum(classWeights ? e.emit<MulOp>(logProb, classWeights) : logProb));
+  Value share = e.emit<MulOp>(all, e.scalar(smoothing / double(classes)));
+  share = e.emit<SelectOp>(countingRows(), share, e.scalar(0.0));
+  return e.emit<AddOp>(e.emit<MulOp>(row, e.scalar(1.0 - smoothing)), share);
+}
+
+// e / C * (softmax * sum(weights) - weights) * row gradient.
+Value ClassRows::smoothGradient(Value softmax, Value dLoss, double smoothing) {
+  Value dRow = rowGradient(dLoss);
+  if (reduction == "mean" && weighted)
+    dRow = e.emit<SelectOp>(e.isNonZero(denominator()), dRow, e.scalar(0.0));
+  dRow = e.emit<MulOp>(dRow, e.scalar(smoothing / double(classes)));
+  dRow = e.emit<SelectOp>(countingRows(), dRow, e.scalar(0.0));
+  Value total = classWeights ? e.reduceAll<ReduceSumOp>(classWeights)
+                             : e.scalar(double(classes));
+  Value weights = classWeights ? classWeights : e.scalar(1.0);
+  Value spread = e.emit<SubOp>(e.emit<MulOp>(softmax, total), weights);
+  return e.emit<MulOp>(spread, dRow);
+}
+
 SmallVector<Value> mpc::decompose(NLLLossOp op, Emitter &e) {
   ClassRows classes(op, op.getLogProb().getType().getShape(), e);
-  return {classes.loss(classes.rows(op.getLogProb()), op.getLoss().getType())};
+  Value row = classes.rowLosses(classes.rows(op.getLogProb()));
+  return {classes.reduceRows(row, op.getLoss().getType(), op.getZeroIfEmpty())};
 }
 
 SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
@@ -147,11 +193,15 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
   Value exact = e.emit<SubOp>(sub, log);
   Value logProb =
       element == e.compute ? exact : e.emitAs<SubOp>(element, sub, log);
-  return {classes.loss(exact, op.getLoss().getType()),
+  Value row = classes.rowLosses(exact);
+  if (double smoothing = op.getLabelSmoothing().convertToDouble())
+    row = classes.smooth(row, exact, smoothing);
+  return {classes.reduceRows(row, op.getLoss().getType(), op.getZeroIfEmpty()),
           classes.restored(logProb)};
 }
 
-// (exp(log_prob) - hot) * row gradient, times the row's weight.
+// (exp(log_prob) - hot) * row gradient, times the row's weight; of smoothed
+// labels, what all classes share is added.
 SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
                                   Emitter &e) {
   ClassRows classes(op, op.getLogProb().getType().getShape(), e);
@@ -160,9 +210,14 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
     dRow = classes.weigh(weights, dRow, e.compute);
   Value softmax = e.emit<ExpOp>(classes.rows(op.getLogProb()));
   Type element = op.getType().getElementType();
-  Value dScores =
-      e.emitAs<MulOp>(element, e.emit<SubOp>(softmax, classes.hot), dRow);
-  return {classes.restored(dScores)};
+  Value error = e.emit<SubOp>(softmax, classes.hot);
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+  if (smoothing == 0.0)
+    return {classes.restored(e.emitAs<MulOp>(element, error, dRow))};
+  Value own = e.emit<MulOp>(error, dRow);
+  own = e.emit<MulOp>(own, e.scalar(1.0 - smoothing));
+  Value shared = classes.smoothGradient(softmax, op.getDLoss(), smoothing);
+  return {classes.restored(e.emitAs<AddOp>(element, own, shared))};
 }
 
 // -hot * weights * row gradient.

@@ -56,12 +56,26 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
   return object[key].get<int64_t>();
 }
 
+std::string targetOf(const TraineeInfo &info) {
+  if (!info.lossTarget.empty())
+    return info.lossTarget;
+  const FunctionPorts *ports = info.function("eval");
+  const Port *label = ports ? ports->input("label") : nullptr;
+  return label ? label->name : "";
+}
+
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
   const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
-  if (options.classes || info.loss != "softmax_cross_entropy")
+  if (recipe.is_object() && recipe.contains("labels") &&
+      recipe["labels"].is_object())
+    for (const auto &[name, range] : recipe["labels"].items())
+      options.ranges[name] = {integerOf(range, "classes"),
+                              integerOf(range, "ignore_index")};
+  if (options.classes || !options.ranges.empty() ||
+      (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;
   for (const char *name : {"eval", "step", "accumulate"}) {
     const FunctionPorts *ports = info.function(name);
@@ -145,6 +159,9 @@ struct IntegerRange {
 };
 } // namespace
 
+/// What PyTorch ignores of class labels where nothing else is said.
+constexpr int64_t kIgnored = -100;
+
 static Status checkIntegers(const Array &array, const IntegerRange &range) {
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
@@ -163,6 +180,10 @@ static Status checkIntegers(const Array &array, const IntegerRange &range) {
           "," + std::to_string(range.high) + ")" +
           (range.ignored
                ? " and not the ignored " + std::to_string(*range.ignored)
+               : "") +
+          (!range.ignored && value == kIgnored && range.low == 0
+               ? "; help: compile with --ignore-index -100 for labels that "
+                 "count nowhere"
                : ""));
     }
   }
@@ -175,10 +196,11 @@ Status Dataset::checkColumn(const Column &column,
   if (auto bad = convertElements(array, 0, array.size(), column.port.type,
                                  NonFinite::Reject, nullptr))
     return invalid(describe(array, *bad, column.port.type));
+  const LabelRange &range = options.rangeOf(column.port.name);
   if (column.port.role == "label" && isInteger(column.port.type) &&
-      options.classes)
+      range.classes)
     return checkIntegers(array,
-                         {"label", 0, *options.classes, options.ignoreIndex});
+                         {"label", 0, *range.classes, range.ignoreIndex});
   if (const std::optional<int64_t> &size = column.port.indexSize)
     return checkIntegers(array, {"index", -*size, *size, std::nullopt});
   return Status();
@@ -462,21 +484,34 @@ Status Dataset::bind(Trainee &model, std::string_view function,
   return Status();
 }
 
-std::vector<int64_t> Dataset::labels(const int64_t *positions,
-                                     int64_t count) const {
+template <typename T>
+std::vector<T> Dataset::labelRows(const std::string &input, bool integers,
+                                  DType type, const int64_t *positions,
+                                  int64_t count) const {
   const auto column =
-      std::find_if(columns.begin(), columns.end(), [](const Column &c) {
-        return c.port.role == "label" && isInteger(c.port.type);
+      std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
+        return c.port.role == "label" && c.port.name == input &&
+               isInteger(c.port.type) == integers;
       });
   if (column == columns.end())
     return {};
-  std::vector<int64_t> values(size_t(count * column->rowElements));
+  std::vector<T> values(size_t(count * column->rowElements));
   for (int64_t i = 0; i < count; ++i)
     convertElements(column->array,
                     order[size_t(positions[i])] * column->rowElements,
-                    column->rowElements, DType::I64, NonFinite::Reject,
+                    column->rowElements, type, NonFinite::Reject,
                     values.data() + i * column->rowElements);
   return values;
+}
+
+std::vector<int64_t> Dataset::labels(const int64_t *positions, int64_t count,
+                                     const std::string &input) const {
+  return labelRows<int64_t>(input, true, DType::I64, positions, count);
+}
+
+std::vector<double> Dataset::targets(const int64_t *positions, int64_t count,
+                                     const std::string &input) const {
+  return labelRows<double>(input, false, DType::F64, positions, count);
 }
 
 } // namespace mpc::runtime::train

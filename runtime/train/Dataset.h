@@ -10,6 +10,7 @@
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,12 +18,28 @@
 
 namespace mpc::runtime::train {
 
-struct DatasetOptions {
-  std::string targetArray = "target"; ///< --target-array
-  /// Labels are in [0, classes) or equal ignoreIndex, where these are known.
+/// Class labels are in [0, classes) or equal ignoreIndex, where these are
+/// known.
+struct LabelRange {
   std::optional<int64_t> classes;
   std::optional<int64_t> ignoreIndex;
 };
+
+struct DatasetOptions : LabelRange {
+  std::string targetArray = "target"; ///< --target-array
+  /// Of label inputs that differ, by their names.
+  std::map<std::string, LabelRange> ranges;
+
+  /// What holds for the label input of that name.
+  const LabelRange &rangeOf(const std::string &input) const {
+    const auto found = ranges.find(input);
+    return found == ranges.end() ? *this : found->second;
+  }
+};
+
+/// The label input that predictions are compared with: of several losses the
+/// first one's, else the only one; empty where there is none.
+std::string targetOf(const TraineeInfo &info);
 
 /// What `info` says of the labels: the class count from the recipe or the
 /// prediction's shape, the ignored index from the recipe.
@@ -71,9 +88,14 @@ public:
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions) const;
 
-  /// The labels of `count` samples as i64, one sample after another; empty
-  /// where the model has no label input or its labels are not integers.
-  std::vector<int64_t> labels(const int64_t *positions, int64_t count) const;
+  /// The labels of `count` samples as i64, one sample after another, of the
+  /// label input called `input`; empty where the model has none of that name or
+  /// its labels are not integers.
+  std::vector<int64_t> labels(const int64_t *positions, int64_t count,
+                              const std::string &input) const;
+  /// The targets likewise, as f64; empty where they are integers.
+  std::vector<double> targets(const int64_t *positions, int64_t count,
+                              const std::string &input) const;
 
 private:
   /// An array and the input that it feeds. A sample is a row of `rowElements`
@@ -89,6 +111,11 @@ private:
                             const DatasetOptions &options);
   Status addColumn(const Port &port, Array array,
                    const DatasetOptions &options);
+  /// The rows of that label input, if it is of integers or not, as `type`,
+  /// whose C++ type T is.
+  template <typename T>
+  std::vector<T> labelRows(const std::string &input, bool integers, DType type,
+                           const int64_t *positions, int64_t count) const;
   Status fill(const Column &column, const int64_t *positions,
               std::byte *to) const;
 

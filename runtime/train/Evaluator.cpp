@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Evaluator.h"
 
+#include "runtime/train/EvalMetrics.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -10,10 +12,17 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// Sums of one evaluation.
-struct Totals {
-  double loss = 0;
-  int64_t lossTerms = 0;
+/// A loss that evaluation adds up on its own: of each sample, divided in the
+/// end by the samples, or by the weights of each.
+struct LossTerm {
+  const Port *losses = nullptr;
+  const Port *weights = nullptr;
+  double sum = 0;
+  double count = 0; ///< what the sum of losses is divided by
+};
+
+/// Labels of one evaluation.
+struct LabelCount {
   int64_t correct = 0;
   int64_t labels = 0;
 };
@@ -24,9 +33,10 @@ struct Totals {
 /// each label of the batch, of which there are `labels` that belong to samples.
 static void countCorrect(const Tensor &correct,
                          const std::vector<int64_t> &labels,
-                         const DatasetOptions &options, Totals &totals) {
+                         const std::optional<int64_t> &ignored,
+                         LabelCount &totals) {
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (options.ignoreIndex && labels[i] == *options.ignoreIndex)
+    if (ignored && labels[i] == *ignored)
       continue;
     totals.correct += correct.as<double>()[i] != 0;
     ++totals.labels;
@@ -37,15 +47,24 @@ static void countCorrect(const Tensor &correct,
 /// label, those of ignored labels are no terms of the mean.
 static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
                       const std::vector<int64_t> &labels,
-                      const DatasetOptions &options, Totals &totals) {
+                      const std::optional<int64_t> &ignored, LossTerm &term) {
   const int64_t terms = losses.size() / batch * count;
   const bool perLabel = int64_t(labels.size()) == terms;
   for (int64_t i = 0; i < terms; ++i) {
-    if (perLabel && options.ignoreIndex &&
-        labels[size_t(i)] == *options.ignoreIndex)
+    if (perLabel && ignored && labels[size_t(i)] == *ignored)
       continue;
-    totals.loss += losses.as<double>()[i];
-    ++totals.lossTerms;
+    term.sum += losses.as<double>()[i];
+    ++term.count;
+  }
+}
+
+/// Adds the losses of the first `count` samples, each of which is `weights` of
+/// the mean.
+static void addWeighted(const Tensor &losses, const Tensor &weights,
+                        int64_t count, LossTerm &term) {
+  for (int64_t i = 0; i < count; ++i) {
+    term.sum += losses.as<double>()[i];
+    term.count += weights.as<double>()[i];
   }
 }
 
@@ -57,33 +76,135 @@ static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   return convert(*value, DType::F64);
 }
 
+/// The losses of samples, each with its weights where it has some:
+/// "sample_loss_1" with "sample_weight_1".
+static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
+                                                 int64_t batch) {
+  constexpr std::string_view prefix = "sample_loss";
+  std::vector<LossTerm> terms;
+  for (const Port &port : ports.outputs) {
+    if (port.role != "sample_loss")
+      continue;
+    if (port.shape.empty() || port.shape[0] != batch)
+      return Status(StatusCode::Unsupported,
+                    "output '" + port.name + "' of shape " +
+                        toString(port.shape) + " is not a loss for each of " +
+                        std::to_string(batch) + " samples");
+    LossTerm term;
+    term.losses = &port;
+    for (const Port &other : ports.outputs)
+      if (other.role == "sample_weight" &&
+          port.name.compare(0, prefix.size(), prefix) == 0 &&
+          other.name == "sample_weight" + port.name.substr(prefix.size()))
+        term.weights = &other;
+    if (term.weights &&
+        (port.shape != Shape{batch} || term.weights->shape != port.shape))
+      return Status(StatusCode::Unsupported,
+                    "output '" + term.weights->name + "' of shape " +
+                        toString(term.weights->shape) +
+                        " is not a weight for each sample's loss");
+    terms.push_back(term);
+  }
+  return terms;
+}
+
+/// Adds what the first `count` samples of the batch that ran are to the loss.
+static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
+                      int64_t batch, const std::vector<int64_t> &labels,
+                      const std::optional<int64_t> &ignored) {
+  StatusOr<Tensor> losses = readOutput(model, *term.losses);
+  if (!losses.ok())
+    return losses.status();
+  if (!term.weights) {
+    addLosses(*losses, count, batch, labels, ignored, term);
+    return Status();
+  }
+  StatusOr<Tensor> weights = readOutput(model, *term.weights);
+  if (!weights.ok())
+    return weights.status();
+  addWeighted(*losses, *weights, count, term);
+  return Status();
+}
+
+/// The same of a function that reports only the mean of its batch.
+static Status addMean(Trainee &model, const Port &mean, int64_t count,
+                      LossTerm &term) {
+  StatusOr<Tensor> loss = readOutput(model, mean);
+  if (!loss.ok())
+    return loss.status();
+  const int64_t samples = model.info().sumsLoss ? 1 : count;
+  term.sum += *loss->as<double>() * double(samples);
+  term.count += double(count);
+  return Status();
+}
+
+/// The loss of all: the sum of its terms, of which one without a sample that
+/// counts is 0.
+static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
+  double loss = 0;
+  for (const LossTerm &term : terms)
+    if (term.count != 0)
+      loss += isSum ? term.sum : term.sum / term.count;
+  return loss;
+}
+
+using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
+
+/// Adds the first `count` of the samples at `positions` to all metrics.
+static Status addMetrics(Trainee &model, const FunctionPorts &ports,
+                         const Dataset &data, const int64_t *positions,
+                         int64_t count, const std::vector<int64_t> &labels,
+                         const std::string &target,
+                         std::optional<int64_t> ignored, EvalMetrics &metrics) {
+  if (metrics.empty())
+    return Status();
+  StatusOr<Tensor> prediction =
+      model.output("eval", ports.output("prediction")->name);
+  if (prediction.ok() && prediction->type != DType::F64 &&
+      prediction->type != DType::F32)
+    prediction = convert(*prediction, DType::F32);
+  if (!prediction.ok())
+    return prediction.status();
+  const std::vector<double> targets = data.targets(positions, count, target);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    metric->add({*prediction, labels, targets, ignored});
+  return Status();
+}
+
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
-                              const std::atomic<int> *stop) {
+                              const std::atomic<int> *stop,
+                              const std::vector<std::string> &metricNames) {
   const FunctionPorts *ports = model.info().function("eval");
   if (!ports)
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'");
-  const Port *perSample = ports->output("sample_loss");
   const Port *mean = ports->output("loss");
   const Port *correct = ports->output("correct");
+  const int64_t batch = data.batchSize();
+  StatusOr<std::vector<LossTerm>> found = findTerms(*ports, batch);
+  if (!found.ok())
+    return found.status();
+  std::vector<LossTerm> terms = std::move(*found);
+  const bool perSample = !terms.empty();
   if (!perSample && !mean)
     return Status(StatusCode::Unsupported,
                   "the artifact's function 'eval' reports no loss");
+  if (!perSample)
+    terms.emplace_back();
 
-  const int64_t batch = data.batchSize();
-  if (perSample && (perSample->shape.empty() || perSample->shape[0] != batch))
-    return Status(StatusCode::Unsupported,
-                  "output '" + perSample->name + "' of shape " +
-                      toString(perSample->shape) +
-                      " is not a loss for each of " + std::to_string(batch) +
-                      " samples");
-  const DatasetOptions options = datasetOptionsFor(model.info());
-  const Port *label = ports->input("label");
+  const std::string target = targetOf(model.info());
+  const std::optional<int64_t> ignored =
+      datasetOptionsFor(model.info()).rangeOf(target).ignoreIndex;
+  // Of a sum of losses, an ignored label of one is not left out of the others.
+  const std::optional<int64_t> ignoredLoss =
+      model.info().lossTarget.empty() ? ignored : std::nullopt;
+  const Port *label = ports->inputCalled(target);
   const bool countsLabels =
       correct && label &&
       numElements(correct->shape) == numElements(label->shape);
 
-  Totals totals;
+  EvalMetrics metrics = makeEvalMetrics(model.info(), metricNames);
+  LabelCount counted;
   EvalResult result;
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   for (int64_t begin = 0; begin < data.size(); begin += batch) {
@@ -104,30 +225,39 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     if (Status status = model.run("eval"); !status.ok())
       return status;
     result.samples += count;
-    const std::vector<int64_t> labels = data.labels(positions.data(), count);
+    const std::vector<int64_t> labels =
+        data.labels(positions.data(), count, target);
 
-    StatusOr<Tensor> losses = readOutput(model, perSample ? *perSample : *mean);
-    if (!losses.ok())
-      return losses.status();
-    if (perSample) {
-      addLosses(*losses, count, batch, labels, options, totals);
-    } else {
-      totals.loss += *losses->as<double>() * double(count);
-      totals.lossTerms += count;
+    for (LossTerm &term : terms) {
+      Status status =
+          perSample ? addTerm(model, term, count, batch, labels, ignoredLoss)
+                    : addMean(model, *mean, count, term);
+      if (!status.ok())
+        return status;
     }
+    if (Status status = addMetrics(model, *ports, data, positions.data(), count,
+                                   labels, target, ignored, metrics);
+        !status.ok())
+      return status;
     if (!countsLabels)
       continue;
     StatusOr<Tensor> isCorrect = readOutput(model, *correct);
     if (!isCorrect.ok())
       return isCorrect.status();
-    countCorrect(*isCorrect, labels, options, totals);
+    countCorrect(*isCorrect, labels, ignored, counted);
   }
-  if (totals.lossTerms == 0)
+  if (std::all_of(terms.begin(), terms.end(),
+                  [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
                   "the evaluation data has no sample that counts");
-  result.loss = totals.loss / double(totals.lossTerms);
-  if (totals.labels > 0)
-    result.accuracy = double(totals.correct) / double(totals.labels);
+  result.loss = lossOf(terms, model.info().sumsLoss);
+  if (counted.labels > 0)
+    result.accuracy = double(counted.correct) / double(counted.labels);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    if (metric->name == "accuracy")
+      result.accuracy = metric->value();
+    else
+      result.metrics.emplace_back(metric->name, metric->value());
   return result;
 }
 

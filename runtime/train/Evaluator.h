@@ -11,14 +11,19 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace mpc::runtime::train {
 
 struct EvalResult {
   double loss = 0;
-  /// Fraction of labels for which the output of role "correct" is 1; only for
-  /// losses over classes.
+  /// Fraction of labels for which the output of role "correct" is 1, or of
+  /// binary targets that are predicted; only where the loss has such.
   std::optional<double> accuracy;
+  /// What was asked for beside them, in that order.
+  std::vector<std::pair<std::string, double>> metrics;
   int64_t samples = 0;  ///< counted
   int64_t leftOut = 0;  ///< not counted, where the model has no loss per sample
   bool stopped = false; ///< ended early: the other members say nothing
@@ -28,8 +33,10 @@ struct EvalResult {
 /// with repeated samples that are not counted. Where the function has no
 /// output of role "sample_loss" the rest that fills no batch is left out.
 /// `stop`, where given, ends it between two batches when it is not 0.
+/// `metrics` are names that checkEvalMetrics let pass.
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
-                              const std::atomic<int> *stop = nullptr);
+                              const std::atomic<int> *stop = nullptr,
+                              const std::vector<std::string> &metrics = {});
 
 } // namespace mpc::runtime::train
 

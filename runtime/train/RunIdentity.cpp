@@ -50,23 +50,11 @@ static std::string formatRate(double value) {
   return text;
 }
 
-static std::string nameOf(ScheduleKind kind) {
-  switch (kind) {
-  case ScheduleKind::Constant:
-    return "constant";
-  case ScheduleKind::Linear:
-    return "linear";
-  case ScheduleKind::Cosine:
-    return "cosine";
-  }
-  return "";
-}
-
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == std::numeric_limits<int64_t>::max();
   return {{"learning rate", formatRate(options.schedule.learningRate)},
-          {"schedule", nameOf(options.schedule.kind)},
+          {"schedule", options.schedule.name()},
           {"least learning rate", formatRate(options.schedule.minLearningRate)},
           {"warmup steps", std::to_string(options.schedule.warmupSteps)},
           {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};

@@ -77,6 +77,9 @@ static Status readRecipe(TraineeInfo &info) {
     info.loss = recipe["loss"].get<std::string>();
   // "softmax_cross_entropy@logits" says of which output.
   info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
+  if (recipe.contains("target") && recipe["target"].is_string())
+    info.lossTarget = recipe["target"].get<std::string>();
+  info.sumsLoss = recipe.value("reduction", nlohmann::json()) == "sum";
   info.dynamicLossScale =
       recipe.value("loss_scale", nlohmann::json()) == "dynamic";
   if (!recipe.contains("accumulate"))

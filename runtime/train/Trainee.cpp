@@ -23,6 +23,13 @@ const Port *FunctionPorts::input(std::string_view role) const {
   return findRole(inputs, role);
 }
 
+const Port *FunctionPorts::inputCalled(std::string_view name) const {
+  const auto found =
+      std::find_if(inputs.begin(), inputs.end(),
+                   [&](const Port &port) { return port.name == name; });
+  return found == inputs.end() ? nullptr : &*found;
+}
+
 const FunctionPorts *TraineeInfo::function(std::string_view name) const {
   const auto found = functions.find(name);
   return found == functions.end() ? nullptr : &found->second;

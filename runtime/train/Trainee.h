@@ -41,6 +41,8 @@ struct FunctionPorts {
   /// The first port of that role; null if there is none.
   const Port *output(std::string_view role) const;
   const Port *input(std::string_view role) const;
+  /// The input of that name; null if there is none.
+  const Port *inputCalled(std::string_view name) const;
 };
 
 struct TraineeInfo {
@@ -51,6 +53,10 @@ struct TraineeInfo {
   std::string target; ///< CPU the code is for
   std::string recipe; ///< the plan's "recipe" object, JSON text
   std::string loss;   ///< recipe's "loss"
+  /// Of several losses, the labels of the first; recipe's "target".
+  std::string lossTarget;
+  /// Whether that is a sum, by the recipe's "reduction".
+  bool sumsLoss = false;
   int64_t accumulate = 1;
   bool dynamicLossScale = false; ///< recipe's "loss_scale"
   int64_t stateBytes = 0, activationBytes = 0;

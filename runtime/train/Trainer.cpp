@@ -7,6 +7,7 @@
 #include "runtime/train/Attempts.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
+#include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Metrics.h"
 #include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunIdentity.h"
@@ -260,6 +261,9 @@ Status TrainingRun::openMetrics() {
 }
 
 Status TrainingRun::prepare() {
+  if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
+      !status.ok())
+    return status;
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
@@ -357,7 +361,8 @@ Status TrainingRun::train() {
 Status TrainingRun::evaluateNow() {
   if (!evalData)
     return Status();
-  StatusOr<EvalResult> evaluation = evaluate(model, *evalData, stop);
+  StatusOr<EvalResult> evaluation =
+      evaluate(model, *evalData, stop, options.evalMetrics);
   if (!evaluation.ok())
     return evaluation.status();
   if (evaluation->stopped)
@@ -366,12 +371,14 @@ Status TrainingRun::evaluateNow() {
   const int64_t epoch =
       progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
   result.evaluation = *evaluation;
-  record(MetricsLine("eval", digits)
-             .add("step", progress.step)
-             .add("epoch", epoch)
-             .add("eval_loss", evaluation->loss)
-             .add("eval_accuracy", evaluation->accuracy)
-             .add("eval_samples", evaluation->samples));
+  MetricsLine line("eval", digits);
+  line.add("step", progress.step)
+      .add("epoch", epoch)
+      .add("eval_loss", evaluation->loss)
+      .add("eval_accuracy", evaluation->accuracy);
+  for (const auto &[name, value] : evaluation->metrics)
+    line.add("eval_" + name, value);
+  record(line.add("eval_samples", evaluation->samples));
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +

@@ -41,7 +41,8 @@ struct TrainOptions {
   bool shuffle = true;
   LastBatch lastBatch = LastBatch::Drop;
 
-  std::string metrics;           ///< JSONL file; empty: none
+  std::vector<std::string> evalMetrics; ///< --metric, of evaluations
+  std::string metrics;                  ///< JSONL file; empty: none
   bool overwriteMetrics = false; ///< another run's, where they are in the way
   std::string checkpointDir;     ///< empty: no checkpoints
   int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end

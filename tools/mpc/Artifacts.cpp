@@ -5,11 +5,13 @@
 #include "compiler/Artifact/GPU.h"
 #include "compiler/Artifact/PlanToJSON.h"
 #include "frontends/ONNX/Model/File.h"
+#include "passes/Differentiation/LossSpec.h"
 #include "passes/KernelCompiler.h"
 #include "runtime/ArtifactFormat.h"
 #include "runtime/cpu/Cores.h"
 #include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/LossFlags.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -25,19 +27,59 @@ namespace json = llvm::json;
 // What an artifact says of itself
 //===----------------------------------------------------------------------===//
 
+// A loss without its FACTOR*.
+static llvm::StringRef withoutFactor(llvm::StringRef loss) {
+  auto [number, rest] = loss.split('*');
+  double factor;
+  return rest.empty() || number.getAsDouble(factor) ? loss : rest;
+}
+
+// What labels may be: of all alike, or, where losses differ, of each input that
+// its losses agree on.
+static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
+  auto describe = [](const LabelFacts &facts, json::Object &to) {
+    to["classes"] = *facts.classes;
+    if (facts.ignoreIndex)
+      to["ignore_index"] = *facts.ignoreIndex;
+  };
+  auto agree = [&](const LabelFacts &facts) {
+    return facts.hasRangeOf(labels.front());
+  };
+  if (!labels.empty() && llvm::all_of(labels, agree))
+    return describe(labels.front(), object);
+  json::Object inputs;
+  for (const LabelFacts &facts : labels) {
+    bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
+                    return other.input == facts.input;
+                  }) == 1;
+    json::Object range;
+    describe(facts, range);
+    if (isOnly)
+      inputs[facts.input] = std::move(range);
+  }
+  if (!inputs.empty())
+    object["labels"] = std::move(inputs);
+}
+
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   bool addsOptimizer, const LabelFacts &labels,
+                                   bool addsOptimizer,
+                                   llvm::ArrayRef<LabelFacts> labels,
                                    const NormalizationFacts &normalizations) {
-  auto [kind, output] = llvm::StringRef(recipe.loss).split('@');
-  json::Object object{{"loss", kind},
+  // The first is the one that predictions and labels are of.
+  llvm::StringRef whole;
+  if (!recipe.losses.empty())
+    whole = recipe.losses.front();
+  auto [name, output] = withoutFactor(whole).split('@');
+  // A loss of two names is one loss.
+  for (const LossInfo &info : getLosses())
+    if (info.name == name)
+      name = getLossInfo(info.kind).name;
+  json::Object object{{"loss", name},
                       {"accumulate", recipe.accumulateGradBatches}};
   if (!output.empty())
     object["loss_output"] = output;
-  if (labels.classes)
-    object["classes"] = *labels.classes;
-  if (labels.ignoreIndex)
-    object["ignore_index"] = *labels.ignoreIndex;
+  addLabels(object, labels);
   if (normalizations.updated > 0)
     object["running_variance"] =
         normalizations.isUnbiased ? "unbiased" : "population";
@@ -48,6 +90,11 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   // A training graph brings an optimizer of its own.
   if (!addsOptimizer)
     return object;
+  if (recipe.losses.size() > 1 || whole != withoutFactor(whole))
+    object["losses"] = json::Array(recipe.losses);
+  if (recipe.losses.size() > 1)
+    object["target"] = findTarget(recipe.targetArrays, output);
+  addLossFlags(object, recipe);
   object["optimizer"] = recipe.optimizer;
   object["momentum"] = recipe.momentum;
   object["beta1"] = recipe.beta1;
@@ -189,8 +236,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  json::Object recipe = describeRecipe(options.pipeline.recipe, addsOptimizer,
-                                       labels, normalizations);
+  json::Object recipe =
+      describeRecipe(this->recipe, addsOptimizer, labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},

@@ -82,8 +82,8 @@ static ExitCode runCompile(const CompileCommand &command) {
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
                            ", or -o - for stdout");
-  if (ExitCode code = refuseOverwriting("-o", command.output,
-                                        inputFiles(command.options.model));
+  if (ExitCode code =
+          refuseOverwriting("-o", command.output, inputFiles(command.options));
       code != ExitCode::Done)
     return code;
   Driver driver;

@@ -62,6 +62,10 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())
     recipe["accumulate_reduction"] = addsOptimizer ? "mean" : "sum";
+  if (!training.noDecay.empty())
+    recipe["no_decay"] = listOf(training.noDecay);
+  if (!training.lrScale.empty())
+    recipe["lr_scale"] = listOf(training.lrScale);
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

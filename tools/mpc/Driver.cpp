@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
+
+#include "tools/mpc/LossFlags.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -304,6 +306,10 @@ static llvm::Error checkOwnOptimizer(const RecipeOptions &recipe,
     return refuse("--eps");
   if (recipe.weightDecay)
     return refuse("--weight-decay");
+  if (!recipe.noDecay.empty())
+    return refuse("--no-decay");
+  if (!recipe.lrScale.empty())
+    return refuse("--lr-scale");
   if (recipe.accumulateGradBatches > 1 && module.lookupSymbol("step"))
     return refuse("--accumulate-grad-batches");
   return llvm::Error::success();
@@ -321,10 +327,10 @@ llvm::Error Driver::import(const CompileOptions &options) {
       return error;
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
-  importOptions.mode = recipe.asExported     ? ImportMode::AsExported
-                       : recipe.loss.empty() ? ImportMode::Evaluation
-                                             : ImportMode::Training;
-  importOptions.findsSteps = !recipe.asExported && recipe.loss.empty();
+  importOptions.mode = recipe.asExported       ? ImportMode::AsExported
+                       : recipe.losses.empty() ? ImportMode::Evaluation
+                                               : ImportMode::Training;
+  importOptions.findsSteps = !recipe.asExported && recipe.losses.empty();
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =
       llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
@@ -344,7 +350,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
-  addsOptimizer = !recipe.loss.empty() || givesGradients(*module);
+  addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
   if (!addsOptimizer && !module->lookupSymbol("forward"))
     if (llvm::Error error = checkOwnOptimizer(recipe, *module))
       return error;
@@ -356,7 +362,18 @@ void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
   offered[name] = toHostTensor(value, &context);
 }
 
-// The classes that labels of the data may name; nothing where losses differ.
+// The name of an argument that a function has as an input.
+static std::string nameOfInput(Value argument) {
+  auto block = cast<BlockArgument>(argument);
+  auto function = dyn_cast<func::FuncOp>(block.getOwner()->getParentOp());
+  if (!function)
+    return "";
+  auto name =
+      function.getArgAttrOfType<StringAttr>(block.getArgNumber(), kInputAttr);
+  return name ? name.getValue().str() : "";
+}
+
+// The classes that labels of the data may name.
 template <typename OpT>
 static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
   module.walk([&](OpT loss) {
@@ -366,21 +383,21 @@ static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
     if (!isa<BlockArgument>(labels))
       return;
     auto scores = cast<RankedTensorType>(loss->getOperand(0).getType());
-    LabelFacts facts{scores.getDimSize(1), loss.getIgnoreIndex()};
+    LabelFacts facts{nameOfInput(labels), scores.getDimSize(1),
+                     loss.getIgnoreIndex()};
     bool isNew = llvm::none_of(found, [&](const LabelFacts &other) {
-      return other.classes == facts.classes &&
-             other.ignoreIndex == facts.ignoreIndex;
+      return other.input == facts.input && other.hasRangeOf(facts);
     });
     if (isNew)
       found.push_back(facts);
   });
 }
 
-static LabelFacts findLabels(ModuleOp module) {
+static SmallVector<LabelFacts> findLabels(ModuleOp module) {
   SmallVector<LabelFacts> found;
   findLabels<SoftmaxCrossEntropyLossOp>(module, found);
   findLabels<NLLLossOp>(module, found);
-  return found.size() == 1 ? found.front() : LabelFacts();
+  return found;
 }
 
 static NormalizationFacts findNormalizations(ModuleOp module) {
@@ -398,15 +415,38 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
   return facts;
 }
 
+// "bias,norm" is both words; a regular expression may have commas of its own.
+static void splitWords(std::vector<std::string> &texts) {
+  std::vector<std::string> words;
+  for (StringRef text : texts) {
+    SmallVector<StringRef> parts;
+    text.split(parts, ',');
+    bool areWords = llvm::all_of(
+        parts, [](StringRef part) { return part == "bias" || part == "norm"; });
+    if (!areWords)
+      parts = {text};
+    words.insert(words.end(), parts.begin(), parts.end());
+  }
+  texts = std::move(words);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
+  PipelineOptions pipeline = options.pipeline;
+  if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
+    return code;
+  if (ExitCode code = readLossFiles(options, pipeline.recipe);
+      code != ExitCode::Done)
+    return code;
+  splitWords(pipeline.recipe.noDecay);
+  recipe = pipeline.recipe;
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
   auto run = [&](Stage to, Stage done) {
     PassManager pm(&context);
-    buildPipeline(pm, options.pipeline, to, done);
+    buildPipeline(pm, pipeline, to, done);
     return succeeded(pm.run(*module));
   };
   // Read where it is complete: later stages merge and decompose ops.

@@ -20,9 +20,14 @@
 
 namespace mpc::tools {
 
-/// What a model's losses over classes say of its labels.
+/// What a loss over classes says of its labels.
 struct LabelFacts {
+  std::string input;
   std::optional<int64_t> classes, ignoreIndex;
+
+  bool hasRangeOf(const LabelFacts &other) const {
+    return classes == other.classes && ignoreIndex == other.ignoreIndex;
+  }
 };
 
 /// The parts of a .mpc file.
@@ -95,7 +100,9 @@ private:
   std::string precisionSummary, decisionDigest;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;
-  LabelFacts labels;
+  llvm::SmallVector<LabelFacts> labels;
+  /// The recipe with what its files hold.
+  RecipeOptions recipe;
   NormalizationFacts normalizations;
 };
 

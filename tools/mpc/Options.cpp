@@ -2,6 +2,7 @@
 #include "tools/mpc/Options.h"
 
 #include "compiler/Target/TargetInfo.h"
+#include "passes/Differentiation/LossSpec.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Validators.h"
 
@@ -9,6 +10,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdlib>
+#include <limits>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -69,18 +71,63 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
                   "default: the optimizer's in PyTorch")
       ->check(nonNegativeNumber());
   command
+      .add_option("--no-decay", recipe.noDecay,
+                  "parameters without weight decay: bias, norm (scales of "
+                  "normalizations), both as bias,norm, or those whose name "
+                  "matches; default: none (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--lr-scale", recipe.lrScale,
+                  "factor of the learning rate of parameters whose name "
+                  "matches, such as ^backbone=0.1; the last that matches "
+                  "holds (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX=FACTOR");
+  command
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
                   "largest L2 norm of all gradients together; 0: any")
       ->check(nonNegativeNumber());
 }
 
-static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
+static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
+                           LossFiles &files) {
   command
-      .add_option("--loss", recipe.loss,
-                  "softmax_cross_entropy, mse, l1, bce_with_logits or "
-                  "output:NAME; @OUTPUT picks the output, @OUTPUT:AXIS also "
-                  "the axis of the classes")
+      .add_option("--loss", recipe.losses,
+                  listLosses() +
+                      " or output:NAME; @OUTPUT picks the output, "
+                      "@OUTPUT:AXIS also the axis of the classes; a FACTOR* in "
+                      "front weighs it in the sum of all (repeatable)")
+      ->allow_extra_args(false)
       ->type_name("LOSS");
+  command
+      .add_option("--reduction", recipe.reduction,
+                  "of the loss over elements or labels; the mean of kl_div is "
+                  "PyTorch's batchmean; default: mean")
+      ->check(CLI::IsMember({"mean", "sum"}));
+  command
+      .add_option("--ignore-index", recipe.ignoreIndex,
+                  "class label that counts nowhere; default of mpc train: "
+                  "-100 where the data has it")
+      ->transform(wholeNumber(std::numeric_limits<int64_t>::min() + 1));
+  command
+      .add_option("--label-smoothing", recipe.labelSmoothing,
+                  "part of each label of softmax_cross_entropy that all "
+                  "classes share; default: 0")
+      ->check(fraction());
+  command
+      .add_option("--class-weights", files.classWeights,
+                  "file of one weight of each class; NAME=FILE picks one of "
+                  "several arrays")
+      ->type_name("FILE");
+  command
+      .add_option("--pos-weight", files.posWeight,
+                  "factor of positive targets of bce_with_logits: a number, "
+                  "or a file of one of each class")
+      ->type_name("NUMBER|FILE");
+}
+
+static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   addOptimizerOptions(command, recipe);
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
@@ -161,12 +208,15 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->required()
       ->type_name("MODEL");
   command
-      .add_option("--target-array", options.pipeline.recipe.targetArray,
-                  "name of the labels in the data")
-      ->capture_default_str();
+      .add_option("--target-array", options.pipeline.recipe.targetArrays,
+                  "name of the labels in the data, of all losses or as "
+                  "OUTPUT=NAME of one (repeatable); default: target")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   const std::string group = command.option_defaults()->get_group();
   command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);
+  addLossOptions(command, options.pipeline.recipe, options.lossFiles);
   addRecipeOptions(command, options.pipeline.recipe);
   addPrecisionOptions(command, options.pipeline.precision);
   std::vector<std::string> targets;

@@ -30,9 +30,16 @@ struct ModelOptions {
   std::string optimizerModel;
 };
 
+/// What the loss flags name that has to be read.
+struct LossFiles {
+  std::string classWeights; ///< --class-weights
+  std::string posWeight;    ///< --pos-weight: a number or a file
+};
+
 /// All that determines what a model compiles to.
 struct CompileOptions {
   ModelOptions model;
+  LossFiles lossFiles;
   PipelineOptions pipeline;
   /// The folder of --kernel-cache, `auto` or `none`: changes how long it takes.
   std::string kernelCache = "auto";

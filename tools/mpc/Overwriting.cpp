@@ -2,17 +2,19 @@
 #include "tools/mpc/Overwriting.h"
 
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/LossFlags.h"
 
 #include "llvm/Support/FileSystem.h"
 
 using namespace mpc;
 using namespace mpc::tools;
 
-std::vector<std::string> mpc::tools::inputFiles(const ModelOptions &options) {
-  std::vector<std::string> files = options.weights;
-  files.push_back(options.model);
-  if (!options.optimizerModel.empty())
-    files.push_back(options.optimizerModel);
+std::vector<std::string> mpc::tools::inputFiles(const CompileOptions &options) {
+  std::vector<std::string> files = options.model.weights;
+  files.push_back(options.model.model);
+  if (!options.model.optimizerModel.empty())
+    files.push_back(options.model.optimizerModel);
+  llvm::append_range(files, lossFilesOf(options));
   return files;
 }
 

@@ -10,7 +10,7 @@
 namespace mpc::tools {
 
 /// The files that `options` has mpc read.
-std::vector<std::string> inputFiles(const ModelOptions &options);
+std::vector<std::string> inputFiles(const CompileOptions &options);
 
 /// Reports a usage error where `output`, given as `flag`, is one of `inputs`,
 /// by whatever path. An input may be NAME=FILE or NAME=@FILE.

@@ -70,7 +70,7 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
     std::string declaration = declarationOf(*summary, input.name);
     // What is no input of the model is a mistake; better said here than as what
     // it leaves open. Training adds inputs.
-    bool isTraining = !options.pipeline.recipe.loss.empty() ||
+    bool isTraining = !options.pipeline.recipe.losses.empty() ||
                       input.name == "learning_rate" ||
                       llvm::sys::fs::is_directory(options.model.model);
     if (declaration.empty() && !isTraining)
@@ -181,7 +181,7 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
 }
 
 static ExitCode runRun(RunCommand &command) {
-  std::vector<std::string> read = inputFiles(command.compile.model);
+  std::vector<std::string> read = inputFiles(command.compile);
   read.insert(read.end(), command.inputs.begin(), command.inputs.end());
   if (ExitCode code = refuseOverwriting("-o", command.output, read);
       code != ExitCode::Done)
@@ -205,8 +205,9 @@ static ExitCode runRun(RunCommand &command) {
       return code;
   RecipeOptions &recipe = command.compile.pipeline.recipe;
   for (const train::Array &input : inputs)
-    if (input.name == recipe.targetArray && !input.shape.empty())
-      recipe.labelShape.emplace(input.shape.begin() + 1, input.shape.end());
+    if (!input.shape.empty())
+      recipe.labelShapes[input.name] = {input.shape.begin() + 1,
+                                        input.shape.end()};
   std::shared_ptr<const Artifact> artifact;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)

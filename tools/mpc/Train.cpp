@@ -1,9 +1,12 @@
 // mpc train: compiles a model, or takes an artifact, and trains it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
@@ -42,18 +45,68 @@ struct TrainingData {
 };
 } // namespace
 
-// What the labels of a sample are like tells where their loss finds classes.
-static void findLabelShape(const std::vector<Array> &arrays,
-                           RecipeOptions &recipe) {
+// What the labels of a sample are like tells where their loss finds classes; of
+// all arrays, those that are labels are known later.
+static void findLabelShapes(const std::vector<Array> &arrays,
+                            RecipeOptions &recipe) {
   for (const Array &array : arrays)
-    if (array.name == recipe.targetArray && !array.shape.empty())
-      recipe.labelShape.emplace(array.shape.begin() + 1, array.shape.end());
+    if (!array.shape.empty())
+      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
+                                        array.shape.end()};
+}
+
+// Whether labels of the data are PyTorch's for what counts nowhere.
+static bool hasIgnoredLabels(const std::vector<Array> &arrays,
+                             const std::string &targetArray) {
+  constexpr int64_t chunk = 65536;
+  std::vector<int64_t> values(chunk);
+  for (const Array &array : arrays) {
+    if (array.name != targetArray)
+      continue;
+    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
+      const int64_t count = std::min(chunk, array.size() - begin);
+      // What is no integer is for the data set to report.
+      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
+                          values.data()))
+        return false;
+      if (std::find(values.begin(), values.begin() + count,
+                    kPyTorchIgnoreIndex) != values.begin() + count)
+        return true;
+    }
+  }
+  return false;
+}
+
+// As in PyTorch, labels of -100 count nowhere unless the user says otherwise.
+// Where there are none, the loss is the simpler one.
+static void chooseIgnoreIndex(CompileOptions &options,
+                              const std::vector<Array> &arrays) {
+  RecipeOptions &recipe = options.pipeline.recipe;
+  if (recipe.ignoreIndex || isArtifact(options.model.model))
+    return;
+  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // it has been checked
+      return false;
+    }
+    return loss->hasClasses() &&
+           hasIgnoredLabels(arrays,
+                            findTarget(recipe.targetArrays, loss->output));
+  });
+  if (!isAny)
+    return;
+  recipe.ignoreIndex = kPyTorchIgnoreIndex;
+  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
+               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
 }
 
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
-                       std::vector<Array> arrays, TrainingData &data) {
+                       std::vector<Array> arrays, std::vector<Array> heldArrays,
+                       TrainingData &data) {
   DatasetOptions options = datasetOptionsFor(info);
-  options.targetArray = command.compile.pipeline.recipe.targetArray;
+  options.targetArray =
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -69,7 +122,8 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                   "the model has no function to evaluate with; leave out "
                   "--val-data and --val-split");
   if (!command.valData.empty()) {
-    StatusOr<Dataset> held = Dataset::open(command.valData, *eval, options);
+    StatusOr<Dataset> held =
+        Dataset::create(std::move(heldArrays), *eval, options);
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
@@ -89,14 +143,29 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 
 // What the loop takes in another form than flags have it.
 static ExitCode finishOptions(TrainCommand &command) {
-  StatusOr<ScheduleKind> kind = parseScheduleKind(command.scheduler);
-  if (!kind.ok())
-    return reportError(kind.status());
-  command.train.schedule.kind = *kind;
+  Schedule &schedule = command.train.schedule;
+  if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
+    return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
+  if (schedule.kind == ScheduleKind::OneCycle &&
+      (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
+    return reportError(ExitCode::Usage,
+                       "--warmup-steps and --min-lr have no effect on "
+                       "one-cycle, which has a warmup and an end of its own");
   command.train.lastBatch =
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
+  for (const std::string &name : command.train.evalMetrics) {
+    if (Status status = checkEvalMetric(name); !status.ok())
+      return reportError(ExitCode::Usage, "--metric: " + status.message());
+    if (llvm::count(command.train.evalMetrics, name) > 1)
+      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
+  }
+  if (!command.train.evalMetrics.empty() && command.valData.empty() &&
+      command.valSplit == 0)
+    return reportError(ExitCode::Usage,
+                       "--metric is of evaluations, and has no effect without "
+                       "--val-data or --val-split");
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
@@ -112,7 +181,7 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
           refuseOverwriting("--output", command.trained.output, read);
       code != ExitCode::Done)
     return code;
-  for (const std::string &file : inputFiles(command.compile.model))
+  for (const std::string &file : inputFiles(command.compile))
     read.push_back(file);
   read.push_back(command.trained.exportModel);
   return refuseOverwriting("--metrics", command.train.metrics, read);
@@ -150,7 +219,7 @@ private:
   int finish(const TrainResult &result);
 
   TrainCommand &command;
-  std::vector<Array> arrays;
+  std::vector<Array> arrays, heldArrays;
   std::shared_ptr<const Artifact> artifact;
   /// What was compiled; null where the artifact was there before.
   std::shared_ptr<onnx_frontend::Model> model;
@@ -166,6 +235,9 @@ private:
 ExitCode TrainRun::check() {
   if (ExitCode code = finishOptions(command); code != ExitCode::Done)
     return code;
+  if (!isArtifact(command.compile.model.model))
+    if (ExitCode code = checkLossFlags(command.compile); code != ExitCode::Done)
+      return code;
   return checkFiles(command);
 }
 
@@ -174,7 +246,13 @@ ExitCode TrainRun::readData() {
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
-  findLabelShape(arrays, command.compile.pipeline.recipe);
+  StatusOr<std::vector<Array>> held = readDataFiles(command.valData);
+  if (!held.ok())
+    return reportError(held.status());
+  heldArrays = std::move(*held);
+  findLabelShapes(arrays, command.compile.pipeline.recipe);
+  chooseIgnoreIndex(command.compile, arrays);
+  chooseIgnoreIndex(command.compile, heldArrays);
   return ExitCode::Done;
 }
 
@@ -235,8 +313,8 @@ ExitCode TrainRun::open() {
     if (!status.ok())
       return reportError(status);
   }
-  return reportError(
-      openData(command, trainee->info(), std::move(arrays), data));
+  return reportError(openData(command, trainee->info(), std::move(arrays),
+                              std::move(heldArrays), data));
 }
 
 int TrainRun::finish(const TrainResult &result) {
@@ -327,9 +405,13 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--lr", schedule.learningRate, "learning rate")
       ->check(nonNegativeNumber())
       ->capture_default_str();
-  app.add_option("--lr-scheduler", command.scheduler,
-                 "how the learning rate goes to --min-lr")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+  app.add_option(
+         "--lr-scheduler", command.scheduler,
+         "how the learning rate goes to --min-lr: constant, linear, "
+         "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
+         "given, every SIZE steps), or one-cycle (PyTorch's OneCycleLR, "
+         "of which --lr is the greatest)")
+      ->type_name("SCHEDULE")
       ->capture_default_str();
   app.add_option("--min-lr", schedule.minLearningRate)
       ->check(nonNegativeNumber())
@@ -347,6 +429,11 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
       ->type_name("FILE");
+  app.add_option("--metric", command.train.evalMetrics,
+                 "what to measure in evaluations beside the loss: " +
+                     listEvalMetrics() + " (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   app.add_option("--metrics", command.train.metrics, "one JSON object a line")
       ->type_name("FILE");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,

@@ -189,6 +189,15 @@ void ProgressPrinter::stepped(const StepReport &report) {
 static void printEvaluation(llvm::raw_ostream &os, const EvalResult &result) {
   if (result.accuracy)
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
+  for (const auto &[name, value] : result.metrics) {
+    os << name << " ";
+    // A share of all labels, as the accuracy is.
+    if (llvm::StringRef(name).starts_with("top"))
+      os << llvm::format("%.2f%%", value * 100);
+    else
+      os << llvm::format("%.6g", value);
+    os << ", ";
+  }
   os << "loss " << llvm::format("%.6g", result.loss) << " on " << result.samples
      << " sample" << plural(result.samples);
 }

@@ -38,7 +38,7 @@ def MPC_Dialect : Dialect {
     |---|---|
     | `mpc.updates = @w` | the new value of variable `@w` |
     | `mpc.output = "loss"` | an output, by name |
-    | `mpc.role = "loss"` | `loss`, `sample_loss`, `prediction`, `correct`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
+    | `mpc.role = "loss"` | `loss`, `sample_loss`, `sample_weight`, `prediction`, `correct`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
 
     Every op is located (`NameLoc`) at the id of the ONNX node it comes from;
     ops of the backward pass at `node#dx`, `node#dw`, ... The discardable

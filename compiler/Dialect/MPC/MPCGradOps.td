@@ -208,12 +208,28 @@ def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"
   let results = (outs MPC_FloatTensor:$d_logits);
 }
 
+def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise"> {
+  let summary = "elementwise dy * (p - t) / max(p * (1 - p), 1e-12)";
+  let description = [{
+    The bound of the divisor is PyTorch's.
+
+    ```mlir
+    %dp = mpc.bce_grad %dy, %p, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$probabilities,
+                       MPC_FloatTensor:$targets);
+  let results = (outs MPC_FloatTensor:$d_probabilities);
+}
+
 def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss_grad", "Composite"> {
   let summary = "gradient of softmax_cross_entropy_loss with respect to the scores";
   let description = [{
     (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator, and
     0 where the label is ignored. The denominator is that of the forward op's
-    reduction.
+    reduction. With a `label_smoothing` e, what the label contributes is multiplied
+    by 1 - e, and e / C * (exp(log_prob) * sum(weights) - weights) is added.
 
     ```mlir
     %dx = mpc.softmax_cross_entropy_loss_grad %dloss, %log_prob, %labels {reduction = "mean"}
@@ -223,7 +239,8 @@ def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss
   let arguments = (ins MPC_FloatTensor:$d_loss, MPC_FloatTensor:$log_prob,
                        MPC_IntTensor:$labels, Optional<MPC_FloatTensor>:$weights,
                        DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
-                       OptionalAttr<I64Attr>:$ignore_index);
+                       OptionalAttr<I64Attr>:$ignore_index,
+                       DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
   let results = (outs MPC_FloatTensor:$d_scores);
 }
 

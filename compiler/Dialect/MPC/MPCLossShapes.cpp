@@ -43,6 +43,16 @@ static LogicalResult verifyLabels(std::optional<Location> loc,
   return success();
 }
 
+// PyTorch's range of label smoothing, of which 1 would leave nothing to learn.
+static LogicalResult verifySmoothing(std::optional<Location> loc,
+                                     const llvm::APFloat &smoothing) {
+  double value = smoothing.convertToDouble();
+  if (value >= 0.0 && value < 1.0)
+    return success();
+  return emitOptionalError(loc, "expected label_smoothing in [0, 1), found ",
+                           value);
+}
+
 // The shape of a loss under `reduction`.
 static Shape lossShape(StringRef reduction, Value labels) {
   return reduction == "none" ? Shape(shapeOf(labels)) : Shape();
@@ -50,7 +60,8 @@ static Shape lossShape(StringRef reduction, Value labels) {
 
 INFER(SoftmaxCrossEntropyLossOp) {
   ArrayRef<int64_t> scores = shapeOf(adaptor.getScores());
-  if (failed(verifyLabels(loc, scores, adaptor)))
+  if (failed(verifyLabels(loc, scores, adaptor)) ||
+      failed(verifySmoothing(loc, adaptor.getLabelSmoothing())))
     return failure();
   Type element = elementOf(adaptor.getScores());
   (void)infer(results, lossShape(adaptor.getReduction(), adaptor.getLabels()),
@@ -67,7 +78,8 @@ INFER(NLLLossOp) {
 
 INFER(SoftmaxCrossEntropyLossGradOp) {
   ArrayRef<int64_t> scores = shapeOf(adaptor.getLogProb());
-  if (failed(verifyLabels(loc, scores, adaptor)))
+  if (failed(verifyLabels(loc, scores, adaptor)) ||
+      failed(verifySmoothing(loc, adaptor.getLabelSmoothing())))
     return failure();
   Shape expected = lossShape(adaptor.getReduction(), adaptor.getLabels());
   if (shapeOf(adaptor.getDLoss()) != ArrayRef<int64_t>(expected))

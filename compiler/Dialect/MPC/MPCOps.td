@@ -196,6 +196,20 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   }];
 }
 
+def MPC_BCEOp : MPC_BinaryOp<"bce"> {
+  let summary = "elementwise binary cross entropy of probabilities p and targets t";
+  let description = [{
+    Computes -(t * log(p) + (1 - t) * log(1 - p)), either logarithm at least
+    -100 as in PyTorch, without a reduction. NaN where p is not in [0, 1]. `lhs`
+    is p, `rhs` is t.
+
+    ```mlir
+    %l = mpc.bce %p, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+}
+
 // Two operands broadcast together; false where either is NaN.
 class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> traits = []>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
@@ -683,7 +697,8 @@ class MPC_LabelLossOp<string mnemonic> : MPC_TensorOp<mnemonic, "Composite"> {
   dag labelArguments = (ins MPC_IntTensor:$labels,
                             Optional<MPC_FloatTensor>:$weights,
                             DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
-                            OptionalAttr<I64Attr>:$ignore_index);
+                            OptionalAttr<I64Attr>:$ignore_index,
+                            UnitAttr:$zero_if_empty);
 }
 
 def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"> {
@@ -692,14 +707,20 @@ def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"
     ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), class
     weights (C) optional. `reduction` is `mean`, `sum` or `none`; the mean
     divides by the sum of the weights of the labels that count. Labels equal to
-    `ignore_index` count nowhere.
+    `ignore_index` count nowhere. A mean over no label at all is NaN, as ONNX has
+    it, or 0 with `zero_if_empty`.
+
+    With a `label_smoothing` e, PyTorch's, the probability of each label is 1 - e,
+    and e is shared by all C classes: a label's loss is (1 - e) * w[label] *
+    -log_prob[label] + e / C * sum over c of w[c] * -log_prob[c].
 
     ```mlir
     %loss, %log_prob = mpc.softmax_cross_entropy_loss %scores, %labels {reduction = "mean"}
         : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
     ```
   }];
-  let arguments = !con((ins MPC_FloatTensor:$scores), labelArguments);
+  let arguments = !con((ins MPC_FloatTensor:$scores), labelArguments,
+                       (ins DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing));
   let results = (outs MPC_FloatTensor:$loss, MPC_FloatTensor:$log_prob);
 }
 

@@ -445,6 +445,11 @@ INFER(BCEWithLogitsGradOp) {
                         elementOf(adaptor.getDOutput()), results);
 }
 
+INFER(BCEGradOp) {
+  return inferBroadcast(loc, adaptor.getOperands(),
+                        elementOf(adaptor.getDOutput()), results);
+}
+
 // The first `count` operands, all of the parameter's shape, are replaced by the
 // results; the operands after the gradient and the state are scalars.
 static LogicalResult inferUpdate(std::optional<Location> loc,

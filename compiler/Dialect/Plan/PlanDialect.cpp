@@ -111,8 +111,8 @@ LogicalResult InputOp::verify() {
 
 LogicalResult OutputOp::verify() {
   return verifyRole(*this, getRole(),
-                    {"loss", "sample_loss", "prediction", "correct",
-                     "grad_norm", "finite", "loss_scale", "output"});
+                    {"loss", "sample_loss", "sample_weight", "prediction",
+                     "correct", "grad_norm", "finite", "loss_scale", "output"});
 }
 
 // The type of a buffer that holds a tensor of type `type`.

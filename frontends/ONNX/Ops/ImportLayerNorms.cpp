@@ -138,8 +138,8 @@ static FailureOr<NormGrad> readNormGrad(NodeImporter &node) {
   auto axis = node.normalizeAxis(node.integer("axis", -1), rank);
   if (failed(axis))
     return failure();
-  Type compute = getComputeType(node, node.operand(1),
-                                node.attributes().getF32Type());
+  Type compute =
+      getComputeType(node, node.operand(1), node.attributes().getF32Type());
   NormGrad grad{compute, castTo(node, node.operand(0), compute),
                 castTo(node, node.operand(1), compute),
                 castTo(node, node.operand(2), compute),
@@ -186,8 +186,8 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
     return failure();
   Value bias = castTo(node, node.operand(3), grad->compute);
   Value invStd = castTo(node, node.operand(4), grad->compute);
-  Value normalized = node.emit<DivOp>(
-      {node.emit<SubOp>({grad->input, bias}), grad->scale});
+  Value normalized =
+      node.emit<DivOp>({node.emit<SubOp>({grad->input, bias}), grad->scale});
   if (!normalized)
     return failure();
   ArrayRef<int64_t> statistics = node.operandShape(4);
@@ -199,8 +199,7 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
       {node.attribute("axes", grad->axes)});
   if (!op)
     return failure();
-  return defineNormGrad(node, *grad,
-                        node.emit<MulOp>({op.getDInput(), invStd}),
+  return defineNormGrad(node, *grad, node.emit<MulOp>({op.getDInput(), invStd}),
                         op.getDScale());
 }
 
@@ -209,10 +208,10 @@ static LogicalResult importRMSNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
     return failure();
-  auto op = node.create<RMSNormGradOp>(
-      {grad->dOutput, grad->input, grad->scale,
-       castTo(node, node.operand(3), grad->compute)},
-      {node.attribute("axes", grad->axes)});
+  auto op =
+      node.create<RMSNormGradOp>({grad->dOutput, grad->input, grad->scale,
+                                  castTo(node, node.operand(3), grad->compute)},
+                                 {node.attribute("axes", grad->axes)});
   return op ? defineNormGrad(node, *grad, op.getDInput(), op.getDScale())
             : failure();
 }

@@ -47,8 +47,16 @@ static Value emitClipGrad(Lanes &l, ClipGradOp op, ClipGradOp::Adaptor in) {
   return dx;
 }
 
-static Value emitBCEGrad(Lanes &l, BCEWithLogitsGradOp,
-                         BCEWithLogitsGradOp::Adaptor in) {
+static Value emitBCEGrad(Lanes &l, BCEGradOp, BCEGradOp::Adaptor in) {
+  Value p = in.getProbabilities();
+  Value variance = l.mul(p, l.sub(l.constant(1), p)), least = l.constant(1e-12);
+  Value isSmall = l.compare(arith::CmpFPredicate::OLT, variance, least);
+  Value divisor = l.select(isSmall, least, variance);
+  return l.div(l.mul(in.getDOutput(), l.sub(p, in.getTargets())), divisor);
+}
+
+static Value emitBCEWithLogitsGrad(Lanes &l, BCEWithLogitsGradOp,
+                                   BCEWithLogitsGradOp::Adaptor in) {
   Value one = l.constant(1);
   Value sigmoid = l.div(one, l.add(one, l.exp(l.neg(in.getLogits()))));
   return l.mul(in.getDOutput(), l.sub(sigmoid, in.getTargets()));
@@ -59,5 +67,6 @@ void codegen::addGradientFormulas(ElementwiseTable &table) {
   table.add<SigmoidGradOp>(emitSigmoidGrad);
   table.add<TanhGradOp>(emitTanhGrad);
   table.add<ClipGradOp>(emitClipGrad);
-  table.add<BCEWithLogitsGradOp>(emitBCEGrad);
+  table.add<BCEGradOp>(emitBCEGrad);
+  table.add<BCEWithLogitsGradOp>(emitBCEWithLogitsGrad);
 }

@@ -119,11 +119,26 @@ static Value emitClip(Lanes &l, ClipOp op, ClipOp::Adaptor in) {
   return x;
 }
 
-static Value emitBCE(Lanes &l, BCEWithLogitsOp, BCEWithLogitsOp::Adaptor in) {
+static Value emitBCEWithLogits(Lanes &l, BCEWithLogitsOp,
+                               BCEWithLogitsOp::Adaptor in) {
   Value x = in.getLhs(), t = in.getRhs();
   Value linear = l.sub(l.maximum(x, l.constant(0)), l.mul(x, t));
   Value decay = l.exp(l.neg(l.abs(x)));
   return l.add(linear, math::Log1pOp::create(l.getBuilder(), decay));
+}
+
+// `x`, or -100 where it is less; NaN stays.
+static Value atLeastMinus100(Lanes &l, Value x) {
+  Value least = l.constant(-100);
+  return l.select(l.compare(arith::CmpFPredicate::OLT, x, least), least, x);
+}
+
+static Value emitBCE(Lanes &l, BCEOp, BCEOp::Adaptor in) {
+  Value p = in.getLhs(), t = in.getRhs();
+  auto &b = l.getBuilder();
+  Value yes = atLeastMinus100(l, math::LogOp::create(b, p));
+  Value no = atLeastMinus100(l, math::Log1pOp::create(b, l.neg(p)));
+  return l.sub(l.mul(l.sub(t, l.constant(1)), no), l.mul(t, yes));
 }
 
 void codegen::addMathFormulas(ElementwiseTable &table) {
@@ -152,7 +167,8 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   table.add<PowOp>(emitPow);
   addBinary<MaximumOp, &Lanes::maximum>(table);
   addBinary<MinimumOp, &Lanes::minimum>(table);
-  table.add<BCEWithLogitsOp>(emitBCE);
+  table.add<BCEOp>(emitBCE);
+  table.add<BCEWithLogitsOp>(emitBCEWithLogits);
   addComparison<EqualOp>(table, arith::CmpFPredicate::OEQ);
   table.add<IsNaNOp>([](Lanes &l, IsNaNOp, IsNaNOp::Adaptor in) {
     return l.compare(arith::CmpFPredicate::UNO, in.getInput(), in.getInput());

@@ -45,6 +45,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     // Derivatives of derivatives.
     {"mpc.average_pool_grad", "gradient"},
     {"mpc.batch_norm_grad", "gradient"},
+    {"mpc.bce_grad", "gradient"},
     {"mpc.bce_with_logits_grad", "gradient"},
     {"mpc.clip_grad", "gradient"},
     {"mpc.conv_weight_grad", "gradient"},

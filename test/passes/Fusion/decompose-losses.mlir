@@ -108,3 +108,25 @@ func.func @accuracy(%x: tensor<4x3xf32>, %l: tensor<4xi64>) -> tensor<4xf32> {
   %c = mpc.accuracy %x, %l : (tensor<4x3xf32>, tensor<4xi64>) -> tensor<4xf32>
   return %c : tensor<4xf32>
 }
+
+// What all classes share counts where the label does, whatever its weight; a
+// mean over no label is 0.
+// CHECK-LABEL: func.func @smoothed
+func.func @smoothed(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -> tensor<f32> {
+  // CHECK: %[[HOT:.*]] = mpc.one_hot
+  // CHECK: %[[ALL:.*]] = mpc.mul %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>)
+  // CHECK: %[[SHARE:.*]] = mpc.mul %{{.*}}, %{{.*}} : (tensor<4x1xf32>, tensor<f32>)
+  // CHECK: %[[VALID:.*]] = mpc.mul %[[HOT]], %{{.*}} : (tensor<4x3xf32>, tensor<3xf32>)
+  // CHECK: %[[COUNT:.*]] = mpc.reduce_sum %[[VALID]]
+  // CHECK: %[[COUNTS:.*]] = mpc.cast %[[COUNT]] : (tensor<4x1xf32>) -> tensor<4x1xi1>
+  // CHECK: %[[SHARED:.*]] = mpc.select %[[COUNTS]], %[[SHARE]]
+  // CHECK: %[[LEFT:.*]] = mpc.constant dense<7.500000e-01>
+  // CHECK: %[[OWN:.*]] = mpc.mul %{{.*}}, %[[LEFT]]
+  // CHECK: mpc.add %[[OWN]], %[[SHARED]]
+  // CHECK: %[[ANY:.*]] = mpc.cast %{{.*}} : (tensor<f32>) -> tensor<i1>
+  // CHECK: %[[MEAN:.*]] = mpc.div
+  // CHECK: mpc.select %[[ANY]], %[[MEAN]]
+  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l, %w {label_smoothing = 2.5e-01 : f64, ignore_index = 1 : i64, zero_if_empty}
+      : (tensor<4x3xf32>, tensor<4xi64>, tensor<3xf32>) -> (tensor<f32>, tensor<4x3xf32>)
+  return %loss : tensor<f32>
+}

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Support.h"
 
+#include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Evaluator.h"
 
 #include <cmath>
@@ -61,6 +62,28 @@ TEST(Evaluator, AccuracyIsTheShareOfLabelsThatAreCorrect) {
   // Classes 2 and 3 are told by their features; 0 and 1 tie, and class 0 wins.
   StatusOr<EvalResult> result = evaluate(model, toyData(model, 12));
   EXPECT_DOUBLE_EQ(*result->accuracy, 0.75);
+}
+
+TEST(Evaluator, OfEqualScoresTheFirstIsAmongTheGreatest) {
+  ToyModel model;
+  teach(model);
+  StatusOr<EvalResult> result =
+      evaluate(model, toyData(model, 11), nullptr, {"top1", "top2", "f1"});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->metrics.size(), 3u);
+  EXPECT_DOUBLE_EQ(result->metrics[0].second, *result->accuracy);
+  EXPECT_DOUBLE_EQ(result->metrics[1].second, 1.0);
+  // Class 0 is predicted for the 3 samples of class 1, too, which has none.
+  EXPECT_DOUBLE_EQ(result->metrics[2].second, (6.0 / 9 + 0 + 1 + 1) / 4);
+}
+
+TEST(Evaluator, MetricsOfAnotherFamilyAreRefused) {
+  ToyModel model;
+  for (const char *name : {"mae", "top5", "top0", "auc"})
+    EXPECT_EQ(checkEvalMetrics(model.description, {name}).getCode(),
+              StatusCode::Usage)
+        << name;
+  EXPECT_TRUE(checkEvalMetrics(model.description, {"accuracy", "top4"}).ok());
 }
 
 TEST(Evaluator, ReadsNoPrediction) {

@@ -5,6 +5,8 @@
 
 #include "runtime/train/Schedule.h"
 
+#include <cmath>
+
 namespace mpc::runtime::train {
 namespace {
 
@@ -40,10 +42,56 @@ TEST(Schedule, CosineIsThatOfCosineAnnealing) {
   EXPECT_NEAR(schedule.at(8, 8), 0.0, 1e-15);
 }
 
+// torch.optim.lr_scheduler.StepLR(step_size=3, gamma=0.5).
+TEST(Schedule, StepFallsByAFactor) {
+  Schedule schedule;
+  ASSERT_TRUE(parseSchedule("step:3:0.5", schedule).ok());
+  schedule.learningRate = 1;
+  const double expected[] = {1, 1, 1, 0.5, 0.5, 0.5, 0.25};
+  for (int64_t step = 0; step < 7; ++step)
+    EXPECT_DOUBLE_EQ(schedule.at(step, 100), expected[step]) << step;
+  schedule.minLearningRate = 0.3;
+  EXPECT_DOUBLE_EQ(schedule.at(6, 100), 0.3);
+  schedule.warmupSteps = 2;
+  EXPECT_DOUBLE_EQ(schedule.at(0, 100), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.at(4, 100), 1);
+  EXPECT_DOUBLE_EQ(schedule.at(5, 100), 0.5);
+}
+
+// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10): by its formula
+// the top is step 2 and the end step 9.
+TEST(Schedule, OneCycleRisesAndFalls) {
+  Schedule schedule;
+  ASSERT_TRUE(parseSchedule("one-cycle", schedule).ok());
+  schedule.learningRate = 1;
+  EXPECT_NEAR(schedule.at(0, 10), 0.04, 1e-15);
+  EXPECT_NEAR(schedule.at(1, 10), 0.52, 1e-15);
+  EXPECT_NEAR(schedule.at(2, 10), 1, 1e-15);
+  const double last = 0.04 / 1e4;
+  EXPECT_DOUBLE_EQ(schedule.at(9, 10), last);
+  EXPECT_DOUBLE_EQ(schedule.at(99, 10), last);
+  const double done = 3.0 / 7;
+  EXPECT_NEAR(schedule.at(5, 10),
+              last + (1 - last) * 0.5 * (1 + std::cos(M_PI * done)), 1e-15);
+  for (int64_t total : {1, 2, 3, 4})
+    for (int64_t step = 0; step < total; ++step) {
+      EXPECT_GT(schedule.at(step, total), 0) << step << " of " << total;
+      EXPECT_LE(schedule.at(step, total), 1) << step << " of " << total;
+    }
+}
+
 TEST(Schedule, KnowsItsKindsByName) {
-  EXPECT_EQ(*parseScheduleKind("cosine"), ScheduleKind::Cosine);
-  expectFailure(parseScheduleKind("cosin").status(), StatusCode::Usage,
-                "'cosin'");
+  Schedule schedule;
+  for (const char *name :
+       {"constant", "linear", "cosine", "step:30:0.1", "one-cycle"}) {
+    EXPECT_TRUE(parseSchedule(name, schedule).ok()) << name;
+    EXPECT_EQ(schedule.name(), name);
+  }
+  for (const char *name :
+       {"cosin", "step", "step:", "step:0", "step:3:", "step:3:0", "step:3:nan",
+        "step:3:x", "step:-1", "step:1.5"})
+    expectFailure(parseSchedule(name, schedule), StatusCode::Usage,
+                  "'" + std::string(name) + "'");
 }
 
 } // namespace

@@ -539,3 +539,12 @@ func.func @rms_norm_grad_of_other_statistics(%x: tensor<4x8xf32>, %s: tensor<8xf
   %0, %1 = mpc.rms_norm_grad %x, %x, %s, %inv {axes = array<i64: 1>} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+func.func @labels_smoothed_away(%s: tensor<32x10xf32>, %t: tensor<32xi64>) -> tensor<f32> {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{expected label_smoothing in [0, 1), found 1.0}}
+  %0, %1 = mpc.softmax_cross_entropy_loss %s, %t {label_smoothing = 1.0 : f64} : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+  return %0 : tensor<f32>
+}

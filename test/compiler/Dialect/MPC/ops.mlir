@@ -83,3 +83,15 @@ func.func @if_call(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = mpc.if_call %c @body else @body(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @losses
+func.func @losses(%p: tensor<4x3xf32>, %t: tensor<4x3xf32>, %l: tensor<4xi64>) -> (tensor<4x3xf32>, tensor<f32>) {
+  // CHECK: mpc.bce %{{.*}}, %{{.*}} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %each = mpc.bce %p, %t : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  // CHECK: mpc.bce_grad
+  %dp = mpc.bce_grad %each, %p, %t : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  // CHECK: mpc.softmax_cross_entropy_loss %{{.*}}, %{{.*}} {ignore_index = -1 : i64, label_smoothing = 1.000000e-01 : f64, zero_if_empty}
+  %loss, %lp = mpc.softmax_cross_entropy_loss %p, %l {ignore_index = -1 : i64, label_smoothing = 0.1 : f64, zero_if_empty}
+      : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x3xf32>)
+  return %dp, %loss : tensor<4x3xf32>, tensor<f32>
+}

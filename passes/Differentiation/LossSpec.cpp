@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace mpc;
+
+static constexpr LossInfo kLosses[] = {
+    {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", true},
+    // PyTorch's name for it.
+    {LossKind::SoftmaxCrossEntropy, "cross_entropy", true},
+    {LossKind::NLL, "nll", true},
+    {LossKind::MSE, "mse", false},
+    {LossKind::L1, "l1", false},
+    {LossKind::Huber, "huber", false},
+    {LossKind::SmoothL1, "smooth_l1", false},
+    {LossKind::BCE, "bce", false},
+    {LossKind::BCEWithLogits, "bce_with_logits", false},
+    {LossKind::KLDiv, "kl_div", false},
+};
+
+llvm::ArrayRef<LossInfo> mpc::getLosses() { return kLosses; }
+
+const LossInfo &mpc::getLossInfo(LossKind kind) {
+  return *llvm::find_if(
+      kLosses, [&](const LossInfo &info) { return info.kind == kind; });
+}
+
+std::string mpc::listLosses() {
+  return llvm::join(
+      llvm::map_range(kLosses, [](const LossInfo &info) { return info.name; }),
+      ", ");
+}
+
+llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
+  llvm::StringRef rest = text;
+  LossSpec spec;
+  // Names of outputs may have a star of their own.
+  auto [number, behind] = text.split('*');
+  if (!behind.empty() && !number.getAsDouble(spec.factor)) {
+    if (!std::isfinite(spec.factor) || spec.factor <= 0)
+      return llvm::createStringError(
+          "'" + text + "': expected a factor above 0, found " + number);
+    rest = behind;
+  }
+  auto [name, output] = rest.split('@');
+  spec.output = output.str();
+  if (rest.consume_front("output:")) {
+    spec.kind = LossKind::Output;
+    spec.output = rest.str();
+    return spec;
+  }
+  for (const LossInfo &info : kLosses)
+    if (name == info.name) {
+      spec.kind = info.kind;
+      return spec;
+    }
+  return llvm::createStringError("unknown loss '" + text + "'; expected " +
+                                 listLosses() +
+                                 ", each with an optional @OUTPUT, or "
+                                 "output:NAME");
+}
+
+std::string mpc::findTarget(llvm::ArrayRef<std::string> targets,
+                            llvm::StringRef output) {
+  for (llvm::StringRef text : targets) {
+    auto [name, array] = text.rsplit('=');
+    if (text.contains('=') &&
+        (name == output || name == output.rsplit(':').first))
+      return array.str();
+  }
+  return findCommonTarget(targets);
+}
+
+std::string mpc::findCommonTarget(llvm::ArrayRef<std::string> targets) {
+  for (llvm::StringRef text : targets)
+    if (!text.contains('='))
+      return text.str();
+  return "target";
+}

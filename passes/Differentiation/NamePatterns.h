@@ -1,0 +1,57 @@
+// Regular expressions that choose parameters by name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
+#define MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
+
+#include "compiler/Support/ExitCode.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Regex.h"
+
+#include <string>
+
+namespace mpc {
+
+/// The patterns of a flag; each must match something.
+class NamePatterns {
+public:
+  NamePatterns(llvm::StringRef flag, llvm::ArrayRef<std::string> patterns)
+      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
+
+  bool isGiven() const { return !patterns.empty(); }
+
+  /// Whether any pattern matches; marks those that do.
+  bool match(llvm::StringRef name) {
+    bool any = false;
+    for (auto [index, pattern] : llvm::enumerate(patterns))
+      if (llvm::Regex(pattern).match(name))
+        any = matched[index] = true;
+    return any;
+  }
+
+  /// Usage, reported, where a pattern is none or has matched nothing.
+  llvm::LogicalResult verify(mlir::Location location) const {
+    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
+      std::string reason;
+      if (!llvm::Regex(pattern).isValid(reason))
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": '" << pattern
+               << "' is not a regular expression: " << reason;
+      if (!found)
+        return withExitCode(mlir::emitError(location), ExitCode::Usage)
+               << flag << ": no parameter's name matches '" << pattern << "'";
+    }
+    return mlir::success();
+  }
+
+private:
+  llvm::StringRef flag;
+  llvm::ArrayRef<std::string> patterns;
+  llvm::SmallVector<bool> matched;
+};
+
+} // namespace mpc
+
+#endif // MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/ParameterGroups.h"
+
+#include "passes/Differentiation/NamePatterns.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// The part of a parameter in the model
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is done with a vector.
+struct VectorUse {
+  bool isAdded = false, isMultiplied = false;
+};
+} // namespace
+
+static void addUse(OpOperand &operand, VectorUse &found) {
+  Operation *op = operand.getOwner();
+  // Other shapes and types of the vector, and the halves of a recurrent bias.
+  if (isa<ReshapeOp, mpc::CastOp, ExpandOp, TransposeOp, SliceOp>(op) &&
+      operand.getOperandNumber() == 0)
+    for (OpOperand &use : op->getResult(0).getUses())
+      addUse(use, found);
+  Value vector = operand.get();
+  if (isa<AddOp>(op))
+    found.isAdded = true;
+  else if (isa<MulOp>(op))
+    found.isMultiplied = true;
+  else if (auto gemm = dyn_cast<GemmOp>(op))
+    found.isAdded |= gemm.getC() == vector;
+  else if (auto conv = dyn_cast<ConvOp>(op))
+    found.isAdded |= conv.getBias() == vector;
+  else if (isa<BatchNormOp, BatchNormInferenceOp>(op)) {
+    found.isMultiplied |= operand.getOperandNumber() == 1;
+    found.isAdded |= operand.getOperandNumber() == 2;
+  }
+}
+
+// What the forward pass does with a parameter of at most one axis that is
+// longer than 1; nothing with others.
+static VectorUse findUse(Value value) {
+  VectorUse found;
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  if (llvm::count_if(shape, [](int64_t extent) { return extent > 1; }) <= 1)
+    for (OpOperand &use : value.getUses())
+      addUse(use, found);
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// The groups
+//===----------------------------------------------------------------------===//
+
+static LogicalResult reportUsage(Location location, const Twine &message) {
+  return withExitCode(mlir::emitError(location), ExitCode::Usage) << message;
+}
+
+// Takes from `decays` what --no-decay spares.
+static LogicalResult spareFromDecay(TrainingFunction &step,
+                                    ArrayRef<VariableOp> trainables,
+                                    ArrayRef<std::string> words,
+                                    MutableArrayRef<ParameterGroup> groups) {
+  Location location = step.get()->getParentOp()->getLoc();
+  bool takesBias = llvm::is_contained(words, "bias");
+  bool takesNorm = llvm::is_contained(words, "norm");
+  std::vector<std::string> names;
+  for (const std::string &word : words)
+    if (word != "bias" && word != "norm")
+      names.push_back(word);
+  NamePatterns patterns("--no-decay", names);
+  bool foundBias = false, foundNorm = false;
+  for (auto [trainable, group] : llvm::zip(trainables, groups)) {
+    VariableOp variable = trainable; // a handle without const accessors
+    VectorUse use = findUse(step.state(variable));
+    foundBias |= use.isAdded;
+    foundNorm |= use.isMultiplied;
+    bool isSpared = patterns.match(variable.getSymName());
+    isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
+    group.decays = !isSpared;
+  }
+  if (takesBias && !foundBias)
+    return reportUsage(location, "--no-decay bias: no bias is trained");
+  if (takesNorm && !foundNorm)
+    return reportUsage(location,
+                       "--no-decay norm: no scale of a normalization is "
+                       "trained");
+  return patterns.verify(location);
+}
+
+static LogicalResult scaleRates(TrainingFunction &step,
+                                ArrayRef<VariableOp> trainables,
+                                ArrayRef<std::string> texts,
+                                MutableArrayRef<ParameterGroup> groups) {
+  Location location = step.get()->getParentOp()->getLoc();
+  for (StringRef text : texts) {
+    auto [name, number] = text.rsplit('=');
+    double factor;
+    if (name.empty() || number.getAsDouble(factor) || !std::isfinite(factor) ||
+        factor < 0)
+      return reportUsage(location,
+                         "--lr-scale " + text +
+                             ": expected REGEX=FACTOR with a factor of at "
+                             "least 0, such as ^backbone=0.1");
+    std::vector<std::string> names = {name.str()};
+    NamePatterns pattern("--lr-scale", names);
+    for (auto [trainable, group] : llvm::zip(trainables, groups)) {
+      VariableOp variable = trainable; // a handle without const accessors
+      if (pattern.match(variable.getSymName()))
+        group.learningRateScale = factor;
+    }
+    if (failed(pattern.verify(location)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<SmallVector<ParameterGroup>>
+mpc::findParameterGroups(TrainingFunction &step,
+                         ArrayRef<VariableOp> trainables,
+                         const GroupPatterns &patterns) {
+  SmallVector<ParameterGroup> groups(trainables.size());
+  if (!patterns.noDecay.empty() &&
+      failed(spareFromDecay(step, trainables, patterns.noDecay, groups)))
+    return failure();
+  if (failed(scaleRates(step, trainables, patterns.learningRateScale, groups)))
+    return failure();
+  return groups;
+}

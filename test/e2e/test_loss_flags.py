@@ -1,0 +1,99 @@
+"""Training with every loss in every precision: losses stay fp32, so low
+precision follows float32, and what has no labels teaches nothing.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+STEPS = 12
+COMMON = ("--batch-size", 32)
+
+
+def digits(count=STEPS * 32):
+    with np.load(mpctest.DIGITS / "digits-train.npz") as arrays:
+        return arrays["image"][:count], arrays["target"][:count].astype(int)
+
+
+def model_ending_in(*ops):
+    """The MLP with those ops behind its logits."""
+    model = onnx.load(mpctest.MODELS / "mlp.onnx")
+    name = "logits"
+    for i, op in enumerate(ops):
+        model.graph.node.append(
+            helper.make_node(op, [name], [f"end{i}"], f"end{i}")
+        )
+        name = f"end{i}"
+    model.graph.output[0].name = name
+    return model
+
+
+def one_hot(labels):
+    return np.eye(10, dtype=np.float32)[labels]
+
+
+LOSSES = {
+    "cross_entropy": (),
+    "nll": ("LogSoftmax",),
+    "mse": ("Sigmoid",),
+    "l1": (),
+    "huber": (),
+    "smooth_l1": (),
+    "bce": ("Sigmoid",),
+    "bce_with_logits": (),
+    "kl_div": ("LogSoftmax",),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_low_precision_follows_float32(loss, tmp_path):
+    image, labels = digits()
+    classes = loss in ("cross_entropy", "nll")
+    data = {"image": image, "target": labels if classes else one_hot(labels)}
+    model = model_ending_in(*LOSSES[loss])
+    results = {}
+    for precision in ("32-true", "bf16-mixed", "16-mixed"):
+        metrics, _ = mpctest.train(
+            *(model, data, tmp_path / precision, *COMMON, "--loss", loss),
+            *("--precision", precision),
+            *("--optimizer", "adamw", "--lr", 0.003),
+        )
+        results[precision] = np.array(mpctest.losses(metrics))
+    exact = results["32-true"]
+    assert exact[-1] < exact[0]
+    np.testing.assert_allclose(results["bf16-mixed"], exact, rtol=0.05)
+    np.testing.assert_allclose(results["16-mixed"], exact, rtol=0.02)
+
+
+@pytest.mark.parametrize("precision", ("32-true", "bf16-mixed", "16-mixed"))
+def test_flags_of_cross_entropy(precision, tmp_path):
+    """A batch of ignored labels is a loss of 0 in every precision, and moves
+    nothing."""
+    image, labels = digits()
+    labels[32:64] = -100
+    labels[100:120] = -100
+    np.save(tmp_path / "weights.npy", np.linspace(0.5, 2, 10))
+    flags = (
+        *(*COMMON, "--lr", 1, "--loss", "cross_entropy"),
+        *("--class-weights", tmp_path / "weights.npy"),
+        *("--label-smoothing", 0.1, "--precision", precision),
+    )
+    model = mpctest.MODELS / "mlp.onnx"
+    data = {"image": image, "target": labels}
+    metrics, weights = mpctest.train(model, data, tmp_path, *flags)
+    losses = mpctest.losses(metrics)
+    assert losses[1] == 0
+    assert losses[-1] < losses[0] - 0.2
+    assert all(np.isfinite(value).all() for value in weights.values())
+    # Without that batch the run is the same.
+    rest = np.r_[0:32, 64 : len(labels)]
+    data = {"image": image[rest], "target": labels[rest]}
+    metrics, without = mpctest.train(model, data, tmp_path / "without", *flags)
+    assert mpctest.losses(metrics) == losses[:1] + losses[2:]
+    for name, value in weights.items():
+        np.testing.assert_array_equal(value, without[name])

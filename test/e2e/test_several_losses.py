@@ -1,0 +1,159 @@
+"""Sums of losses on several outputs, each with targets of its own: values,
+gradients and evaluation in float64 against NumPy.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import mpctest
+
+SAMPLES, BATCH = 11, 4
+random = np.random.RandomState(5)
+X = random.standard_normal((SAMPLES, 6))
+HEAD, AUX, FIT = (random.standard_normal(s) for s in ((6, 4), (6, 3), (6, 2)))
+LABELS = np.arange(SAMPLES) % 4
+OTHERS = np.where(np.arange(SAMPLES) % 5 == 1, -100, np.arange(SAMPLES) % 3)
+GOAL = random.standard_normal((SAMPLES, 2))
+
+
+def model():
+    nodes = [
+        helper.make_node("MatMul", ["x", name], [f"{name}_out"], f"{name}_node")
+        for name in ("head", "aux", "fit")
+    ]
+    outputs = {
+        "head_out": (np.float64, ["N", 4]),
+        "aux_out": (np.float64, ["N", 3]),
+        "fit_out": (np.float64, ["N", 2]),
+    }
+    return mpctest.make_model(
+        *(nodes, {"x": (np.float64, ["N", 6])}, outputs),
+        {"head": HEAD, "aux": AUX, "fit": FIT},
+    )
+
+
+DATA = {"x": X, "labels": LABELS, "others": OTHERS, "goal": GOAL}
+LOSSES = (
+    *("--loss", "cross_entropy@head_out", "--loss", "0.3*cross_entropy@aux_out"),
+    *("--loss", "2*mse@fit_out", "--loss", "0.5*l1@fit_out"),
+    *("--target-array", "labels", "--target-array", "aux_out=others"),
+    *("--target-array", "fit_out=goal"),
+)
+COMMON = (
+    *("--batch-size", BATCH, "--precision", "64-true", "--optimizer", "sgd"),
+    *("--max-steps", 1, "--lr", 1),
+)
+
+
+def softmax(scores):
+    exp = np.exp(scores)
+    return exp / exp.sum(1, keepdims=True)
+
+
+def cross_entropy(scores, labels):
+    """The loss, and its gradient."""
+    counts = labels >= 0
+    rates = softmax(scores)
+    safe = np.where(counts, labels, 0)
+    rows = np.arange(len(labels))
+    loss = -np.log(rates[rows, safe])[counts].sum() / counts.sum()
+    hot = np.eye(scores.shape[1])[safe]
+    return loss, (rates - hot) * counts[:, None] / counts.sum()
+
+
+def expected(weights, part):
+    """The sum of the losses, and its gradients."""
+    x = X[part]
+    head, d_head = cross_entropy(x @ weights["head"], LABELS[part])
+    aux, d_aux = cross_entropy(x @ weights["aux"], OTHERS[part])
+    error = x @ weights["fit"] - GOAL[part]
+    fit = 2 * (error**2).mean() + 0.5 * np.abs(error).mean()
+    d_fit = (4 * error + 0.5 * np.sign(error)) / error.size
+    slopes = {
+        "head": x.T @ d_head,
+        "aux": 0.3 * x.T @ d_aux,
+        "fit": x.T @ d_fit,
+    }
+    return head + 0.3 * aux + fit, slopes
+
+
+def test_values_and_gradients(tmp_path):
+    np.savez(tmp_path / "held.npz", **DATA)
+    metrics, weights = mpctest.train(
+        *(model(), DATA, tmp_path, *LOSSES, *COMMON),
+        *("--val-data", tmp_path / "held.npz", "--metric", "top2"),
+    )
+    before = {"head": HEAD, "aux": AUX, "fit": FIT}
+    loss, slopes = expected(before, slice(0, BATCH))
+    assert mpctest.losses(metrics)[0] == pytest.approx(loss, rel=1e-12)
+    for name, value in before.items():
+        np.testing.assert_allclose(
+            *(weights[name], value - slopes[name]), rtol=1e-11, err_msg=name
+        )
+    # Evaluation is of all samples, each loss by the labels that it counts.
+    event = [event for event in metrics if event["event"] == "eval"][-1]
+    loss, _ = expected(weights, slice(None))
+    assert event["eval_loss"] == pytest.approx(loss, rel=1e-12)
+    assert event["eval_samples"] == SAMPLES
+    # Accuracy and metrics are the first loss's.
+    scores = X @ weights["head"]
+    places = (-scores).argsort(1)
+    assert event["eval_accuracy"] == pytest.approx(
+        (places[:, 0] == LABELS).mean()
+    )
+    top2 = (places[:, :2] == LABELS[:, None]).any(1).mean()
+    assert event["eval_top2"] == pytest.approx(top2)
+
+
+def test_metrics_of_the_first(tmp_path):
+    """Where that is of values, the labels of another are not mistaken for it."""
+    np.savez(tmp_path / "held.npz", **DATA)
+    metrics, weights = mpctest.train(
+        *(model(), DATA, tmp_path, *COMMON, "--metric", "mae"),
+        *("--val-data", tmp_path / "held.npz", "--target-array", "goal"),
+        *("--loss", "mse@fit_out", "--loss", "cross_entropy@head_out"),
+        *("--target-array", "head_out=labels"),
+    )
+    event = [event for event in metrics if event["event"] == "eval"][-1]
+    error = np.abs(X @ weights["fit"] - GOAL)
+    assert event["eval_mae"] == pytest.approx(error.mean(), rel=1e-12)
+    assert event["eval_accuracy"] is None
+
+
+def test_shared_labels(tmp_path):
+    """Heads on the same labels, as GoogLeNet's are."""
+    data = {"x": X, "target": LABELS % 3}
+    _, weights = mpctest.train(
+        *(model(), data, tmp_path, *COMMON),
+        *("--loss", "cross_entropy@aux_out", "--loss", "cross_entropy@head_out"),
+    )
+    _, slopes = cross_entropy(X[:BATCH] @ HEAD, LABELS[:BATCH] % 3)
+    np.testing.assert_allclose(
+        weights["head"], HEAD - X[:BATCH].T @ slopes, rtol=1e-11
+    )
+
+
+def test_labels_are_checked_by_their_own_classes(tmp_path):
+    """Three classes of one head, four of the other: 3 is a label of one."""
+    onnx_model = tmp_path / "model.onnx"
+    np.savez(tmp_path / "data.npz", **{**DATA, "others": LABELS})
+    onnx_model.write_bytes(model().SerializeToString())
+    process = mpctest.mpc(
+        *("train", onnx_model, "--data", tmp_path / "data.npz"),
+        *(*LOSSES, *COMMON),
+    )
+    assert process.returncode == 3
+    assert "others[3]: label 3 is not in [0,3)" in process.stderr
+
+
+def test_one_loss_with_a_factor(tmp_path):
+    data = {"x": X, "target": GOAL}
+    common = (*COMMON, "--loss")
+    _, whole = mpctest.train(model(), data, tmp_path, *common, "mse@fit_out")
+    _, part = mpctest.train(model(), data, tmp_path, *common, "0.25*mse@fit_out")
+    np.testing.assert_allclose(
+        part["fit"] - FIT, (whole["fit"] - FIT) / 4, rtol=1e-12
+    )

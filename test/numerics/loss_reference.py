@@ -1,0 +1,77 @@
+"""The losses of `--loss` in float64, as PyTorch defines them.
+
+Every function takes what the loss is of and its targets, and returns the losses
+of all elements or labels, and the weight of each in a mean.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+
+
+def log_softmax(scores):
+    shifted = scores - scores.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+
+
+def of_classes(log_prob, labels, weights=None, ignored=None, smoothing=0.0):
+    """log_prob (N, C, ...), labels (N, ...)."""
+    classes = log_prob.shape[1]
+    weights = np.ones(classes) if weights is None else np.asarray(weights)
+    counts = np.ones(labels.shape, bool) if ignored is None else labels != ignored
+    safe = np.where(counts, labels, 0)
+    picked = np.take_along_axis(log_prob, safe[:, None], 1)[:, 0]
+    of_label = np.where(counts, weights[safe], 0.0)
+    across = weights.reshape((1, classes) + (1,) * (labels.ndim - 1))
+    shared = np.where(counts, -(log_prob * across).sum(1), 0.0)
+    loss = -(1 - smoothing) * of_label * picked + smoothing / classes * shared
+    return loss, of_label
+
+
+def cross_entropy(scores, labels, **options):
+    return of_classes(log_softmax(scores), labels, **options)
+
+
+def bce_with_logits(x, t, pos_weight=1.0):
+    softplus = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return pos_weight * t * (softplus - x) + (1 - t) * softplus
+
+
+def bce(p, t):
+    with np.errstate(divide="ignore"):
+        yes, no = np.log(p), np.log1p(-p)
+    return -(t * np.maximum(yes, -100) + (1 - t) * np.maximum(no, -100))
+
+
+def huber(x, t):
+    error = np.abs(x - t)
+    return np.where(error <= 1, error**2 / 2, error - 0.5)
+
+
+def kl_div(x, t):
+    log = np.log(np.where(t > 0, t, 1.0))
+    return np.where(t > 0, t * (log - x), 0.0)
+
+
+def reduce(loss, weight=None, how="mean"):
+    """PyTorch's reductions; a mean over nothing is 0."""
+    if how == "sum":
+        return loss.sum()
+    if how == "batchmean":
+        return loss.sum() / len(loss)
+    if weight is None:
+        return loss.mean()
+    return loss.sum() / weight.sum() if weight.sum() else 0.0
+
+
+def gradient(function, x, step=2.0**-17):
+    """Central differences of a scalar function."""
+    slopes = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        sides = []
+        for sign in (1, -1):
+            moved = x.copy()
+            moved[index] += sign * step
+            sides.append(function(moved))
+        slopes[index] = (sides[0] - sides[1]) / (2 * step)
+    return slopes

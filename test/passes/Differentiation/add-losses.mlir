@@ -1,0 +1,52 @@
+// RUN: mpc-opt %s -mpc-add-loss="loss=mse@y,0.5*cross_entropy@z target-array=goal,z=labels ignore-index=2" | FileCheck %s
+// RUN: mpc-opt %s -mpc-add-loss="loss=2*mse@y,l1@z" | FileCheck %s --check-prefix=SHARED
+// RUN: not mpc-opt %s -mpc-add-loss="loss=mse@y,l1@z target-array=w=goal" 2>&1 | FileCheck %s --check-prefix=NOBODY
+// RUN: not mpc-opt %s -mpc-add-loss="loss=mse@y,l1@z target-array=a,b" 2>&1 | FileCheck %s --check-prefix=TWO
+// RUN: not mpc-opt %s -mpc-add-loss="loss=cross_entropy@z,mse@y" 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not mpc-opt %s -mpc-add-loss="loss=0*mse@y" 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not mpc-opt %s -mpc-add-loss="loss=nan*mse@y" 2>&1 | FileCheck %s --check-prefix=NAN
+// RUN: not mpc-opt %s -mpc-add-loss 2>&1 | FileCheck %s --check-prefix=NONE
+
+// NOBODY: error: --target-array w=goal: no loss is of 'w'
+// TWO: error: expected one --target-array for all losses, found 'a' and 'b'
+// OTHER: error: input 'target' of the model is 'tensor<4xi64>', but the loss needs labels of 'tensor<4x3xf32>'; name another array with --target-array
+// ZERO: error: '0*mse@y': expected a factor above 0, found 0
+// NAN: error: 'nan*mse@y': expected a factor above 0, found nan
+// NONE: error: expected a loss
+
+// Each loss reads labels of its own; the factor is multiplied before the sum.
+// CHECK-LABEL: func @step
+// CHECK-SAME: %[[GOAL:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "goal", mpc.role = "label"}
+// CHECK-SAME: %[[LABELS:[a-z0-9]+]]: tensor<4xi64> {mpc.input = "labels", mpc.role = "label"}
+// CHECK: %[[MSE:.*]] = mpc.reduce_mean
+// CHECK: %[[CE:loss.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %{{.*}}, %[[LABELS]]
+// CHECK: %[[HALF:.*]] = mpc.constant {{.*}}dense<5.000000e-01>
+// CHECK: %[[PART:.*]] = mpc.mul %[[CE]], %[[HALF]]
+// CHECK: %[[ALL:.*]] = mpc.add %[[MSE]], %[[PART]]
+// CHECK: return %[[ALL]]
+
+// What divides by weights is reported beside what does not.
+// CHECK-LABEL: func @eval
+// CHECK-SAME: {mpc.output = "sample_loss", mpc.role = "sample_loss"}
+// CHECK-SAME: {mpc.output = "sample_loss_1", mpc.role = "sample_loss"}
+// CHECK-SAME: {mpc.output = "sample_weight_1", mpc.role = "sample_weight"}
+// CHECK-SAME: {mpc.output = "prediction", mpc.role = "prediction"}
+// CHECK-NOT: "correct"
+// CHECK: return
+
+// SHARED-LABEL: func @step
+// SHARED-SAME: %[[T:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "target", mpc.role = "label"}) ->
+// SHARED: mpc.sub %{{.*}}, %[[T]]
+// SHARED: mpc.sub %{{.*}}, %[[T]]
+// SHARED-LABEL: func @eval
+// SHARED-SAME: {mpc.output = "sample_loss", mpc.role = "sample_loss"}
+// SHARED-NOT: sample_loss_1
+mpc.variable @w : tensor<8x3xf32> role "parameter"
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+                   %w: tensor<8x3xf32> {mpc.state = @w})
+    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = "output"},
+        tensor<4x3xf32> {mpc.output = "z", mpc.role = "output"}) {
+  %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+  %z = mpc.tanh %y : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %y, %z : tensor<4x3xf32>, tensor<4x3xf32>
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/LossFlags.h"
+
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/ArrayFile.h"
+#include "tools/mpc/Driver.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using runtime::train::Array;
+
+//===----------------------------------------------------------------------===//
+// Effect
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A flag, whether it was given, and the losses that it concerns.
+struct LossFlag {
+  llvm::StringLiteral name;
+  bool isGiven;
+  bool (*concerns)(const LossSpec &loss);
+  llvm::StringLiteral losses;
+};
+} // namespace
+
+static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
+  static constexpr llvm::StringLiteral classes =
+      "losses of class labels (softmax_cross_entropy, nll)";
+  // A training graph brings its optimizer.
+  auto ofAny = [](const LossSpec &) { return true; };
+  static constexpr llvm::StringLiteral optimizers = "optimizers that mpc adds";
+  return {
+      {"--reduction", recipe.reduction.has_value(),
+       [](const LossSpec &loss) { return loss.kind != LossKind::Output; },
+       "losses that mpc computes"},
+      {"--ignore-index", recipe.ignoreIndex.has_value(), ofClasses, classes},
+      {"--label-smoothing", recipe.labelSmoothing.has_value(),
+       [](const LossSpec &loss) {
+         return loss.kind == LossKind::SoftmaxCrossEntropy;
+       },
+       "softmax_cross_entropy"},
+      {"--class-weights", !options.lossFiles.classWeights.empty(), ofClasses,
+       classes},
+      {"--pos-weight", !options.lossFiles.posWeight.empty(),
+       [](const LossSpec &loss) {
+         return loss.kind == LossKind::BCEWithLogits;
+       },
+       "bce_with_logits"},
+      {"--no-decay", !recipe.noDecay.empty(), ofAny, optimizers},
+      {"--lr-scale", !recipe.lrScale.empty(), ofAny, optimizers},
+  };
+}
+
+ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
+  std::vector<LossSpec> losses;
+  std::vector<std::string> names;
+  for (const std::string &text : options.pipeline.recipe.losses) {
+    llvm::Expected<LossSpec> parsed = parseLoss(text);
+    if (!parsed)
+      return reportError(ExitCode::Usage, llvm::toString(parsed.takeError()));
+    losses.push_back(*parsed);
+    names.push_back(parsed->kind == LossKind::Output
+                        ? "a loss of the model's own"
+                        : getLossInfo(parsed->kind).name.str());
+  }
+  for (const LossFlag &flag : lossFlagsOf(options))
+    if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
+      return reportError(
+          ExitCode::Usage,
+          flag.name + " is for " + flag.losses + ", and has no effect " +
+              (names.empty() ? "without --loss"
+                             : "on " + llvm::join(names, " and ")));
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+// The name and the path of "NAME=FILE", unless that is itself a file.
+static std::pair<llvm::StringRef, llvm::StringRef>
+splitName(llvm::StringRef text) {
+  if (llvm::sys::fs::exists(text) || !text.contains('='))
+    return {"", text};
+  return text.split('=');
+}
+
+// The array that the argument of a flag names.
+static StatusOr<Array> readOne(const std::string &text) {
+  auto [name, path] = splitName(text);
+  StatusOr<std::vector<Array>> arrays = train::readArrays(path.str());
+  if (!arrays.ok())
+    return arrays.status();
+  if (name.empty() && arrays->size() == 1)
+    return arrays->front();
+  std::vector<std::string> names;
+  for (const Array &array : *arrays) {
+    if (array.name == name)
+      return array;
+    names.push_back("'" + array.name + "'");
+  }
+  const std::string all = names.empty() ? "none" : llvm::join(names, ", ");
+  if (name.empty())
+    return train::invalid(path.str(), "expected one array, found " + all +
+                                          "; pick one with NAME=" + path.str());
+  return train::invalid(path.str(), "has no array '" + name.str() +
+                                        "'; its arrays are " + all);
+}
+
+// The array's values: along one axis, finite, none below 0 and not all 0.
+static StatusOr<std::vector<double>> readWeights(const std::string &text) {
+  StatusOr<Array> array = readOne(text);
+  if (!array.ok())
+    return array.status();
+  const int64_t extent =
+      array->shape.empty()
+          ? 1
+          : *std::max_element(array->shape.begin(), array->shape.end());
+  if (extent != array->size() || extent == 0)
+    return train::invalid(train::locate(*array),
+                          "expected weights along one axis, found shape " +
+                              toString(array->shape));
+  std::vector<double> values(size_t(array->size()));
+  if (auto bad =
+          train::convertElements(*array, 0, array->size(), DType::F64,
+                                 train::NonFinite::Reject, values.data()))
+    return train::invalid(train::describe(*array, *bad, DType::F64));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0)
+      return train::invalid(train::locate(*array, int64_t(i)) +
+                            ": expected a weight of at least 0, found " +
+                            llvm::formatv("{0}", values[i]).str());
+    if (!std::isfinite(static_cast<float>(values[i])))
+      return train::invalid(train::locate(*array, int64_t(i)) +
+                            ": the weight does not fit in float32");
+  }
+  if (llvm::all_of(values, [](double value) { return value == 0; }))
+    return train::invalid(train::locate(*array), "all weights are 0");
+  return values;
+}
+
+static ExitCode readInto(llvm::StringRef flag, const std::string &text,
+                         std::vector<double> &values) {
+  StatusOr<std::vector<double>> read = readWeights(text);
+  if (!read.ok())
+    return reportError(Status(read.status().getCode(),
+                              flag.str() + ": " + read.status().message()));
+  values = std::move(*read);
+  return ExitCode::Done;
+}
+
+// Whether it is meant as one, rather than as a file of that name.
+static bool isNumber(llvm::StringRef text, double &value) {
+  return !llvm::sys::fs::exists(text) && !text.getAsDouble(value);
+}
+
+ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
+                                   RecipeOptions &recipe) {
+  const LossFiles &files = options.lossFiles;
+  if (!files.classWeights.empty())
+    if (ExitCode code = readInto("--class-weights", files.classWeights,
+                                 recipe.classWeights);
+        code != ExitCode::Done)
+      return code;
+  if (files.posWeight.empty())
+    return ExitCode::Done;
+  double value;
+  if (!isNumber(files.posWeight, value))
+    return readInto("--pos-weight", files.posWeight, recipe.posWeight);
+  if (!std::isfinite(static_cast<float>(value)) || value < 0)
+    return reportError(
+        ExitCode::Usage,
+        "--pos-weight: expected a number of at least 0, found '" +
+            files.posWeight + "'");
+  recipe.posWeight = {value};
+  return ExitCode::Done;
+}
+
+std::vector<std::string>
+mpc::tools::lossFilesOf(const CompileOptions &options) {
+  std::vector<std::string> files;
+  double ignored;
+  if (!options.lossFiles.classWeights.empty())
+    files.push_back(options.lossFiles.classWeights);
+  const std::string &posWeight = options.lossFiles.posWeight;
+  if (!posWeight.empty() && !isNumber(posWeight, ignored))
+    files.push_back(posWeight);
+  return files;
+}
+
+//===----------------------------------------------------------------------===//
+// The recipe
+//===----------------------------------------------------------------------===//
+
+// One number as it is, and several by the digest of their bytes.
+static llvm::json::Value describeWeights(const std::vector<double> &values) {
+  if (values.size() == 1)
+    return values.front();
+  llvm::ArrayRef<uint8_t> bytes(
+      reinterpret_cast<const uint8_t *>(values.data()),
+      values.size() * sizeof(double));
+  return llvm::utohexstr(llvm::xxh3_64bits(bytes), /*LowerCase=*/true,
+                         /*Width=*/16);
+}
+
+void mpc::tools::addLossFlags(llvm::json::Object &object,
+                              const RecipeOptions &recipe) {
+  if (recipe.reduction.value_or("mean") != "mean")
+    object["reduction"] = *recipe.reduction;
+  if (recipe.labelSmoothing.value_or(0) != 0)
+    object["label_smoothing"] = *recipe.labelSmoothing;
+  if (!recipe.classWeights.empty())
+    object["class_weights"] = describeWeights(recipe.classWeights);
+  if (!recipe.posWeight.empty())
+    object["pos_weight"] = describeWeights(recipe.posWeight);
+}
