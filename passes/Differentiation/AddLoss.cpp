@@ -182,12 +182,18 @@ LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
       return usage() << "expected one --target-array for all losses, found '"
                      << common << "' and '" << text << "'";
     bool isUsed = isOne || llvm::any_of(specs, [&](const LossSpec &spec) {
-                    return findTarget({text.str()}, spec.output) ==
-                           text.rsplit('=').second;
+                    return isTargetOf(text, spec.output);
                   });
     if (!isUsed)
-      return usage() << "--target-array " << text << ": no loss is of '"
-                     << text.rsplit('=').first << "'";
+      return usage() << "--target-array " << text << ": no --loss is of @"
+                     << text.rsplit('=').first;
+    bool isTwice = llvm::any_of(targetArrays, [&](StringRef other) {
+      return other != text && !isOne && other.contains('=') &&
+             other.rsplit('=').first == text.rsplit('=').first;
+    });
+    if (isTwice)
+      return usage() << "--target-array " << text << ": '"
+                     << text.rsplit('=').first << "' has two";
   }
   return success();
 }

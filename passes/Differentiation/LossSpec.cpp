@@ -64,14 +64,17 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
                                  "output:NAME");
 }
 
+bool mpc::isTargetOf(llvm::StringRef target, llvm::StringRef output) {
+  llvm::StringRef name = target.rsplit('=').first;
+  return target.contains('=') &&
+         (name == output || name == output.rsplit(':').first);
+}
+
 std::string mpc::findTarget(llvm::ArrayRef<std::string> targets,
                             llvm::StringRef output) {
-  for (llvm::StringRef text : targets) {
-    auto [name, array] = text.rsplit('=');
-    if (text.contains('=') &&
-        (name == output || name == output.rsplit(':').first))
-      return array.str();
-  }
+  for (llvm::StringRef text : targets)
+    if (isTargetOf(text, output))
+      return text.rsplit('=').second.str();
   return findCommonTarget(targets);
 }
 

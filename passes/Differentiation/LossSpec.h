@@ -62,6 +62,10 @@ struct LossSpec {
 /// says whether that belongs to the name.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 
+/// Whether `target` is OUTPUT=ARRAY for the loss of `output`, which may end in
+/// :AXIS.
+bool isTargetOf(llvm::StringRef target, llvm::StringRef output);
+
 /// The array of targets for the loss of `output`, which may end in :AXIS:
 /// `targets` are OUTPUT=ARRAY, or ARRAY for all others, "target" by default.
 std::string findTarget(llvm::ArrayRef<std::string> targets,

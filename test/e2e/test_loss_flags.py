@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 import mpctest
+from test_gpu import emulated
 
 STEPS = 12
 COMMON = ("--batch-size", 32)
@@ -97,3 +98,45 @@ def test_flags_of_cross_entropy(precision, tmp_path):
     assert mpctest.losses(metrics) == losses[:1] + losses[2:]
     for name, value in weights.items():
         np.testing.assert_array_equal(value, without[name])
+
+
+GPU_FLAGS = {
+    "cross_entropy": ("--ignore-index", 3, "--label-smoothing", 0.1),
+    "nll": ("--reduction", "sum"),
+    "bce_with_logits": ("--pos-weight", 2.5),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_emulated_gpu(loss, tmp_path):
+    """The losses and their gradients are the CPU's, where probabilities are
+    certain too."""
+    image, labels = digits(64)
+    classes = loss in ("cross_entropy", "nll")
+    data = {"image": image, "target": labels if classes else one_hot(labels)}
+    model = model_ending_in(*LOSSES[loss])
+    if loss == "bce":
+        bias = np.array([-1e4, 1e4] + 8 * [0], np.float32)
+        model.graph.initializer.append(
+            onnx.numpy_helper.from_array(bias, "certain")
+        )
+        add = helper.make_node("Add", ["logits", "certain"], ["sure"], "sure")
+        model.graph.node.insert(len(model.graph.node) - 1, add)
+        model.graph.node[-1].input[0] = "sure"
+    results = {}
+    for device in ("cpu", "cuda"):
+        target = ("--device", "cuda", "--target", "sm_80")
+        metrics, weights = mpctest.train(
+            *(model, data, tmp_path / device, *COMMON, "--loss", loss),
+            *("--optimizer", "sgd", "--lr", 0.01, "--precision", "64-true"),
+            *GPU_FLAGS.get(loss, ()),
+            *(target if device == "cuda" else ()),
+            env=emulated("sm_80", tmp_path),
+        )
+        results[device] = mpctest.losses(metrics), weights
+    assert np.isfinite(results["cpu"][0]).all()
+    np.testing.assert_allclose(*(r[0] for r in results.values()), rtol=1e-10)
+    for name, value in results["cpu"][1].items():
+        np.testing.assert_allclose(
+            results["cuda"][1][name], value, rtol=1e-6, atol=1e-8
+        )

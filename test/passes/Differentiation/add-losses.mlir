@@ -7,7 +7,12 @@
 // RUN: not mpc-opt %s -mpc-add-loss="loss=nan*mse@y" 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not mpc-opt %s -mpc-add-loss 2>&1 | FileCheck %s --check-prefix=NONE
 
-// NOBODY: error: --target-array w=goal: no loss is of 'w'
+// RUN: not mpc-opt %s -mpc-add-loss="loss=mse@y,l1@z target-array=w=target" 2>&1 | FileCheck %s --check-prefix=UNUSED
+// RUN: not mpc-opt %s -mpc-add-loss="loss=mse@y,l1@z target-array=z=a,z=b" 2>&1 | FileCheck %s --check-prefix=TWICE
+
+// UNUSED: error: --target-array w=target: no --loss is of @w
+// TWICE: error: --target-array z=a: 'z' has two
+// NOBODY: error: --target-array w=goal: no --loss is of @w
 // TWO: error: expected one --target-array for all losses, found 'a' and 'b'
 // OTHER: error: input 'target' of the model is 'tensor<4xi64>', but the loss needs labels of 'tensor<4x3xf32>'; name another array with --target-array
 // ZERO: error: '0*mse@y': expected a factor above 0, found 0
