@@ -118,10 +118,9 @@ private:
 RandomWords RandomStream::run(Lanes &l, Value group) const {
   Philox philox(l);
   Value key = toI64(l, seed);
-  RandomWords result = {
-      {philox.low(group), philox.high(group),
-       philox.low(l.integer(l.getBuilder().getI64Type(), id)),
-       philox.low(toI64(l, microStep))}};
+  RandomWords result = {{philox.low(group), philox.high(group),
+                         philox.low(l.integer(l.getBuilder().getI64Type(), id)),
+                         philox.low(toI64(l, microStep))}};
   philox.run(result.words, philox.low(key), philox.high(key));
   return result;
 }
@@ -151,8 +150,7 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   auto type = VectorType::get(groups, b.getI64Type());
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, groups));
   Value group = arith::AddIOp::create(
-      b,
-      vector::BroadcastOp::create(b, type, Philox(l).shiftRight(start, 2)),
+      b, vector::BroadcastOp::create(b, type, Philox(l).shiftRight(start, 2)),
       arith::ConstantOp::create(b, type, b.getI64VectorAttr(numbers)));
   RandomWords random = run(l, group);
   // From a0 a1, b0 b1 to a0 b0 a1 b1; and pairs of pairs alike.
@@ -211,7 +209,8 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
 }
 
 // The upper 53 bits of two outputs.
-static Value emitRandomDouble(Lanes &l, const RandomStream &stream, Value index) {
+static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
+                              Value index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Philox philox(l);
   Value one = l.integer(b.getI64Type(), 1);
