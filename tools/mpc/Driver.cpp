@@ -324,6 +324,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.mode = recipe.asExported     ? ImportMode::AsExported
                        : recipe.loss.empty() ? ImportMode::Evaluation
                                              : ImportMode::Training;
+  importOptions.findsSpeltOutSteps = !options.wantsOutputs;
   importOptions.findsSteps = !recipe.asExported && recipe.loss.empty();
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =

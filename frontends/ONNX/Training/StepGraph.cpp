@@ -523,7 +523,7 @@ StepRecogniser::run(std::vector<std::string> &notes) {
   if (Error error = readOptimizers())
     return std::move(error);
   readStatistics();
-  if (byNode > 0 || mayHaveLoss())
+  if (byNode > 0 || (options.findsSpeltOutSteps && mayHaveLoss()))
     if (Error error = readSpeltOut())
       return std::move(error);
   if (step.updates.empty())
