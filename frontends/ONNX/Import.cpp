@@ -226,7 +226,7 @@ importOnce(const Model &model, const ImportOptions &options) {
         findTrainingStep(*graph, options, notes);
     if (!step)
       return step.takeError();
-    if (!*step)
+    if (!*step && options.findsSpeltOutSteps)
       *step = findGradientGraph(*graph, options, notes);
     for (const std::string &note : notes)
       model.note(note);

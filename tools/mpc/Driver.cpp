@@ -331,6 +331,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
                        : recipe.losses.empty() ? ImportMode::Evaluation
                                                : ImportMode::Training;
   importOptions.findsSteps = !recipe.asExported && recipe.losses.empty();
+  importOptions.findsSpeltOutSteps = !options.wantsOutputs;
   using onnx_frontend::RunningVariance;
   importOptions.runningVariance =
       llvm::StringSwitch<RunningVariance>(recipe.runningVariance)

@@ -45,6 +45,9 @@ struct CompileOptions {
   std::string kernelCache = "auto";
   /// How many kernels are compiled at once; 0: one per usable core.
   int threads = 0;
+  /// Whether a graph is run for its outputs, even where one of them looks like
+  /// an updated parameter: `mpc run` without --function.
+  bool wantsOutputs = false;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };

@@ -254,6 +254,7 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
     command->compile.threads = command->session.threads;
+    command->compile.wantsOutputs = command->function.empty();
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->compile.pipeline.target,
                              command->session.device, WithoutGPU::Fail));

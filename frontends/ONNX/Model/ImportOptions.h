@@ -43,6 +43,10 @@ struct ImportOptions {
   /// gradients, becomes @step and @eval; otherwise @forward, as any other:
   /// `--as-exported`, and with `--loss`.
   bool findsSteps = true;
+  /// Whether it does so without nodes of optimizers, too: where an output looks
+  /// like `w - rate * gradient`, or has the name of a gradient. `mpc run` gives
+  /// all outputs of such a graph instead.
+  bool findsSpeltOutSteps = true;
   RunningVariance runningVariance = RunningVariance::Auto;
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.

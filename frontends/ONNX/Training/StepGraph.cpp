@@ -59,6 +59,7 @@ private:
   void findUpdateNodes();
   void findParameters();
   void describe(std::vector<std::string> &notes) const;
+  bool mayHaveLoss() const;
   Error findLoss();
 
   Error ambiguous(const Open &open) const;
@@ -351,6 +352,26 @@ void StepRecogniser::collectOutputs() {
   }
 }
 
+// Whether the node computes a loss.
+static bool isLossNode(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  return (op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
+         node.output_size() > 0 && !node.output(0).empty();
+}
+
+// Whether anything in the graph could be a loss. Without one, an output such as
+// `w - y`, the distance from a table, is what a forward model computes.
+bool StepRecogniser::mayHaveLoss() const {
+  auto mayBeScalar = [](const proto::ValueInfoProto *output) {
+    return !output->type().tensor_type().has_shape() ||
+           isDeclaredScalar(output);
+  };
+  return llvm::any_of(graph.getOutputs(), mayBeScalar) ||
+         llvm::any_of(graph.getNodes(), [](const proto::NodeProto *node) {
+           return isLossNode(*node);
+         });
+}
+
 // The loss is the first scalar; one that is called so goes before others.
 Error StepRecogniser::findLoss() {
   auto isLoss = [](StringRef name) {
@@ -370,9 +391,7 @@ Error StepRecogniser::findLoss() {
     return Error::success();
   // What a loss gives need not be an output.
   for (const proto::NodeProto *node : graph.getNodes()) {
-    StringRef op = node->op_type();
-    if ((op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
-        node->output_size() > 0 && !node->output(0).empty()) {
+    if (isLossNode(*node)) {
       for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
         list->insert(list->begin(), node->output(0));
       return Error::success();
@@ -381,8 +400,8 @@ Error StepRecogniser::findLoss() {
   return graph.getModel().error(
       ErrorKind::Unsupported,
       "the graph is a training step, but no output of it is a scalar that "
-      "could "
-      "be the loss; make the loss an output, or use --as-exported to run the "
+      "could be the loss; make the loss an output, or use --as-exported to run "
+      "the "
       "graph as it is");
 }
 
@@ -504,8 +523,9 @@ StepRecogniser::run(std::vector<std::string> &notes) {
   if (Error error = readOptimizers())
     return std::move(error);
   readStatistics();
-  if (Error error = readSpeltOut())
-    return std::move(error);
+  if (byNode > 0 || (options.findsSpeltOutSteps && mayHaveLoss()))
+    if (Error error = readSpeltOut())
+      return std::move(error);
   if (step.updates.empty())
     return std::nullopt;
   collectOutputs();
