@@ -1,7 +1,7 @@
 """The official ONNX tests of the operators mpc has, through ONNX's own backend
 interface over `mpc run`: those of single nodes, those called simple (the
-gradients of sums and products among them), and PyTorch's own of its exporter,
-most of them of opset 6.
+gradients of sums and products among them), PyTorch's own of its exporter, most
+of them of opset 6, and whole networks without their weights, called light.
 
 A test is selected when its model uses nothing but operators that mpc lists. Of
 these the ones excluded, by element type, by name or because an operator is
@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnx.backend.base
 import onnx.backend.test
+import pytest
 from onnx import TensorProto
 
 import mpctest
@@ -170,13 +171,20 @@ def exclusion(name, model):
     return EXCLUDED.get(name)
 
 
+def load_model(case):
+    """The model of a test: in its folder, or, of light ones, in the package."""
+    if case.model_dir:
+        return onnx.load(f"{case.model_dir}/model.onnx")
+    return onnx.load(pathlib.Path(onnx.__path__[0]).parent / case.url)
+
+
 def select_tests(kind, case_class):
     """A TestCase of the selected tests of a kind on the CPU."""
     suite = onnx.backend.test.BackendTest(MpcBackend, __name__)
     tests = suite.test_cases[case_class]
     methods = {}
     for case in onnx.backend.test.loader.load_model_tests(kind=kind):
-        model = onnx.load(f"{case.model_dir}/model.onnx")
+        model = load_model(case)
         ops = {node.op_type for node in model.graph.node}
         if not ops <= OF_DATA | OF_SHAPES:
             continue
@@ -188,6 +196,7 @@ def select_tests(kind, case_class):
 
 TestOnnxNode = select_tests("node", "OnnxBackendNodeModelTest")
 TestOnnxSimple = select_tests("simple", "OnnxBackendSimpleModelTest")
+TestOnnxLight = select_tests("real", "OnnxBackendRealModelTest")
 TestPyTorchConverted = select_tests(
     "pytorch-converted", "OnnxBackendPyTorchConvertedModelTest"
 )
@@ -196,10 +205,19 @@ TestPyTorchOperator = select_tests(
 )
 
 
+@pytest.fixture(autouse=True, scope="session")
+def keep_downloads_of_onnx_here(tmp_path_factory):
+    """ONNX writes inputs of the light models into ~/.onnx unless told where."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONNX_HOME", str(tmp_path_factory.mktemp("onnx")))
+        yield
+
+
 def test_exclusions_name_tests_that_exist():
     suites = (
         TestOnnxNode,
         TestOnnxSimple,
+        TestOnnxLight,
         TestPyTorchConverted,
         TestPyTorchOperator,
     )
