@@ -41,10 +41,10 @@ class Worker {
 public:
   explicit Worker(const TargetInfo &target);
   void compile(Job &job);
-
-private:
+  /// The code of a module of kernels as text.
   FailureOr<std::string> lower(StringRef text);
 
+private:
   const TargetInfo &target;
   MLIRContext context{MLIRContext::Threading::DISABLED};
 };
@@ -167,6 +167,10 @@ mlir::FailureOr<std::string>
 mpc::compilePlannedKernels(ModuleOp planned,
                            const KernelCompilerOptions &options) {
   std::vector<Job> jobs = collectJobs(planned);
+  // Where libraries do all the work, a GPU's driver still loads a module: the
+  // preamble alone.
+  if (jobs.empty() && options.target.isGPU())
+    return Worker(options.target).lower("module {}");
   // What is kept, then what is not.
   if (options.cache)
     lookUp(jobs, *options.cache, options.target);

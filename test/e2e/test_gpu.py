@@ -175,6 +175,28 @@ def test_only_a_library_that_was_asked_for_loses_nan(contractions, tmp_path):
         np.testing.assert_array_equal(outputs["y"], expected)
 
 
+def test_a_library_may_do_all(tmp_path):
+    """A product alone: no kernel is left for mpc."""
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    w = np.arange(6, dtype=np.float32).reshape(3, 2)
+    model = mpctest.make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (np.float32, x.shape)},
+        {"y": (np.float32, None)},
+        {"w": w},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", x)
+    mpctest.mpc_ok(
+        *("run", tmp_path / "model.onnx", "--input", f"x=@{tmp_path}/x.npy"),
+        *("--device", "cuda", "--target", "sm_80"),
+        *("--output", tmp_path / "y.npz"),
+        env=emulated("sm_80", tmp_path),
+    )
+    with np.load(tmp_path / "y.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], x @ w)
+
+
 def test_skips_the_steps_that_the_cpu_skips(tmp_path):
     """At a scale that only some steps survive: of the first, which does not, the
     weights stay as they were, and the others are the CPU's."""
