@@ -125,6 +125,31 @@ static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, share, mask));
 }
 
+// The product of all other elements. Where none is 0 that is y / x[i]. Zeros
+// count as 1 in a product p of the rest: of a single one the gradient is p, of
+// other elements 0, and so it is of all where there are two.
+static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
+  Location loc = g.at("dx");
+  OpBuilder &b = g.ops();
+  Value x = op.getInput();
+  auto type = op.getInput().getType();
+  Value zero = g.constant(loc, 0.0, x), one = g.constant(loc, 1.0, x);
+  Value isZero = EqualOp::create(b, loc, x, zero);
+  Value filled = SelectOp::create(b, loc, type, isZero, one, x);
+  Value zeros = SelectOp::create(b, loc, type, isZero, one, zero);
+  Value dy = withReducedAxes(g, loc, g.dy(), type, op.getAxes());
+  auto reduced = typeOf(dy).clone(type.getElementType());
+  Value product =
+      ReduceProdOp::create(b, loc, reduced, filled, op.getAxes(), true);
+  Value count = ReduceSumOp::create(b, loc, reduced, zeros, op.getAxes(), true);
+  // An element counts where the zeros of the rest are none.
+  Value others = g.sub(loc, expandTo(g, loc, count, type.getShape()), zeros);
+  Value isFree = EqualOp::create(b, loc, others, zero);
+  Value rest = DivOp::create(b, loc, type, product, filled);
+  Value slope = SelectOp::create(b, loc, type, isFree, rest, zero);
+  g.add(0, "dx", g.mul(loc, dy, slope));
+}
+
 // x[i] is part of y[i] and of all sums behind it.
 static void gradCumSum(CumSumOp op, GradientBuilder &g) {
   g.add(0, "dx",
@@ -187,6 +212,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradReduceSum);
   rules.add(gradReduceMean);
   rules.add(gradReduceMax);
+  rules.add(gradReduceProd);
   rules.add(gradCumSum);
   rules.add(gradSoftmax);
   rules.add(gradLogSoftmax);

@@ -226,7 +226,6 @@ add(
     lambda a, b, fmod: np.fmod(a, b),
     attributes={"fmod": 1},
 )
-# Its gradient would divide by elements that may be 0.
 add(
     "prod",
     "ReduceProd",
@@ -234,5 +233,13 @@ add(
     lambda x, axes, keepdims: x.prod(tuple(axes)),
     attributes={"axes": [0, 2], "keepdims": 0},
     terms=24,
-    gradient=False,
+)
+# Rows without a zero, with one and with two.
+add(
+    "prod_zeros",
+    "ReduceProd",
+    {"x": np.array([[1.5, -2.0, 0.5], [3.0, 0.0, -1.25], [0.0, 2.5, 0.0]])},
+    lambda x, axes, keepdims: x.prod(tuple(axes), keepdims=True),
+    attributes={"axes": [1], "keepdims": 1},
+    terms=3,
 )

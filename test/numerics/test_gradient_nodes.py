@@ -181,7 +181,73 @@ def softmax(name, forward, shape, axis, opset):
     )
 
 
+def recurrent(name, gates, inputs, **attributes):
+    """All hidden states and the last ones, side by side, are y: LSTM's or GRU's
+    of 3 steps, 2 samples, 4 inputs and 5 hidden elements."""
+    length, batch, width, hidden = 3, 2, 4, 5
+    shapes = {
+        "x": (length, batch, width),
+        "w": (1, gates * hidden, width),
+        "r": (1, gates * hidden, hidden),
+        "b": (1, 2 * gates * hidden),
+        "h0": (1, batch, hidden),
+        "c0": (1, batch, hidden),
+        "p": (1, 3 * hidden),
+    }
+    order = ["x", "w", "r", "b", "", "h0"] + ["c0", "p"] * (gates == 4)
+    given = [key if key in inputs else "" for key in order]
+    last = ["h"] + ["c"] * (gates == 4)
+    states = [f"{key}_all" for key in last]
+    outputs = [states[0], *last, *states[1:], "gates"]
+    rows = {"hidden": [-1, hidden]}
+    parts = [states[0], *last]
+    counts = {"counts": [length * batch] + [batch] * len(last)}
+    attributes["hidden_size"] = hidden
+    # The shapes in which the gradients of y's parts are wanted.
+    wanted = {"d_all": [length, 1, batch, hidden]}
+    wanted |= {f"d_last_{key}": [1, batch, hidden] for key in last}
+    wrt = [key for key in given if key]
+    names = [f"d_{key}" if key else "" for key in order if key]
+    wanted_names = [n if n[2:] in wrt else "" for n in names]
+    return Case(
+        f"{name}Grad-" + "-".join(inputs) + str(len(attributes)),
+        {
+            key: normal(*shapes[key], seed=i) / 2
+            for i, key in enumerate(wrt)
+        },
+        [
+            microsoft(f"{name}Training", given, outputs, **attributes),
+            *(node("Reshape", [p, "hidden"], [f"{p}_rows"]) for p in parts),
+            node("Concat", [f"{p}_rows" for p in parts], ["y"], axis=0),
+        ],
+        [
+            node("Split", ["dy", "counts"], [f"{n}_rows" for n in wanted]),
+            *(node("Reshape", [f"{n}_rows", f"{n}_shape"], [n]) for n in wanted),
+            microsoft(
+                f"{name}Grad",
+                [*given, *states, "gates", *wanted],
+                wanted_names,
+                **attributes,
+            ),
+        ],
+        wrt,
+        {
+            key: np.array(value)
+            for key, value in {
+                **rows,
+                **counts,
+                **{f"{n}_shape": shape for n, shape in wanted.items()},
+            }.items()
+        },
+    )
+
+
 CASES = [
+    recurrent("LSTM", 4, ["x", "w", "r"]),
+    recurrent("LSTM", 4, ["x", "w", "r", "b", "h0", "c0", "p"]),
+    recurrent("GRU", 3, ["x", "w", "r"]),
+    recurrent("GRU", 3, ["x", "w", "r", "b", "h0"]),
+    recurrent("GRU", 3, ["x", "w", "r", "b", "h0"], linear_before_reset=1),
     elementwise("Relu", "ReluGrad", "y"),
     elementwise("Sigmoid", "SigmoidGrad", "y"),
     elementwise("Tanh", "TanhGrad", "y"),

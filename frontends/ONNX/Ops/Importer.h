@@ -562,6 +562,7 @@ llvm::ArrayRef<OpEntry> getAttentionOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
 llvm::ArrayRef<OpEntry> getConditionalOps();
 llvm::ArrayRef<OpEntry> getRecurrentOps();
+llvm::ArrayRef<OpEntry> getRecurrentGradOps();
 llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();

@@ -14,11 +14,11 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getResizeOps(),      getEinsumOps(),      getSequenceOps(),
         getShapeOps(),       getContractionOps(), getNormalizationOps(),
         getLayerNormOps(),   getAttentionOps(),   getLoopOps(),
-        getConditionalOps(), getRecurrentOps(),   getLossOps(),
-        getGradientOps(),    getTrainingOps(),    getGridOps(),
-        getSampledOps(),     getTopKOps(),        getFourierOps(),
-        getPoolingOps(),     getRandomOps(),      getSelectedOps(),
-        getQuantizedOps(),   getOptimizerOps()})
+        getConditionalOps(), getRecurrentOps(),   getRecurrentGradOps(),
+        getLossOps(),        getGradientOps(),    getTrainingOps(),
+        getGridOps(),        getSampledOps(),     getTopKOps(),
+        getFourierOps(),     getPoolingOps(),     getRandomOps(),
+        getSelectedOps(),    getQuantizedOps(),   getOptimizerOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

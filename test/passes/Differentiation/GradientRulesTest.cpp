@@ -34,7 +34,6 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.xor", "reads integers"},
     {"mpc.one_hot", "reads integers"},
     {"mpc.random_uniform", "reads counters"},
-    {"mpc.reduce_prod", "would divide by elements that may be 0"},
     {"mpc.increment", "counts in integers"},
     {"mpc.kept", "is made after differentiation"},
     {"mpc.region", "is made after differentiation"},
