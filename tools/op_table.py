@@ -217,6 +217,8 @@ def measure(row, cases):
     if not cases:
         return [*cells, "not measured", "", ""]
     types = describe_types(find_types(cases))
+    if not types:
+        return [*cells, "not measured", "", ""]
     return [*cells, types, find_gradient(cases), find_gpu(cases)]
 
 

@@ -145,6 +145,20 @@ class LeNet(nn.Module):
         return self.layers(image)
 
 
+class MLP(nn.Module):
+    """Images of `inputs` pixels to scores [batch, 10]."""
+
+    def __init__(self, inputs, width):
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Flatten(), nn.Linear(inputs, width), nn.ReLU()),
+            *(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)),
+        )
+
+    def forward(self, image):
+        return self.layers(image)
+
+
 class ViT(nn.Module):
     """Images [batch, 3, size, size] to scores [batch, classes]."""
 
@@ -364,12 +378,21 @@ def vision(name, batch, size, classes):
     )
 
 
+def mlp(batch, size, width):
+    return Family(
+        lambda: MLP(size * size, width), *image(size, 10, channels=1), batch
+    )
+
+
 def lenet(batch):
     return Family(LeNet, *image(32, 10, channels=1), batch)
 
 
 FAMILIES = {
-    "alexnet": {"full": lambda: vision("alexnet", 32, 224, 1000)},
+    "alexnet": {
+        "small": lambda: vision("alexnet", 32, 64, 10),
+        "full": lambda: vision("alexnet", 32, 224, 1000),
+    },
     "bert": {
         "tiny": lambda: bert(4, 8, 29, 16, 2, 2, dropout=0.0),
         "small": lambda: bert(16, 64, 1000, 128, 4, 4, dropout=0.1),
@@ -385,14 +408,24 @@ FAMILIES = {
         "small": lambda: gpt2(8, 64, 256, 128, 4, 4, dropout=0.1),
         "full": lambda: gpt2(4, 256, 50257, 768, 12, 12, dropout=0.1),
     },
-    "lenet": {"full": lambda: lenet(32)},
+    "lenet": {"small": lambda: lenet(32), "full": lambda: lenet(32)},
     "lstm": {
         "tiny": lambda: lstm(4, 8, 29, 16, 2, dropout=0.0),
         "small": lambda: lstm(16, 35, 256, 128, 2, dropout=0.2),
         "full": lambda: lstm(20, 35, 10000, 650, 2, dropout=0.5),
     },
-    "mobilenet_v2": {"full": lambda: vision("mobilenet_v2", 32, 224, 1000)},
-    "resnet50": {"full": lambda: vision("resnet50", 16, 224, 1000)},
+    "mlp": {
+        "small": lambda: mlp(64, 8, 256),
+        "full": lambda: mlp(256, 28, 2048),
+    },
+    "mobilenet_v2": {
+        "small": lambda: vision("mobilenet_v2", 32, 32, 10),
+        "full": lambda: vision("mobilenet_v2", 32, 224, 1000),
+    },
+    "resnet50": {
+        "small": lambda: vision("resnet50", 32, 32, 10),
+        "full": lambda: vision("resnet50", 16, 224, 1000),
+    },
     "unet": {
         "tiny": lambda: unet(4, 16, 4, 2),
         "small": lambda: unet(8, 64, 16, 3),
@@ -400,7 +433,7 @@ FAMILIES = {
     },
     "vit": {
         "tiny": lambda: vit(4, 16, 4, 16, 2, 2, classes=10, dropout=0.0),
-        "small": lambda: vit(32, 32, 4, 128, 4, 6, classes=10, dropout=0.1),
+        "small": lambda: vit(32, 32, 8, 128, 4, 4, classes=10, dropout=0.1),
         "full": lambda: vit(
             8, 224, 16, 768, 12, 12, classes=1000, dropout=0.1
         ),
