@@ -132,7 +132,7 @@ void ProgramBuilder::findUpdates() {
 
 // Whether a copy at the end writes over the memory of `source`.
 bool ProgramBuilder::isOverwritten(Value source) const {
-  return overwritten.contains(plan::getStorage(source).getDefiningOp());
+  return overwritten.contains(plan::getMemory(source).getDefiningOp());
 }
 
 // What `source` holds, out of the way of the copies at the end.
@@ -151,10 +151,11 @@ Value ProgramBuilder::save(Value source) {
 void ProgramBuilder::addUpdates() {
   for (auto [value, variable] : updates) {
     Value source = buffers.lookup(value), destination = states.lookup(variable);
-    if (plan::getStorage(source) == destination)
+    // Of a loop in a loop, the destination may be a view of a part.
+    if (plan::getStorage(source) == plan::getStorage(destination))
       continue;
     copies.emplace_back(source, destination);
-    overwritten.insert(destination.getDefiningOp());
+    overwritten.insert(plan::getMemory(destination).getDefiningOp());
   }
   for (auto &[source, destination] : copies)
     source = save(source);
