@@ -212,12 +212,29 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 //===----------------------------------------------------------------------===//
 
 void Tile::recomputeEscaping() {
-  // The ops that it takes, and the first that reads what they make.
+  SmallVector<Operation *> sorted = getOps();
+  // What is read and all that it is made of.
   llvm::DenseSet<Operation *> needed;
+  SmallVector<Value> read(escaping.begin(), escaping.end());
+  for (Value value : read)
+    needed.insert(value.getDefiningOp());
+  for (Operation *op : llvm::reverse(sorted))
+    if (needed.contains(op))
+      for (Value operand : op->getOperands())
+        if (contains(operand.getDefiningOp()))
+          needed.insert(operand.getDefiningOp());
+  // A maximum's gradient finds the elements that equal it: of elements that are
+  // computed again, whose last bits may differ, it has to be computed again.
+  for (Operation *op : sorted)
+    if (isa<ReduceMaxOp>(op) &&
+        needed.contains(op->getOperand(0).getDefiningOp())) {
+      needed.insert(op);
+      read.push_back(op->getResult(0));
+    }
+  // Those that read it, of which copies stand in front of the first.
   SmallVector<OpOperand *> readers;
   Operation *first = nullptr;
-  for (Value value : escaping) {
-    needed.insert(value.getDefiningOp());
+  for (Value value : read)
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (isInPhase(user))
@@ -225,15 +242,8 @@ void Tile::recomputeEscaping() {
       readers.push_back(&use);
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
-  }
   if (readers.empty())
     return;
-  SmallVector<Operation *> sorted = getOps();
-  for (Operation *op : llvm::reverse(sorted))
-    if (needed.contains(op))
-      for (Value operand : op->getOperands())
-        if (contains(operand.getDefiningOp()))
-          needed.insert(operand.getDefiningOp());
   OpBuilder builder(first);
   IRMapping again;
   for (Operation *op : sorted)

@@ -242,3 +242,67 @@ def test_scores_of_an_attention_are_in_memory_for_one_sample(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(ATTENTIONS[0], path)
     assert arena_of(path) < arena_of(path, "--no-recompute") / 2
+
+
+def scores_of_one_head(spelling, dtype):
+    """2 samples of 1040 tokens, whose projections are not joined to heads: what
+    is added up over the parts of a sample is a part of a result itself."""
+    random = np.random.RandomState(0)
+    shapes = {"wq": (8, 8), "wk": (8, 8), "wv": (8, 8)}
+    weights = {k: random.normal(size=s).astype(dtype) for k, s in shapes.items()}
+    weights["last"] = np.array([-1])
+    nodes = []
+
+    def add(op, *inputs, **attributes):
+        name = f"{op.lower()}{len(nodes)}"
+        nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
+        return name
+
+    def greatest(x):
+        return add("ReduceMax", x, axes=[-1], keepdims=1)
+
+    query, key, value = (add("MatMul", "x", w) for w in shapes)
+    scores = add("MatMul", query, add("Transpose", key, perm=[0, 2, 1]))
+    if spelling == "softmax":
+        scores = add("Softmax", scores, axis=-1)
+    elif spelling == "softmax spelled out":
+        scores = add("Exp", add("Sub", scores, greatest(scores)))
+        total = add("ReduceSum", scores, "last", keepdims=1)
+        scores = add("Div", scores, total)
+    else:
+        scores = add("Div", scores, greatest(scores))
+    add("MatMul", scores, value)
+    nodes[-1].output[0] = "y"
+    rows = (dtype, [2, 1040, 8])
+    return mpctest.make_model(nodes, {"x": rows}, {"y": rows}, weights)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
+@pytest.mark.parametrize(
+    "spelling", ["softmax", "softmax spelled out", "by the greatest"]
+)
+def test_long_attention_of_several_samples(spelling, precision, tmp_path):
+    """A maximum's gradient looks for elements that equal it, which are computed
+    again: it would find none if it were that of the forward pass."""
+    dtype = np.float64 if precision == "64-true" else np.float32
+    random = np.random.RandomState(1)
+    model = scores_of_one_head(spelling, dtype)
+    data = {
+        "x": random.normal(size=(2, 1040, 8)).astype(dtype),
+        "target": random.normal(size=(2, 1040, 8)).astype(dtype),
+    }
+    flags = ["--loss", "mse", "--lr", "0.1", "--max-steps", "2"]
+    flags += ["--batch-size", "2", "--epochs", "2", "--precision", precision]
+    flags += ["--no-recognize", "all"]
+    parts, weights = mpctest.train(model, data, tmp_path / "parts", *flags)
+    whole, expected = mpctest.train(
+        model, data, tmp_path / "whole", *flags, "--no-recompute"
+    )
+    tolerance = 3e-2 if precision == "bf16-mixed" else 1e-5
+    np.testing.assert_allclose(
+        mpctest.losses(parts), mpctest.losses(whole), rtol=tolerance
+    )
+    for name in ("wq", "wk", "wv"):
+        np.testing.assert_allclose(
+            weights[name], expected[name], rtol=tolerance, atol=tolerance
+        )
