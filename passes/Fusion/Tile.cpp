@@ -211,7 +211,22 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // What the backward pass reads
 //===----------------------------------------------------------------------===//
 
+// Where a maximum is, the backward pass finds by comparing with it. What is
+// computed again may have other last bits, as of rows in other blocks: its
+// maximum is one of those.
+void Tile::addEscapingMaxima() {
+  for (Operation *op : getOps()) {
+    bool isOfWide = isa<ReduceMaxOp>(op) && isWide(op->getOperand(0));
+    bool isReadLater = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return !isInPhase(user); });
+    if (isOfWide && isReadLater)
+      escaping.insert(op->getResult(0));
+  }
+}
+
 void Tile::recomputeEscaping() {
+  if (!escaping.empty())
+    addEscapingMaxima();
   // The ops that it takes, and the first that reads what they make.
   llvm::DenseSet<Operation *> needed;
   SmallVector<OpOperand *> readers;

@@ -151,10 +151,12 @@ Value ProgramBuilder::save(Value source) {
 void ProgramBuilder::addUpdates() {
   for (auto [value, variable] : updates) {
     Value source = buffers.lookup(value), destination = states.lookup(variable);
-    if (plan::getStorage(source) == destination)
+    // What a loop in a loop carries may lie in a view of a part.
+    Value storage = plan::getStorage(destination);
+    if (plan::getStorage(source) == storage)
       continue;
     copies.emplace_back(source, destination);
-    overwritten.insert(destination.getDefiningOp());
+    overwritten.insert(storage.getDefiningOp());
   }
   for (auto &[source, destination] : copies)
     source = save(source);
