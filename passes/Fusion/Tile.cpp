@@ -211,30 +211,28 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // What the backward pass reads
 //===----------------------------------------------------------------------===//
 
+// Where a maximum is, the backward pass finds by comparing with it. What is
+// computed again may have other last bits, as of rows in other blocks: its
+// maximum is one of those.
+void Tile::addEscapingMaxima() {
+  for (Operation *op : getOps()) {
+    bool isOfWide = isa<ReduceMaxOp>(op) && isWide(op->getOperand(0));
+    bool isReadLater = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return !isInPhase(user); });
+    if (isOfWide && isReadLater)
+      escaping.insert(op->getResult(0));
+  }
+}
+
 void Tile::recomputeEscaping() {
-  SmallVector<Operation *> sorted = getOps();
-  // What is read and all that it is made of.
+  if (!escaping.empty())
+    addEscapingMaxima();
+  // The ops that it takes, and the first that reads what they make.
   llvm::DenseSet<Operation *> needed;
-  SmallVector<Value> read(escaping.begin(), escaping.end());
-  for (Value value : read)
-    needed.insert(value.getDefiningOp());
-  for (Operation *op : llvm::reverse(sorted))
-    if (needed.contains(op))
-      for (Value operand : op->getOperands())
-        if (contains(operand.getDefiningOp()))
-          needed.insert(operand.getDefiningOp());
-  // A maximum's gradient finds the elements that equal it: of elements that are
-  // computed again, whose last bits may differ, it has to be computed again.
-  for (Operation *op : sorted)
-    if (isa<ReduceMaxOp>(op) &&
-        needed.contains(op->getOperand(0).getDefiningOp())) {
-      needed.insert(op);
-      read.push_back(op->getResult(0));
-    }
-  // Those that read it, of which copies stand in front of the first.
   SmallVector<OpOperand *> readers;
   Operation *first = nullptr;
-  for (Value value : read)
+  for (Value value : escaping) {
+    needed.insert(value.getDefiningOp());
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (isInPhase(user))
@@ -242,8 +240,15 @@ void Tile::recomputeEscaping() {
       readers.push_back(&use);
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
+  }
   if (readers.empty())
     return;
+  SmallVector<Operation *> sorted = getOps();
+  for (Operation *op : llvm::reverse(sorted))
+    if (needed.contains(op))
+      for (Value operand : op->getOperands())
+        if (contains(operand.getDefiningOp()))
+          needed.insert(operand.getDefiningOp());
   OpBuilder builder(first);
   IRMapping again;
   for (Operation *op : sorted)

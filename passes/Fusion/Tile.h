@@ -66,6 +66,7 @@ private:
   bool isConsistent() const;
   bool chooseCount(int64_t elements);
   bool canRecompute() const;
+  void addEscapingMaxima();
   bool absorbMaker(mlir::OpOperand &operand);
   bool absorbReader(mlir::Operation *op);
 
@@ -75,7 +76,7 @@ private:
   int64_t wide, count = 0;
   llvm::MapVector<mlir::Operation *, int64_t> axes;
   llvm::DenseSet<mlir::Operation *> copies;
-  /// Wide values that ops of another phase read.
+  /// Wide values that ops of another phase read, and maxima of them.
   llvm::SetVector<mlir::Value> escaping;
 };
 

@@ -310,6 +310,52 @@ func.func private @swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4x
   return %b, %a : tensor<4xf32>, tensor<4xf32>
 }
 
+// What a loop in a loop carries lies in a view of the outer one's part: it is
+// in place there, and saved where two values change places.
+// CHECK-LABEL: plan.program @carried_in_parts
+// CHECK: plan.for 5 {
+// CHECK: %[[TO:.*]] = plan.part {{.*}} to memref<1x4xf32>
+// CHECK: %[[VIEW:.*]] = plan.view %[[TO]]
+// CHECK: plan.for 8 {
+// CHECK: plan.launch @sub ins(%[[VIEW]], {{.*}}) outs(%[[VIEW]] :
+// CHECK-NOT: plan.copy
+// CHECK: }
+func.func @carried_in_parts(%h0: tensor<5x4xf32> {mpc.input = "h0", mpc.role = "data"}, %w: tensor<4xf32> {mpc.input = "w", mpc.role = "data"})
+    -> (tensor<5x1x4xf32> {mpc.output = "last"}) {
+  %last = mpc.scan_call @outer_body 5 scanned(%h0 : tensor<5x4xf32>) invariant(%w : tensor<4xf32>)
+      {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<5x1x4xf32>)
+  return %last : tensor<5x1x4xf32>
+}
+func.func private @outer_body(%h: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<1x4xf32> {
+  %0 = mpc.scan_call @in_place_body 8 carried(%h : tensor<4xf32>) invariant(%w : tensor<4xf32>)
+      {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>)
+  %1 = mpc.reshape %0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %1 : tensor<1x4xf32>
+}
+
+// CHECK-LABEL: plan.program @swap_in_parts
+// CHECK: %[[A:.*]] = plan.view %{{.*}} to memref<4xf32>
+// CHECK: %[[B:.*]] = plan.view %{{.*}} to memref<4xf32>
+// CHECK: plan.for 3 {
+// CHECK: plan.copy %[[B]] to %[[SAVED:.*]] :
+// CHECK: plan.copy %[[A]] to %[[SAVED2:.*]] :
+// CHECK: plan.copy %[[SAVED]] to %[[A]]
+// CHECK: plan.copy %[[SAVED2]] to %[[B]]
+// CHECK: }
+func.func @swap_in_parts(%a: tensor<5x4xf32> {mpc.input = "a", mpc.role = "data"}, %b: tensor<5x4xf32> {mpc.input = "b", mpc.role = "data"})
+    -> (tensor<5x1x4xf32> {mpc.output = "a3"}, tensor<5x1x4xf32> {mpc.output = "b3"}) {
+  %0:2 = mpc.scan_call @outer_swap_body 5 scanned(%a, %b : tensor<5x4xf32>, tensor<5x4xf32>)
+      {reversed_inputs = array<i1: false, false>, reversed_outputs = array<i1: false, false>} -> (tensor<5x1x4xf32>, tensor<5x1x4xf32>)
+  return %0#0, %0#1 : tensor<5x1x4xf32>, tensor<5x1x4xf32>
+}
+func.func private @outer_swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+  %0:2 = mpc.scan_call @swap_body 3 carried(%a, %b : tensor<4xf32>, tensor<4xf32>)
+      {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>, tensor<4xf32>)
+  %1 = mpc.reshape %0#0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %2 = mpc.reshape %0#1 : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>
+}
+
 // A GPU's kernels want aligned addresses: parts of 12 bytes are copied.
 // GPU-LABEL: plan.program @unaligned_parts
 // GPU: plan.for 5 {
