@@ -78,8 +78,11 @@ static LogicalResult importConcat(NodeImporter &node) {
   if (failed(axis))
     return failure();
   SmallVector<Value> parts = node.operands();
-  for (auto [i, part] : llvm::enumerate(parts))
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    if (part && elementOf(part) != elementOf(parts.front()))
+      return node.invalid("the inputs have different element types");
     part = spreadOverBatch(node, part, i, *axis);
+  }
   auto op = node.create<ConcatOp>(parts, {node.attribute("axis", *axis)});
   if (!op || failed(node.define(0, op.getOutput())))
     return failure();

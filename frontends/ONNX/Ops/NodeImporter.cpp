@@ -436,6 +436,20 @@ static LogicalResult verifyContracted(Operation *op) {
   return success();
 }
 
+// An update is smaller than the last digit of a 16-bit parameter.
+static LogicalResult verifyUpdated(Operation *op) {
+  if (!isa<OptimizerOpInterface, ClipGradNormOp>(op))
+    return success();
+  for (Value operand : op->getOperands())
+    if (auto type = dyn_cast<FloatType>(elementOf(operand));
+        type && type.getWidth() < 32)
+      return emitError(op->getLoc())
+             << "an optimizer takes float32 or float64, found " << type
+             << "; export the graph in float32 and choose with --precision "
+             << "what it computes in";
+  return success();
+}
+
 Operation *NodeImporter::finishOp(OperationState &state) {
   for (Type type : state.types) {
     auto tensor = cast<RankedTensorType>(type);
@@ -448,7 +462,7 @@ Operation *NodeImporter::finishOp(OperationState &state) {
   }
   Operation *op = function.getBuilder().create(state);
   if (succeeded(verify(op, /*verifyRecursively=*/false)) &&
-      succeeded(verifyContracted(op)))
+      succeeded(verifyContracted(op)) && succeeded(verifyUpdated(op)))
     return op;
   op->erase();
   return nullptr;
