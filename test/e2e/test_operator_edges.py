@@ -138,3 +138,33 @@ def test_lrn_reaches_all_channels_and_no_farther(size, tmp_path):
     expected = x / np.sqrt(1 + 2.0 / size * np.stack(sums, 1))
     y = mpctest.run(model, {"x": x}, tmp_path)["y"]
     np.testing.assert_allclose(y, expected, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("op", ["Dropout", "RandomUniformLike", "Bernoulli"])
+def test_one_random_number(op, dtype, shape, tmp_path):
+    """A scalar has no axes that could say which of them it is."""
+    x = np.full(shape, 0.5, dtype)
+    constants = {}
+    if op == "Dropout":
+        constants = {"ratio": np.float32(0.5), "training": np.array(True)}
+    model = one_node(op, x, constants, shape)
+    def draw(seed):
+        flags = ["--as-exported", "--seed", seed]
+        return mpctest.run(model, {"x": x}, tmp_path, *flags)["y"].item()
+
+    found = {draw(seed) for seed in range(12)}
+    if op == "RandomUniformLike":
+        assert len(found) == 12 and 0 <= min(found) and max(found) < 1
+    else:
+        assert found == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_remainders_of_one_number(dtype, tmp_path):
+    x = np.array(-4.3, dtype)
+    y = np.array([2.1, -3.4, 8, -2.1, 3.4, 5], dtype)
+    model = one_node("Mod", x, {"divisors": y}, y.shape, fmod=1)
+    z = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(z, np.fmod(x, y))

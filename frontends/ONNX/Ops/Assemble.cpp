@@ -36,6 +36,10 @@ Value mpc::onnx_frontend::integerConstant(NodeImporter &node,
 Value mpc::onnx_frontend::floatConstant(NodeImporter &node, Type elementType,
                                         ArrayRef<int64_t> shape,
                                         ArrayRef<double> values) {
+  if (!isa<FloatType>(elementType)) {
+    (void)node.unsupported("expected floats, found integers");
+    return {};
+  }
   return createConstant(node, makeFloats(elementType, shape, values));
 }
 
@@ -63,13 +67,21 @@ Value mpc::onnx_frontend::iota(NodeImporter &node, int64_t rank, int64_t axis,
 // Indices
 //===----------------------------------------------------------------------===//
 
+LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
+                                              unsigned input, int64_t size) {
+  Type type = node.operandType(input).getElementType();
+  if (!type.isSignlessInteger(32) && !type.isSignlessInteger(64))
+    return node.invalid("expected '" + node.getInputName(input) +
+                        "' to be indices of int32 or int64");
+  node.getFunction().markIndices(node.operand(input), size);
+  return success();
+}
+
 LogicalResult mpc::onnx_frontend::checkIndices(NodeImporter &node,
                                                unsigned input, int64_t size) {
   std::optional<HostTensor> indices = node.constant(input);
-  if (!indices || indices->isFloat() || node.isState(input)) {
-    node.getFunction().markIndices(node.operand(input), size);
-    return success();
-  }
+  if (!indices || indices->isFloat() || node.isState(input))
+    return markIndices(node, input, size);
   for (int64_t index : indices->getIntegers())
     if (index < -size || index >= size)
       return node.invalid("index " + Twine(index) + " is outside an axis of " +

@@ -39,6 +39,12 @@ mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 // Indices
 //===----------------------------------------------------------------------===//
 
+/// Indices that a user gives as an input, which must name elements of an axis
+/// of `size`, are looked at where they are given. A finding where they are no
+/// integers that indices may be.
+mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
+                                int64_t size);
+
 /// Indices of an input must name elements of an axis of `size`: those that are
 /// known are looked at here, those that a user gives where they are given.
 mlir::LogicalResult checkIndices(NodeImporter &node, unsigned input,

@@ -244,7 +244,8 @@ static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
   if (indices && !indices->isFloat() && !node.isState(1))
     return flattenKnown(node, *indices, tuples);
   if (tuples.extents.size() == 1) {
-    node.getFunction().markIndices(node.operand(1), tuples.extents.front());
+    if (failed(markIndices(node, 1, tuples.extents.front())))
+      return {};
     return node.reshape(node.operand(1), tuples.shape);
   }
   return flattenComputed(node, tuples);
@@ -510,8 +511,8 @@ static LogicalResult importTensorScatter(NodeImporter &node) {
         return node.invalid("an update of " + Twine(length) + " at place " +
                             Twine(first) + " is not within a cache of " +
                             Twine(size));
-  } else if (!isRing) {
-    node.getFunction().markIndices(node.operand(2), size);
+  } else if (!isRing && failed(markIndices(node, 2, size))) {
+    return failure();
   }
   if (size == 0 || length == 0)
     return node.define(0, node.operand(0));

@@ -184,7 +184,7 @@ static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
 static LogicalResult importRoiAlign(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0), boxes = node.operandShape(1);
   FailureOr<RoiPooling> pooling = readRoiPooling(node);
-  if (failed(pooling))
+  if (failed(pooling) || node.hasFailed())
     return failure();
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 4 ||
       node.operandShape(2) != boxes.take_front())
@@ -198,8 +198,8 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
       if (image < 0 || image >= shape[0])
         return node.invalid("image " + Twine(image) + " is not one of " +
                             Twine(shape[0]));
-  } else {
-    node.getFunction().markIndices(node.operand(2), shape[0]);
+  } else if (failed(markIndices(node, 2, shape[0]))) {
+    return failure();
   }
   Value pooled;
   if (pooling->samples > 0) {

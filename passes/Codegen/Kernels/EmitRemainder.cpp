@@ -36,7 +36,13 @@ public:
     int steps = (bits + kQuotientBits - 1) / kQuotientBits;
     for (int step = steps; step-- > 0;)
       x = reduce(x, scale(y, step * kQuotientBits));
-    return math::CopySignOp::create(b, x, dividend);
+    // Not copysign: of one number that was an f16, LLVM would round the sign to
+    // that type by a function of libgcc.
+    Type i64 = Lanes::typeLike(b.getI64Type(), dividend);
+    Value isNegative = l.compare(arith::CmpIPredicate::slt,
+                                 arith::BitcastOp::create(b, i64, dividend),
+                                 l.integer(b.getI64Type(), 0));
+    return l.select(isNegative, l.neg(x), x);
   }
 
 private:

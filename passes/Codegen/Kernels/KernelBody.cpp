@@ -170,10 +170,11 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
 //===----------------------------------------------------------------------===//
 
 /// The index an op depends on, as strides along the axes of the space, if any:
-/// the row-major number of its place along the axes that the op names.
+/// the row-major number of its place along the axes that the op names. That of
+/// a scalar, which has no axes, is 0.
 static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   auto indexed = dyn_cast<IndexedOpInterface>(node.op);
-  if (!indexed || indexed.getIndexedAxes().empty())
+  if (!indexed || (indexed.getIndexedAxes().empty() && !node.place.empty()))
     return std::nullopt;
   Place place;
   for (int64_t axis : indexed.getIndexedAxes())
