@@ -41,7 +41,7 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
   static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm", "rms_norm", "gelu", "swish", "cross_entropy"};
+      "layer_norm", "rms_norm", "gelu", "swish", "attention", "cross_entropy"};
   return ops;
 }
 
@@ -56,6 +56,7 @@ static void addRecognition(OpPassManager &pm,
   add("rms_norm", createRecognizeRMSNormPass());
   add("gelu", createRecognizeGeluPass());
   add("swish", createRecognizeSwishPass());
+  add("attention", createRecognizeAttentionPass());
   add("cross_entropy", createRecognizeCrossEntropyPass());
 }
 
@@ -137,6 +138,7 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
+  pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass({options.target}));
   pm.addPass(createOutlineBodiesPass());

@@ -6,6 +6,12 @@
 
 #include "compiler/Interfaces/RegionOpInterface.h"
 
+namespace mpc {
+/// The multiplications and additions of an op that multiplies its first two
+/// operands; 0 where it contracts none.
+double countFlopsOfProduct(mlir::Operation *op);
+} // namespace mpc
+
 #include "compiler/Interfaces/PrecisionOpInterface.h.inc"
 
 #endif // MPC_COMPILER_INTERFACES_PRECISIONOPINTERFACE_H

@@ -24,6 +24,15 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       return ConcreteOp::getRegionRole() == ::mpc::RegionRole::Contraction
                  ? 2 : 0;
     }]>,
+    InterfaceMethod<[{
+      How many multiplications and additions a contraction takes. Each of the
+      three tensors' index sets (two operands, result) covers two thirds of the
+      loops of a matrix product, so the loops number the square root of the
+      product of their sizes; what batches or slides differs by a factor that
+      all types share.
+    }], "double", "countFlops", (ins), [{}], [{
+      return ::mpc::countFlopsOfProduct($_op);
+    }]>,
     StaticInterfaceMethod<[{
       Whether the op only moves or reshapes elements, so that its results have
       the element type of its operands.

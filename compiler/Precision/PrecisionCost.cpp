@@ -39,21 +39,6 @@ static double countBytes(Value value, FloatType low) {
   return static_cast<double>(type.getNumElements()) * bits / 8;
 }
 
-// Multiplications and additions of a contraction. Each of the three tensors'
-// index sets (two operands, result) covers two thirds of the loops of a matrix
-// product, so the loops number the square root of the product of their sizes;
-// what batches or slides differs by a factor that both types share.
-static double countFlops(PrecisionOpInterface op) {
-  if (op.getNumContractedOperands() == 0)
-    return 0;
-  double product = 1;
-  for (Value value : std::initializer_list<Value>{
-           op->getOperand(0), op->getOperand(1), op->getResult(0)})
-    product *= static_cast<double>(
-        cast<RankedTensorType>(value.getType()).getNumElements());
-  return 2 * std::sqrt(product);
-}
-
 PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
                                 const TargetInfo &target) {
   double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
@@ -66,7 +51,7 @@ PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
     bytesHigh += countBytes(value, {});
     resultBytes += countBytes(value, low) + countBytes(value, {});
   }
-  double flops = countFlops(op);
+  double flops = op.countFlops();
   auto roofline = [&](double bytes, FloatType type) {
     return std::max(bytes / kBytesPerNs,
                     flops / getContractionRate(type, target));

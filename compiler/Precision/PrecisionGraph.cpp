@@ -149,11 +149,12 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 // The loss region
 //===----------------------------------------------------------------------===//
 
-// Where a walk from the loss ends: contractions and normalisations are the
-// model's, and what they hand the loss is wide.
+// Where a walk from the loss ends: contractions, attentions and normalisations
+// are the model's, and what they hand the loss is wide.
 static bool endsLossRegion(Operation *op) {
   if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp, LayerNormOp,
-          LayerNormGradOp, RMSNormOp, RMSNormGradOp>(op))
+          LayerNormGradOp, RMSNormOp, RMSNormGradOp, AttentionOp,
+          AttentionGradOp>(op))
     return true;
   auto region = dyn_cast<RegionOpInterface>(op);
   return !region || region.getRegionRole() == RegionRole::Contraction;

@@ -272,6 +272,27 @@ static void gradRMSNorm(RMSNormOp op, GradientBuilder &g) {
 }
 
 //===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+static void gradAttention(AttentionOp op, GradientBuilder &g) {
+  SmallVector<Type> types;
+  for (Value value : {op.getQuery(), op.getKey(), op.getValue(), op.getBias()})
+    if (value)
+      types.push_back(getGradientType(value.getType()));
+  auto grad = AttentionGradOp::create(
+      g.ops(), g.at("dx"), types, g.dy(), op.getQuery(), op.getKey(),
+      op.getValue(), op.getBias(), op.getMask(), op.getSeed(),
+      op.getMicroStep(), op.getScaleAttr(), op.getSoftcapAttr(),
+      op.getCausalOffsetAttr(), op.getHiddenAttr(), op.getZeroEmptyRowsAttr(),
+      op.getDropoutAttr(), op.getDropoutIdAttr());
+  StringRef suffixes[] = {"dquery", "dkey", "dvalue", "dbias"};
+  for (auto [index, gradient] : llvm::enumerate(grad.getResults()))
+    if (g.needs(index))
+      g.add(index, suffixes[index], gradient);
+}
+
+//===----------------------------------------------------------------------===//
 // Pooling
 //===----------------------------------------------------------------------===//
 
@@ -311,6 +332,7 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradBatchNormInference, {3, 4});
   rules.add(gradLayerNorm);
   rules.add(gradRMSNorm);
+  rules.add(gradAttention);
   rules.add(gradMaxPool);
   rules.add(gradAveragePool);
   rules.add(gradGlobalAveragePool);

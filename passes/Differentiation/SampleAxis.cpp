@@ -62,6 +62,24 @@ std::optional<SampleAxis> SampleAxes::followBroadcast(Operation *op) const {
   return result;
 }
 
+// Each matrix of the leading axes is an attention by itself.
+std::optional<SampleAxis>
+SampleAxes::followAttention(AttentionOp attention) const {
+  std::optional<SampleAxis> first = find(attention.getQuery());
+  int64_t rank = typeOf(attention.getQuery()).getRank();
+  if (!first || first->axis >= rank - 2)
+    return std::nullopt;
+  for (Value operand : attention.getOperands()) {
+    std::optional<SampleAxis> place = find(operand);
+    if (!place)
+      continue;
+    place->axis += rank - typeOf(operand).getRank();
+    if (!(*place == *first))
+      return std::nullopt;
+  }
+  return first;
+}
+
 std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
   using Found = std::optional<SampleAxis>;
   if (op->getNumResults() == 0 || op->getNumOperands() == 0)
@@ -85,6 +103,7 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
         bool isMixed = first && llvm::is_contained(norm.getAxes(), first->axis);
         return isMixed ? Found() : first;
       })
+      .Case([&](AttentionOp attention) { return followAttention(attention); })
       .Case([&](MatMulOp matmul) -> Found {
         // Rows, or one matrix for each sample; not columns of the left matrix.
         bool isContracted =

@@ -34,6 +34,7 @@ private:
   std::optional<SampleAxis> followView(mlir::Value from,
                                        llvm::ArrayRef<int64_t> to) const;
   std::optional<SampleAxis> followBroadcast(mlir::Operation *op) const;
+  std::optional<SampleAxis> followAttention(AttentionOp attention) const;
 
   int64_t batch;
   llvm::DenseMap<mlir::Value, SampleAxis> axes;

@@ -62,12 +62,14 @@ public:
   /// The elements as another element type, by the rules of `mpc.cast`.
   mlir::Value convert(mlir::Value value, mlir::Type element);
 
+  /// The result of an op that was built, which gets the phase.
+  mlir::Value finish(mlir::Operation *op);
+
   mlir::ImplicitLocOpBuilder builder;
   mlir::Type compute;
 
 private:
   llvm::SmallVector<int64_t> broadcast(llvm::ArrayRef<mlir::Value> operands);
-  mlir::Value finish(mlir::Operation *op);
 
   mlir::Attribute phase;
 };

@@ -48,6 +48,33 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
   ];
 }
 
+def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
+  let summary = "mpc.attention and its gradient into products and a softmax";
+  let description = [{
+    Scores and their softmax are in f32, or f64; products read what the op reads,
+    and the last one what the softmax is rounded to. The gradient reads the
+    softmax of its attention where both are in one block: `mpc-tile-products`,
+    which runs next, computes large ones again.
+
+    Before (test/passes/Fusion/decompose-attention.mlir):
+
+    ```mlir
+    %y = mpc.attention %q, %k, %v {scale = 5.0e-1 : f64}
+        : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
+    ```
+
+    After:
+
+    ```mlir
+    %s = mpc.matmul %q, %k {transB = true, alpha = 5.0e-1 : f64} : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x8xf32>
+    %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xbf16>
+    %y = mpc.matmul %p, %v : (tensor<2x8x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
+    ```
+
+    Afterwards no `mpc.attention` and no `mpc.attention_grad` is left.
+  }];
+}
+
 def TileProductsPass : FusionPass<"mpc-tile-products"> {
   let summary = "large products, and what reads them, in parts";
   let description = [{

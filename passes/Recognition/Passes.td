@@ -117,6 +117,34 @@ def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
   }];
 }
 
+def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
+  let summary = "spelled-out attention into mpc.attention";
+  let description = [{
+    The spellings of PyTorch's exporters and of Hugging Face's models: a number on
+    query, key or scores; masks that are added to the scores or choose between them
+    and a number; scores that are capped by tanh; a guard against rows of NaN; a
+    dropout. A constant mask in which each query sees the keys up to its own
+    becomes `causal_offset`, and takes no memory.
+
+    Before (test/passes/Recognition/recognize-attention.mlir):
+
+    ```mlir
+    %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+    %scaled = mpc.div %s, %two : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+    %masked = mpc.add %scaled, %bias : (tensor<2x8x8xf32>, tensor<2x1x8xf32>) -> tensor<2x8x8xf32>
+    %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+    %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %y = mpc.attention %q, %k, %v bias %bias {scale = 5.0e-1 : f64}
+        : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>) -> tensor<2x8x4xf32>
+    ```
+  }];
+}
+
 def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
   let summary = "losses of a softmax into mpc.softmax_cross_entropy_loss";
   let description = [{

@@ -10,6 +10,7 @@ include "compiler/Dialect/MPC/MPCFormulaOps.td"
 include "compiler/Dialect/MPC/MPCGradOps.td"
 include "compiler/Dialect/MPC/MPCIndexedOps.td"
 include "compiler/Dialect/MPC/MPCNormOps.td"
+include "compiler/Dialect/MPC/MPCAttentionOps.td"
 include "compiler/Dialect/MPC/MPCControlOps.td"
 include "compiler/Dialect/MPC/MPCOptimizerOps.td"
 

@@ -10,6 +10,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
+static constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
 static Value multiply(NodeImporter &node, Value x, double factor) {
   return x ? node.emit<MulOp>(
                  {x, numberConstant(node, factor, elementTypeOf(x))})
@@ -46,15 +48,21 @@ private:
   LogicalResult checkShapes();
   Value shareHeads(Value value, int64_t heads);
   Value score();
-  FailureOr<Value> mask(Value scores);
+  LogicalResult readMask();
+  LogicalResult readLengths();
   Value maskWhere(Value scores, Value isSeen);
-  FailureOr<Value> applyMask(Value scores);
+  Value applyMasks(Value scores);
   Value normalize(Value scores);
   Value mix(Value weights);
   LogicalResult defineScores(int64_t mode, Value scores);
+  bool isOneOp();
+  Value buildOneOp();
+  Value buildParts();
 
   NodeImporter &node;
   Value query, key, value;
+  /// What is added to the scores, and which of them are seen; null: none, all.
+  Value bias, mask;
   int64_t batch = 0, queryHeads = 0, heads = 0;
   int64_t queries = 0, keys = 0, past = 0;
 };
@@ -137,30 +145,23 @@ Value AttentionBuilder::score() {
   return node.emit<MatMulOp>({left, right});
 }
 
-Value AttentionBuilder::maskWhere(Value scores, Value isSeen) {
-  if (!scores || !isSeen)
-    return {};
-  Value hidden = numberConstant(node, -std::numeric_limits<double>::infinity(),
-                                elementTypeOf(scores));
-  return node.emit<SelectOp>({isSeen, scores, hidden});
-}
-
-/// What input 'attn_mask' does: where it is false, or by adding it. Keys that
-/// it is too short for are not seen.
-FailureOr<Value> AttentionBuilder::applyMask(Value scores) {
-  Value mask = node.operand(3);
+/// Input 'attn_mask' as it lies along the scores: true where a key is seen, or
+/// what is added to its score. Keys that it is too short for are not seen.
+LogicalResult AttentionBuilder::readMask() {
+  if (!node.hasInput(3))
+    return success();
+  Value given = node.operand(3);
   SmallVector<int64_t> shape(node.operandShape(3));
   if (shape.empty() || shape.size() > 4)
     return node.invalid("expected attn_mask of rank 1 to 4");
-  bool isBoolean = elementTypeOf(mask).isInteger(1);
+  bool isBoolean = elementTypeOf(given).isInteger(1);
   if (int64_t missing = keys - shape.back(); missing > 0) {
     SmallVector<int64_t> rest(shape);
     rest.back() = missing;
-    Type element = elementTypeOf(mask);
-    double hidden = isBoolean ? 0 : -std::numeric_limits<double>::infinity();
-    mask = concatenate(
-        node, {mask, expand(node, numberConstant(node, hidden, element), rest)},
-        shape.size() - 1);
+    Type element = elementTypeOf(given);
+    Value hidden = numberConstant(node, isBoolean ? 0 : kHidden, element);
+    given = concatenate(node, {given, expand(node, hidden, rest)},
+                        shape.size() - 1);
     shape.back() = keys;
   }
   SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
@@ -168,40 +169,53 @@ FailureOr<Value> AttentionBuilder::applyMask(Value scores) {
   if (failed(spread) || *spread != whole)
     return node.invalid("attn_mask does not broadcast to the scores");
   shape.insert(shape.begin(), 4 - shape.size(), 1);
-  mask = shareHeads(node.reshape(mask, shape), shape[1]);
+  given = shareHeads(node.reshape(given, shape), shape[1]);
+  if (!given)
+    return failure();
   if (isBoolean)
-    return maskWhere(scores, mask);
-  return node.emit<AddOp>({scores, castTo(node, mask, elementTypeOf(scores))});
+    mask = given;
+  else
+    bias = castTo(node, given, elementTypeOf(query));
+  return success();
 }
 
-FailureOr<Value> AttentionBuilder::mask(Value scores) {
-  if (!scores)
-    return failure();
-  int64_t rank = NodeImporter::shapeOf(scores).size();
-  if (node.hasInput(3)) {
-    FailureOr<Value> masked = applyMask(scores);
-    if (failed(masked))
-      return failure();
-    scores = *masked;
-  }
+/// Input 'nonpad_kv_seqlen': of each sample, how many keys are seen at most.
+LogicalResult AttentionBuilder::readLengths() {
+  if (!node.hasInput(6))
+    return success();
+  if (node.operandShape(6) != ArrayRef<int64_t>(batch))
+    return node.invalid("expected nonpad_kv_seqlen of shape [" + Twine(batch) +
+                        "]");
+  int64_t rank = queryHeads == heads ? 4 : 5;
+  SmallVector<int64_t> shape(rank, 1);
+  shape.front() = batch;
+  Value count = castTo(node, node.reshape(node.operand(6), shape),
+                       node.attributes().getI64Type());
+  Value isSeen = node.emit<LessOp>({iota(node, rank, rank - 1, keys), count});
+  mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
+  return success(mask != nullptr);
+}
+
+Value AttentionBuilder::maskWhere(Value scores, Value isSeen) {
+  if (!scores || !isSeen)
+    return {};
+  Value hidden = numberConstant(node, kHidden, elementTypeOf(scores));
+  return node.emit<SelectOp>({isSeen, scores, hidden});
+}
+
+Value AttentionBuilder::applyMasks(Value scores) {
+  if (bias)
+    scores = node.emit<AddOp>({scores, bias});
+  if (mask)
+    scores = maskWhere(scores, mask);
   // A query sees the keys up to its own, past ones among them.
-  if (node.integer("is_causal", 0) != 0) {
+  if (scores && node.integer("is_causal", 0) != 0) {
+    int64_t rank = NodeImporter::shapeOf(scores).size();
     Value last = node.emit<AddOp>(
         {iota(node, rank, rank - 2, queries),
          numberConstant(node, past, node.attributes().getI64Type())});
     scores = maskWhere(scores, node.emit<LessOrEqualOp>(
                                    {iota(node, rank, rank - 1, keys), last}));
-  }
-  if (node.hasInput(6)) {
-    if (node.operandShape(6) != ArrayRef<int64_t>(batch))
-      return node.invalid("expected nonpad_kv_seqlen of shape [" +
-                          Twine(batch) + "]");
-    SmallVector<int64_t> shape(rank, 1);
-    shape.front() = batch;
-    Value count = castTo(node, node.reshape(node.operand(6), shape),
-                         node.attributes().getI64Type());
-    scores = maskWhere(
-        scores, node.emit<LessOp>({iota(node, rank, rank - 1, keys), count}));
   }
   return scores;
 }
@@ -237,6 +251,63 @@ Value AttentionBuilder::mix(Value weights) {
                : Value();
 }
 
+/// Whether one op says it all: no scores are an output, and a cap comes, as the
+/// op has it, before masks. ONNX has it behind them.
+bool AttentionBuilder::isOneOp() {
+  bool isMasked = mask || bias || node.integer("is_causal", 0) != 0;
+  bool isCapped = node.real("softcap", 0) > 0;
+  FailureOr<Type> type =
+      node.elementType("softmax_precision", elementTypeOf(query));
+  bool isPrecise =
+      succeeded(type) && (!type->isF64() || *type == elementTypeOf(query));
+  bool isOfOneType = elementTypeOf(key) == elementTypeOf(query) &&
+                     elementTypeOf(value) == elementTypeOf(query);
+  return !node.hasOutput(3) && !(isCapped && isMasked) && isPrecise &&
+         isOfOneType;
+}
+
+/// The output, as [batch, heads, queries, size].
+Value AttentionBuilder::buildOneOp() {
+  Builder &b = node.attributes();
+  Value keysOfAll = shareHeads(key, heads),
+        valuesOfAll = shareHeads(value, heads);
+  Value operands[] = {shareHeads(query, queryHeads), keysOfAll, valuesOfAll,
+                      bias, mask};
+  int32_t counts[] = {1, 1, 1, bias ? 1 : 0, mask ? 1 : 0, 0, 0};
+  double size = NodeImporter::shapeOf(query).back();
+  SmallVector<NamedAttribute> attributes = {
+      {"operandSegmentSizes", b.getDenseI32ArrayAttr(counts)},
+      node.attribute("scale", node.real("scale", 1 / std::sqrt(size))),
+      node.attribute("softcap", std::max(0.0, node.real("softcap", 0)))};
+  if (node.integer("is_causal", 0) != 0)
+    attributes.push_back(node.attribute("causal_offset", past));
+  auto attention = node.create<AttentionOp>(operands, attributes);
+  if (!attention)
+    return {};
+  int64_t columns = NodeImporter::shapeOf(value).back();
+  return node.reshape(attention.getOutput(),
+                      {batch, queryHeads, queries, columns});
+}
+
+/// The same of ops of its own, some of which may be outputs.
+Value AttentionBuilder::buildParts() {
+  Value scores = score();
+  if (failed(defineScores(0, scores)))
+    return {};
+  scores = applyMasks(scores);
+  if (failed(defineScores(1, scores)))
+    return {};
+  if (double cap = node.real("softcap", 0); cap > 0)
+    scores = multiply(
+        node, node.emit<TanhOp>({multiply(node, scores, 1 / cap)}), cap);
+  if (failed(defineScores(2, scores)))
+    return {};
+  Value weights = normalize(scores);
+  if (failed(defineScores(3, weights)))
+    return {};
+  return mix(weights);
+}
+
 LogicalResult AttentionBuilder::build() {
   if (failed(readHeads()) || failed(appendToCache()) || failed(checkShapes()))
     return failure();
@@ -245,22 +316,9 @@ LogicalResult AttentionBuilder::build() {
     return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
                         "found " +
                         Twine(mode));
-  Value scores = score();
-  if (failed(defineScores(0, scores)))
+  if (failed(readMask()) || failed(readLengths()))
     return failure();
-  FailureOr<Value> masked = mask(scores);
-  if (failed(masked) || failed(defineScores(1, *masked)))
-    return failure();
-  scores = *masked;
-  if (double cap = node.real("softcap", 0); cap > 0)
-    scores = multiply(
-        node, node.emit<TanhOp>({multiply(node, scores, 1 / cap)}), cap);
-  if (failed(defineScores(2, scores)))
-    return failure();
-  Value weights = normalize(scores);
-  if (failed(defineScores(3, weights)))
-    return failure();
-  Value mixed = mix(weights);
+  Value mixed = isOneOp() ? buildOneOp() : buildParts();
   if (!mixed || node.operandShape(0).size() == 4)
     return node.define(0, mixed);
   int64_t hidden = queryHeads * NodeImporter::shapeOf(value).back();

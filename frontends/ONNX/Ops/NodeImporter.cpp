@@ -426,7 +426,7 @@ static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
 // A contraction of nothing is a sum over nothing, or no result.
 static LogicalResult verifyContracted(Operation *op) {
-  if (!hasRole(op, RegionRole::Contraction))
+  if (!hasRole(op, RegionRole::Contraction) && !isa<AttentionOp>(op))
     return success();
   for (OpOperand &operand : op->getOpOperands())
     if (llvm::is_contained(shapeOf(operand.get()), 0))

@@ -42,6 +42,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.yield", "is made after differentiation"},
     {"mpc.clip_grad_norm", "follows the backward pass"},
     // Derivatives of derivatives.
+    {"mpc.attention_grad", "gradient"},
     {"mpc.average_pool_grad", "gradient"},
     {"mpc.batch_norm_grad", "gradient"},
     {"mpc.bce_grad", "gradient"},

@@ -548,3 +548,30 @@ func.func @labels_smoothed_away(%s: tensor<32x10xf32>, %t: tensor<32xi64>) -> te
   %0, %1 = mpc.softmax_cross_entropy_loss %s, %t {label_smoothing = 1.0 : f64} : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
   return %0 : tensor<f32>
 }
+
+// -----
+
+func.func @attention_of_other_keys(%q: tensor<2x8x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<2x8x4xf32>) {
+  // expected-error @+2 {{query [2, 8, 4], key [2, 7, 4] and value [2, 8, 4] do not fit each other}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.attention %q, %k, %v : (tensor<2x8x4xf32>, tensor<2x7x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_bias_of_another_shape(%q: tensor<2x8x4xf32>, %b: tensor<3x8xf32>) {
+  // expected-error @+2 {{shape [3, 8] does not broadcast to the scores' [2, 8, 8]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.attention %q, %q, %q bias %b : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<3x8xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_with_half_a_dropout(%q: tensor<2x8x4xf32>) {
+  // expected-error @+2 {{expected a dropout with its id, seed and micro step, or none of them}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.attention %q, %q, %q {dropout = 0.5} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return
+}

@@ -1,0 +1,111 @@
+// Result shapes of attention and its gradient.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/ShapeInference.h"
+
+using namespace mlir;
+using namespace mpc;
+
+// The shape of the scores: the leading axes of query and key together, then
+// queries and keys.
+static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
+                                    Value key, Value value) {
+  ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
+  size_t rank = q.size();
+  if (rank < 2 || k.size() != rank || v.size() != rank)
+    return emitOptionalError(loc, "expected query, key and value of one rank "
+                                  "of 2 or more");
+  if (q.back() != k.back() || k[rank - 2] != v[rank - 2])
+    return emitOptionalError(loc, "query [", q, "], key [", k, "] and value [",
+                             v, "] do not fit each other");
+  if (k.drop_back(2) != v.drop_back(2))
+    return emitOptionalError(loc, "expected key and value of the same leading "
+                                  "axes");
+  FailureOr<Shape> shape = broadcastShapes(q.drop_back(2), k.drop_back(2));
+  if (failed(shape))
+    return emitOptionalError(loc, "leading axes of [", q, "] and [", k,
+                             "] do not broadcast together");
+  shape->append({q[rank - 2], k[rank - 2]});
+  return shape;
+}
+
+// What is added to the scores, or says which are seen, broadcasts to them;
+// a dropout has all that it takes.
+template <typename Adaptor>
+static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
+                                ArrayRef<int64_t> scores) {
+  for (Value value : {adaptor.getBias(), adaptor.getMask()}) {
+    if (!value)
+      continue;
+    FailureOr<Shape> whole = broadcastShapes(scores, shapeOf(value));
+    if (failed(whole) || ArrayRef<int64_t>(*whole) != scores)
+      return emitOptionalError(loc, "shape [", shapeOf(value),
+                               "] does not broadcast to the scores' [", scores,
+                               "]");
+  }
+  double ratio = adaptor.getDropout().convertToDouble();
+  if (!(ratio >= 0 && ratio <= 1))
+    return emitOptionalError(loc, "expected a dropout between 0 and 1");
+  bool drops = ratio != 0;
+  if (drops != bool(adaptor.getSeed()) ||
+      drops != bool(adaptor.getMicroStep()) ||
+      drops != adaptor.getDropoutId().has_value())
+    return emitOptionalError(loc, "expected a dropout with its id, seed and "
+                                  "micro step, or none of them");
+  return success();
+}
+
+INFER(AttentionOp) {
+  FailureOr<Shape> shape = inferScores(loc, adaptor.getQuery(),
+                                       adaptor.getKey(), adaptor.getValue());
+  if (failed(shape) || failed(verifyRest(loc, adaptor, *shape)))
+    return failure();
+  shape->back() = shapeOf(adaptor.getValue()).back();
+  return infer(results, *shape, elementOf(adaptor.getQuery()));
+}
+
+INFER(AttentionGradOp) {
+  FailureOr<Shape> shape = inferScores(loc, adaptor.getQuery(),
+                                       adaptor.getKey(), adaptor.getValue());
+  if (failed(shape) || failed(verifyRest(loc, adaptor, *shape)))
+    return failure();
+  shape->back() = shapeOf(adaptor.getValue()).back();
+  if (shapeOf(adaptor.getDOutput()) != ArrayRef<int64_t>(*shape))
+    return emitOptionalError(loc, "expected a gradient of shape [",
+                             ArrayRef<int64_t>(*shape), "], found [",
+                             shapeOf(adaptor.getDOutput()), "]");
+  for (Value value : {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue(),
+                      adaptor.getBias()})
+    if (value)
+      (void)infer(results, shapeOf(value), elementOf(adaptor.getDOutput()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Cost
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> AttentionOp::getScoresShape() {
+  return *inferScores(std::nullopt, getQuery(), getKey(), getValue());
+}
+
+SmallVector<int64_t> AttentionGradOp::getScoresShape() {
+  return *inferScores(std::nullopt, getQuery(), getKey(), getValue());
+}
+
+// Of products whose sums or results have the scores' shape: `ofSize` times
+// along the size of a query, `ofColumns` times along the columns of a value.
+template <typename Op>
+static double countFlopsOfScores(Op op, double ofSize, double ofColumns) {
+  double scores = 1;
+  for (int64_t extent : op.getScoresShape())
+    scores *= static_cast<double>(extent);
+  double size = shapeOf(op.getQuery()).back();
+  double columns = shapeOf(op.getValue()).back();
+  return 2 * scores * (ofSize * size + ofColumns * columns);
+}
+
+double AttentionOp::countFlops() { return countFlopsOfScores(*this, 1, 1); }
+
+// The scores again, the gradients of query, key and value, and of the softmax.
+double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }

@@ -1,0 +1,279 @@
+// Rewrites attention and its gradient into their products and what is between
+// them, before large products are parted. Scores, their softmax and gradients
+// are computed in f32; products read the types of the op's operands.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Decompose.h"
+#include "passes/Fusion/Passes.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_DECOMPOSEATTENTIONPASS
+#include "passes/Fusion/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// What the gradient reads of the forward pass.
+struct Weights {
+  /// The scores divided by the cap, behind tanh; null without a cap.
+  Value capped;
+  /// The softmax, before the dropout, as the last product reads it.
+  Value softmax;
+};
+
+/// Emits the ops of an attention or of its gradient.
+template <typename Op>
+class AttentionEmitter {
+public:
+  explicit AttentionEmitter(Op op)
+      : op(op), e(op), scores(op.getScoresShape()) {}
+
+  /// Everything up to the softmax.
+  Weights computeWeights();
+  /// The softmax, or its gradient, with elements dropped.
+  Value drop(Value value);
+  Value multiply(Value lhs, Value rhs, bool transA, bool transB, double alpha,
+                 Type element);
+  /// The gradient of what is capped, or masked, from that of the result.
+  Value passSoftcap(Value gradient, const Weights &weights);
+  Value passMask(Value gradient);
+  /// The sum over the axes that a tensor of `shape` is broadcast along.
+  Value sumTo(Value gradient, ArrayRef<int64_t> shape);
+
+  Op op;
+  Emitter e;
+
+private:
+  Value maskScores(Value value);
+  Value findSeen();
+  Value iota(int64_t axis, int64_t first);
+
+  SmallVector<int64_t> scores;
+};
+
+struct DecomposeAttentionPass
+    : public mpc::impl::DecomposeAttentionPassBase<DecomposeAttentionPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+template <typename Op>
+Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs, bool transA,
+                                     bool transB, double alpha, Type element) {
+  auto rows = [](Value value, bool isTransposed) {
+    return shapeOf(value).end()[isTransposed ? -1 : -2];
+  };
+  SmallVector<int64_t> shape =
+      *broadcastShapes(shapeOf(lhs).drop_back(2), shapeOf(rhs).drop_back(2));
+  shape.append({rows(lhs, transA), rows(rhs, !transB)});
+  return e.finish(MatMulOp::create(e.builder,
+                                   RankedTensorType::get(shape, element), lhs,
+                                   rhs, transA, transB, APFloat(alpha)));
+}
+
+// first, first + 1, ... along an axis of the scores.
+template <typename Op>
+Value AttentionEmitter<Op>::iota(int64_t axis, int64_t first) {
+  SmallVector<int64_t> shape(scores.size(), 1), values;
+  shape[axis] = scores[axis];
+  for (int64_t i = 0; i < scores[axis]; ++i)
+    values.push_back(first + i);
+  auto type = RankedTensorType::get(shape, e.builder.getI64Type());
+  return e.constant(DenseElementsAttr::get(type, ArrayRef<int64_t>(values)));
+}
+
+// Whether each key is seen, as the mask and the order of keys say; null where
+// all are.
+template <typename Op>
+Value AttentionEmitter<Op>::findSeen() {
+  Value seen = op.getMask();
+  std::optional<int64_t> offset = op.getCausalOffset();
+  if (!offset)
+    return seen;
+  int64_t rank = scores.size();
+  Type boolean = e.builder.getI1Type();
+  Value causal = e.emitAs<LessOrEqualOp>(boolean, iota(rank - 1, 0),
+                                         iota(rank - 2, *offset));
+  return seen ? e.emitAs<AndOp>(boolean, seen, causal) : causal;
+}
+
+template <typename Op>
+Value AttentionEmitter<Op>::maskScores(Value value) {
+  if (op.getBias())
+    value = e.emit<AddOp>(value, op.getBias());
+  Value seen = findSeen();
+  return seen ? e.emit<SelectOp>(seen, value,
+                                 e.scalar(op.getHidden().convertToDouble()))
+              : value;
+}
+
+template <typename Op>
+Weights AttentionEmitter<Op>::computeWeights() {
+  Weights weights;
+  double cap = op.getSoftcap().convertToDouble();
+  double scale = op.getScale().convertToDouble();
+  Value value = multiply(op.getQuery(), op.getKey(), false, true,
+                         cap == 0 ? scale : scale / cap, e.compute);
+  if (cap != 0) {
+    weights.capped = e.emit<TanhOp>(value);
+    value = e.emit<MulOp>(weights.capped, e.scalar(cap));
+  }
+  value = maskScores(value);
+  Type element = elementOf(op.getValue());
+  int64_t last = scores.size() - 1;
+  weights.softmax = e.finish(SoftmaxOp::create(
+      e.builder, RankedTensorType::get(scores, element), value, last));
+  if (op.getZeroEmptyRows()) {
+    Value isNaN = e.emitAs<IsNaNOp>(e.builder.getI1Type(), weights.softmax);
+    Value zero = e.convert(e.scalar(0), element);
+    weights.softmax = e.emitAs<SelectOp>(element, isNaN, zero, weights.softmax);
+  }
+  return weights;
+}
+
+template <typename Op>
+Value AttentionEmitter<Op>::drop(Value value) {
+  if (op.getDropout().isZero())
+    return value;
+  return e.finish(DropoutOp::create(e.builder, value.getType(), value,
+                                    op.getSeed(), op.getMicroStep(), Value(),
+                                    op.getDropoutAttr(), op.getDropoutIdAttr(),
+                                    DenseI64ArrayAttr()));
+}
+
+// d/ds of c * tanh(s / c) is 1 - tanh(s / c)^2.
+template <typename Op>
+Value AttentionEmitter<Op>::passSoftcap(Value gradient,
+                                        const Weights &weights) {
+  if (!weights.capped)
+    return gradient;
+  Value square = e.emit<MulOp>(weights.capped, weights.capped);
+  return e.emit<MulOp>(gradient, e.emit<SubOp>(e.scalar(1), square));
+}
+
+// What a mask replaces has no gradient. Behind minus infinity the softmax is 0,
+// and so is its gradient.
+template <typename Op>
+Value AttentionEmitter<Op>::passMask(Value gradient) {
+  if (op.getHidden().isInfinity())
+    return gradient;
+  Value seen = findSeen();
+  return seen ? e.emit<SelectOp>(seen, gradient, e.scalar(0)) : gradient;
+}
+
+template <typename Op>
+Value AttentionEmitter<Op>::sumTo(Value gradient, ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> whole = shapeOf(gradient);
+  size_t missing = whole.size() - shape.size();
+  SmallVector<int64_t> axes;
+  for (size_t i = 0; i < whole.size(); ++i)
+    if (i < missing || shape[i - missing] != whole[i])
+      axes.push_back(i);
+  if (axes.empty())
+    return gradient;
+  return e.reshape(e.reduce<ReduceSumOp>(gradient, axes), shape);
+}
+
+//===----------------------------------------------------------------------===//
+// The ops
+//===----------------------------------------------------------------------===//
+
+static Weights decomposeForward(AttentionOp op) {
+  AttentionEmitter<AttentionOp> attention(op);
+  Weights weights = attention.computeWeights();
+  Value output =
+      attention.multiply(attention.drop(weights.softmax), op.getValue(), false,
+                         false, 1.0, elementOf(op.getOutput()));
+  op.replaceAllUsesWith(output);
+  return weights;
+}
+
+// `value` in an element type.
+static Value roundTo(Type element, Value value, Emitter &e) {
+  return elementOf(value) == element ? value
+                                     : e.emitAs<amp::CastOp>(element, value);
+}
+
+static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
+  AttentionEmitter<AttentionGradOp> attention(op);
+  Emitter &e = attention.e;
+  Weights weights = forward ? *forward : attention.computeWeights();
+  auto replace = [&](Value result, Value gradient) {
+    result.replaceAllUsesWith(roundTo(
+        elementOf(result), attention.sumTo(gradient, shapeOf(result)), e));
+  };
+  // Results that nothing reads are left out: of their ops, one that reads all
+  // scores would keep them from being made in parts.
+  auto replaceByProduct = [&](Value result, Value lhs, Value rhs, bool transA,
+                              double alpha) {
+    if (!result.use_empty())
+      replace(result, attention.multiply(lhs, rhs, transA, /*transB=*/false,
+                                         alpha, e.compute));
+  };
+  double scale = op.getScale().convertToDouble();
+
+  // Through the last product and the dropout.
+  Value dy = op.getDOutput();
+  replaceByProduct(op.getDValue(), attention.drop(weights.softmax), dy,
+                   /*transA=*/true, 1.0);
+  Value gradient =
+      attention.drop(attention.multiply(dy, op.getValue(), /*transA=*/false,
+                                        /*transB=*/true, 1.0, e.compute));
+
+  // Through softmax, masks and cap.
+  auto type = typeOf(gradient);
+  gradient = e.finish(SoftmaxGradOp::create(
+      e.builder, type, gradient, weights.softmax, type.getRank() - 1));
+  gradient = attention.passMask(gradient);
+  for (Value dBias : op.getDBias())
+    if (!dBias.use_empty())
+      replace(dBias, gradient);
+  gradient = attention.passSoftcap(gradient, weights);
+
+  // Through the first product.
+  gradient = roundTo(elementOf(op.getQuery()), gradient, e);
+  replaceByProduct(op.getDQuery(), gradient, op.getKey(), /*transA=*/false,
+                   scale);
+  replaceByProduct(op.getDKey(), gradient, op.getQuery(), /*transA=*/true,
+                   scale);
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+// Whether an attention is the one that `grad` is the gradient of.
+static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
+  return op->getBlock() == grad->getBlock() && op->isBeforeInBlock(grad) &&
+         op.getOperands() == grad.getOperands().drop_front() &&
+         op.getProperties().scale == grad.getProperties().scale;
+}
+
+void DecomposeAttentionPass::runOnOperation() {
+  SmallVector<AttentionOp> attentions;
+  SmallVector<AttentionGradOp> gradients;
+  getOperation().walk([&](Operation *op) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      attentions.push_back(attention);
+    if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      gradients.push_back(gradient);
+  });
+  llvm::DenseMap<Operation *, Weights> weights;
+  for (AttentionOp op : attentions)
+    weights[op] = decomposeForward(op);
+  for (AttentionGradOp op : gradients) {
+    auto forward = llvm::find_if(
+        attentions, [&](AttentionOp each) { return isForwardOf(each, op); });
+    decomposeGradient(op, forward == attentions.end() ? nullptr
+                                                      : &weights[*forward]);
+    op.erase();
+  }
+  for (AttentionOp op : attentions)
+    op.erase();
+}

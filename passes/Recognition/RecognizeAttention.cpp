@@ -1,0 +1,400 @@
+// Recognises attention that a model spells out:
+//
+//   dropout(softmax(mask(scale * query key^T) + bias)) value
+//
+// with the scale on query, key or scores, masks that are added or that choose,
+// and the guard of PyTorch's exporters for queries that see no key. The walk
+// goes backwards, from the product with `value`.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "compiler/Dialect/MPC/ConstantNumber.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+/// What an attention is made of, as far as it has been found.
+struct Attention {
+  Value query, key, value, bias, mask, seed, microStep;
+  double scale = 1, softcap = 0, hidden = kHidden, dropout = 0;
+  std::optional<int64_t> dropoutId, causalOffset;
+  /// Whether the key is [..., size, keys].
+  bool isKeyTransposed = false;
+  /// Whether the mask is true where a key is not seen.
+  bool isMaskInverted = false;
+  bool zeroEmptyRows = false;
+};
+
+/// Walks from the last product to the first. Each step takes ops into the match
+/// and notes what they say, or says that there is no attention.
+class AttentionMatcher {
+public:
+  explicit AttentionMatcher(MatMulOp root) : match(root) {}
+
+  bool run();
+
+  Match match;
+  Attention found;
+
+private:
+  Value passDropout(Value weights);
+  Value passGuard(Value weights);
+  Value passMask(Value scores);
+  Value passBias(Value scores);
+  Value passSoftcap(Value scores);
+  bool matchScores(Value scores);
+  Value passScale(Value factor);
+  void findCausalMask();
+
+  MatMulOp getRoot() const { return cast<MatMulOp>(match.getRoot()); }
+};
+
+struct RecognizeAttention : OpRewritePattern<MatMulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatMulOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeAttentionPass
+    : public mpc::impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeAttention>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// From the last product to the softmax
+//===----------------------------------------------------------------------===//
+
+// What is dropped out, or the weights themselves.
+Value AttentionMatcher::passDropout(Value weights) {
+  auto dropout = weights.getDefiningOp<DropoutOp>();
+  if (!dropout || dropout.getGroup() || dropout.getWhole())
+    return weights;
+  match.take<DropoutOp>(weights);
+  found.dropout = dropout.getRatio().convertToDouble();
+  if (found.dropout != 0) {
+    found.dropoutId = dropout.getId();
+    found.seed = dropout.getSeed();
+    found.microStep = dropout.getMicroStep();
+  }
+  return dropout.getInput();
+}
+
+// select(is_nan(p), 0, p) -> p
+Value AttentionMatcher::passGuard(Value weights) {
+  auto select = weights.getDefiningOp<SelectOp>();
+  if (!select || getConstantNumber(select.getOnTrue()) != 0.0)
+    return weights;
+  auto isNaN = select.getCondition().getDefiningOp<IsNaNOp>();
+  if (!isNaN || isNaN.getInput() != select.getOnFalse())
+    return weights;
+  match.take<SelectOp>(weights);
+  match.take<IsNaNOp>(select.getCondition());
+  found.zeroEmptyRows = true;
+  return select.getOnFalse();
+}
+
+//===----------------------------------------------------------------------===//
+// From the softmax to the scores
+//===----------------------------------------------------------------------===//
+
+// select(mask, s, number) or select(hidden, number, s) -> s
+Value AttentionMatcher::passMask(Value scores) {
+  auto select = scores.getDefiningOp<SelectOp>();
+  if (!select || found.mask)
+    return scores;
+  for (bool isInverted : {false, true}) {
+    Value number = isInverted ? select.getOnTrue() : select.getOnFalse();
+    Value inner = isInverted ? select.getOnFalse() : select.getOnTrue();
+    std::optional<double> hidden = getConstantNumber(number);
+    if (!hidden || inner.getType() != select.getType())
+      continue;
+    // What a bias makes of a hidden score is that score where it is infinite.
+    if (found.bias && *hidden != kHidden)
+      return scores;
+    match.take<SelectOp>(scores);
+    found.mask = select.getCondition();
+    found.isMaskInverted = isInverted;
+    found.hidden = *hidden;
+    return inner;
+  }
+  return scores;
+}
+
+// Whether a value is, through masks, scaling and a cap, a product.
+static bool leadsToProduct(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<MatMulOp>(op))
+      return true;
+    if (auto select = dyn_cast<SelectOp>(op))
+      value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
+                                                    : select.getOnTrue();
+    else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(0)))
+      value = op->getOperand(1);
+    else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(1)))
+      value = op->getOperand(0);
+    else if (isa<TanhOp>(op))
+      value = op->getOperand(0);
+    else
+      return false;
+  }
+  return false;
+}
+
+// s + bias -> s
+Value AttentionMatcher::passBias(Value scores) {
+  auto sum = scores.getDefiningOp<AddOp>();
+  if (!sum || found.bias)
+    return scores;
+  for (unsigned i : {0, 1}) {
+    Value inner = sum->getOperand(i), bias = sum->getOperand(1 - i);
+    if (inner.getType() != sum.getType() || !leadsToProduct(inner) ||
+        elementOf(bias) != elementOf(inner))
+      continue;
+    match.take<AddOp>(scores);
+    found.bias = bias;
+    return inner;
+  }
+  return scores;
+}
+
+// c * tanh(s / c) -> s / c, with the cap noted and the scale that s / c lacks.
+Value AttentionMatcher::passSoftcap(Value scores) {
+  Match attempt = match;
+  Product outer = matchProduct(scores, attempt);
+  auto tanh = outer.factors.size() == 1
+                  ? attempt.take<TanhOp>(outer.factors.front())
+                  : TanhOp();
+  if (!tanh || !(outer.number > 0))
+    return scores;
+  match = attempt;
+  found.softcap = outer.number;
+  found.scale *= outer.number;
+  return tanh.getInput();
+}
+
+// A query or key without the number that it alone is multiplied by.
+Value AttentionMatcher::passScale(Value factor) {
+  if (!factor.hasOneUse())
+    return factor;
+  Match attempt = match;
+  Product product = matchProduct(factor, attempt);
+  if (product.factors.size() != 1 ||
+      product.factors.front().getType() != factor.getType())
+    return factor;
+  match = attempt;
+  found.scale *= product.number;
+  return product.factors.front();
+}
+
+bool AttentionMatcher::matchScores(Value scores) {
+  Value inner = passBias(passMask(scores));
+  if (!found.mask)
+    inner = passMask(inner);
+  Product product = matchProduct(passSoftcap(inner), match);
+  if (product.factors.size() != 1)
+    return false;
+  auto matmul = match.take<MatMulOp>(product.factors.front());
+  if (!matmul || matmul.getTransA())
+    return false;
+  found.scale *= product.number * matmul.getAlpha().convertToDouble();
+  found.query = passScale(matmul.getLhs());
+  found.key = passScale(matmul.getRhs());
+  found.isKeyTransposed = !matmul.getTransB();
+  return std::isfinite(found.scale);
+}
+
+//===----------------------------------------------------------------------===//
+// Causal masks
+//===----------------------------------------------------------------------===//
+
+// The offset of a mask in which query i sees the keys up to i + offset, of
+// `shape` but for leading axes of size 1.
+static std::optional<int64_t>
+findOffset(ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> isSeen) {
+  if (shape.size() < 2 || llvm::any_of(shape.drop_back(2), [](int64_t extent) {
+        return extent != 1;
+      }))
+    return std::nullopt;
+  int64_t queries = shape[shape.size() - 2], keys = shape.back(), offset = -1;
+  while (offset + 1 < keys && isSeen(offset + 1))
+    ++offset;
+  // One query that sees all keys needs no mask, and none that sees no key is
+  // taken for one.
+  if (offset < 0 || queries < 2)
+    return std::nullopt;
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      if (isSeen(i * keys + j) != (j <= i + offset))
+        return std::nullopt;
+  return offset;
+}
+
+// The floats of a constant, in memory.
+static ArrayRef<char> getFloatBytes(Attribute value) {
+  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
+    return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
+  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
+  AsmResourceBlob *blob =
+      resource ? resource.getRawHandle().getBlob() : nullptr;
+  return blob ? blob->getData() : ArrayRef<char>();
+}
+
+// Of a bias of zeros, and numbers so low that no score brings them back.
+static std::optional<int64_t> findOffsetOfBias(ConstantOp bias) {
+  constexpr float kLow = -1e30f;
+  RankedTensorType type = bias.getType();
+  ArrayRef<char> bytes = getFloatBytes(bias.getValue());
+  if (!type.getElementType().isF32() ||
+      bytes.size() != type.getNumElements() * sizeof(float))
+    return std::nullopt;
+  auto at = [&](int64_t position) {
+    float number;
+    std::memcpy(&number, bytes.data() + position * sizeof(float),
+                sizeof(float));
+    return number;
+  };
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    if (at(i) != 0 && !(at(i) <= kLow))
+      return std::nullopt;
+  return findOffset(type.getShape(),
+                    [&](int64_t position) { return at(position) == 0; });
+}
+
+static std::optional<int64_t> findOffsetOfMask(ConstantOp mask,
+                                               bool isInverted) {
+  auto elements = dyn_cast<DenseIntElementsAttr>(mask.getValue());
+  if (!elements || elements.isSplat() ||
+      !elements.getElementType().isInteger(1))
+    return std::nullopt;
+  auto values = elements.getValues<bool>();
+  return findOffset(mask.getType().getShape(), [&](int64_t position) {
+    return values[position] != isInverted;
+  });
+}
+
+// A constant mask of that form needs no tensor, and neither does such a bias.
+void AttentionMatcher::findCausalMask() {
+  if (found.mask && found.hidden <= -1e30)
+    if (auto constant = found.mask.getDefiningOp<ConstantOp>())
+      if (auto offset = findOffsetOfMask(constant, found.isMaskInverted)) {
+        found.causalOffset = offset;
+        found.mask = {};
+        found.hidden = kHidden;
+        return;
+      }
+  if (found.bias)
+    if (auto constant = found.bias.getDefiningOp<ConstantOp>())
+      if (auto offset = findOffsetOfBias(constant)) {
+        found.causalOffset = offset;
+        found.bias = {};
+      }
+}
+
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
+
+bool AttentionMatcher::run() {
+  MatMulOp root = getRoot();
+  int64_t rank = typeOf(root.getLhs()).getRank();
+  bool isPlain = !root.getTransA() && !root.getTransB() &&
+                 root.getAlpha().isExactlyValue(1.0);
+  if (!isPlain || rank < 3)
+    return false;
+  found.value = root.getRhs();
+  Value weights = passGuard(passDropout(root.getLhs()));
+  auto softmax = match.take<SoftmaxOp>(weights);
+  if (!softmax || static_cast<int64_t>(softmax.getAxis()) != rank - 1 ||
+      !matchScores(softmax.getInput()))
+    return false;
+  for (Value part : {found.query, found.key, found.value})
+    if (typeOf(part).getRank() != rank || match.contains(part))
+      return false;
+  bool sharesHeads =
+      shapeOf(found.key).drop_back(2) == shapeOf(found.value).drop_back(2);
+  findCausalMask();
+  return sharesHeads && match.isClosed();
+}
+
+// `value` with its last two axes exchanged, by another move of what it was
+// moved from where there is one.
+static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
+  RankedTensorType type = typeOf(value);
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> shape(type.getShape());
+  std::swap(shape[rank - 1], shape[rank - 2]);
+  // [heads, size, keys] as [batch, heads, size, keys].
+  if (auto view = value.getDefiningOp<ReshapeOp>();
+      view && typeOf(view.getInput()).getRank() >= 2 &&
+      shapeOf(view.getInput()).take_back(2) == type.getShape().take_back(2) &&
+      view.getInput().getDefiningOp<TransposeOp>()) {
+    Value inner = exchangeLastAxes(view.getInput(), builder, loc);
+    auto outer = inner.getDefiningOp<ReshapeOp>();
+    if (outer && shapeOf(outer.getInput()) == ArrayRef<int64_t>(shape))
+      return outer.getInput();
+    return ReshapeOp::create(builder, loc, type.clone(shape), inner);
+  }
+  auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  auto moved = value.getDefiningOp<TransposeOp>();
+  if (moved) {
+    perm.assign(moved.getPerm().begin(), moved.getPerm().end());
+    value = moved.getInput();
+  }
+  std::swap(perm[rank - 1], perm[rank - 2]);
+  if (llvm::is_sorted(perm))
+    return value;
+  return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
+}
+
+LogicalResult
+RecognizeAttention::matchAndRewrite(MatMulOp op,
+                                    PatternRewriter &rewriter) const {
+  AttentionMatcher matcher(op);
+  if (!matcher.run())
+    return rewriter.notifyMatchFailure(op, "not the last product of an "
+                                           "attention");
+  Attention &found = matcher.found;
+  Location loc = matcher.match.getLocation();
+  Value key = found.isKeyTransposed ? exchangeLastAxes(found.key, rewriter, loc)
+                                    : found.key;
+  Value mask = found.mask;
+  if (mask && found.isMaskInverted)
+    mask = NotOp::create(rewriter, loc, mask.getType(), mask);
+  auto integer = [&](std::optional<int64_t> value) {
+    return value ? rewriter.getI64IntegerAttr(*value) : IntegerAttr();
+  };
+  auto attention = AttentionOp::create(
+      rewriter, loc, op.getType(), found.query, key, found.value, found.bias,
+      mask, found.seed, found.microStep, rewriter.getF64FloatAttr(found.scale),
+      rewriter.getF64FloatAttr(found.softcap), integer(found.causalOffset),
+      rewriter.getF64FloatAttr(found.hidden),
+      found.zeroEmptyRows ? rewriter.getUnitAttr() : UnitAttr(),
+      rewriter.getF64FloatAttr(found.dropout), integer(found.dropoutId));
+  matcher.match.replace(attention, rewriter);
+  return success();
+}

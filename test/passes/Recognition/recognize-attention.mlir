@@ -1,0 +1,197 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-attention))" | FileCheck %s
+
+// The example of Passes.td.
+// CHECK-LABEL: func.func @scaled_scores
+// CHECK: %[[Y:.*]] = mpc.attention %arg0, %arg1, %arg2 bias %arg3 {scale = 5.000000e-01 : f64}
+// CHECK-NEXT: return %[[Y]]
+func.func @scaled_scores(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %bias: tensor<2x1x8xf32>) -> tensor<2x8x4xf32> {
+  %two = mpc.constant dense<2.0> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %scaled = mpc.div %s, %two : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+  %masked = mpc.add %scaled, %bias : (tensor<2x8x8xf32>, tensor<2x1x8xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// PyTorch's exporter: both factors have the root, and the key is moved once.
+// CHECK-LABEL: func.func @scaled_factors
+// CHECK: %[[K:.*]] = mpc.transpose %arg1 {perm = array<i64: 0, 2, 1, 3>}
+// CHECK: mpc.attention %arg0, %[[K]], %arg2 {scale = 2.500000e-01 : f64}
+func.func @scaled_factors(%q: tensor<2x3x8x4xf32>, %k: tensor<2x8x3x4xf32>, %v: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
+  %root = mpc.constant dense<0.5> : tensor<f32>
+  %kt = mpc.transpose %k {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x8x3x4xf32>) -> tensor<2x3x4x8xf32>
+  %qs = mpc.mul %q, %root : (tensor<2x3x8x4xf32>, tensor<f32>) -> tensor<2x3x8x4xf32>
+  %ks = mpc.mul %root, %kt : (tensor<f32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %s = mpc.matmul %qs, %ks : (tensor<2x3x8x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x8x8xf32>
+  %p = mpc.softmax %s {axis = 3 : i64} : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32>
+  return %y : tensor<2x3x8x4xf32>
+}
+
+// Its newer one turns a key of three axes: it is taken as it was.
+// CHECK-LABEL: func.func @turned_and_back
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {
+func.func @turned_and_back(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
+  %0 = mpc.reshape %k : (tensor<2x3x8x4xf32>) -> tensor<6x8x4xf32>
+  %1 = mpc.transpose %0 {perm = array<i64: 0, 2, 1>} : (tensor<6x8x4xf32>) -> tensor<6x4x8xf32>
+  %kt = mpc.reshape %1 : (tensor<6x4x8xf32>) -> tensor<2x3x4x8xf32>
+  %half = mpc.constant dense<0.5> : tensor<f32>
+  %s = mpc.matmul %q, %kt : (tensor<2x3x8x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x8x8xf32>
+  %ss = mpc.mul %s, %half : (tensor<2x3x8x8xf32>, tensor<f32>) -> tensor<2x3x8x8xf32>
+  %p = mpc.softmax %ss {axis = 3 : i64} : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32>
+  return %y : tensor<2x3x8x4xf32>
+}
+
+// A mask that chooses, and the guard against rows of NaN.
+// CHECK-LABEL: func.func @chosen
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {zero_empty_rows}
+func.func @chosen(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %mask: tensor<2x8x8xi1>) -> tensor<2x8x4xf32> {
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %zero = mpc.constant dense<0.0> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<2x8x8xi1>, tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %nan = mpc.is_nan %p : (tensor<2x8x8xf32>) -> tensor<2x8x8xi1>
+  %g = mpc.select %nan, %zero, %p : (tensor<2x8x8xi1>, tensor<f32>, tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %g, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// A mask of what is hidden, by a number of its own.
+// CHECK-LABEL: func.func @hidden_by_a_number
+// CHECK: %[[SEEN:.*]] = mpc.not %arg3
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %[[SEEN]] {hidden = -1.000000e+04 : f64}
+func.func @hidden_by_a_number(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %mask: tensor<2x1x8xi1>) -> tensor<2x8x4xf32> {
+  %hidden = mpc.constant dense<-1.0e4> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %m = mpc.select %mask, %hidden, %s : (tensor<2x1x8xi1>, tensor<f32>, tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// A cap: 5 * tanh(s / 10) is that of s / 2.
+// CHECK-LABEL: func.func @capped
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {scale = 5.000000e-01 : f64, softcap = 5.000000e+00 : f64}
+func.func @capped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
+  %ten = mpc.constant dense<10.0> : tensor<f32>
+  %five = mpc.constant dense<5.0> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %0 = mpc.div %s, %ten : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+  %1 = mpc.tanh %0 : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %2 = mpc.mul %1, %five : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %2 {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// A constant mask in which each of two queries sees the keys up to its own
+// and one more, which come from a cache, needs no tensor; neither does such a bias.
+// CHECK-LABEL: func.func @causal
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
+func.func @causal(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %mask = mpc.constant dense<[[true, true, false], [true, true, true]]> : tensor<2x3xi1>
+  %hidden = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<2x3xi1>, tensor<5x2x3xf32>, tensor<f32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// The same that is added.
+// CHECK-LABEL: func.func @causal_bias
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
+func.func @causal_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %bias = mpc.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.add %bias, %s : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A dropout keeps its id: the same elements go.
+// CHECK-LABEL: func.func @dropped
+// CHECK: mpc.attention %arg0, %arg1, %arg2 random %arg3, %arg3 {dropout = 1.000000e-01 : f64, dropout_id = 7 : i64}
+func.func @dropped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %n: tensor<i64>) -> tensor<2x8x4xf32> {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %d = mpc.dropout %p, %n, %n {ratio = 0.1 : f64, id = 7 : i64} : (tensor<2x8x8xf32>, tensor<i64>, tensor<i64>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %d, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+//===----------------------------------------------------------------------===//
+// Near misses
+//===----------------------------------------------------------------------===//
+
+// The softmax is over the queries.
+// CHECK-LABEL: func.func @over_queries
+// CHECK-NOT: mpc.attention
+func.func @over_queries(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %s {axis = 1 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// The weights are a result too.
+// CHECK-LABEL: func.func @weights_are_read
+// CHECK-NOT: mpc.attention
+func.func @weights_are_read(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x8xf32>) {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y, %p : tensor<2x8x4xf32>, tensor<2x8x8xf32>
+}
+
+// Where a model rounds the scores, it means it.
+// CHECK-LABEL: func.func @rounded_in_between
+// CHECK-NOT: mpc.attention
+func.func @rounded_in_between(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %h = mpc.cast %s : (tensor<2x8x8xf32>) -> tensor<2x8x8xf16>
+  %f = mpc.cast %h : (tensor<2x8x8xf16>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %f {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// Behind a finite number the bias counts; the op would add it before.
+// CHECK-LABEL: func.func @finite_then_bias
+// CHECK-NOT: mpc.attention
+func.func @finite_then_bias(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %mask: tensor<8xi1>, %bias: tensor<8x8xf32>) -> tensor<2x8x4xf32> {
+  %hidden = mpc.constant dense<-1.0e4> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<8xi1>, tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+  %b = mpc.add %m, %bias : (tensor<2x8x8xf32>, tensor<8x8xf32>) -> tensor<2x8x8xf32>
+  %p = mpc.softmax %b {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y : tensor<2x8x4xf32>
+}
+
+// One matrix is no attention of a batch: it has no axis to be parted along.
+// CHECK-LABEL: func.func @matrices
+// CHECK-NOT: mpc.attention
+func.func @matrices(%q: tensor<8x4xf32>, %k: tensor<8x4xf32>, %v: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+  %p = mpc.softmax %s {axis = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %y = mpc.matmul %p, %v : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// The second query sees its own key alone: the mask stays.
+// CHECK-LABEL: func.func @almost_causal
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %{{.*}} :
+func.func @almost_causal(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tensor<5x2x4xf32>) -> tensor<5x2x4xf32> {
+  %mask = mpc.constant dense<[[true, false], [false, true]]> : tensor<2x2xi1>
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x2x4xf32>) -> tensor<5x2x2xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<2x2xi1>, tensor<5x2x2xf32>, tensor<f32>) -> tensor<5x2x2xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x2xf32>) -> tensor<5x2x2xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x2xf32>, tensor<5x2x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
