@@ -14,11 +14,11 @@ from test_families import FAMILIES, train
 
 # A norm before and after each of two layers, and one at the end.
 FOUND = {
-    "bert-torchscript-14": {"layer_norm": 5, "gelu": 2},
-    "gpt2-torchscript-14": {"layer_norm": 5, "gelu_tanh": 2},
-    "vit-torchscript-14": {"layer_norm": 5, "gelu": 2},
+    "bert-torchscript-14": {"layer_norm": 5, "gelu": 2, "attention": 2},
+    "gpt2-torchscript-14": {"layer_norm": 5, "gelu_tanh": 2, "attention": 2},
+    "vit-torchscript-14": {"layer_norm": 5, "gelu": 2, "attention": 2},
 }
-PARTS = r"mpc\.(reduce_mean|sqrt|erf|tanh|pow)\b"
+PARTS = r"mpc\.(reduce_mean|sqrt|erf|tanh|pow|softmax)\b"
 
 
 def emit(model, *flags):
