@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Tile.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Regions/Parts.h"
 #include "passes/Fusion/Scaling.h"
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Kernels/KernelPartition.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/TensorCoreTiling.h"

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/ArrayFile.h"
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"

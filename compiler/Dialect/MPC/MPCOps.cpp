@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
+#include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;

@@ -3,6 +3,7 @@
 // importer runs it before it builds an op, so that a bad model is a diagnostic.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Formulas.h"
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"
