@@ -41,7 +41,10 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
   static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm", "rms_norm", "gelu", "swish", "attention", "cross_entropy"};
+      "layer_norm",    "rms_norm",
+      "gelu",          "swish",
+      "attention",     "cross_entropy",
+      "embedding_bag", "binary_cross_entropy"};
   return ops;
 }
 
@@ -58,6 +61,8 @@ static void addRecognition(OpPassManager &pm,
   add("swish", createRecognizeSwishPass());
   add("attention", createRecognizeAttentionPass());
   add("cross_entropy", createRecognizeCrossEntropyPass());
+  add("embedding_bag", createRecognizeEmbeddingBagPass());
+  add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
 }
 
 // Without a loss that is to be differentiated, of gradients that the model has.
