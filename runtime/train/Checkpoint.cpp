@@ -204,7 +204,7 @@ std::string CheckpointStore::pathOf(int64_t step) const {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
+static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
   StatusOr<std::vector<std::string>> names = directoriesIn(directory);
   if (!names.ok())
     return names.status();
@@ -214,6 +214,10 @@ StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
       steps.push_back(*step);
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
+  return listSteps(directory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -336,6 +340,22 @@ Status checkCheckpointPath(const std::string &path) {
                         " is missing or unreadable; name one of its "
                         "folders step-N");
   return Status();
+}
+
+StatusOr<std::string> findCheckpoint(const std::string &path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored) &&
+      !fs::exists(fs::path(path) / "train.json", ignored)) {
+    StatusOr<std::vector<int64_t>> steps = listSteps(path);
+    if (!steps.ok())
+      return steps.status();
+    if (!steps->empty())
+      return (fs::path(path) /
+              (std::string(kPrefix) + std::to_string(steps->back())))
+          .string();
+  }
+  Status status = checkCheckpointPath(path);
+  return status.ok() ? StatusOr<std::string>(path) : status;
 }
 
 StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,

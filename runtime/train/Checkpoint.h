@@ -94,6 +94,11 @@ private:
 /// nothing of them: for finding a wrong path before anything else is done.
 Status checkCheckpointPath(const std::string &path);
 
+/// The folder of the checkpoint that `path` names: itself, or the newest of a
+/// run's folder. Checkpoint where there is none. Takes no lock: the run may be
+/// under way.
+StatusOr<std::string> findCheckpoint(const std::string &path);
+
 /// Restores one checkpoint directory. StatusCode::Checkpoint where it is
 /// damaged or of another run; the model's state is then as it was.
 StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,

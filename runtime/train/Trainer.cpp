@@ -372,13 +372,9 @@ Status TrainingRun::evaluateNow() {
       progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
   result.evaluation = *evaluation;
   MetricsLine line("eval", digits);
-  line.add("step", progress.step)
-      .add("epoch", epoch)
-      .add("eval_loss", evaluation->loss)
-      .add("eval_accuracy", evaluation->accuracy);
-  for (const auto &[name, value] : evaluation->metrics)
-    line.add("eval_" + name, value);
-  record(line.add("eval_samples", evaluation->samples));
+  line.add("step", progress.step).add("epoch", epoch);
+  addEvaluation(line, *evaluation);
+  record(line);
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +

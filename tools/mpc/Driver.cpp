@@ -356,7 +356,18 @@ llvm::Error Driver::import(const CompileOptions &options) {
     if (llvm::Error error = checkOwnOptimizer(recipe, *module))
       return error;
   noteWeights(*module, importOptions);
+  if (options.findsSamples)
+    findSamples(importOptions);
   return llvm::Error::success();
+}
+
+// A model that has one batch alone is compiled for that.
+void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
+  auto found = findSampleAxes(*model, options, *module);
+  if (found)
+    samples = std::move(*found);
+  else
+    samplesFinding = llvm::toString(found.takeError());
 }
 
 void Driver::offerValue(StringRef name, const runtime::Tensor &value) {

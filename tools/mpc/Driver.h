@@ -12,6 +12,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
+#include "tools/mpc/SampleAxes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -85,6 +86,9 @@ public:
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
+  /// Why it is not known where outputs have samples; empty where it is, or was
+  /// not asked for.
+  llvm::StringRef getSamplesFinding() const { return samplesFinding; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
@@ -92,12 +96,14 @@ private:
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
+  void findSamples(const onnx_frontend::ImportOptions &options);
 
   mlir::MLIRContext context;
   std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
-  std::string precisionSummary, decisionDigest;
+  std::string precisionSummary, decisionDigest, samplesFinding;
+  std::optional<SampleAxes> samples;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;

@@ -48,6 +48,9 @@ struct CompileOptions {
   /// Whether a graph is run for its outputs, even where one of them looks like
   /// an updated parameter: `mpc run` without --function.
   bool wantsOutputs = false;
+  /// Whether the artifact of a forward model says where its inputs and outputs
+  /// have samples, so that it runs more than a batch.
+  bool findsSamples = false;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };

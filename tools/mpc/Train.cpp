@@ -7,6 +7,7 @@
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/LabelData.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
@@ -45,62 +46,6 @@ struct TrainingData {
   std::optional<Dataset> train, evaluation;
 };
 } // namespace
-
-// What the labels of a sample are like tells where their loss finds classes; of
-// all arrays, those that are labels are known later.
-static void findLabelShapes(const std::vector<Array> &arrays,
-                            RecipeOptions &recipe) {
-  for (const Array &array : arrays)
-    if (!array.shape.empty())
-      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
-                                        array.shape.end()};
-}
-
-// Whether labels of the data are PyTorch's for what counts nowhere.
-static bool hasIgnoredLabels(const std::vector<Array> &arrays,
-                             const std::string &targetArray) {
-  constexpr int64_t chunk = 65536;
-  std::vector<int64_t> values(chunk);
-  for (const Array &array : arrays) {
-    if (array.name != targetArray)
-      continue;
-    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
-      const int64_t count = std::min(chunk, array.size() - begin);
-      // What is no integer is for the data set to report.
-      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
-                          values.data()))
-        return false;
-      if (std::find(values.begin(), values.begin() + count,
-                    kPyTorchIgnoreIndex) != values.begin() + count)
-        return true;
-    }
-  }
-  return false;
-}
-
-// As in PyTorch, labels of -100 count nowhere unless the user says otherwise.
-// Where there are none, the loss is the simpler one.
-static void chooseIgnoreIndex(CompileOptions &options,
-                              const std::vector<Array> &arrays) {
-  RecipeOptions &recipe = options.pipeline.recipe;
-  if (recipe.ignoreIndex || isArtifact(options.model.model))
-    return;
-  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // it has been checked
-      return false;
-    }
-    return loss->hasClasses() &&
-           hasIgnoredLabels(arrays,
-                            findTarget(recipe.targetArrays, loss->output));
-  });
-  if (!isAny)
-    return;
-  recipe.ignoreIndex = kPyTorchIgnoreIndex;
-  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
-               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
-}
 
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
@@ -156,12 +101,9 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
-  for (const std::string &name : command.train.evalMetrics) {
-    if (Status status = checkEvalMetric(name); !status.ok())
-      return reportError(ExitCode::Usage, "--metric: " + status.message());
-    if (llvm::count(command.train.evalMetrics, name) > 1)
-      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
-  }
+  if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
+      code != ExitCode::Done)
+    return code;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,

@@ -186,7 +186,8 @@ void ProgressPrinter::stepped(const StepReport &report) {
     os << "\n";
 }
 
-static void printEvaluation(llvm::raw_ostream &os, const EvalResult &result) {
+void mpc::tools::printEvaluation(llvm::raw_ostream &os,
+                                 const EvalResult &result) {
   if (result.accuracy)
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
   for (const auto &[name, value] : result.metrics) {

@@ -54,6 +54,10 @@ private:
   std::chrono::steady_clock::time_point lastShown;
 };
 
+/// Prints "accuracy 91.36%, loss 0.281 on 359 samples".
+void printEvaluation(llvm::raw_ostream &os,
+                     const runtime::train::EvalResult &result);
+
 /// Prints the result of a run.
 void printSummary(llvm::raw_ostream &os,
                   const runtime::train::TrainResult &result);

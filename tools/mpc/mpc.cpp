@@ -75,6 +75,7 @@ int main(int argc, char **argv) {
   program.require_subcommand(1);
   tools::addTrainCommand(program, exitCode);
   tools::addCompileCommand(program, exitCode);
+  tools::addEvalCommand(program, exitCode);
   tools::addRunCommand(program, exitCode);
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
