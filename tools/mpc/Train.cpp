@@ -22,6 +22,9 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
+/// Stdout, in a form that may be opened as a file is.
+static constexpr char kStdout[] = "/dev/stdout";
+
 namespace {
 struct TrainCommand {
   CompileOptions compile;
@@ -156,6 +159,8 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
+  if (command.train.metrics == "-")
+    command.train.metrics = kStdout;
   for (const std::string &name : command.train.evalMetrics) {
     if (Status status = checkEvalMetric(name); !status.ok())
       return reportError(ExitCode::Usage, "--metric: " + status.message());
@@ -322,9 +327,13 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  printSummary(llvm::outs(), result);
-  if (!command.trained.output.empty())
-    llvm::outs() << "wrote " << command.trained.output << "\n";
+  // Whoever reads the model or the metrics from stdout reads nothing else.
+  const bool isStream =
+      command.trained.output == "-" || command.train.metrics == kStdout;
+  llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
+  printSummary(os, result);
+  if (!command.trained.output.empty() && command.trained.output != "-")
+    os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
   return result.stopSignal ? 128 + result.stopSignal : 0;
@@ -414,7 +423,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
          "of which --lr is the greatest)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
-  app.add_option("--min-lr", schedule.minLearningRate)
+  app.add_option("--min-lr", schedule.minLearningRate,
+                 "learning rate at the end of --lr-scheduler")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
@@ -425,7 +435,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--output", command.trained.output,
-                 "trained model (.onnx) or weights (.safetensors, .npz)")
+                 "trained model (.onnx, - for stdout) or weights "
+                 "(.safetensors, .npz)")
       ->type_name("FILE");
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
@@ -435,11 +446,13 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--metrics", command.train.metrics, "one JSON object a line")
+  app.add_option("--metrics", command.train.metrics,
+                 "one JSON object a line, - for stdout")
       ->type_name("FILE");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics of an earlier run");
-  app.add_option("--checkpoint-dir", command.train.checkpointDir)
+  app.add_option("--checkpoint-dir", command.train.checkpointDir,
+                 "folder of checkpoints")
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
