@@ -95,7 +95,9 @@ static ExitCode runCompile(CompileCommand &command) {
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
-  noteForwardOnly(driver.getModule());
+  // Early stages have the loss still to come.
+  if (command.options.pipeline.recipe.losses.empty())
+    noteForwardOnly(driver.getModule());
   return writeOutput(command.output,
                      [&](llvm::raw_ostream &out) -> llvm::Error {
                        if (isArtifact)

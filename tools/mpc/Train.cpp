@@ -23,6 +23,9 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
+/// Stdout, in a form that may be opened as a file is.
+static constexpr char kStdout[] = "/dev/stdout";
+
 namespace {
 struct TrainCommand {
   CompileOptions compile;
@@ -104,6 +107,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;
+  if (command.train.metrics == "-")
+    command.train.metrics = kStdout;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -264,9 +269,13 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  printSummary(llvm::outs(), result);
-  if (!command.trained.output.empty())
-    llvm::outs() << "wrote " << command.trained.output << "\n";
+  // Whoever reads the model or the metrics from stdout reads nothing else.
+  const bool isStream =
+      command.trained.output == "-" || command.train.metrics == kStdout;
+  llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
+  printSummary(os, result);
+  if (!command.trained.output.empty() && command.trained.output != "-")
+    os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
   return result.stopSignal ? 128 + result.stopSignal : 0;
@@ -356,7 +365,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
          "of which --lr is the greatest)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
-  app.add_option("--min-lr", schedule.minLearningRate)
+  app.add_option("--min-lr", schedule.minLearningRate,
+                 "learning rate at the end of --lr-scheduler")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
@@ -367,7 +377,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--output", command.trained.output,
-                 "trained model (.onnx) or weights (.safetensors, .npz)")
+                 "trained model (.onnx, - for stdout) or weights "
+                 "(.safetensors, .npz)")
       ->type_name("FILE");
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
@@ -377,11 +388,13 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--metrics", command.train.metrics, "one JSON object a line")
+  app.add_option("--metrics", command.train.metrics,
+                 "one JSON object a line, - for stdout")
       ->type_name("FILE");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics of an earlier run");
-  app.add_option("--checkpoint-dir", command.train.checkpointDir)
+  app.add_option("--checkpoint-dir", command.train.checkpointDir,
+                 "folder of checkpoints")
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
