@@ -4,6 +4,7 @@
 #include "runtime/train/Evaluator.h"
 
 #include "runtime/train/EvalMetrics.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <numeric>
@@ -89,7 +90,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
                         toString(port.shape) + " is not a loss for each of " +
-                        std::to_string(batch) + " samples");
+                        counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
     for (const Port &other : ports.outputs)
