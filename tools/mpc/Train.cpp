@@ -8,8 +8,10 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Progress.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -33,6 +35,15 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
+  /// Seconds from one line of progress to the next.
+  double logEvery = 30;
+  bool isQuiet = false, isVerbose = false;
+
+  Verbosity verbosity() const {
+    return isQuiet     ? Verbosity::Quiet
+           : isVerbose ? Verbosity::Verbose
+                       : Verbosity::Normal;
+  }
 };
 } // namespace
 
@@ -98,8 +109,8 @@ static void chooseIgnoreIndex(CompileOptions &options,
   if (!isAny)
     return;
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
-  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
-               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
+  note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
+       " count nowhere, as in PyTorch; --ignore-index chooses");
 }
 
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
@@ -263,6 +274,8 @@ ExitCode TrainRun::compile() {
     Driver driver;
     code = loadArtifact(driver, command.compile, artifact);
     decisions = driver.getPrecisionSummary();
+    if (command.isVerbose)
+      driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
   // The compiler held the weights, too.
@@ -276,16 +289,21 @@ ExitCode TrainRun::compile() {
 }
 
 void TrainRun::announce() {
+  if (command.isQuiet)
+    return;
   const Plan &plan = artifact->plan();
   PrintableStream os(llvm::errs());
   const RecipeOptions &recipe = command.compile.pipeline.recipe;
-  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
+  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty(),
+                  command.isVerbose);
   printNormalizations(os, plan);
   llvm::errs() << (decisions.empty() ? plan.precision + ", as compiled"
                                      : decisions)
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
+  if (command.isVerbose)
+    printFunctions(os, plan);
 }
 
 ExitCode TrainRun::open() {
@@ -294,8 +312,7 @@ ExitCode TrainRun::open() {
       code != ExitCode::Done)
     return code;
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
-    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
-                    "weights are lost\n";
+    warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
   auto opened = Session::create(artifact, command.session);
   if (!opened.ok())
@@ -322,9 +339,12 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  printSummary(llvm::outs(), result);
+  // Metrics on stdout are for a program to read.
+  llvm::raw_ostream &os =
+      command.train.metrics == "-" ? llvm::errs() : llvm::outs();
+  printSummary(os, result);
   if (!command.trained.output.empty())
-    llvm::outs() << "wrote " << command.trained.output << "\n";
+    os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
   return result.stopSignal ? 128 + result.stopSignal : 0;
@@ -333,7 +353,7 @@ int TrainRun::finish(const TrainResult &result) {
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
-    ProgressPrinter progress;
+    ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
@@ -346,6 +366,7 @@ int TrainRun::train() {
 static int runTrain(TrainCommand &command) {
   // Nobody reading what the run says is no reason to end it.
   std::signal(SIGPIPE, SIG_IGN);
+  setVerbosity(command.verbosity());
   TrainRun run(command);
   for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile})
     if (ExitCode code = (run.*step)(); code != ExitCode::Done)
@@ -435,10 +456,6 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--metrics", command.train.metrics, "one JSON object a line")
-      ->type_name("FILE");
-  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
-               "replace the metrics of an earlier run");
   app.add_option("--checkpoint-dir", command.train.checkpointDir)
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
@@ -453,6 +470,33 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("PATH");
 }
 
+static void addLogOptions(CLI::App &app, TrainCommand &command) {
+  app.add_option("--metrics", command.train.metrics,
+                 "one JSON object a step and evaluation, or a row of a table "
+                 "where FILE ends with .csv; -: JSON to standard output")
+      ->type_name("FILE");
+  app.add_option("--tensorboard", command.train.tensorboard,
+                 "folder of event files for TensorBoard")
+      ->type_name("FOLDER");
+  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
+               "replace the metrics and events of an earlier run");
+  CLI::Option *logEvery =
+      app.add_option("--log-every", command.logEvery,
+                     "seconds between lines of progress, where they do not go "
+                     "to a terminal; 0: a line for every step")
+          ->check(nonNegativeNumber())
+          ->type_name("SECONDS")
+          ->capture_default_str();
+  CLI::Option *quiet =
+      app.add_flag("--quiet", command.isQuiet,
+                   "print warnings, errors and the summary alone")
+          ->excludes(logEvery);
+  app.add_flag("--verbose", command.isVerbose,
+               "also print how long compiling takes and what the code "
+               "consists of")
+      ->excludes(quiet);
+}
+
 void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
@@ -462,6 +506,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addScheduleOptions(*app, *command);
   addLoopOptions(*app, command->train);
   addOutputOptions(*app, *command);
+  addLogOptions(*app, *command);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
