@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Permutation.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -277,7 +278,7 @@ Status Dataset::addColumn(const Port &port, Array array,
     }
     if (samples != size())
       return invalid(locate(column->array) + ": has " +
-                     std::to_string(samples) + " samples, " + first + " has " +
+                     counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
   if (Status status = checkColumn(*column, options); !status.ok())
@@ -396,8 +397,8 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
   const int64_t held = std::llround(fraction * double(size()));
   if (!(fraction > 0 && fraction < 1) || held == 0 || held == size())
     return invalid(source() + ": holding back " + std::to_string(fraction) +
-                   " of " + std::to_string(size()) +
-                   " samples leaves nothing to train on or to evaluate");
+                   " of " + counted(size(), "sample") +
+                   " leaves nothing to train on or to evaluate");
   const std::vector<int64_t> shuffled =
       permutation(size(), seed, Stream::Split, 0);
   std::pair<Dataset, Dataset> parts(*this, *this);

@@ -5,6 +5,7 @@
 
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Metrics.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <numeric>
@@ -90,7 +91,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
                         toString(port.shape) + " is not a loss for each of " +
-                        std::to_string(batch) + " samples");
+                        counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
     for (const Port &other : ports.outputs)

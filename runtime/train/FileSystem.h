@@ -16,6 +16,10 @@ namespace mpc::runtime::train {
 /// IO: "PATH: WHAT: " and what errno stands for.
 Status failure(const std::string &path, const char *what);
 
+/// Writes all of `bytes`, whatever write(2) takes at a time; where that fails,
+/// errno says why. No FaultHook is asked.
+bool writeAll(int file, std::string_view bytes);
+
 /// Creates `path` (which must not exist), writes the chunks and flushes them to
 /// the disk.
 Status createFile(const std::string &path,

@@ -4,6 +4,7 @@
 #include "runtime/train/RunIdentity.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/train/Text.h"
 
 #include <cstdio>
 #include <limits>
@@ -26,8 +27,7 @@ static std::string describeTrained(const TraineeInfo &info) {
   char text[17];
   std::snprintf(text, sizeof(text), "%016llx",
                 static_cast<unsigned long long>(digest));
-  return std::to_string(count) + (count == 1 ? " parameter" : " parameters") +
-         ", digest " + text;
+  return counted(count, "parameter") + ", digest " + text;
 }
 
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,

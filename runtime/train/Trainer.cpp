@@ -8,9 +8,10 @@
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
 #include "runtime/train/EvalMetrics.h"
-#include "runtime/train/Metrics.h"
+#include "runtime/train/MetricsLog.h"
 #include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunIdentity.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -78,7 +79,7 @@ private:
   std::vector<double> stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
-  std::unique_ptr<MetricsFile> metrics;
+  MetricsLog metrics;
   TrainResult result;
 };
 
@@ -96,12 +97,12 @@ Status TrainingRun::planSteps() {
     ++stepsPerEpoch;
   else if (rest != 0 && stepsPerEpoch > 0)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
-                  std::to_string(data.size()) +
-                  " samples, which fill no step; --last-batch keep uses them");
+                  counted(data.size(), "sample") +
+                  ", which fill no step; --last-batch keep uses them");
   if (stepsPerEpoch == 0)
     return Status(StatusCode::InvalidInput,
-                  data.source() + ": has " + std::to_string(data.size()) +
-                      " samples, one step takes " + std::to_string(perStep) +
+                  data.source() + ": has " + counted(data.size(), "sample") +
+                      ", one step takes " + std::to_string(perStep) +
                       "; use a smaller --batch-size or --last-batch keep");
   const int64_t unlimited = std::numeric_limits<int64_t>::max();
   const int64_t epochs =
@@ -200,12 +201,6 @@ Status TrainingRun::resume() {
   return Status();
 }
 
-static MetricsStart metricsStartOf(const TrainOptions &options) {
-  if (!options.resume.empty())
-    return MetricsStart::Append;
-  return options.overwriteMetrics ? MetricsStart::Replace : MetricsStart::New;
-}
-
 Status checkPaths(const TrainOptions &options) {
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
@@ -213,11 +208,8 @@ Status checkPaths(const TrainOptions &options) {
   if (!options.resume.empty() && options.resume != "auto")
     if (Status status = checkCheckpointPath(options.resume); !status.ok())
       return status;
-  if (!options.metrics.empty())
-    if (Status status =
-            MetricsFile::check(options.metrics, metricsStartOf(options));
-        !status.ok())
-      return status;
+  if (Status status = MetricsLog::check(options); !status.ok())
+    return status;
   std::error_code ignored;
   if (options.checkpointDir.empty() ||
       !std::filesystem::exists(options.checkpointDir, ignored))
@@ -231,13 +223,10 @@ Status checkPaths(const TrainOptions &options) {
 }
 
 Status TrainingRun::openMetrics() {
-  if (options.metrics.empty())
-    return Status();
-  StatusOr<std::unique_ptr<MetricsFile>> file =
-      MetricsFile::open(options.metrics, metricsStartOf(options));
-  if (!file.ok())
-    return file.status();
-  metrics = std::move(*file);
+  StatusOr<MetricsLog> log = MetricsLog::open(options, firstStep);
+  if (!log.ok())
+    return log.status();
+  metrics = std::move(*log);
   const TraineeInfo &info = model.info();
   MetricsLine line("start", digits);
   line.add("version", options.version)
@@ -256,8 +245,12 @@ Status TrainingRun::openMetrics() {
       .add("state_bytes", info.stateBytes)
       .add("activation_bytes", info.activationBytes)
       .add("resumed_from",
-           firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt);
-  return metrics->write(line);
+           firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt)
+      .add("learning_rate", options.schedule.learningRate)
+      .add("lr_scheduler", options.schedule.name());
+  if (!info.recipe.empty())
+    line.addJSON("recipe", info.recipe);
+  return metrics.write(line);
 }
 
 Status TrainingRun::prepare() {
@@ -353,8 +346,8 @@ Status TrainingRun::train() {
       return status;
   }
   if (stopped() && !checkpoints)
-    observer.note("stopped without a checkpoint: there is no "
-                  "--checkpoint-dir");
+    observer.warning("stopped without a checkpoint: there is no "
+                     "--checkpoint-dir");
   return Status();
 }
 
@@ -378,10 +371,10 @@ Status TrainingRun::evaluateNow() {
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
-                  std::to_string(evaluation->leftOut) +
-                  " samples: the model has no loss per sample");
+                  counted(evaluation->leftOut, "sample") +
+                  ": the model has no loss per sample");
   if (!std::isfinite(evaluation->loss))
-    observer.note("the loss of the evaluation is not finite");
+    observer.warning("the loss of the evaluation is not finite");
   return Status();
 }
 
@@ -393,7 +386,7 @@ void TrainingRun::save() {
     return;
   // Weights that a non-finite update may have reached replace no good ones.
   if (!guard.isLossFinite()) {
-    observer.note("checkpoint not saved: the loss is not finite");
+    observer.warning("checkpoint not saved: the loss is not finite");
     return;
   }
   progress.settings = settingsOf(options, totalSteps);
@@ -402,7 +395,7 @@ void TrainingRun::save() {
                         [&](const std::string &text) { observer.note(text); });
   if (!status.ok()) {
     if (status.message() != lastSaveFailure.message())
-      observer.note("checkpoint not saved: " + status.message());
+      observer.warning("checkpoint not saved: " + status.message());
     lastSaveFailure = status;
     // Weights that are not finite are the run's end, not the disk's.
     if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
@@ -419,15 +412,12 @@ void TrainingRun::save() {
 }
 
 void TrainingRun::record(const MetricsLine &line) {
-  if (!metrics)
-    return;
-  Status status = metrics->write(line);
+  Status status = metrics.write(line);
   if (status.ok())
     return;
-  observer.note("metrics end here: " + status.message());
+  observer.warning("metrics end here: " + status.message());
   if (result.deferred.ok())
     result.deferred = status;
-  metrics.reset();
 }
 
 static size_t peakMemory() {

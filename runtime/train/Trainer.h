@@ -42,7 +42,8 @@ struct TrainOptions {
   LastBatch lastBatch = LastBatch::Drop;
 
   std::vector<std::string> evalMetrics; ///< --metric, of evaluations
-  std::string metrics;                  ///< JSONL file; empty: none
+  std::string metrics;           ///< file of lines or rows, "-"; empty: none
+  std::string tensorboard;       ///< folder of event files; empty: none
   bool overwriteMetrics = false; ///< another run's, where they are in the way
   std::string checkpointDir;     ///< empty: no checkpoints
   int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
@@ -95,9 +96,11 @@ public:
   virtual void stepped(const StepReport &) {}
   virtual void evaluated(int64_t step, int64_t epoch, const EvalResult &) {}
   virtual void checkpointed(int64_t step, const std::string &directory) {}
-  /// Something to tell the user that does not end the run: a checkpoint that
-  /// could not be written, a fallback to an older one, samples left out.
+  /// Something to tell the user that does not end the run: a fallback to an
+  /// older checkpoint, samples left out.
   virtual void note(std::string_view message) {}
+  /// The same of what goes wrong: a checkpoint that could not be written.
+  virtual void warning(std::string_view message) { note(message); }
 };
 
 struct TrainResult {

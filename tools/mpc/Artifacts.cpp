@@ -12,6 +12,7 @@
 #include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -167,8 +168,7 @@ openCache(const std::string &name) {
     return std::optional<CodeCache>(std::move(*cache));
   if (name != "auto")
     return cache.takeError();
-  llvm::errs() << "note: no kernel cache: " << llvm::toString(cache.takeError())
-               << "\n";
+  note("no kernel cache: " + llvm::toString(cache.takeError()));
   return std::nullopt;
 }
 
@@ -183,7 +183,8 @@ ExitCode Driver::compileToKernels(const CompileOptions &options,
       options.threads > 0 ? options.threads : runtime::countUsableCores();
   return compile(options, Stage::Plan, llvm::errs(), [&] {
     auto compiled = compilePlannedKernels(
-        *module, {target, static_cast<unsigned>(threads), std::move(*cache)});
+        *module, {target, static_cast<unsigned>(threads), std::move(*cache)},
+        &times.kernels);
     if (succeeded(compiled))
       kernels = std::move(*compiled);
     return compiled;

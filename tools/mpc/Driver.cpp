@@ -3,6 +3,7 @@
 
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -17,7 +18,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/JSON.h"
+#include "llvm/Support/Format.h"
+
+#include <chrono>
 
 using namespace mlir;
 using namespace mpc;
@@ -26,15 +29,6 @@ using namespace mpc::tools;
 //===----------------------------------------------------------------------===//
 // Errors
 //===----------------------------------------------------------------------===//
-
-// One line of text: names come from models, whose bytes need not be that.
-static std::string printable(llvm::StringRef message) {
-  std::string text = llvm::json::fixUTF8(message);
-  for (char &c : text)
-    if (isControl(c))
-      c = ' ';
-  return text;
-}
 
 static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
   os << "error: " << printable(message) << "\n";
@@ -77,7 +71,7 @@ public:
   ExitCode getExitCode() const { return exitCode; }
 
 private:
-  void print(Diagnostic &diagnostic) {
+  void print(Diagnostic &diagnostic, bool isAttached = false) {
     // A note that stands alone is a remark to MLIR.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
                                                          "error", "note"};
@@ -87,10 +81,17 @@ private:
     std::string message = model.str() + ": ";
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
-    os << severities[static_cast<int>(severity)] << ": "
-       << printable(message + diagnostic.str()) << "\n";
-    for (Diagnostic &note : diagnostic.getNotes())
-      print(note);
+    message += diagnostic.str();
+    // What stands alone is said once; a note of an error belongs to it.
+    if (severity == DiagnosticSeverity::Error || isAttached)
+      os << severities[static_cast<int>(severity)] << ": " << printable(message)
+         << "\n";
+    else if (severity == DiagnosticSeverity::Warning)
+      warn(message, os);
+    else
+      note(message, os);
+    for (Diagnostic &attached : diagnostic.getNotes())
+      print(attached, /*isAttached=*/true);
   }
 
   StringRef model;
@@ -263,8 +264,8 @@ static void noteWeights(ModuleOp module,
       given += llvm::binary_search(
           names, onnx_frontend::getONNXName(variable.getSymName()));
     }
-    llvm::errs() << "note: " << given << " of " << total << " parameters from "
-                 << printable(file) << "\n";
+    note(llvm::Twine(given) + " of " + llvm::Twine(total) + " parameter" +
+         (total == 1 ? "" : "s") + " from " + file);
   }
 }
 
@@ -422,6 +423,46 @@ static void splitWords(std::vector<std::string> &texts) {
   texts = std::move(words);
 }
 
+namespace {
+/// Notes how long each part of a compilation took.
+class Stopwatch {
+public:
+  explicit Stopwatch(CompileTimes &times) : times(times) {}
+
+  void lap(StringRef name) {
+    auto now = std::chrono::steady_clock::now();
+    times.seconds.emplace_back(
+        name.str(), std::chrono::duration<double>(now - begin).count());
+    begin = now;
+  }
+
+private:
+  CompileTimes &times;
+  std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
+};
+} // namespace
+
+void CompileTimes::print(llvm::raw_ostream &os) const {
+  double sum = 0;
+  for (const auto &[name, time] : seconds)
+    sum += time;
+  os << "compiled in " << llvm::format("%.2f s:", sum);
+  for (const auto &[name, time] : seconds)
+    os << " " << name << llvm::format(" %.2f", time)
+       << (&name == &seconds.back().first ? "" : ",");
+  os << "; " << kernels.kept << " of " << kernels.all
+     << " kernels from the cache\n";
+}
+
+void Driver::readDecisions() {
+  DecisionReport decisions(*module);
+  precisionSummary = decisions.getSummary();
+  decisionDigest = decisions.getDigest();
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
@@ -437,27 +478,31 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   splitWords(pipeline.recipe.noDecay);
   pipeline.recipe.optimizer = findOptimizerName(options);
   recipe = pipeline.recipe;
+  Stopwatch stopwatch(times);
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
-  auto run = [&](Stage to, Stage done) {
+  stopwatch.lap("import");
+  bool passed = true;
+  Stage done = Stage::Import;
+  for (const StageInfo &info : getStages()) {
+    if (!passed || info.stage == Stage::Import || info.stage > last)
+      continue;
     PassManager pm(&context);
-    buildPipeline(pm, pipeline, to, done);
-    return succeeded(pm.run(*module));
-  };
-  // Read where it is complete: later stages merge and decompose ops.
-  bool passed = run(std::min(last, Stage::Precision), Stage::Import);
-  if (passed && last >= Stage::Precision) {
-    DecisionReport decisions(*module);
-    precisionSummary = decisions.getSummary();
-    decisionDigest = decisions.getDigest();
-    labels = findLabels(*module);
-    normalizations = findNormalizations(*module);
-    if (llvm::Error error =
-            checkRunningVariance(pipeline.recipe, normalizations))
-      return reportError(std::move(error));
-    passed = run(last, Stage::Precision);
+    buildPipeline(pm, pipeline, info.stage, done);
+    done = info.stage;
+    passed = succeeded(pm.run(*module));
+    // Read where it is complete: later stages merge and decompose ops.
+    if (passed && done == Stage::Precision) {
+      readDecisions();
+      if (llvm::Error error =
+              checkRunningVariance(pipeline.recipe, normalizations))
+        return reportError(std::move(error));
+    }
+    stopwatch.lap(info.name);
   }
-  if (passed && succeeded(then()))
+  passed = passed && succeeded(then());
+  stopwatch.lap("kernels");
+  if (passed)
     return ExitCode::Done;
   if (printer.getExitCode() == ExitCode::Done)
     return reportError(ExitCode::Internal, "a pass failed without a message");
@@ -466,5 +511,5 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
 
 void mpc::tools::noteForwardOnly(ModuleOp module) {
   if (module.lookupSymbol("forward"))
-    llvm::errs() << "note: without --loss this is the forward graph alone\n";
+    note("without --loss this is the forward graph alone");
 }

@@ -9,6 +9,7 @@
 #include "compiler/Artifact/DataSection.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
+#include "passes/KernelCompiler.h"
 #include "runtime/Artifact.h"
 #include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
@@ -46,6 +47,14 @@ struct NormalizationFacts {
   /// Layers that update them, and that use and keep them.
   int64_t updated = 0, kept = 0;
   bool isUnbiased = false; ///< of those that update them
+};
+
+/// How long a compilation took, stage by stage, in the order of the path.
+struct CompileTimes {
+  void print(llvm::raw_ostream &os) const;
+
+  std::vector<std::pair<std::string, double>> seconds;
+  KernelCounts kernels;
 };
 
 /// One compilation with the context it happens in.
@@ -89,6 +98,7 @@ public:
   /// Why it is not known where outputs have samples; empty where it is, or was
   /// not asked for.
   llvm::StringRef getSamplesFinding() const { return samplesFinding; }
+  const CompileTimes &getCompileTimes() const { return times; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
@@ -97,6 +107,8 @@ private:
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
   void findSamples(const onnx_frontend::ImportOptions &options);
+  /// Keeps what the Precision stage decided and what stages after it hide.
+  void readDecisions();
 
   mlir::MLIRContext context;
   std::shared_ptr<onnx_frontend::Model> model;
@@ -110,6 +122,7 @@ private:
   /// The recipe with what its files hold.
   RecipeOptions recipe;
   NormalizationFacts normalizations;
+  CompileTimes times;
 };
 
 /// Says so where a module holds a forward model alone.

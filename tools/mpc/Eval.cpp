@@ -15,7 +15,9 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Progress.h"
 #include "tools/mpc/TrainReport.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -236,9 +238,8 @@ ExitCode EvalRun::loadCheckpoint() {
                            " what it has by name with --weights " +
                            checkpointPath + "/state.safetensors");
   if (said("precision") != info.precision)
-    llvm::errs() << "note: the checkpoint was trained in "
-                 << abbreviated(said("precision")) << ", and is evaluated in "
-                 << info.precision << "\n";
+    note("the checkpoint was trained in " + abbreviated(said("precision")) +
+         ", and is evaluated in " + info.precision);
   return ExitCode::Done;
 }
 
@@ -261,8 +262,8 @@ ExitCode EvalRun::loadFile(const std::string &file) {
     return llvm::any_of(*values,
                         [&](const Array &value) { return value.name == name; });
   });
-  PrintableStream(llvm::errs()) << "note: " << given << " of " << names.size()
-                                << " parameters from " << file << "\n";
+  note(llvm::Twine(given) + " of " + llvm::Twine(names.size()) +
+       " parameters from " + file);
   return ExitCode::Done;
 }
 
@@ -337,9 +338,9 @@ ExitCode EvalRun::evaluate() {
     return reportError(result.status());
   print(*result);
   if (result->leftOut > 0)
-    llvm::errs() << "note: left out " << result->leftOut
-                 << " samples that fill no batch: the model has no loss per "
-                    "sample; choose another --batch-size\n";
+    note("left out " + llvm::Twine(result->leftOut) +
+         " samples that fill no batch: the model has no loss per sample; "
+         "choose another --batch-size");
   if (!std::isfinite(result->loss))
     return reportError(ExitCode::Numeric, "the loss is not finite");
   return ExitCode::Done;

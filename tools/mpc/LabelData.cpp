@@ -5,6 +5,7 @@
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 
 #include <algorithm>
 
@@ -61,8 +62,8 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
   if (!isAny)
     return;
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
-  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
-               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
+  note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
+       " count nowhere, as in PyTorch; --ignore-index chooses");
 }
 
 ExitCode mpc::tools::checkMetricFlags(const std::vector<std::string> &names) {

@@ -9,8 +9,10 @@
 #include "tools/mpc/Interruption.h"
 #include "tools/mpc/LabelData.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Progress.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -23,9 +25,6 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
-/// Stdout, in a form that may be opened as a file is.
-static constexpr char kStdout[] = "/dev/stdout";
-
 namespace {
 struct TrainCommand {
   CompileOptions compile;
@@ -37,6 +36,15 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
+  /// Seconds from one line of progress to the next.
+  double logEvery = 30;
+  bool isQuiet = false, isVerbose = false;
+
+  Verbosity verbosity() const {
+    return isQuiet     ? Verbosity::Quiet
+           : isVerbose ? Verbosity::Verbose
+                       : Verbosity::Normal;
+  }
 };
 } // namespace
 
@@ -107,8 +115,6 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;
-  if (command.train.metrics == "-")
-    command.train.metrics = kStdout;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -210,6 +216,8 @@ ExitCode TrainRun::compile() {
     Driver driver;
     code = loadArtifact(driver, command.compile, artifact);
     decisions = driver.getPrecisionSummary();
+    if (command.isVerbose)
+      driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
   // The compiler held the weights, too.
@@ -223,16 +231,21 @@ ExitCode TrainRun::compile() {
 }
 
 void TrainRun::announce() {
+  if (command.isQuiet)
+    return;
   const Plan &plan = artifact->plan();
   PrintableStream os(llvm::errs());
   const RecipeOptions &recipe = command.compile.pipeline.recipe;
-  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
+  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty(),
+                  command.isVerbose);
   printNormalizations(os, plan);
   llvm::errs() << (decisions.empty() ? plan.precision + ", as compiled"
                                      : decisions)
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
+  if (command.isVerbose)
+    printFunctions(os, plan);
 }
 
 ExitCode TrainRun::open() {
@@ -241,8 +254,7 @@ ExitCode TrainRun::open() {
       code != ExitCode::Done)
     return code;
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
-    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
-                    "weights are lost\n";
+    warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
   auto opened = Session::create(artifact, command.session);
   if (!opened.ok())
@@ -271,7 +283,7 @@ int TrainRun::finish(const TrainResult &result) {
     return static_cast<int>(written);
   // Whoever reads the model or the metrics from stdout reads nothing else.
   const bool isStream =
-      command.trained.output == "-" || command.train.metrics == kStdout;
+      command.trained.output == "-" || command.train.metrics == "-";
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
   printSummary(os, result);
   if (!command.trained.output.empty() && command.trained.output != "-")
@@ -284,7 +296,7 @@ int TrainRun::finish(const TrainResult &result) {
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
-    ProgressPrinter progress;
+    ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
@@ -297,6 +309,7 @@ int TrainRun::train() {
 static int runTrain(TrainCommand &command) {
   // Nobody reading what the run says is no reason to end it.
   std::signal(SIGPIPE, SIG_IGN);
+  setVerbosity(command.verbosity());
   TrainRun run(command);
   for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile})
     if (ExitCode code = (run.*step)(); code != ExitCode::Done)
@@ -388,11 +401,6 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--metrics", command.train.metrics,
-                 "one JSON object a line, - for stdout")
-      ->type_name("FILE");
-  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
-               "replace the metrics of an earlier run");
   app.add_option("--checkpoint-dir", command.train.checkpointDir,
                  "folder of checkpoints")
       ->type_name("FOLDER");
@@ -408,6 +416,33 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("PATH");
 }
 
+static void addLogOptions(CLI::App &app, TrainCommand &command) {
+  app.add_option("--metrics", command.train.metrics,
+                 "one JSON object a step and evaluation, or a row of a table "
+                 "where FILE ends with .csv; -: JSON to standard output")
+      ->type_name("FILE");
+  app.add_option("--tensorboard", command.train.tensorboard,
+                 "folder of event files for TensorBoard")
+      ->type_name("FOLDER");
+  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
+               "replace the metrics and events of an earlier run");
+  CLI::Option *logEvery =
+      app.add_option("--log-every", command.logEvery,
+                     "seconds between lines of progress, where they do not go "
+                     "to a terminal; 0: a line for every step")
+          ->check(nonNegativeNumber())
+          ->type_name("SECONDS")
+          ->capture_default_str();
+  CLI::Option *quiet =
+      app.add_flag("--quiet", command.isQuiet,
+                   "print warnings, errors and the summary alone")
+          ->excludes(logEvery);
+  app.add_flag("--verbose", command.isVerbose,
+               "also print how long compiling takes and what the code "
+               "consists of")
+      ->excludes(quiet);
+}
+
 void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
@@ -417,6 +452,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addScheduleOptions(*app, *command);
   addLoopOptions(*app, command->train);
   addOutputOptions(*app, *command);
+  addLogOptions(*app, *command);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

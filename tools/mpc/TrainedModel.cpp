@@ -6,6 +6,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -105,7 +106,7 @@ static void writeElsewhere(const TrainedModelOptions &options,
                   ".safetensors");
     if (!writeState(file.str().str(), state).ok())
       continue;
-    llvm::errs() << "note: the trained weights are in " << file << " instead\n";
+    warn("the trained weights are in " + file + " instead");
     return;
   }
 }
