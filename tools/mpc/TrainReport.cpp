@@ -142,13 +142,17 @@ void ProgressPrinter::started(const StartReport &report) {
   totalSteps = report.totalSteps;
   const int64_t left =
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
-  interval = std::max<int64_t>(1, left / 10);
+  interval = report.totalSteps == kUnlimited ? report.stepsPerEpoch
+                                             : std::max<int64_t>(1, left / 10);
   llvm::errs() << "data: " << report.samples << " sample"
                << plural(report.samples);
   if (report.evalSamples > 0)
     llvm::errs() << ", " << report.evalSamples << " held back";
-  llvm::errs() << "; " << left << " step" << plural(left) << " of "
-               << report.batchSize;
+  if (report.totalSteps == kUnlimited)
+    llvm::errs() << "; steps of " << report.batchSize;
+  else
+    llvm::errs() << "; " << left << " step" << plural(left) << " of "
+                 << report.batchSize;
   if (report.accumulate > 1)
     llvm::errs() << " x " << report.accumulate;
   llvm::errs() << ", " << report.stepsPerEpoch << " an epoch";
@@ -172,9 +176,12 @@ void ProgressPrinter::stepped(const StepReport &report) {
     return;
   clearLine();
   llvm::raw_ostream &os = llvm::errs();
-  os << "step " << report.step << "/" << totalSteps << "  epoch "
-     << report.epoch + 1 << "  loss " << llvm::format("%.6g", report.loss)
-     << "  lr " << llvm::format("%.4g", report.learningRate);
+  os << "step " << report.step;
+  if (totalSteps != kUnlimited)
+    os << "/" << totalSteps;
+  os << "  epoch " << report.epoch + 1 << "  loss "
+     << llvm::format("%.6g", report.loss) << "  lr "
+     << llvm::format("%.4g", report.learningRate);
   if (report.gradNorm)
     os << "  grad norm " << llvm::format("%.4g", *report.gradNorm);
   if (report.lossScale)
@@ -243,4 +250,7 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
     printEvaluation(os, *result.evaluation);
     os << "\n";
   }
+  if (result.best)
+    os << "best: step " << result.best->step << ", "
+       << describeFigure(result.best->metric, result.best->value) << "\n";
 }
