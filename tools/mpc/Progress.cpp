@@ -106,7 +106,7 @@ bool ProgressPrinter::isDue(int64_t step) const {
 }
 
 std::string ProgressPrinter::timeLeft(int64_t step) const {
-  if (start.totalSteps == std::numeric_limits<int64_t>::max() ||
+  if (start.totalSteps == kUnlimited ||
       step == start.totalSteps)
     return "";
   const double perStep = secondsSince(begin) / double(stepsDone);
@@ -136,14 +136,14 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
 // "N/TOTAL", or N where there is no end.
 static std::string outOf(int64_t number, int64_t total) {
   std::string text = std::to_string(number);
-  if (total < std::numeric_limits<int64_t>::max())
+  if (total < kUnlimited)
     text += "/" + std::to_string(total);
   return text;
 }
 
 // How many epochs `steps` begin.
 static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
-  return steps == std::numeric_limits<int64_t>::max()
+  return steps == kUnlimited
              ? steps
              : (steps - 1) / stepsPerEpoch + 1;
 }

@@ -8,6 +8,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
 #include "tools/mpc/LabelData.h"
+#include "tools/mpc/LoopFlags.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"
@@ -31,6 +32,7 @@ struct TrainCommand {
   std::vector<std::string> data, valData;
   double valSplit = 0;
   TrainOptions train;
+  LoopFlags loop;
   std::string scheduler = "constant";
   std::string lastBatch = "drop";
   bool noShuffle = false;
@@ -123,6 +125,13 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
+  const bool evaluates = !command.valData.empty() || command.valSplit != 0;
+  const bool keepsWeights =
+      !command.trained.output.empty() || !command.train.checkpointDir.empty();
+  if (ExitCode code =
+          resolve(command.loop, evaluates, keepsWeights, command.train);
+      code != ExitCode::Done)
+    return code;
   return resolve(command.trained, command.compile.model.model);
 }
 
@@ -345,7 +354,7 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
-                 "--max-steps")
+                 "--max-steps, --max-time or --early-stopping")
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
       ->transform(wholeNumber(int64_t(1)));
@@ -374,8 +383,10 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
          "--lr-scheduler", command.scheduler,
          "how the learning rate goes to --min-lr: constant, linear, "
          "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
-         "given, every SIZE steps), or one-cycle (PyTorch's OneCycleLR, "
-         "of which --lr is the greatest)")
+         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
+         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
+         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
+         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
   app.add_option("--min-lr", schedule.minLearningRate,
@@ -451,6 +462,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addDataOptions(*app, *command);
   addScheduleOptions(*app, *command);
   addLoopOptions(*app, command->train);
+  addLoopFlags(*app, command->loop, command->train);
   addOutputOptions(*app, *command);
   addLogOptions(*app, *command);
   addSessionOptions(*app, command->session);
