@@ -52,7 +52,7 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
       return std::optional<StepReport>();
     StatusOr<double> loss =
         runner.runBatch(data, positions.data() + batch * data.batchSize(),
-                        report.learningRate, options.seed);
+                        progress.epoch, report.learningRate, options.seed);
     if (!loss.ok())
       return loss.status();
     progress.lossInStep += *loss / double(runner.batches());

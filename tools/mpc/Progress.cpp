@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -63,7 +62,9 @@ void ProgressPrinter::started(const StartReport &report) {
   os << "data: " << counted(report.samples, "sample");
   if (report.evalSamples > 0)
     os << ", " << report.evalSamples << " held back";
-  os << "; " << counted(left, "step") << " of " << report.batchSize;
+  os << "; "
+     << (report.totalSteps == kUnlimited ? "steps" : counted(left, "step"))
+     << " of " << report.batchSize;
   if (report.accumulate > 1)
     os << " x " << report.accumulate;
   os << ", " << report.stepsPerEpoch << " an epoch";

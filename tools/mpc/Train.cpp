@@ -5,6 +5,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
 #include "tools/mpc/LabelData.h"
@@ -29,7 +30,8 @@ using namespace mpc::runtime::train;
 namespace {
 struct TrainCommand {
   CompileOptions compile;
-  std::vector<std::string> data, valData;
+  DataFlags data;
+  std::vector<std::string> valData;
   double valSplit = 0;
   TrainOptions train;
   LoopFlags loop;
@@ -66,6 +68,11 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   DatasetOptions options = datasetOptionsFor(info);
   options.targetArray =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<Preparation> preparation =
+      preparationOf(command.data, command.train.seed);
+  if (!preparation.ok())
+    return preparation.status();
+  options.preparation = std::move(*preparation);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -73,6 +80,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
+  printDataNotes(*data.train);
   const FunctionPorts *eval = info.function("eval");
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
@@ -86,6 +94,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
+    printDataNotes(*data.evaluation);
     return Status();
   }
   auto parts = data.train->split(command.valSplit, command.train.seed);
@@ -138,8 +147,10 @@ static ExitCode finishOptions(TrainCommand &command) {
 // The model itself may receive its weights; nothing else that is read is lost.
 static ExitCode checkOverwriting(const TrainCommand &command) {
   std::vector<std::string> read = command.compile.model.weights;
-  for (const auto *files : {&command.data, &command.valData})
-    read.insert(read.end(), files->begin(), files->end());
+  for (const auto *files : {&command.data.data, &command.valData})
+    if (StatusOr<std::vector<std::string>> all = expandPatterns(*files);
+        all.ok())
+      read.insert(read.end(), all->begin(), all->end());
   if (ExitCode code =
           refuseOverwriting("--output", command.trained.output, read);
       code != ExitCode::Done)
@@ -154,9 +165,9 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
 static ExitCode checkFiles(const TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
-  for (const auto *files : {&command.data, &command.valData})
-    if (Status status = Dataset::checkFiles(*files); !status.ok())
-      return reportError(status);
+  if (Status status = checkDataFlags(command.data, command.valData);
+      !status.ok())
+    return reportError(status);
   return reportError(checkPaths(command.train));
 }
 
@@ -205,14 +216,20 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
-  StatusOr<std::vector<Array>> read = readDataFiles(command.data);
+  const std::string target =
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<std::vector<Array>> read =
+      readSamples(command.data.data, command.data, target);
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
-  StatusOr<std::vector<Array>> held = readDataFiles(command.valData);
+  StatusOr<std::vector<Array>> held =
+      readSamples(command.valData, command.data, target);
   if (!held.ok())
     return reportError(held.status());
   heldArrays = std::move(*held);
+  if (Status status = checkSameLabels(arrays, heldArrays); !status.ok())
+    return reportError(status);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   chooseIgnoreIndex(command.compile, heldArrays);
@@ -330,18 +347,15 @@ static int runTrain(TrainCommand &command) {
 }
 
 static void addDataOptions(CLI::App &app, TrainCommand &command) {
-  app.add_option("--data", command.data,
-                 "arrays named as the model's inputs: npz, npy, safetensors; "
-                 "NAME=FILE for a file of one array (repeatable)")
-      ->required()
-      ->allow_extra_args(false)
-      ->type_name("FILE");
+  addDataFlags(app, command.data);
+  addAugmentFlag(app, command.data);
   app.add_option("--val-data", command.valData,
                  "the same, to evaluate on after every epoch")
       ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--val-split", command.valSplit,
-                 "fraction of the data to hold back and evaluate on")
+                 "fraction of the data to hold back and evaluate on; of "
+                 "classes, the same share of each")
       ->check(fraction());
   app.add_flag("--no-shuffle", command.noShuffle,
                "take samples in the order of the file");
