@@ -310,6 +310,8 @@ static llvm::Error checkOwnOptimizer(const RecipeOptions &recipe,
     return refuse("--no-decay");
   if (!recipe.lrScale.empty())
     return refuse("--lr-scale");
+  if (recipe.ema)
+    return refuse("--ema");
   if (recipe.accumulateGradBatches > 1 && module.lookupSymbol("step"))
     return refuse("--accumulate-grad-batches");
   return llvm::Error::success();

@@ -59,6 +59,7 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
        "bce_with_logits"},
       {"--no-decay", !recipe.noDecay.empty(), ofAny, optimizers},
       {"--lr-scale", !recipe.lrScale.empty(), ofAny, optimizers},
+      {"--ema", recipe.ema.has_value(), ofAny, optimizers},
   };
 }
 
