@@ -80,6 +80,7 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   if (!recipe.accumulateReduction.empty())
     options.accumulateReduction = recipe.accumulateReduction;
   options.clipNorm = recipe.gradientClipVal.value_or(0.0);
+  options.ema = recipe.ema.value_or(0.0);
   options.train.assign(recipe.train.begin(), recipe.train.end());
   options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
   options.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());

@@ -63,6 +63,8 @@ struct RecipeOptions {
   /// mean or sum; empty: mean for forward models, sum for ORT artifacts.
   std::string accumulateReduction;
   std::optional<double> gradientClipVal;
+  /// Decay of the averages of the parameters; absent: there are none.
+  std::optional<double> ema;
   bool asExported = false;
   /// auto, unbiased or population.
   std::string runningVariance = "auto";

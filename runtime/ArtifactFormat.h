@@ -36,8 +36,10 @@
 //               start, is constants; all that is kept where steps read it
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
 //
-//   STATE     { "name", "role": "parameter|frozen|optimizer_state|statistic|
-//                                loss_scale|counter|accumulator|derived",
+//   STATE     { "name", "role": "parameter|frozen|optimizer_state|average|
+//                      statistic|loss_scale|counter|accumulator|derived" (an
+//               average is that of the parameter "P" over the steps, called
+//               "P.ema"),
 //               "type": "f32", "shape": [..],
 //               "init": {"offset", "bytes"} | {"fill": number} }
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",

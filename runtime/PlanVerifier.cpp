@@ -8,8 +8,8 @@
 namespace mpc::runtime {
 namespace {
 
-constexpr std::array<std::string_view, 8> kStateRoles = {
-    "parameter",  "frozen",  "optimizer_state", "statistic",
+constexpr std::array<std::string_view, 9> kStateRoles = {
+    "parameter",  "frozen",  "optimizer_state", "average", "statistic",
     "loss_scale", "counter", "accumulator",     "derived"};
 constexpr std::array<std::string_view, 3> kInputRoles = {"data", "label",
                                                          "scalar"};

@@ -26,6 +26,8 @@ using namespace mpc;
 
 /// The input that receives the rate of each step.
 static constexpr llvm::StringLiteral kLearningRateName = "learning_rate";
+/// Of the variable that averages a parameter; the runtime knows it too.
+static constexpr llvm::StringLiteral kAverageSuffix = "ema";
 
 //===----------------------------------------------------------------------===//
 // The update
@@ -48,6 +50,9 @@ private:
   void clipGradients(TrainingFunction &function, OpBuilder &builder,
                      SmallVector<Value> &gradients);
   LogicalResult createState();
+  void declareAverage(VariableOp param, StringRef name);
+  void averageParameter(TrainingFunction &function, OpBuilder &builder,
+                        VariableOp param, Value next);
 
   VariableOp counter(StringRef name) {
     auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
@@ -91,6 +96,10 @@ LogicalResult AddOptimizerPass::verifyOptions() {
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
            << algorithm->name << " is 0; give another with --weight-decay";
+  if (ema < 0.0 || ema >= 1.0)
+    return withExitCode(mlir::emitError(location), ExitCode::Usage)
+           << "expected --ema of at least 0 and below 1, found "
+           << ema.getValue();
   if (accumulate < 1)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-grad-batches of at least 1, found "
@@ -105,6 +114,8 @@ LogicalResult AddOptimizerPass::createState() {
                                   algorithm->state.end());
   if (accumulate > 1)
     suffixes.push_back("grad");
+  if (ema > 0.0)
+    suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
       std::string name = (param.getSymName() + "." + suffix).str();
@@ -114,10 +125,22 @@ LogicalResult AddOptimizerPass::createState() {
                << "the model has a parameter '" << name
                << "', the name of optimizer state of '" << param.getSymName()
                << "'; rename it";
-      companion(param, suffix,
-                suffix == "grad" ? "accumulator" : "optimizer_state");
+      if (suffix == kAverageSuffix)
+        declareAverage(param, name);
+      else
+        companion(param, suffix,
+                  suffix == "grad" ? "accumulator" : "optimizer_state");
     }
   return success();
+}
+
+// What the average of a parameter starts as is the parameter.
+void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
+  VariableOp average = getVariable(name, param.getTensorType(), "average");
+  if (ElementsAttr init = param.getInitAttr())
+    average.setInitAttr(init);
+  if (FloatAttr fill = param.getFillAttr())
+    average.setFillAttr(fill);
 }
 
 // The gradients that the model has itself; null where one is missing.
@@ -218,6 +241,25 @@ static Value scaleRate(OpBuilder &builder, Value rate,
   return scaled = MulOp::create(builder, location, type, rate, factor);
 }
 
+// average + (next - average) * (1 - decay), as torch.lerp has it.
+void AddOptimizerPass::averageParameter(TrainingFunction &function,
+                                        OpBuilder &builder, VariableOp param,
+                                        Value next) {
+  std::string name = (param.getSymName() + "." + kAverageSuffix).str();
+  VariableOp average = variables->lookupVariable(name);
+  RankedTensorType type = average.getTensorType();
+  Location location = at(name + "#update");
+  Value old = function.state(average);
+  Value way = ConstantOp::create(
+      builder, location,
+      DenseElementsAttr::get(
+          type.clone(ArrayRef<int64_t>()),
+          builder.getFloatAttr(type.getElementType(), 1.0 - ema)));
+  Value change = SubOp::create(builder, location, type, next, old);
+  Value part = MulOp::create(builder, location, type, change, way);
+  function.addUpdate(name, AddOp::create(builder, location, type, old, part));
+}
+
 void AddOptimizerPass::addUpdates(TrainingFunction &function,
                                   SmallVector<Value> gradients) {
   PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
@@ -256,6 +298,8 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
     for (auto [suffix, value] :
          llvm::zip_equal(algorithm->state, llvm::drop_begin(next)))
       function.addUpdate((param.getSymName() + "." + suffix).str(), value);
+    if (ema > 0.0)
+      averageParameter(function, builder, param, next.front());
   }
   function.addUpdate(stepCounter.getSymName(), in.nextStep);
 }

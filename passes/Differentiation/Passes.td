@@ -91,6 +91,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     batch_norm_inference, and its running statistics are no longer updated.
     `no-decay` and `lr-scale` give some of them no weight decay, or a multiple of
     the learning rate (of several factors, the last that matches holds).
+    With `ema` above 0 every trained parameter @p has an @p.ema, which starts as
+    @p and moves towards its new value by 1 - ema of the way.
 
     Expects `@step` of `mpc-add-loss`, or with `given-gradients` one whose
     results of role `gradient`, each called as its variable, take the place of
@@ -128,6 +130,8 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
            "use the gradients that @step gives, where it does">,
     Option<"clipNorm", "clip-norm", "double", "0.0",
            "bound of the gradients' common L2 norm; 0: none">,
+    Option<"ema", "ema", "double", "0.0",
+           "decay of the average of each parameter; 0: no averages">,
     ListOption<"train", "train", "std::string",
                "patterns of the parameters to train">,
     ListOption<"freeze", "freeze", "std::string",

@@ -10,8 +10,8 @@ using namespace mpc;
 static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 bool amp::isGuarded(VariableOp variable) {
-  static constexpr llvm::StringLiteral roles[] = {"parameter", "frozen",
-                                                  "optimizer_state", "counter"};
+  static constexpr llvm::StringLiteral roles[] = {
+      "parameter", "frozen", "optimizer_state", "average", "counter"};
   return llvm::is_contained(roles, variable.getRole()) &&
          variable.getSymName() != kMicroStepName;
 }

@@ -133,7 +133,8 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
 void VerifyPrecisionPass::verifyState(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
   static constexpr llvm::StringLiteral roles[] = {
-      "parameter", "statistic", "optimizer_state", "accumulator", "loss_scale"};
+      "parameter", "statistic",   "optimizer_state",
+      "average",   "accumulator", "loss_scale"};
   if (type && type.getWidth() < 32 &&
       llvm::is_contained(roles, variable.getRole()))
     report(variable) << "expected state of role " << variable.getRole()

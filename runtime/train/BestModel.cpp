@@ -9,7 +9,8 @@ namespace mpc::runtime::train {
 
 /// What training changes of a trained model.
 static bool isTrained(const Port &state) {
-  return state.role == "parameter" || state.role == "statistic";
+  return state.role == "parameter" || state.role == "average" ||
+         state.role == "statistic";
 }
 
 Status BestModel::copy() {

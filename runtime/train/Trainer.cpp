@@ -5,6 +5,7 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/train/Attempts.h"
+#include "runtime/train/AveragedWeights.h"
 #include "runtime/train/BestModel.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
@@ -48,7 +49,7 @@ private:
   Status openMetrics();
   Status train();
   Status attempt();
-  bool isEvaluationDue() const;
+  bool isDue(int64_t every) const;
   Status evaluateNow();
   Status heed(const EvalResult &evaluation);
   Status keepBest();
@@ -82,8 +83,11 @@ private:
   const std::atomic<int> *stop;
   const Digits digits;
 
-  const std::function<void(const std::string &)> note = [this](auto &text) {
+  const EvaluationRules::Note note = [this](auto &text) {
     observer.note(text);
+  };
+  const EvaluationRules::Note warn = [this](auto &text) {
+    observer.warning(text);
   };
   DivergenceGuard guard;
   const EvaluationRules rules;
@@ -191,7 +195,7 @@ Status TrainingRun::resume() {
   best.emplace(model, *options.best, checkpoints ? &*checkpoints : nullptr,
                options.keepCheckpoints);
   return best->find(progress.evaluations.best, firstStep,
-                    automatic ? "" : options.resume, identity(), note);
+                    automatic ? "" : options.resume, identity(), warn);
 }
 
 Status checkPaths(const TrainOptions &options) {
@@ -319,12 +323,12 @@ Status TrainingRun::attempt() {
   return guard.check(report);
 }
 
-/// Whether the schedule has an evaluation where the run stands.
-bool TrainingRun::isEvaluationDue() const {
+/// Whether something is where the run stands that is every so many attempts, or
+/// with 0 at the end of an epoch.
+bool TrainingRun::isDue(int64_t every) const {
   if (progress.step == 0 || progress.batchInStep > 0)
     return false;
-  return options.evalEvery > 0 ? progress.step % options.evalEvery == 0
-                               : progress.stepInEpoch == 0;
+  return every > 0 ? progress.step % every == 0 : progress.stepInEpoch == 0;
 }
 
 /// Why the run ends before its last step.
@@ -344,20 +348,16 @@ void TrainingRun::noteEnd() {
 /// is killed loses nothing.
 Status TrainingRun::train() {
   // What it would decide was not yet said when the checkpoint was written.
-  if (rules.any() && isEvaluationDue() && !done() &&
+  if (rules.any() && isDue(options.evalEvery) && !done() &&
       progress.evaluations.step != progress.step)
     if (Status status = evaluateNow(); !status.ok())
       return status;
   while (!done()) {
     if (Status status = attempt(); !status.ok())
       return status;
-    const bool epochEnds =
-        progress.stepInEpoch == 0 && progress.batchInStep == 0;
-    const int64_t every = options.checkpointEvery;
-    const bool isDue = every == 0 ? epochEnds : progress.step % every == 0;
-    if (isDue && progress.batchInStep == 0)
+    if (isDue(options.checkpointEvery))
       save();
-    if (isEvaluationDue() && !done())
+    if (isDue(options.evalEvery) && !done())
       if (Status status = evaluateNow(); !status.ok())
         return status;
   }
@@ -374,14 +374,17 @@ Status TrainingRun::train() {
   if (stopped() && !checkpoints)
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
-  return restoreBest();
+  if (Status status = restoreBest(); !status.ok())
+    return status;
+  return useAverages(model);
 }
 
 Status TrainingRun::evaluateNow() {
   if (!evalData)
     return Status();
-  StatusOr<EvalResult> evaluation =
-      evaluate(model, *evalData, stop, options.evalMetrics);
+  StatusOr<EvalResult> evaluation = evaluateAverages(model, [&] {
+    return evaluate(model, *evalData, stop, options.evalMetrics);
+  });
   if (!evaluation.ok())
     return evaluation.status();
   if (evaluation->stopped)
@@ -410,8 +413,9 @@ Status TrainingRun::evaluateNow() {
 Status TrainingRun::heed(const EvalResult &evaluation) {
   if (!rules.any())
     return Status();
-  const bool isBest = rules.count(evaluation, progress.step, !isEvaluationDue(),
-                                  progress.evaluations);
+  const bool isBest =
+      rules.count(evaluation, progress.step, !isDue(options.evalEvery),
+                  progress.evaluations);
   // Where it was saved before it was evaluated, the checkpoint does not know.
   const bool isSaved = checkpoints && lastSaved == progress.step;
   if (isSaved)
@@ -433,7 +437,7 @@ Status TrainingRun::restoreBest() {
   if (!best)
     return Status();
   StatusOr<std::optional<BestEvaluation>> restored = best->restore(
-      progress.evaluations.best, identity(), goodCheckpoint(), note);
+      progress.evaluations.best, identity(), goodCheckpoint(), warn);
   if (restored.ok())
     result.best = *restored;
   return restored.status();
@@ -443,7 +447,7 @@ Status TrainingRun::restoreBest() {
 void TrainingRun::keepOn(const std::string &what, const Status &status) {
   if (status.ok())
     return;
-  observer.note(what + ": " + status.message());
+  observer.warning(what + ": " + status.message());
   if (result.deferred.ok())
     result.deferred = status;
 }

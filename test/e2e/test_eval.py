@@ -51,6 +51,17 @@ def figures(event):
     return {key: value for key, value in event.items() if "eval" in key}
 
 
+def test_averages_of_a_checkpoint_are_evaluated(tmp_path):
+    model = mpctest.MODELS / "mlp.onnx"
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    flags = (*CLASSES, "--ema", "0.5", "--lr", "0.01")
+    event = train(model, data, held, tmp_path, *flags)
+    compiled = (*CLASSES, "--optimizer", "adamw", "--batch-size", BATCH)
+    folder = tmp_path / "checkpoints"
+    again = evaluate(model, tmp_path, *compiled, "--checkpoint", folder)
+    assert figures(event) == figures(again)
+
+
 @pytest.mark.parametrize(
     "precision", ("32-true", "bf16-mixed", "16-mixed", "64-true")
 )

@@ -172,6 +172,7 @@ def test_time_is_over_after_a_save(tmp_path):
         (["--lr-scheduler", "plateau:0.1:3:f1"], "--metric f1"),
         (["--max-time", "12:00"], "expected a duration"),
         (["--val-every", "0"], "a whole number from 1"),
+        (["--ema", "1"], "a number between 0 and 1"),
         (
             ["--lr-scheduler", "cosine", "--max-time", "1h"],
             "goes to the last step, which is not known",
@@ -201,6 +202,15 @@ def test_without_evaluations_there_is_no_effect(more, tmp_path):
     process = mpctest.mpc(*arguments)
     assert process.returncode == 2, process.stderr
     assert "has no effect without --val-data or --val-split" in process.stderr
+
+
+def test_averages_need_an_optimizer_of_mpcs(tmp_path):
+    process = mpctest.mpc(
+        *("compile", mpctest.MODELS / "mlp.onnx", "--batch-size", "4"),
+        *("--ema", "0.9", "--emit=plan", "-o", tmp_path / "plan.mlir"),
+    )
+    assert process.returncode == 2, process.stderr
+    assert "--ema is for optimizers that mpc adds" in process.stderr
 
 
 def test_best_needs_a_place(tmp_path):

@@ -66,6 +66,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["no_decay"] = listOf(training.noDecay);
   if (!training.lrScale.empty())
     recipe["lr_scale"] = listOf(training.lrScale);
+  if (training.ema)
+    recipe["ema"] = *training.ema;
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

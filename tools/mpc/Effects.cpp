@@ -46,7 +46,7 @@ static const std::vector<Rule> &getRules() {
       {"--accumulate-reduction", "--accumulate-grad-batches", {}},
       {"--min-lr",
        "--lr-scheduler",
-       {"linear", "cosine", "step*", "one-cycle"}},
+       {"linear", "cosine", "step*", "one-cycle", "plateau*"}},
       {"--checkpoint-every", "--checkpoint-dir", {}},
       {"--keep-checkpoints", "--checkpoint-dir", {}},
       {"--overwrite-metrics", "--metrics", {}},
@@ -186,7 +186,8 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--weight-decay",
                                                 "--no-decay",
                                                 "--lr-scale",
-                                                "--gradient-clip-val"};
+                                                "--gradient-clip-val",
+                                                "--ema"};
 /// What else is for training alone.
 static constexpr StringRef kTrainingFlags[] = {
     "--accumulate-grad-batches", "--accumulate-reduction", "--running-variance",

@@ -5,6 +5,7 @@
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/AveragedWeights.h"
 #include "runtime/train/CheckpointFiles.h"
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Evaluator.h"
@@ -228,7 +229,7 @@ ExitCode EvalRun::loadCheckpoint() {
   };
   const TraineeInfo &info = trainee->info();
   Status status =
-      loadWeights(*trainee, checkpoint->arrays, findWeightNames(info));
+      loadWeights(*trainee, evaluatedState(*checkpoint), findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "is of another model file");
   if (!status.ok())

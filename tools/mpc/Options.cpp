@@ -93,6 +93,14 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
                   "largest L2 norm of all gradients together; 0: any")
       ->check(nonNegativeNumber());
+  command
+      .add_option("--ema", recipe.ema,
+                  "average the weights over the steps, of which each keeps "
+                  "this part of the average: evaluations and --output have the "
+                  "averages; such as 0.999; default: none")
+      ->check(numberThat([](double value) { return value > 0 && value < 1; },
+                         "between 0 and 1"))
+      ->type_name("DECAY");
 }
 
 static void addLossOptions(CLI::App &command, RecipeOptions &recipe,

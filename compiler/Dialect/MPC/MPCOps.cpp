@@ -41,7 +41,7 @@ LogicalResult VariableOp::verify() {
   bool known =
       llvm::StringSwitch<bool>(getRole())
           .Cases({"parameter", "frozen", "statistic", "optimizer_state",
-                  "accumulator", "loss_scale", "counter", "derived"},
+                  "average", "accumulator", "loss_scale", "counter", "derived"},
                  true)
           .Default(false);
   if (!known)

@@ -18,8 +18,8 @@ def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
     Declares one piece of state: its type at the boundary (ONNX's layout, master
     precision), what it is for, and its initial value. `role` is one of
     `parameter` (trained), `frozen` (a parameter that is not), `statistic`
-    (BatchNormalization running values), `optimizer_state`, `accumulator`,
-    `loss_scale`, `counter`, and `derived` (recomputed by `@derive` from other
+    (BatchNormalization running values), `optimizer_state`, `average` (of a
+    parameter over the steps), `accumulator`, `loss_scale`, `counter`, and `derived` (recomputed by `@derive` from other
     state, never saved). Without `init` the variable starts at `fill`, zero by
     default.
 

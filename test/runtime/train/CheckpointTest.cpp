@@ -252,6 +252,68 @@ TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
             (std::set<std::string>{"step-1", "step-2"}));
 }
 
+TEST_F(Checkpoint, NeverPrunesTheBestNorMakesRoomOfIt) {
+  saveSteps(directory.path, {10, 20});
+  StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+  ASSERT_TRUE(store.ok());
+  EXPECT_FALSE(store->best().has_value());
+  ASSERT_TRUE(store->markBest(10, 20, 2).ok());
+  EXPECT_EQ(store->best(), 10);
+  limitDisk(directory.path, 0);
+  expectFailure(store->save(model, at(30), kRun, 1), StatusCode::IO,
+                "No space left");
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"best", "step-10", "step-20"}));
+  setFaultHook(nullptr);
+  ASSERT_TRUE(store->save(model, at(30), kRun, 1).ok());
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"best", "step-10", "step-30"}));
+  ASSERT_TRUE(store->markBest(30, 30, 1).ok());
+  EXPECT_EQ(entries(directory.path),
+            (std::set<std::string>{"best", "step-30"}));
+}
+
+TEST_F(Checkpoint, IsAmendedByWhatEvaluationsDecided) {
+  saveSteps(directory.path, {10});
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    ASSERT_TRUE(store.ok());
+    Progress progress = at(10);
+    progress.evaluations.step = 10;
+    progress.evaluations.reductions = 3;
+    progress.evaluations.best = {"max:accuracy", 1.0 / 3, 5, 2};
+    progress.evaluations.earlyStopping = {"min:loss", std::nullopt, 0, 7};
+    ASSERT_TRUE(store->amend(progress).ok());
+    expectFailure(store->amend(at(20)), StatusCode::Checkpoint, "missing");
+  }
+  StatusOr<std::optional<Progress>> restored = restore(directory.path, model);
+  ASSERT_TRUE(restored.ok() && *restored);
+  EXPECT_EQ(markOf(model), 10);
+  const EvaluationState &state = (*restored)->evaluations;
+  EXPECT_EQ(state.step, 10);
+  EXPECT_EQ(state.reductions, 3);
+  EXPECT_EQ(state.best.monitor, "max:accuracy");
+  EXPECT_EQ(state.best.best, 1.0 / 3);
+  EXPECT_EQ(state.best.bestStep, 5);
+  EXPECT_EQ(state.best.waited, 2);
+  EXPECT_FALSE(state.earlyStopping.best.has_value());
+  EXPECT_EQ(state.earlyStopping.waited, 7);
+  EXPECT_TRUE(state.plateau.monitor.empty());
+}
+
+TEST_F(Checkpoint, CountsOfEvaluationsThatAreNoneAreDamage) {
+  saveSteps(directory.path, {10});
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    ASSERT_TRUE(store.ok());
+    Progress progress = at(10);
+    progress.evaluations.plateau = {"min:loss", 0.5, 3, -1};
+    ASSERT_TRUE(store->amend(progress).ok());
+  }
+  expectFailure(restore(directory.path, model).status(), StatusCode::Checkpoint,
+                "has no valid 'evaluations'");
+}
+
 TEST_F(Checkpoint, ForeignFoldersAreInNobodysWayAndStay) {
   saveSteps(directory.path, {1});
   const std::string mine = directory / "step-2.tmp/mine";

@@ -1,0 +1,102 @@
+// Averages in place of parameters.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/AveragedWeights.h"
+
+#include "runtime/BoundedJSON.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// What the average of a parameter is called after it.
+static constexpr std::string_view kSuffix = ".ema";
+
+using Values = std::vector<std::pair<std::string, Tensor>>;
+
+/// The averages, by the names of their parameters.
+static StatusOr<Values> readAverages(Trainee &model) {
+  Values values;
+  for (const Port &port : model.info().state) {
+    if (port.role != "average")
+      continue;
+    if (port.name.size() <= kSuffix.size())
+      return Status(StatusCode::InvalidInput,
+                    "the average '" + port.name + "' is of no parameter");
+    StatusOr<Tensor> value = model.state(port.name);
+    if (!value.ok())
+      return value.status();
+    values.emplace_back(port.name.substr(0, port.name.size() - kSuffix.size()),
+                        std::move(*value));
+  }
+  return values;
+}
+
+/// The present values of the same parameters.
+static StatusOr<Values> readParameters(Trainee &model, const Values &averages) {
+  Values values;
+  for (const auto &[name, unused] : averages) {
+    StatusOr<Tensor> value = model.state(name);
+    if (!value.ok())
+      return value.status();
+    values.emplace_back(name, std::move(*value));
+  }
+  return values;
+}
+
+static Status give(Trainee &model, const Values &values) {
+  for (const auto &[name, value] : values)
+    if (Status status = model.setState(name, value); !status.ok())
+      return status;
+  return values.empty() ? Status() : model.derive();
+}
+
+Status useAverages(Trainee &model) {
+  StatusOr<Values> averages = readAverages(model);
+  return averages.ok() ? give(model, *averages) : averages.status();
+}
+
+StatusOr<EvalResult>
+evaluateAverages(Trainee &model,
+                 const std::function<StatusOr<EvalResult>()> &evaluate) {
+  StatusOr<Values> averages = readAverages(model);
+  if (!averages.ok())
+    return averages.status();
+  StatusOr<Values> trained = readParameters(model, *averages);
+  if (!trained.ok())
+    return trained.status();
+  if (Status status = give(model, *averages); !status.ok())
+    return status;
+  StatusOr<EvalResult> result = evaluate();
+  if (Status status = give(model, *trained); !status.ok())
+    return status;
+  return result;
+}
+
+std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
+  std::vector<Array> state = checkpoint.arrays;
+  const auto recipe = checkpoint.identity.find("recipe");
+  // A model may have parameters of such names without there being averages.
+  if (recipe == checkpoint.identity.end() ||
+      !parseBoundedJSON(recipe->second).contains("ema"))
+    return state;
+  std::map<std::string_view, const Array *> byName;
+  for (const Array &array : checkpoint.arrays)
+    byName[array.name] = &array;
+  for (Array &array : state) {
+    const auto average = byName.find(array.name + std::string(kSuffix));
+    if (average == byName.end())
+      continue;
+    const std::string name = array.name;
+    array = *average->second;
+    array.name = name;
+  }
+  return state;
+}
+
+} // namespace mpc::runtime::train

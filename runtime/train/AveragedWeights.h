@@ -1,0 +1,35 @@
+// Parameters averaged over the steps (`--ema`): what is evaluated, and what a
+// trained model is in the end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
+#define MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
+
+#include "runtime/Status.h"
+#include "runtime/train/Array.h"
+#include "runtime/train/CheckpointFiles.h"
+#include "runtime/train/Evaluator.h"
+#include "runtime/train/Trainee.h"
+
+#include <functional>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// Gives every parameter that has an average the value of it, for good. Nothing
+/// where the model has no averages.
+Status useAverages(Trainee &model);
+
+/// What `evaluate` says of the model with its averages in place of the
+/// parameters, which are as they were afterwards.
+StatusOr<EvalResult>
+evaluateAverages(Trainee &model,
+                 const std::function<StatusOr<EvalResult>()> &evaluate);
+
+/// The state of a checkpoint; of a run that averages its weights, with the
+/// averages as the parameters.
+std::vector<Array> evaluatedState(const CheckpointContents &checkpoint);
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
