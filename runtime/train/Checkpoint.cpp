@@ -243,7 +243,6 @@ std::string siblingOf(const std::string &path, int64_t step) {
       .string();
 }
 
-
 static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
   StatusOr<std::vector<std::string>> names = directoriesIn(directory);
   if (!names.ok())

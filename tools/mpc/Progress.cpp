@@ -107,8 +107,7 @@ bool ProgressPrinter::isDue(int64_t step) const {
 }
 
 std::string ProgressPrinter::timeLeft(int64_t step) const {
-  if (start.totalSteps == kUnlimited ||
-      step == start.totalSteps)
+  if (start.totalSteps == kUnlimited || step == start.totalSteps)
     return "";
   const double perStep = secondsSince(begin) / double(stepsDone);
   const std::string text =
@@ -144,9 +143,7 @@ static std::string outOf(int64_t number, int64_t total) {
 
 // How many epochs `steps` begin.
 static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
-  return steps == kUnlimited
-             ? steps
-             : (steps - 1) / stepsPerEpoch + 1;
+  return steps == kUnlimited ? steps : (steps - 1) / stepsPerEpoch + 1;
 }
 
 std::string ProgressPrinter::stepLine(const StepReport &report) const {
