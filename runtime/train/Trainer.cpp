@@ -83,12 +83,8 @@ private:
   const std::atomic<int> *stop;
   const Digits digits;
 
-  const EvaluationRules::Note note = [this](auto &text) {
-    observer.note(text);
-  };
-  const EvaluationRules::Note warn = [this](auto &text) {
-    observer.warning(text);
-  };
+  const EvaluationRules::Note note = [this](auto &s) { observer.note(s); };
+  const EvaluationRules::Note warn = [this](auto &s) { observer.warning(s); };
   DivergenceGuard guard;
   const EvaluationRules rules;
   std::optional<Attempts> attempts;
