@@ -26,7 +26,9 @@ def model(dtype=np.float64):
             helper.make_node(
                 "ReduceSum", ["terms", "one"], ["sums"], "sum", keepdims=0
             ),
-            helper.make_node("ReduceMean", ["sums"], ["loss"], "mean", keepdims=0),
+            helper.make_node(
+                "ReduceMean", ["sums"], ["loss"], "mean", keepdims=0
+            ),
         ],
         {"x": (dtype, ["N", SIZE])},
         {"loss": (dtype, [])},
@@ -140,7 +142,7 @@ def test_resumed_run_gives_the_same_averages(tmp_path):
 
 
 def test_the_best_is_that_of_the_averages(tmp_path):
-    """The average moves against the loss, so the first evaluation is the best."""
+    """The average moves against the loss: the first evaluation is the best."""
     held = -np.ones((2, SIZE))
     np.savez(tmp_path / "held.npz", x=held)
     rows = np.ones((STEPS, SIZE))
