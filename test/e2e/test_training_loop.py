@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import mpctest
+from test_gpu import emulated
 
 HELD = mpctest.DIGITS / "digits-test.npz"
 
@@ -143,7 +144,8 @@ def test_evaluations_by_steps(tmp_path):
     mpctest.mpc_ok(
         *flags(tmp_path, "--max-steps", "50", "--val-every", "20"),
     )
-    assert [event["step"] for event in events(tmp_path, "eval")] == [20, 40, 50]
+    steps = [event["step"] for event in events(tmp_path, "eval")]
+    assert steps == [20, 40, 50]
 
 
 def test_time_is_over_after_a_save(tmp_path):
@@ -213,6 +215,28 @@ def test_averages_need_an_optimizer_of_mpcs(tmp_path):
     )
     assert process.returncode == 2, process.stderr
     assert "--ema is for training, and has no effect" in process.stderr
+
+
+def test_averages_and_the_best_on_an_emulated_gpu(tmp_path):
+    """Weights go to the device and back, and what is made of them follows."""
+    results = []
+    for device in (["cpu"], ["cuda", "--target", "sm_80"]):
+        folder = tmp_path / device[0]
+        folder.mkdir()
+        common = flags(folder, "--max-steps", "6", "--val-every", "2")
+        mpctest.mpc_ok(
+            *(flag for flag in common if flag not in mpctest.TARGET),
+            *("--best", "max:loss", "--ema", "0.5", "--lr", "0.2"),
+            *("--precision", "bf16-mixed", "--device", *device),
+            env=emulated("sm_80", tmp_path),
+        )
+        losses = [event["eval_loss"] for event in events(folder, "eval")]
+        assert losses[0] > losses[1] > losses[2]
+        weights = mpctest.read_weights(folder / "trained.onnx")
+        results.append((losses, weights["fc1.weight"]))
+    assert (tmp_path / "calls.log").read_text()
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-3)
+    np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-3)
 
 
 def test_best_needs_a_place(tmp_path):
