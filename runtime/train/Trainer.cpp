@@ -388,7 +388,7 @@ Status TrainingRun::evaluateNow() {
   lastEvaluated = progress.step;
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
-      progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
+      std::max<int64_t>(0, progress.epoch - (progress.stepInEpoch == 0));
   result.evaluation = *evaluation;
   MetricsLine line("eval", digits);
   line.add("step", progress.step).add("epoch", epoch);
