@@ -60,7 +60,10 @@ static void printBashValues(const CLI::App &command, llvm::StringRef name,
       printBashWords(pattern, argument.choices, os);
     else
       os << "  " << pattern << ")\n    "
-         << ((argument.isPath || argument.isCache) ? "compopt -o default 2>/dev/null" : ":") << "\n";
+         << ((argument.isPath || argument.isCache)
+                 ? "compopt -o default 2>/dev/null"
+                 : ":")
+         << "\n";
     os << "    return ;;\n";
   }
 }

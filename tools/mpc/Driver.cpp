@@ -3,6 +3,7 @@
 
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -49,7 +50,7 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
   onnx_frontend::Findings findings =
       onnx_frontend::takeFindings(std::move(error));
   for (const std::string &message : findings.messages)
-    printError(os, message);
+    printError(os, inONNXWords(message));
   return static_cast<ExitCode>(findings.exitCode);
 }
 
@@ -88,7 +89,7 @@ private:
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
     os << severities[static_cast<int>(severity)] << ": "
-       << printable(message + diagnostic.str()) << "\n";
+       << printable(message + inONNXWords(diagnostic.str())) << "\n";
     for (Diagnostic &note : diagnostic.getNotes())
       print(note);
   }

@@ -81,7 +81,8 @@ Error ShapeBinder::collectBatch(
                      "a batch size of " + Twine(batch) +
                          " does not fit: the model was exported for one of " +
                          Twine(*exported) +
-                         "; export it with a dynamic batch dimension, or use "
+                         "; export it with a dynamic batch dimension "
+                         "(dynamic_shapes of torch.onnx.export), or use "
                          "--accumulate-grad-batches" +
                          way);
 }
@@ -173,16 +174,16 @@ Error ShapeBinder::checkBatchAxes(
 }
 
 Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
-  if (Error error = checkNames(inputs))
-    return error;
-  if (Error error = checkBatchAxes(inputs))
-    return error;
+  // Each looks at another flag: all that is wrong is told at once.
+  Error errors = llvm::joinErrors(checkNames(inputs), checkBatchAxes(inputs));
   for (const proto::ValueInfoProto *input : inputs)
     if (auto it = options.shapes.find(input->name());
         it != options.shapes.end())
-      if (Error error = collectShape(*input, it->second))
-        return error;
-  return options.batchSize ? collectBatch(inputs) : Error::success();
+      errors =
+          llvm::joinErrors(std::move(errors), collectShape(*input, it->second));
+  if (options.batchSize)
+    errors = llvm::joinErrors(std::move(errors), collectBatch(inputs));
+  return errors;
 }
 
 Expected<RankedTensorType>
