@@ -112,17 +112,31 @@ bool ShapeBinder::isRebatched(const proto::ValueInfoProto &input) const {
 
 Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
                              int64_t batch) {
+  const proto::ValueInfoProto *against = nullptr;
+  bool isUsed = false;
   for (const proto::ValueInfoProto *input : inputs) {
     int axis = getBatchAxis(*input);
     if (axis == kNoBatchAxis ||
         !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
     // A shape given for the input has the last word.
-    if (!options.shapes.count(input->name()))
+    auto given = options.shapes.find(input->name());
+    if (given == options.shapes.end()) {
+      isUsed = true;
       if (Error error = bind(getSymbol(*input, axis), batch, input->name()))
         return error;
+    } else if (axis < int(given->second.size()) &&
+               given->second[axis] != batch) {
+      against = input;
+    }
   }
-  return Error::success();
+  if (isUsed || !against)
+    return Error::success();
+  return model.error(ErrorKind::Usage,
+                     "--batch-size " + Twine(batch) +
+                         " has no effect: another batch is given with the "
+                         "shape of input '" +
+                         against->name() + "'");
 }
 
 // A name is an input's or a symbol's.
