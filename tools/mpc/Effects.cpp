@@ -121,8 +121,15 @@ static constexpr StringLiteral kStreams[] = {
     "inspect file",     "run model",      "train model",
 };
 
+static bool isStream(const CLI::Option *option) {
+  return option && option->count() > 0 && option->results().back() == "-";
+}
+
 static void checkStreams(const CLI::App &command,
                          const Configuration &configuration) {
+  if (isStream(command.get_option_no_throw("--config")) &&
+      isStream(command.get_option_no_throw("model")))
+    throw CLI::ValidationError("--config and the model cannot both be stdin");
   for (const CLI::Option *option : command.get_options()) {
     const Argument argument = describeArgument(*option);
     const std::string flag =

@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Shapes.h"
 
+#include "compiler/Support/NearestNames.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
@@ -142,10 +145,15 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
 // A name is an input's or a symbol's.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
   llvm::StringSet<> names, dims;
+  std::vector<std::string> all;
   for (const proto::ValueInfoProto *input : inputs) {
     names.insert(input->name());
+    all.push_back(input->name());
     for (const Dimension &dim : input->type().tensor_type().shape().dim())
-      dims.insert(dim.dim_param());
+      if (!dim.dim_param().empty()) {
+        dims.insert(dim.dim_param());
+        all.push_back(dim.dim_param());
+      }
   }
   for (const auto &[name, shape] : options.shapes) {
     if (names.contains(name))
@@ -153,7 +161,9 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
     if (!dims.contains(name))
       return model.error(ErrorKind::Usage,
                          "a shape is given for '" + name +
-                             "', which is no input and no dimension");
+                             "', which is no input and no dimension; there "
+                             "are " +
+                             listNearestNames(name, all));
     if (shape.size() != 1)
       return model.error(ErrorKind::Usage,
                          "expected one number for dimension '" + name + "'");
@@ -161,6 +171,14 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
       return error;
   }
   return Error::success();
+}
+
+static std::string listInputs(ArrayRef<const proto::ValueInfoProto *> inputs,
+                              StringRef wanted) {
+  std::vector<std::string> names;
+  for (const proto::ValueInfoProto *input : inputs)
+    names.push_back(input->name());
+  return listNearestNames(wanted, names);
 }
 
 // What --batch-axis names are axes of inputs.
@@ -174,8 +192,9 @@ Error ShapeBinder::checkBatchAxes(
           return input->name() == name;
         });
     if (found == inputs.end())
-      return model.error(ErrorKind::Usage,
-                         "--batch-axis: there is no input '" + name + "'");
+      return model.error(ErrorKind::Usage, "--batch-axis: there is no input '" +
+                                               name + "', but " +
+                                               listInputs(inputs, name));
     const proto::ValueInfoProto &input = **found;
     bool isKnown = input.type().tensor_type().has_shape();
     if (isKnown && axis >= input.type().tensor_type().shape().dim_size())
