@@ -46,8 +46,9 @@ std::string mpc::listNearestNames(StringRef word,
   llvm::SmallVector<std::tuple<bool, unsigned, StringRef>> ranked;
   for (StringRef name : names)
     if (seen.insert(name).second)
-      ranked.emplace_back(!name.contains_insensitive(literal),
-                          name.edit_distance_insensitive(literal), name);
+      ranked.emplace_back(
+          !name.contains_insensitive(literal),
+          literal.empty() ? 0 : name.edit_distance_insensitive(literal), name);
   if (ranked.empty())
     return "none";
   // Names of the same rank stay as the model has them.

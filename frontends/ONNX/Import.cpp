@@ -108,8 +108,6 @@ importForward(const Model &model, const ImportOptions &options,
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
     return importRebatched(model, options, *exported);
-  if (Error error = shapes.collect(graph->getInputs()))
-    return error;
   ModuleImporter module(options, model.getContext(), rebatch);
   module.setTrainable(findTrainable(*graph, options.weights));
   FunctionImporter function(module, *graph, "forward");
@@ -118,6 +116,9 @@ importForward(const Model &model, const ImportOptions &options,
     outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
   // Whoever has to bind a dimension also wants to know that it is in vain.
+  if (Error error = shapes.collect(graph->getInputs()))
+    return llvm::joinErrors(std::move(error),
+                            function.reportUnsupported(nodes));
   if (Error error = addInputs(function, shapes))
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
@@ -173,7 +174,8 @@ importRebatched(const Model &model, const ImportOptions &options,
       model.error(ErrorKind::Unsupported,
                   "the model was exported for a batch of " + Twine(exported) +
                       " and cannot be imported for one of " + Twine(wanted) +
-                      "; export it with a dynamic batch dimension, or leave "
+                      "; export it with a dynamic batch dimension "
+                      "(dynamic_shapes of torch.onnx.export), or leave "
                       "--batch-size out and use --accumulate-grad-batches" +
                       times));
 }

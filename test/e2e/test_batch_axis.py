@@ -92,7 +92,7 @@ def test_shuffled_samples_keep_their_labels(tmp_path):
         (["--batch-axis", "x"], "expected NAME=AXIS or NAME=none"),
         (["--batch-axis", "x=-1"], "expected NAME=AXIS or NAME=none"),
         (["--batch-axis", "z=1"], "there is no input 'z'"),
-        (["--batch-axis", "x=3"], "input 'x' has no axis 3, it is f64[3,N,5]"),
+        (["--batch-axis", "x=3"], "input 'x' has no axis 3, it is double[3,N,5]"),
         (
             ["--batch-axis", "x=1", "--batch-axis", "x=0"],
             "'x' has an axis already",

@@ -305,14 +305,7 @@ ExitCode
 mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
                          std::shared_ptr<const runtime::Artifact> &artifact) {
   const std::string &file = options.model.model;
-  if (isArtifact(file)) {
-    std::vector<std::string> given = options.given();
-    if (!given.empty())
-      return reportError(
-          ExitCode::Usage,
-          file + ": an artifact is compiled already; leave out " +
-              llvm::join(given, ", ") + ", or compile the model again");
+  if (isArtifact(file))
     return finish(runtime::Artifact::open(file), artifact);
-  }
   return compileAndOpen(driver, options, artifact);
 }

@@ -161,6 +161,9 @@ std::string mpc::tools::describe(const CLI::App &program,
       error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
     return "expected a command: " + llvm::join(commandNames(program), ", ") +
            "; mpc --help says what they are for";
+  for (const std::string &word : program.remaining())
+    if (llvm::StringRef(word).starts_with("--"))
+      return word + " stands before the command; its flags follow it";
   std::string message = describeChoice(error.what());
   for (const CLI::App *command : program.get_subcommands())
     for (const std::string &extra : command->remaining()) {

@@ -44,6 +44,13 @@ static CLI::Option *findOption(CLI::App &command, llvm::StringRef key) {
   return nullptr;
 }
 
+// The commands that take values from a file.
+static std::vector<CLI::App *> configurable(CLI::App &program) {
+  return program.get_subcommands([](CLI::App *command) {
+    return command->get_option_no_throw("--config") != nullptr;
+  });
+}
+
 static Values keysOf(CLI::App &command) {
   Values keys;
   for (const CLI::Option *option : command.get_options())
@@ -180,8 +187,18 @@ static std::string readText(const std::string &file) {
   return text;
 }
 
+// The parser goes down, one call into the next, as deep as keys have parts.
+static void checkKeys(const std::string &file, llvm::StringRef text) {
+  constexpr size_t kMostDots = 5000;
+  if (size_t dots = text.count('.'); dots > kMostDots)
+    throw makeError("--config " + file,
+                    "expected at most " + std::to_string(kMostDots) +
+                        " dots, found " + std::to_string(dots));
+}
+
 static toml::table parse(const std::string &file) {
   const std::string text = readText(file);
+  checkKeys(file, text);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error &error) {
@@ -240,7 +257,7 @@ void FileReader::readShared(const toml::key &key, const toml::node &node) {
   const std::string text(key.str());
   Values keys;
   bool isKnown = false;
-  for (CLI::App *each : program.get_subcommands({})) {
+  for (CLI::App *each : configurable(program)) {
     isKnown |= findOption(*each, text) != nullptr;
     llvm::append_range(keys, keysOf(*each));
   }
@@ -259,7 +276,7 @@ FileEntries FileReader::read(const toml::table &table) {
     }
     const std::string name(key.str());
     Values names;
-    for (const CLI::App *each : program.get_subcommands({}))
+    for (const CLI::App *each : configurable(program))
       names.push_back(each->get_name());
     if (!llvm::is_contained(names, name))
       throw makeError(locate(file, key.source()),

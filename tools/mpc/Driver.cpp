@@ -4,6 +4,7 @@
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
+#include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -43,7 +44,7 @@ ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
   onnx_frontend::Findings findings =
       onnx_frontend::takeFindings(std::move(error));
   for (const std::string &message : findings.messages)
-    printError(os, message);
+    printError(os, inONNXWords(message));
   return static_cast<ExitCode>(findings.exitCode);
 }
 
@@ -81,7 +82,7 @@ private:
     std::string message = model.str() + ": ";
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
-    message += diagnostic.str();
+    message += inONNXWords(diagnostic.str());
     // What stands alone is said once; a note of an error belongs to it.
     if (severity == DiagnosticSeverity::Error || isAttached)
       os << severities[static_cast<int>(severity)] << ": " << printable(message)

@@ -121,8 +121,15 @@ static constexpr StringLiteral kStreams[] = {
     "inspect file",     "run model",      "train model",
 };
 
+static bool isStream(const CLI::Option *option) {
+  return option && option->count() > 0 && option->results().back() == "-";
+}
+
 static void checkStreams(const CLI::App &command,
                          const Configuration &configuration) {
+  if (isStream(command.get_option_no_throw("--config")) &&
+      isStream(command.get_option_no_throw("model")))
+    throw CLI::ValidationError("--config and the model cannot both be stdin");
   for (const CLI::Option *option : command.get_options()) {
     const Argument argument = describeArgument(*option);
     const std::string flag =
@@ -142,9 +149,18 @@ static void checkStreams(const CLI::App &command,
 // Artifacts
 //===----------------------------------------------------------------------===//
 
-// An artifact is compiled: nothing is to be kept in a cache.
-static void checkArtifactFlags(const CLI::App &command,
+// An artifact is compiled: what it was compiled with stands, and nothing is to
+// be kept in a cache.
+static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                const Configuration &configuration) {
+  std::vector<std::string> given;
+  for (const CLI::Option *option : command.get_options())
+    if (option->get_group() == kCompileGroup && option->count() > 0)
+      given.push_back(nameOf(*option, configuration));
+  if (!given.empty())
+    throw CLI::ValidationError(
+        file + ": an artifact is compiled already; leave out " +
+        llvm::join(given, ", ") + ", or compile the model again");
   const CLI::Option *cache = findFlag(command, "--kernel-cache");
   if (cache && cache->count() > 0 && configuration.sourceOf(*cache).empty())
     throw CLI::ValidationError("--kernel-cache is for models, and has no "
@@ -158,13 +174,9 @@ void mpc::tools::checkEffects(const CLI::App &command,
   const bool isCompiled =
       model && model->count() > 0 && isArtifact(model->results().back());
   if (isCompiled)
-    checkArtifactFlags(command, configuration);
-  for (const Rule &rule : getRules()) {
-    const CLI::Option *flag = findFlag(command, rule.flag);
-    // Those an artifact was compiled with are refused as such, all at once.
-    if (!flag || !isCompiled || flag->get_group() != kCompileGroup)
-      check(rule, command, configuration);
-  }
+    checkArtifactFlags(command, model->results().back(), configuration);
+  for (const Rule &rule : getRules())
+    check(rule, command, configuration);
 }
 
 //===----------------------------------------------------------------------===//
@@ -211,15 +223,20 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   if (module.lookupSymbol("forward")) {
     if (given.empty())
       given = findGiven(options, kTrainingFlags);
+    if (given.empty() && !options.pipeline.recipe.targetArrays.empty())
+      given = "--target-array";
     return given.empty() ? llvm::Error::success()
                          : makeUsage(given + " is for training, and has no "
                                              "effect without --loss");
   }
-  if (given.empty() && module.lookupSymbol("step"))
+  const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
+  if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});
+  if (isArtifacts && options.pipeline.recipe.asExported)
+    return makeUsage("--as-exported: ONNX Runtime's training artifacts say "
+                     "themselves what is training; leave the flag out");
   if (given.empty())
     return llvm::Error::success();
-  const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
   if (isArtifacts)
     return makeUsage(given + ": ONNX Runtime's training artifacts have an "
                              "optimizer of their own, which decides that; "

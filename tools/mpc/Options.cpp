@@ -109,6 +109,7 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
       .add_option("--loss", recipe.losses,
                   listLosses() +
                       " or output:NAME; @OUTPUT picks the output, "
+                      "which may be a node's, "
                       "@OUTPUT:AXIS also the axis of the classes; a FACTOR* in "
                       "front weighs it in the sum of all (repeatable)")
       ->allow_extra_args(false)

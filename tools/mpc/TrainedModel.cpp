@@ -55,7 +55,13 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (ExitCode code = checkDestination(options.output); code != ExitCode::Done)
     return code;
   llvm::StringRef extension = extensionOf(options.output);
-  if (extension == ".npz" || extension == ".safetensors")
+  const bool isArrays = extension == ".npz" || extension == ".safetensors";
+  if (isArrays && !options.exportModel.empty())
+    return reportError(ExitCode::Usage,
+                       "--export-model receives the weights of an --output "
+                       "that is .onnx, and has no effect on " +
+                           extension);
+  if (isArrays)
     return ExitCode::Done;
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,

@@ -64,9 +64,11 @@ Expected<Type> Model::getElementType(int32_t dataType,
   if (dataType < 1 || dataType > kNewestDataType)
     return error(ErrorKind::Invalid,
                  what + ": no element type has number " + Twine(dataType));
-  return error(ErrorKind::Unsupported, what + ": element type number " +
-                                           Twine(dataType) +
-                                           " of ONNX is not supported");
+  return error(ErrorKind::Unsupported,
+               what + ": element type " +
+                   proto::TensorProto::DataType_Name(
+                       static_cast<proto::TensorProto::DataType>(dataType)) +
+                   " is not supported");
 }
 
 //===----------------------------------------------------------------------===//

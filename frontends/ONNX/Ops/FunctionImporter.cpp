@@ -457,7 +457,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
     if (model.getOpset(domain) == 0)
       name += " (domain not imported)";
     else if (isKnownOp(domain, node->op_type()))
-      name += " (not in opset " + std::to_string(model.getOpset(domain)) + ")";
+      name += describeOpsets(domain, node->op_type(), model.getOpset(domain));
     missing[name].push_back(node);
   }
   if (missing.empty())

@@ -20,7 +20,7 @@ static LogicalResult checkSameElementType(NodeImporter &node) {
   Type first = node.operandType(0).getElementType();
   for (unsigned i = 1; i < node.getNumInputs(); ++i)
     if (node.hasInput(i) && node.operandType(i).getElementType() != first)
-      return node.invalid("the inputs have different element types");
+      return node.refuseTypes(first, node.operandType(i).getElementType());
   return success();
 }
 

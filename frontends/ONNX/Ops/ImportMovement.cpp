@@ -80,7 +80,7 @@ static LogicalResult importConcat(NodeImporter &node) {
   SmallVector<Value> parts = node.operands();
   for (auto [i, part] : llvm::enumerate(parts)) {
     if (part && elementOf(part) != elementOf(parts.front()))
-      return node.invalid("the inputs have different element types");
+      return node.refuseTypes(elementOf(parts.front()), elementOf(part));
     part = spreadOverBatch(node, part, i, *axis);
   }
   auto op = node.create<ConcatOp>(parts, {node.attribute("axis", *axis)});

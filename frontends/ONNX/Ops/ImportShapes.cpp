@@ -240,7 +240,8 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
 static LogicalResult importWhere(NodeImporter &node) {
   if (node.operandType(1).getElementType() !=
       node.operandType(2).getElementType())
-    return node.invalid("the inputs have different element types");
+    return node.refuseTypes(node.operandType(1).getElementType(),
+                            node.operandType(2).getElementType());
   return node.define(0, node.emit<SelectOp>({node.operand(0), node.operand(1),
                                              node.operand(2)}));
 }

@@ -357,6 +357,8 @@ public:
   //===--- Findings ---===//
   mlir::LogicalResult invalid(const llvm::Twine &message);
   mlir::LogicalResult unsupported(const llvm::Twine &message);
+  /// The node is invalid, as its inputs are to have one element type.
+  mlir::LogicalResult refuseTypes(mlir::Type first, mlir::Type other);
   bool hasFailed() const { return failed; }
   /// After the builder: attributes nobody read are findings.
   mlir::LogicalResult finish();
@@ -588,6 +590,10 @@ std::string describeMisplaced(const proto::NodeProto &node,
 
 /// Whether some opset has an entry for the op.
 bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
+
+/// " (not in opset 5; export with opset_version=7)", of a known op.
+std::string describeOpsets(llvm::StringRef domain, llvm::StringRef name,
+                           int64_t opset);
 
 /// Computes the outputs of a node whose inputs are known at import, or whose
 /// outputs depend on shapes alone. False: the node is to be imported as an op.

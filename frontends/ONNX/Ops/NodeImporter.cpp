@@ -315,6 +315,13 @@ LogicalResult NodeImporter::unsupported(const Twine &message) {
   return failure();
 }
 
+LogicalResult NodeImporter::refuseTypes(Type first, Type other) {
+  std::string types;
+  llvm::raw_string_ostream(types)
+      << "tensor(" << first << ") and tensor(" << other << ")";
+  return invalid("the inputs have different element types, " + types);
+}
+
 LogicalResult NodeImporter::finish() {
   if (failed)
     return failure();

@@ -51,6 +51,23 @@ bool mpc::onnx_frontend::isKnownOp(StringRef domain, StringRef name) {
   return getIndex().contains(getKey(resolveAlias(domain), name));
 }
 
+std::string mpc::onnx_frontend::describeOpsets(StringRef domain, StringRef name,
+                                               int64_t opset) {
+  int64_t oldest = std::numeric_limits<int64_t>::max(), newest = 0;
+  for (const OpEntry &entry :
+       getIndex().lookup(getKey(resolveAlias(domain), name))) {
+    oldest = std::min(oldest, std::max(entry.since, getOldestOpset(domain)));
+    newest = std::max(newest, entry.until);
+  }
+  std::string text = " (not in opset " + std::to_string(opset);
+  // Between two of its opsets an op has no gap that a third would fill.
+  if (opset < oldest)
+    text += "; export with opset_version=" + std::to_string(oldest);
+  else if (opset > newest)
+    text += "; export with opset_version=" + std::to_string(newest);
+  return text + ")";
+}
+
 const OpEntry *mpc::onnx_frontend::findOp(StringRef domain, StringRef name,
                                           int64_t opset) {
   auto it = getIndex().find(getKey(resolveAlias(domain), name));

@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Shapes.h"
 
+#include "compiler/Support/NearestNames.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
@@ -81,7 +84,8 @@ Error ShapeBinder::collectBatch(
                      "a batch size of " + Twine(batch) +
                          " does not fit: the model was exported for one of " +
                          Twine(*exported) +
-                         "; export it with a dynamic batch dimension, or use "
+                         "; export it with a dynamic batch dimension "
+                         "(dynamic_shapes of torch.onnx.export), or use "
                          "--accumulate-grad-batches" +
                          way);
 }
@@ -111,26 +115,45 @@ bool ShapeBinder::isRebatched(const proto::ValueInfoProto &input) const {
 
 Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
                              int64_t batch) {
+  const proto::ValueInfoProto *against = nullptr;
+  bool isUsed = false;
   for (const proto::ValueInfoProto *input : inputs) {
     int axis = getBatchAxis(*input);
     if (axis == kNoBatchAxis ||
         !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
     // A shape given for the input has the last word.
-    if (!options.shapes.count(input->name()))
+    auto given = options.shapes.find(input->name());
+    if (given == options.shapes.end()) {
+      isUsed = true;
       if (Error error = bind(getSymbol(*input, axis), batch, input->name()))
         return error;
+    } else if (axis < int(given->second.size()) &&
+               given->second[axis] != batch) {
+      against = input;
+    }
   }
-  return Error::success();
+  if (isUsed || !against)
+    return Error::success();
+  return model.error(ErrorKind::Usage,
+                     "--batch-size " + Twine(batch) +
+                         " has no effect: another batch is given with the "
+                         "shape of input '" +
+                         against->name() + "'");
 }
 
 // A name is an input's or a symbol's.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
   llvm::StringSet<> names, dims;
+  std::vector<std::string> all;
   for (const proto::ValueInfoProto *input : inputs) {
     names.insert(input->name());
+    all.push_back(input->name());
     for (const Dimension &dim : input->type().tensor_type().shape().dim())
-      dims.insert(dim.dim_param());
+      if (!dim.dim_param().empty()) {
+        dims.insert(dim.dim_param());
+        all.push_back(dim.dim_param());
+      }
   }
   for (const auto &[name, shape] : options.shapes) {
     if (names.contains(name))
@@ -138,7 +161,9 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
     if (!dims.contains(name))
       return model.error(ErrorKind::Usage,
                          "a shape is given for '" + name +
-                             "', which is no input and no dimension");
+                             "', which is no input and no dimension; there "
+                             "are " +
+                             listNearestNames(name, all));
     if (shape.size() != 1)
       return model.error(ErrorKind::Usage,
                          "expected one number for dimension '" + name + "'");
@@ -146,6 +171,14 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
       return error;
   }
   return Error::success();
+}
+
+static std::string listInputs(ArrayRef<const proto::ValueInfoProto *> inputs,
+                              StringRef wanted) {
+  std::vector<std::string> names;
+  for (const proto::ValueInfoProto *input : inputs)
+    names.push_back(input->name());
+  return listNearestNames(wanted, names);
 }
 
 // What --batch-axis names are axes of inputs.
@@ -159,8 +192,9 @@ Error ShapeBinder::checkBatchAxes(
           return input->name() == name;
         });
     if (found == inputs.end())
-      return model.error(ErrorKind::Usage,
-                         "--batch-axis: there is no input '" + name + "'");
+      return model.error(ErrorKind::Usage, "--batch-axis: there is no input '" +
+                                               name + "', but " +
+                                               listInputs(inputs, name));
     const proto::ValueInfoProto &input = **found;
     bool isKnown = input.type().tensor_type().has_shape();
     if (isKnown && axis >= input.type().tensor_type().shape().dim_size())
@@ -173,16 +207,16 @@ Error ShapeBinder::checkBatchAxes(
 }
 
 Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
-  if (Error error = checkNames(inputs))
-    return error;
-  if (Error error = checkBatchAxes(inputs))
-    return error;
+  // Each looks at another flag: all that is wrong is told at once.
+  Error errors = llvm::joinErrors(checkNames(inputs), checkBatchAxes(inputs));
   for (const proto::ValueInfoProto *input : inputs)
     if (auto it = options.shapes.find(input->name());
         it != options.shapes.end())
-      if (Error error = collectShape(*input, it->second))
-        return error;
-  return options.batchSize ? collectBatch(inputs) : Error::success();
+      errors =
+          llvm::joinErrors(std::move(errors), collectShape(*input, it->second));
+  if (options.batchSize)
+    errors = llvm::joinErrors(std::move(errors), collectBatch(inputs));
+  return errors;
 }
 
 Expected<RankedTensorType>

@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Artifacts.h"
 
+#include "compiler/Support/NearestNames.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/OptimizerGraph.h"
@@ -53,6 +54,7 @@ public:
 private:
   Error findInputs(const Graph &graph);
   Error addInputs(FunctionImporter &function, const Graph &graph);
+  void reportMissing(const Model &model);
   VariableOp addParameter(const Model &model, StringRef name,
                           RankedTensorType type);
   Error importAccumulate();
@@ -65,6 +67,8 @@ private:
   const ImportOptions &options;
   ModuleImporter module;
   TrainingInputs inputs;
+  /// Parameters of the graph being imported that have no value.
+  std::vector<std::string> missing;
 };
 } // namespace
 
@@ -122,10 +126,7 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
                                                       : "frozen";
   auto weight = options.weights.find(name);
   if (weight == options.weights.end()) {
-    module.report(model.error(ErrorKind::Invalid,
-                              "parameter '" + name +
-                                  "' is a graph input without a value; give "
-                                  "its value with --weights"));
+    missing.push_back(name.str());
     return {};
   }
   Expected<HostTensor> value =
@@ -135,6 +136,22 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
     return {};
   }
   return module.getVariable(name, role, type, &*value);
+}
+
+// All parameters without a value are one finding.
+void ArtifactImporter::reportMissing(const Model &model) {
+  if (missing.empty())
+    return;
+  const std::string count = std::to_string(missing.size());
+  module.report(model.error(
+      ErrorKind::Invalid,
+      (missing.size() == 1
+           ? "1 parameter is a graph input without a value: "
+           : count + " parameters are graph inputs without values: ") +
+          listNearestNames("", missing) +
+          "; give values with --weights FILE, such as the model that the "
+          "artifacts were made from"));
+  missing.clear();
 }
 
 Error ArtifactImporter::addInputs(FunctionImporter &function,
@@ -150,11 +167,12 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
     return error;
   for (const proto::ValueInfoProto *input : data) {
     Expected<RankedTensorType> type = shapes.getType(*input);
+    StringRef name = input->name();
     if (!type) {
       module.report(type.takeError());
+      function.lookup(name).failed = true;
       continue;
     }
-    StringRef name = input->name();
     bool isState = inputs.parameters.contains(name) ||
                    inputs.statistics.contains(name) ||
                    options.weights.contains(name);
@@ -165,6 +183,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
     else
       function.lookup(name).failed = true;
   }
+  reportMissing(model);
   return Error::success();
 }
 
@@ -212,8 +231,7 @@ Error ArtifactImporter::importAccumulate() {
   if (Error error = findInputs(*graph))
     return error;
   FunctionImporter function(module, *graph, "accumulate");
-  if (Error error = addInputs(function, *graph))
-    return error;
+  Error inputErrors = addInputs(function, *graph);
   bindGradientSeeds(function, *graph);
   std::vector<StringRef> outputs, needed;
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
@@ -224,7 +242,12 @@ Error ArtifactImporter::importAccumulate() {
   needed = outputs;
   for (const Accumulation &accumulation : inputs.accumulations)
     needed.push_back(accumulation.gradient);
-  function.importNodes(graph->getNodesFor(needed));
+  auto nodes = graph->getNodesFor(needed);
+  // Whoever has to mend the shapes also wants to know that it is in vain.
+  if (inputErrors)
+    return llvm::joinErrors(std::move(inputErrors),
+                            function.reportUnsupported(nodes));
+  function.importNodes(nodes);
   if (!module.hasFailed()) {
     addTrainingOutputs(function, outputs);
     addAccumulators(function);
