@@ -27,7 +27,9 @@ STEP = re.compile(
     r"step (\d+)/(\d+)  epoch (\d+)/(\d+)  loss ([\d.]+)  lr ([\d.e-]+)"
     r"(  loss scale \S+  skipped \d+)?  \d+ samples/s  [\d.]+ ms/step(  ETA \d.*)?"
 )
-EPOCH = re.compile(r"epoch (\d+)/(\d+) done  step (\d+)/\d+  loss ([\d.]+)  .*  took \d.*")
+EPOCH = re.compile(
+    r"epoch (\d+)/(\d+) done  step (\d+)/\d+  loss ([\d.]+)  .*  took \d.*"
+)
 
 
 def lines_of(pattern, process):

@@ -19,6 +19,7 @@ void addRunCommand(CLI::App &program, int &exitCode);
 void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
+void addReportCommand(CLI::App &program, int &exitCode);
 
 } // namespace mpc::tools
 

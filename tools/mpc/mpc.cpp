@@ -79,6 +79,7 @@ int main(int argc, char **argv) {
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
+  tools::addReportCommand(program, exitCode);
   tools::addConfiguration(program);
   return flush(run(program, argc, argv, exitCode));
 }
