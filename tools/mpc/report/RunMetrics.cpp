@@ -11,10 +11,12 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 
 using namespace mpc;
 using namespace mpc::tools;
