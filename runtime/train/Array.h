@@ -18,6 +18,8 @@
 
 namespace mpc::runtime::train {
 
+class ImageFolder;
+
 // clang-format off
 enum class ElementType {
   Bool, U8, I8, U16, I16, U32, I32, U64, I64, F16, BF16, F32, F64
@@ -40,6 +42,15 @@ struct Array {
   Shape shape;
   const std::byte *data = nullptr;
   std::shared_ptr<const void> owner;
+
+  /// A column of a table, or several side by side: inputs of as many elements
+  /// take it, whatever their shape.
+  bool isColumn = false;
+  /// Why there are no values, where only their use is an error.
+  std::string fault = "";
+  /// Images in files, whose shape an input decides: until then the array has no
+  /// elements.
+  std::shared_ptr<const ImageFolder> images = nullptr;
 
   int64_t size() const { return numElements(shape); }
   int64_t bytes() const { return size() * sizeOf(type); }

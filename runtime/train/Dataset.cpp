@@ -4,20 +4,16 @@
 #include "runtime/train/Dataset.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/Permutation.h"
+#include "runtime/train/ArrayPool.h"
+#include "runtime/train/Split.h"
 #include "runtime/train/Text.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
-#include <unistd.h>
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
@@ -29,25 +25,6 @@ static bool isSampled(const Port &port) {
 static bool isInteger(DType type) { return !isFloat(toElementType(type)); }
 
 static bool isBatched(const Port &port) { return port.batchAxis >= 0; }
-
-/// "[N,1,28,28] f32", with N for the axis of samples; -1: there is none.
-static std::string brackets(const Shape &shape, int64_t batchAxis,
-                            std::string_view type) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") +
-            (int64_t(i) == batchAxis ? "N" : std::to_string(shape[i]));
-  return text + "] " + std::string(type);
-}
-
-/// How many samples an array for `port` has.
-static int64_t countSamples(const Port &port, const Array &array) {
-  return array.shape[size_t(port.batchAxis)];
-}
-
-static int64_t rowSize(const Shape &shape) {
-  return numElements(Shape(shape.begin() + 1, shape.end()));
-}
 
 static std::optional<int64_t> integerOf(const nlohmann::json &object,
                                         const char *key) {
@@ -67,6 +44,7 @@ std::string targetOf(const TraineeInfo &info) {
 
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
+  options.target = targetOf(info);
   const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
@@ -90,200 +68,152 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
 }
 
 //===----------------------------------------------------------------------===//
-// Checks
+// Preparation
 //===----------------------------------------------------------------------===//
 
-/// Whether the array is what the port takes with its second axis as the last.
-static bool isChannelsLast(const Port &port, const Array &array) {
-  Shape shape = array.shape;
-  if (shape.size() != port.shape.size() || shape.size() < 3)
-    return false;
-  std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
-  return std::equal(shape.begin() + 1, shape.end(), port.shape.begin() + 1);
+static int64_t countData(const FunctionPorts &ports) {
+  return std::count_if(ports.inputs.begin(), ports.inputs.end(),
+                       [](const Port &port) { return port.role == "data"; });
 }
 
-/// What to do about an array whose shape does not fit.
-static std::string shapeHelp(const Port &port, const Array &array) {
-  if (port.batchAxis != 0)
-    return "";
-  if (isChannelsLast(port, array))
-    return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
-           array.name + ", -1, 1)";
-  const bool isClass = port.role == "label" && isInteger(port.type);
-  if (isClass && array.shape.size() == port.shape.size() + 1 &&
-      array.shape.back() > 1)
-    return "; help: labels are class numbers, save " + array.name +
-           ".argmax(-1)";
-  // Of equal rank, a reshape would mix up what the axes mean.
-  if (array.shape.size() == port.shape.size())
-    return "";
-  const int64_t wanted = rowSize(port.shape);
-  if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
-      array.size() / array.shape[0] != wanted)
-    return "";
-  std::string text =
-      "; help: the elements fit, save " + array.name + ".reshape(-1";
-  for (size_t i = 1; i < port.shape.size(); ++i)
-    text += "," + std::to_string(port.shape[i]);
-  return text + ")";
+static bool isImage(const Port &port) {
+  return port.role == "data" && port.batchAxis == 0 && port.shape.size() == 4;
 }
 
-StatusOr<Dataset::Column> Dataset::makeColumn(const Port &port, Array array) {
-  bool fits = array.shape.size() == port.shape.size();
-  for (size_t i = 0; fits && i < port.shape.size(); ++i)
-    fits = int64_t(i) == port.batchAxis || array.shape[i] == port.shape[i];
-  if (!fits)
-    return invalid(
-        locate(array) + ": got " +
-        brackets(array.shape, -1, nameOf(array.type)) + ", the model wants " +
-        brackets(port.shape, port.batchAxis, runtime::nameOf(port.type)) +
-        " for its input '" + port.name + "'" + shapeHelp(port, array));
-  Column column;
-  column.port = port;
-  if (isBatched(port)) {
-    if (countSamples(port, array) == 0)
-      return invalid(locate(array) + ": has no samples");
-    const auto axis = array.shape.begin() + port.batchAxis;
-    column.outer = numElements(Shape(array.shape.begin(), axis));
-    column.rowElements = numElements(Shape(axis + 1, array.shape.end()));
-  }
-  column.array = std::move(array);
-  return column;
+/// What of a flag's values is for an input: its own, or that of all.
+template <typename T>
+static std::optional<T> valueFor(const std::vector<T> &values,
+                                 const Port &port) {
+  for (const T &value : values)
+    if (port.role == "data" &&
+        (value.input.empty() || value.input == port.name))
+      return value;
+  return std::nullopt;
 }
 
-namespace {
-/// The integers that an input takes: [low, high), and one that is ignored.
-struct IntegerRange {
-  const char *what;
-  int64_t low, high;
-  std::optional<int64_t> ignored;
-};
-} // namespace
-
-/// What PyTorch ignores of class labels where nothing else is said.
-constexpr int64_t kIgnored = -100;
-
-static Status checkIntegers(const Array &array, const IntegerRange &range) {
-  constexpr int64_t kChunk = 65536;
-  std::vector<int64_t> values(kChunk);
-  for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
-    const int64_t count = std::min(kChunk, array.size() - begin);
-    if (auto bad = convertElements(array, begin, count, DType::I64,
-                                   NonFinite::Reject, values.data()))
-      return invalid(describe(array, *bad, DType::I64));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t value = values[size_t(i)];
-      if ((value >= range.low && value < range.high) || value == range.ignored)
-        continue;
-      return invalid(
-          locate(array, begin + i) + ": " + range.what + " " +
-          std::to_string(value) + " is not in [" + std::to_string(range.low) +
-          "," + std::to_string(range.high) + ")" +
-          (range.ignored
-               ? " and not the ignored " + std::to_string(*range.ignored)
-               : "") +
-          (!range.ignored && value == kIgnored && range.low == 0
-               ? "; help: compile with --ignore-index -100 for labels that "
-                 "count nowhere"
-               : ""));
-    }
+/// Usage where a value of the flag is for no input, or for which is not said.
+template <typename T>
+static Status checkInputs(const char *flag, const std::vector<T> &values,
+                          const FunctionPorts &ports) {
+  for (const T &value : values) {
+    const Port *port = ports.inputCalled(value.input);
+    if (value.input.empty() ? countData(ports) == 1
+                            : port && port->role == "data")
+      continue;
+    std::string names;
+    for (const Port &input : ports.inputs)
+      if (input.role == "data")
+        names += (names.empty() ? "'" : ", '") + input.name + "'";
+    return Status(StatusCode::Usage,
+                  std::string(flag) + ": " +
+                      (value.input.empty()
+                           ? "say for which input, NAME=...: "
+                           : "no input is called '" + value.input + "' but ") +
+                      names);
   }
   return Status();
 }
 
-Status Dataset::checkColumn(const Column &column,
-                            const DatasetOptions &options) {
-  const Array &array = column.array;
-  if (auto bad = convertElements(array, 0, array.size(), column.port.type,
-                                 NonFinite::Reject, nullptr))
-    return invalid(describe(array, *bad, column.port.type));
-  const LabelRange &range = options.rangeOf(column.port.name);
-  if (column.port.role == "label" && isInteger(column.port.type) &&
-      range.classes)
-    return checkIntegers(array,
-                         {"label", 0, *range.classes, range.ignoreIndex});
-  if (const std::optional<int64_t> &size = column.port.indexSize)
-    return checkIntegers(array, {"index", -*size, *size, std::nullopt});
+/// Usage where --augment has nothing to change, or would change an image and
+/// not the labels that lie on its pixels.
+static Status checkAugmentation(const FunctionPorts &ports) {
+  const auto image =
+      std::find_if(ports.inputs.begin(), ports.inputs.end(), isImage);
+  if (image == ports.inputs.end())
+    return Status(StatusCode::Usage, "--augment is for images, and the model "
+                                     "has no input [N,C,H,W]");
+  const ImageLayout layout =
+      ImageLayout::of(Shape(image->shape.begin() + 1, image->shape.end()))
+          .value_or(ImageLayout{0, image->shape[2], image->shape[3], false});
+  const Shape space{layout.height, layout.width};
+  for (const Port &port : ports.inputs)
+    if (port.role == "label" &&
+        std::search(port.shape.begin(), port.shape.end(), space.begin(),
+                    space.end()) != port.shape.end())
+      return Status(StatusCode::Usage,
+                    "--augment would move the images and not the labels '" +
+                        port.name + "' of their pixels");
   return Status();
 }
 
-/// XXH3-64 over the arrays' names, types, shapes and bytes.
-static uint64_t digestOf(const Array &array, uint64_t seed) {
-  std::string head = array.name + '\0' + std::string(nameOf(array.type));
-  for (int64_t extent : array.shape)
-    head += ',' + std::to_string(extent);
-  const uint64_t digest = XXH3_64bits_withSeed(head.data(), head.size(), seed);
-  return XXH3_64bits_withSeed(array.data, size_t(array.bytes()), digest);
+static Status checkPreparation(const Preparation &preparation,
+                               const FunctionPorts &ports) {
+  Status status = checkInputs("--normalize", preparation.normalize, ports);
+  if (status.ok())
+    status = checkInputs("--input-layout", preparation.layouts, ports);
+  if (status.ok() && !preparation.augment.steps.empty())
+    status = checkAugmentation(ports);
+  return status;
+}
+
+static ColumnPreparation preparationFor(const Port &port,
+                                        const Preparation &preparation) {
+  ColumnPreparation result;
+  result.normalization = valueFor(preparation.normalize, port);
+  result.layout = valueFor(preparation.layouts, port);
+  if (isImage(port))
+    result.augmentation = preparation.augment;
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Creation
 //===----------------------------------------------------------------------===//
 
-/// The files of the arrays, each once.
-static std::set<std::string> sourcesOf(const std::vector<Array> &arrays) {
-  std::set<std::string> sources;
-  for (const Array &array : arrays)
-    if (!array.source.empty())
-      sources.insert(array.source);
-  return sources;
-}
-
-/// The array that feeds `port`, by the rules of Dataset::create.
-static StatusOr<Array> findArray(const std::vector<Array> &arrays,
-                                 const Port &port, bool onlyLabel,
-                                 const DatasetOptions &options) {
-  const auto named = [&](const std::string &name) -> const Array * {
-    for (const Array &array : arrays)
-      if (array.name == name)
-        return &array;
-    return nullptr;
+/// The arrays that feed `port`, by the rules of Dataset::create.
+static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
+                                               const Port &port,
+                                               const FunctionPorts &ports,
+                                               const DatasetOptions &options) {
+  std::vector<Array> found = pool.take(port.name);
+  const bool byTarget =
+      port.role == "label" &&
+      std::count_if(ports.inputs.begin(), ports.inputs.end(),
+                    [](const Port &p) { return p.role == "label"; }) == 1;
+  if (found.empty() && byTarget)
+    found = pool.take(options.targetArray);
+  if (!found.empty())
+    return found;
+  const auto isMissing = [&](const Port &other) {
+    return other.role == "data" && !pool.has(other.name);
   };
-  const Array *found = named(port.name);
-  const bool byTarget = port.role == "label" && onlyLabel;
-  const bool isTarget = port.name == options.targetArray;
-  if (!found && byTarget)
-    found = named(options.targetArray);
-  if (found)
-    return *found;
-  std::string text;
-  for (const std::string &source : sourcesOf(arrays))
-    text += (text.empty() ? "" : ", ") + source;
-  text += (text.empty() ? "" : ": ");
-  text += "no array is called '" + port.name + "'";
-  if (byTarget && !isTarget)
-    text += " or '" + options.targetArray + "'";
-  text += ", which the model takes as " + port.role + "; the data has ";
-  if (arrays.empty())
-    text += "no arrays";
-  for (size_t i = 0; i < arrays.size(); ++i)
-    text += (i ? ", '" : "'") + arrays[i].name + "'";
-  if (byTarget && !arrays.empty())
-    text += "; help: name the labels with --target-array";
-  return invalid(text);
+  // Which columns are for which of several inputs only the user knows.
+  const bool isOnlyMissing =
+      port.role == "data" &&
+      std::count_if(ports.inputs.begin(), ports.inputs.end(), isMissing) == 1;
+  if (isOnlyMissing && port.batchAxis == 0 && pool.hasColumns()) {
+    std::vector<std::string> others{options.targetArray};
+    for (const Port &input : ports.inputs)
+      others.push_back(input.name);
+    const Shape sample(port.shape.begin() + 1, port.shape.end());
+    return pool.takeColumns(port.name, numElements(sample), others);
+  }
+  return pool.missing(port, byTarget ? std::optional(options.targetArray)
+                                     : std::nullopt);
 }
 
-/// Takes the array that feeds `port`, once it is known to fit the others.
-Status Dataset::addColumn(const Port &port, Array array,
+/// Takes the arrays that feed `port`, once they are known to fit the others.
+Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
                           const DatasetOptions &options) {
-  StatusOr<Column> column = makeColumn(port, std::move(array));
+  StatusOr<Column> column = Column::create(
+      port, std::move(parts), preparationFor(port, options.preparation), noted);
   if (!column.ok())
     return column.status();
-  if (isBatched(port)) {
-    const int64_t samples = countSamples(port, column->array);
+  if (column->isBatched()) {
+    const int64_t samples = column->samples();
     if (first.empty()) {
-      first = column->array.name;
+      first = column->array().name;
       order.resize(size_t(samples));
       std::iota(order.begin(), order.end(), int64_t(0));
     }
     if (samples != size())
-      return invalid(locate(column->array) + ": has " +
+      return invalid(locate(column->array()) + ": has " +
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
-  if (Status status = checkColumn(*column, options); !status.ok())
+  if (Status status = column->check(options.rangeOf(port.name)); !status.ok())
     return status;
-  digest = digestOf(column->array, digest);
+  digest = column->digest(digest);
   columns.push_back(std::move(*column));
   return Status();
 }
@@ -316,77 +246,42 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
 StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options) {
-  std::set<std::string> names;
-  for (const Array &array : arrays)
-    if (!names.insert(array.name).second)
-      return invalid(locate(array) + ": another array has that name");
-  const int64_t labels =
-      std::count_if(ports.inputs.begin(), ports.inputs.end(),
-                    [](const Port &port) { return port.role == "label"; });
+  StatusOr<ArrayPool> pool = ArrayPool::create(std::move(arrays));
+  if (!pool.ok())
+    return pool.status();
   StatusOr<int64_t> batch = findBatchSize(ports);
   if (!batch.ok())
     return batch.status();
+  if (Status status = checkPreparation(options.preparation, ports);
+      !status.ok())
+    return status;
 
   Dataset dataset;
   dataset.batch = *batch;
+  dataset.target = options.target;
+  dataset.prepared = options.preparation.text;
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
-    StatusOr<Array> array = findArray(arrays, port, labels == 1, options);
-    if (!array.ok())
-      return array.status();
-    if (Status status = dataset.addColumn(port, std::move(*array), options);
+    StatusOr<std::vector<Array>> parts =
+        findArrays(*pool, port, ports, options);
+    if (!parts.ok())
+      return parts.status();
+    if (Status status = dataset.addColumn(port, std::move(*parts), options);
         !status.ok())
       return status;
   }
+  for (const std::string &note : pool->describeUnused())
+    dataset.noted.push_back(note);
   return dataset;
-}
-
-/// The name and the path of "NAME=FILE", unless that is itself a file.
-static std::pair<std::string, std::string>
-splitArgument(const std::string &argument) {
-  const size_t equals = argument.find('=');
-  std::error_code ignored;
-  if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
-    return {"", argument};
-  return {argument.substr(0, equals), argument.substr(equals + 1)};
-}
-
-Status Dataset::checkFiles(const std::vector<std::string> &files) {
-  for (const std::string &argument : files) {
-    const std::string path = splitArgument(argument).second;
-    if (access(path.c_str(), R_OK) != 0)
-      return Status(StatusCode::IO,
-                    path + ": cannot open: " + std::strerror(errno));
-  }
-  return Status();
-}
-
-StatusOr<std::vector<Array>>
-readDataFiles(const std::vector<std::string> &files) {
-  std::vector<Array> all;
-  for (const std::string &argument : files) {
-    const auto [name, path] = splitArgument(argument);
-    StatusOr<std::vector<Array>> arrays = readArrays(path);
-    if (!arrays.ok())
-      return arrays.status();
-    if (!name.empty()) {
-      if (arrays->size() != 1)
-        return invalid(argument +
-                       ": a name is for a file of one array, this "
-                       "one has " +
-                       std::to_string(arrays->size()));
-      arrays->front().name = name;
-    }
-    std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
-  }
-  return all;
 }
 
 StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
                                 const FunctionPorts &ports,
                                 const DatasetOptions &options) {
-  StatusOr<std::vector<Array>> all = readDataFiles(files);
+  DataFileOptions fileOptions;
+  fileOptions.targetArray = options.targetArray;
+  StatusOr<std::vector<Array>> all = readDataFiles(files, fileOptions);
   if (!all.ok())
     return all.status();
   return create(std::move(*all), ports, options);
@@ -399,22 +294,24 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
     return invalid(source() + ": holding back " + std::to_string(fraction) +
                    " of " + counted(size(), "sample") +
                    " leaves nothing to train on or to evaluate");
-  const std::vector<int64_t> shuffled =
-      permutation(size(), seed, Stream::Split, 0);
+  std::vector<int64_t> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), int64_t(0));
+  // Classes of samples; those of pixels or tokens are none.
+  std::vector<int64_t> classes = labels(all.data(), size(), target);
+  if (classes.size() != all.size())
+    classes.clear();
+  const std::vector<bool> isHeld = chooseHeld(size(), held, seed, classes);
   std::pair<Dataset, Dataset> parts(*this, *this);
-  const auto take = [&](Dataset &part, auto begin, auto end) {
-    part.order.clear();
-    for (auto it = begin; it != end; ++it)
-      part.order.push_back(order[size_t(*it)]);
-    std::sort(part.order.begin(), part.order.end());
-  };
-  take(parts.first, shuffled.begin() + held, shuffled.end());
-  take(parts.second, shuffled.begin(), shuffled.begin() + held);
+  parts.first.order.clear();
+  parts.second.order.clear();
+  for (int64_t position : all)
+    (isHeld[size_t(position)] ? parts.second : parts.first)
+        .order.push_back(order[size_t(position)]);
   return parts;
 }
 
 std::string Dataset::source() const {
-  const std::string &file = columns[0].array.source;
+  const std::string &file = columns[0].array().source;
   return file.empty() ? "the data" : file;
 }
 
@@ -423,49 +320,35 @@ std::string Dataset::fingerprint() const {
   std::snprintf(text, sizeof(text), "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits_withSeed(
                     order.data(), order.size() * sizeof(order[0]), digest)));
-  return text;
+  return text + prepared;
 }
 
 //===----------------------------------------------------------------------===//
 // Batches
 //===----------------------------------------------------------------------===//
 
-/// Writes what the input of `column` is for a batch.
-Status Dataset::fill(const Column &column, const int64_t *positions,
-                     std::byte *to) const {
-  const DType type = column.port.type;
-  const auto convert = [&](int64_t element, int64_t count) {
-    auto bad = convertElements(column.array, element, count, type,
-                               NonFinite::Allow, to);
-    to += count * runtime::sizeOf(type);
-    return bad ? invalid(describe(column.array, *bad, type)) : Status();
-  };
-  if (!isBatched(column.port))
-    return convert(0, column.array.size());
-  const int64_t samples = countSamples(column.port, column.array);
-  for (int64_t outer = 0; outer < column.outer; ++outer)
-    for (int64_t i = 0; i < batch; ++i) {
-      const int64_t row = outer * samples + order[size_t(positions[i])];
-      if (Status status = convert(row * column.rowElements, column.rowElements);
-          !status.ok())
-        return status;
-    }
-  return Status();
+std::vector<int64_t> Dataset::rowsOf(const int64_t *positions,
+                                     int64_t count) const {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    rows[size_t(i)] = order[size_t(positions[i])];
+  return rows;
 }
 
 Status Dataset::bind(Trainee &model, std::string_view function,
-                     const int64_t *positions) const {
+                     const int64_t *positions, AugmentedEpoch epoch) const {
   const FunctionPorts *ports = model.info().function(function);
   if (!ports)
     return Status(StatusCode::Unsupported, "the artifact has no function '" +
                                                std::string(function) + "'");
+  const std::vector<int64_t> rows = rowsOf(positions, batch);
   for (const Port &port : ports->inputs) {
     if (!isSampled(port))
       continue;
     const auto column =
         std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
-          return c.port.name == port.name && c.port.type == port.type &&
-                 c.port.shape == port.shape;
+          return c.port().name == port.name && c.port().type == port.type &&
+                 c.port().shape == port.shape;
         });
     if (column == columns.end())
       return Status(StatusCode::Unsupported,
@@ -475,7 +358,8 @@ Status Dataset::bind(Trainee &model, std::string_view function,
     const size_t size =
         size_t(numElements(port.shape) * runtime::sizeOf(port.type));
     std::unique_ptr<std::byte[]> staging(new std::byte[size]);
-    if (Status status = fill(*column, positions, staging.get()); !status.ok())
+    if (Status status = column->fill(rows.data(), batch, epoch, staging.get());
+        !status.ok())
       return status;
     if (Status status =
             model.setInput(function, port.name, staging.get(), size);
@@ -491,17 +375,13 @@ std::vector<T> Dataset::labelRows(const std::string &input, bool integers,
                                   int64_t count) const {
   const auto column =
       std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
-        return c.port.role == "label" && c.port.name == input &&
-               isInteger(c.port.type) == integers;
+        return c.port().role == "label" && c.port().name == input &&
+               isInteger(c.port().type) == integers;
       });
   if (column == columns.end())
     return {};
-  std::vector<T> values(size_t(count * column->rowElements));
-  for (int64_t i = 0; i < count; ++i)
-    convertElements(column->array,
-                    order[size_t(positions[i])] * column->rowElements,
-                    column->rowElements, type, NonFinite::Reject,
-                    values.data() + i * column->rowElements);
+  std::vector<T> values(size_t(count * column->elementsOfSample()));
+  column->read(rowsOf(positions, count).data(), count, type, values.data());
   return values;
 }
 

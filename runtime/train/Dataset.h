@@ -7,6 +7,9 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/Column.h"
+#include "runtime/train/DataFiles.h"
+#include "runtime/train/Preparation.h"
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
@@ -18,17 +21,13 @@
 
 namespace mpc::runtime::train {
 
-/// Class labels are in [0, classes) or equal ignoreIndex, where these are
-/// known.
-struct LabelRange {
-  std::optional<int64_t> classes;
-  std::optional<int64_t> ignoreIndex;
-};
-
 struct DatasetOptions : LabelRange {
   std::string targetArray = "target"; ///< --target-array
   /// Of label inputs that differ, by their names.
   std::map<std::string, LabelRange> ranges;
+  /// The label input whose classes a split keeps in proportion; empty: none.
+  std::string target;
+  Preparation preparation;
 
   /// What holds for the label input of that name.
   const LabelRange &rangeOf(const std::string &input) const {
@@ -42,7 +41,8 @@ struct DatasetOptions : LabelRange {
 std::string targetOf(const TraineeInfo &info);
 
 /// What `info` says of the labels: the class count from the recipe or the
-/// prediction's shape, the ignored index from the recipe.
+/// prediction's shape, the ignored index from the recipe, and which is the
+/// target.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
 
 /// The samples of one or more files, seen through a list of indices. Copies
@@ -52,7 +52,9 @@ public:
   /// Matches `arrays` to the inputs of role "data" and "label" of `ports`, by
   /// name, and checks shapes, label range and that every value is finite and
   /// has a value in the input's type. A label input takes the array of its own
-  /// name, or else the one called `targetArray`. Other arrays are ignored.
+  /// name, or else the one called `targetArray`. Arrays of one name are joined
+  /// along the axis of samples. The only input that finds no array takes the
+  /// columns of a table that are left, side by side. Other arrays are noted.
   static StatusOr<Dataset> create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options = {});
@@ -72,21 +74,24 @@ public:
   int64_t batchSize() const { return batch; }
   /// Where in the file the sample at `position` lies.
   int64_t rowOf(int64_t position) const { return order[size_t(position)]; }
+  /// What the user should know of: axes turned, arrays that nothing takes.
+  const std::vector<std::string> &notes() const { return noted; }
   /// The file of the first input's array, for messages.
   std::string source() const;
   /// XXH3-64 over names, types, shapes and bytes of the arrays and the choice
-  /// of samples, 16 hexadecimal digits.
+  /// of samples, 16 hexadecimal digits, and how samples are prepared.
   std::string fingerprint() const;
 
   /// Holds back `fraction` of the samples, chosen by `seed`; {rest, held back},
-  /// both in file order. Neither part may be empty.
+  /// both in file order. Neither part may be empty. Where the target is one
+  /// class a sample, each class gives its share.
   StatusOr<std::pair<Dataset, Dataset>> split(double fraction,
                                               uint64_t seed) const;
 
   /// Binds the samples at `positions` (batchSize() of them, each below size())
-  /// to the inputs of `function`.
+  /// to the inputs of `function`, with the random changes of `epoch`.
   Status bind(Trainee &model, std::string_view function,
-              const int64_t *positions) const;
+              const int64_t *positions, AugmentedEpoch epoch = {}) const;
 
   /// The labels of `count` samples as i64, one sample after another, of the
   /// label input called `input`; empty where the model has none of that name or
@@ -98,26 +103,14 @@ public:
                               const std::string &input) const;
 
 private:
-  /// An array and the input that it feeds. A sample is a row of `rowElements`
-  /// for each of the `outer` indices in front of the axis of samples.
-  struct Column {
-    Port port;
-    Array array;
-    int64_t outer = 1, rowElements = 0;
-  };
-
-  static StatusOr<Column> makeColumn(const Port &port, Array array);
-  static Status checkColumn(const Column &column,
-                            const DatasetOptions &options);
-  Status addColumn(const Port &port, Array array,
+  Status addColumn(const Port &port, std::vector<Array> parts,
                    const DatasetOptions &options);
   /// The rows of that label input, if it is of integers or not, as `type`,
   /// whose C++ type T is.
   template <typename T>
   std::vector<T> labelRows(const std::string &input, bool integers, DType type,
                            const int64_t *positions, int64_t count) const;
-  Status fill(const Column &column, const int64_t *positions,
-              std::byte *to) const;
+  std::vector<int64_t> rowsOf(const int64_t *positions, int64_t count) const;
 
   std::vector<Column> columns;
   /// The name of the first array of samples.
@@ -125,11 +118,10 @@ private:
   std::vector<int64_t> order;
   int64_t batch = 0;
   uint64_t digest = 0;
+  std::string target;   ///< DatasetOptions::target
+  std::string prepared; ///< Preparation::text
+  std::vector<std::string> noted;
 };
-
-/// The arrays of files given with `--data`, as Dataset::open names them.
-StatusOr<std::vector<Array>>
-readDataFiles(const std::vector<std::string> &files);
 
 } // namespace mpc::runtime::train
 

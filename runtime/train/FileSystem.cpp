@@ -87,6 +87,20 @@ Status replaceFile(const std::string &path,
   return syncDirectory(parent.empty() ? "." : parent);
 }
 
+Status replaceLink(const std::string &path, const std::string &target) {
+  const std::string temporary = path + ".tmp";
+  unlink(temporary.c_str()); // what a killed process left
+  if (!permitted("link", temporary) ||
+      symlink(target.c_str(), temporary.c_str()) != 0)
+    return failure(temporary, "cannot create");
+  if (Status status = renamePath(temporary, path); !status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  const std::string parent = fs::path(path).parent_path().string();
+  return syncDirectory(parent.empty() ? "." : parent);
+}
+
 Status syncDirectory(const std::string &path) {
   const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0)

@@ -30,6 +30,10 @@ Status createFile(const std::string &path,
 Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks);
 
+/// A symbolic link to `target`, which takes the place of what was at `path` as
+/// a replaced file does.
+Status replaceLink(const std::string &path, const std::string &target);
+
 /// Flushes a directory's entries: renames in it are durable afterwards.
 Status syncDirectory(const std::string &path);
 Status renamePath(const std::string &from, const std::string &to);
@@ -62,9 +66,9 @@ private:
 };
 
 /// Called before every change these functions make to the disk ("open",
-/// "write", "sync", "rename", "sync-directory", "unlink"); a result other than
-/// 0 is the errno with which that change fails. Tests set it to break off at
-/// each point in turn.
+/// "link", "write", "sync", "rename", "sync-directory", "unlink"); a result
+/// other than 0 is the errno with which that change fails. Tests set it to
+/// break off at each point in turn.
 using FaultHook =
     std::function<int(std::string_view change, const std::string &path)>;
 void setFaultHook(FaultHook hook);

@@ -5,16 +5,15 @@
 #ifndef MPC_RUNTIME_TRAIN_PERMUTATION_H
 #define MPC_RUNTIME_TRAIN_PERMUTATION_H
 
+#include "runtime/train/Random.h"
+
 #include <cstdint>
 #include <vector>
 
 namespace mpc::runtime::train {
 
-/// What a permutation is drawn for; equal seeds give unrelated orders.
-enum class Stream : uint64_t { Epoch = 1, Split = 2 };
-
-/// A permutation of [0, count), every one equally likely over the seeds. Bits
-/// come from SplitMix64 on a counter, the shuffle is Fisher and Yates's.
+/// A permutation of [0, count), every one equally likely over the seeds, by the
+/// shuffle of Fisher and Yates.
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, Stream stream,
                                  uint64_t number);
 

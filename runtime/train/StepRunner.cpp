@@ -113,9 +113,9 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
 }
 
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
-                                      const int64_t *positions,
+                                      const int64_t *positions, int64_t epoch,
                                       double learningRate, uint64_t seed) {
-  Status status = data.bind(*model, batchFunction, positions);
+  Status status = data.bind(*model, batchFunction, positions, epoch);
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())

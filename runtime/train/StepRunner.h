@@ -32,10 +32,10 @@ public:
   /// Batches of one attempt.
   int64_t batches() const { return batchCount; }
 
-  /// Runs one batch of an attempt, the samples at `positions`; its loss. The
-  /// last of batches() is followed by `finish`.
+  /// Runs one batch of an attempt, the samples at `positions` as they are in
+  /// `epoch`; its loss. The last of batches() is followed by `finish`.
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
-                            double learningRate, uint64_t seed);
+                            int64_t epoch, double learningRate, uint64_t seed);
 
   /// Updates, where that is a function of its own, and says how the attempt
   /// went; `loss` is the sum of its batches' losses.

@@ -5,20 +5,22 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/train/Attempts.h"
+#include "runtime/train/BestModel.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
 #include "runtime/train/EvalMetrics.h"
+#include "runtime/train/EvaluationRules.h"
 #include "runtime/train/MetricsLog.h"
 #include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunIdentity.h"
+#include "runtime/train/RunPaths.h"
+#include "runtime/train/RunStatistics.h"
 #include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <new>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace mpc::runtime::train {
@@ -34,20 +36,24 @@ public:
         observer(observer), stop(stop),
         digits(model.info().precision == "64-true" ? Digits::Double
                                                    : Digits::Single),
-        guard(options, model.info().dynamicLossScale) {}
+        guard(options, model.info().dynamicLossScale), rules(options, note) {}
 
   StatusOr<TrainResult> run();
 
 private:
   Status prepare();
   Status planSteps();
-  Status noteLaterCheckpoints() const;
   Status resume();
   Status accept(Progress restored);
   Status openMetrics();
   Status train();
   Status attempt();
+  bool isEvaluationDue() const;
   Status evaluateNow();
+  Status heed(const EvalResult &evaluation);
+  Status keepBest();
+  Status restoreBest();
+  void keepOn(const std::string &what, const Status &status);
   void save();
   void record(const MetricsLine &line);
   void finish(const Status &status);
@@ -58,7 +64,15 @@ private:
     return identityOf(model.info(), data, options);
   }
   bool stopped() const { return stop && stop->load() != 0; }
-  bool done() const { return progress.step >= totalSteps || stopped(); }
+  bool isTimeOver() const {
+    return options.deadline &&
+           std::chrono::steady_clock::now() >= *options.deadline;
+  }
+  bool done() const {
+    return progress.step >= totalSteps || stopped() ||
+           rules.isOver(progress.evaluations) || isTimeOver();
+  }
+  void noteEnd();
 
   Trainee &model;
   const Dataset &data;
@@ -68,7 +82,11 @@ private:
   const std::atomic<int> *stop;
   const Digits digits;
 
+  const std::function<void(const std::string &)> note = [this](auto &text) {
+    observer.note(text);
+  };
   DivergenceGuard guard;
+  const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
   int64_t stepsPerEpoch = 0;
@@ -76,9 +94,11 @@ private:
   Progress progress;
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
+  int64_t lastEvaluated = -1; ///< by this process
   std::vector<double> stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
+  std::optional<BestModel> best;
   MetricsLog metrics;
   TrainResult result;
 };
@@ -104,64 +124,22 @@ Status TrainingRun::planSteps() {
                   data.source() + ": has " + counted(data.size(), "sample") +
                       ", one step takes " + std::to_string(perStep) +
                       "; use a smaller --batch-size or --last-batch keep");
-  const int64_t unlimited = std::numeric_limits<int64_t>::max();
   const int64_t epochs =
-      options.epochs ? options.epochs : (options.maxSteps ? 0 : 1);
-  totalSteps = options.maxSteps ? options.maxSteps : unlimited;
+      options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);
+  totalSteps = options.maxSteps ? options.maxSteps : kUnlimited;
   int64_t inEpochs;
   if (epochs == 0 || __builtin_mul_overflow(epochs, stepsPerEpoch, &inEpochs))
-    inEpochs = unlimited;
+    inEpochs = kUnlimited;
   totalSteps = std::min(totalSteps, inEpochs);
-  return Status();
-}
-
-/// A run prunes its directory, so it takes none that has another's checkpoints.
-static Status checkDirectory(const TrainOptions &options,
-                             const CheckpointStore &checkpoints) {
-  if (options.resume == "auto")
-    return Status();
-  const std::filesystem::path resumed(options.resume);
-  std::error_code ignored;
-  if (!resumed.empty() && std::filesystem::equivalent(
-                              resumed / "..", options.checkpointDir, ignored))
-    return Status();
-  StatusOr<std::vector<int64_t>> steps = checkpoints.list();
-  if (!steps.ok())
-    return steps.status();
-  if (steps->empty())
-    return Status();
-  return Status(StatusCode::Usage,
-                options.checkpointDir +
-                    ": has checkpoints of an earlier run; continue it with "
-                    "--resume auto or choose another directory");
-}
-
-/// Says which checkpoints are later than the resumed one: they stay until this
-/// run writes checkpoints of the same names.
-Status TrainingRun::noteLaterCheckpoints() const {
-  if (!checkpoints)
-    return Status();
-  StatusOr<std::vector<int64_t>> steps = checkpoints->list();
-  if (!steps.ok())
-    return steps.status();
-  if (!steps->empty() && steps->back() > progress.step)
-    observer.note(checkpoints->pathOf(steps->back()) + " is later than " +
-                  options.resume +
-                  "; until this run is past it, --resume auto takes it");
   return Status();
 }
 
 /// Goes on from there, if there is such a place in this run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
-  if (progress.step / stepsPerEpoch != progress.epoch ||
-      progress.step % stepsPerEpoch != progress.stepInEpoch ||
-      progress.batchInStep >= batchesPerStep)
-    return Status(StatusCode::Checkpoint,
-                  "the checkpoint's position, step " +
-                      std::to_string(progress.stepInEpoch) + " of epoch " +
-                      std::to_string(progress.epoch) +
-                      ", does not exist in this run");
+  if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
+      !status.ok())
+    return status;
   const auto settings = settingsOf(options, totalSteps);
   const std::string changes = changedSettings(progress.settings, settings);
   if (!changes.empty())
@@ -181,12 +159,15 @@ Status TrainingRun::resume() {
       return restored.status();
     if (Status status = accept(*restored); !status.ok())
       return status;
-    if (Status status = noteLaterCheckpoints(); !status.ok())
+    if (Status status = checkpoints
+                            ? noteLaterCheckpoints(options, *checkpoints,
+                                                   progress.step, note)
+                            : Status();
+        !status.ok())
       return status;
   } else if (automatic) {
-    StatusOr<std::optional<Progress>> restored = checkpoints->restoreNewest(
-        model, identity(),
-        [&](const std::string &text) { observer.note(text); });
+    StatusOr<std::optional<Progress>> restored =
+        checkpoints->restoreNewest(model, identity(), note);
     if (!restored.ok())
       return restored.status();
     if (!*restored)
@@ -196,9 +177,21 @@ Status TrainingRun::resume() {
       return status;
   }
   firstStep = progress.step;
-  if (firstStep > 0)
+  std::error_code ignored;
+  const bool isOwn =
+      automatic ||
+      (checkpoints &&
+       std::filesystem::equivalent(options.resume,
+                                   checkpoints->pathOf(firstStep), ignored));
+  if (firstStep > 0 && isOwn)
     lastSaved = firstStep;
-  return Status();
+  rules.adopt(progress.evaluations);
+  if (!options.best)
+    return Status();
+  best.emplace(model, *options.best, checkpoints ? &*checkpoints : nullptr,
+               options.keepCheckpoints);
+  return best->find(progress.evaluations.best, firstStep,
+                    automatic ? "" : options.resume, identity(), note);
 }
 
 Status checkPaths(const TrainOptions &options) {
@@ -241,7 +234,9 @@ Status TrainingRun::openMetrics() {
       .add("eval_samples", evalData ? evalData->size() : int64_t(0))
       .add("batch_size", data.batchSize())
       .add("accumulate", batchesPerStep)
-      .add("steps", totalSteps)
+      .add("steps", totalSteps == kUnlimited
+                        ? std::nullopt
+                        : std::optional<int64_t>(totalSteps))
       .add("state_bytes", info.stateBytes)
       .add("activation_bytes", info.activationBytes)
       .add("resumed_from",
@@ -255,6 +250,9 @@ Status TrainingRun::openMetrics() {
 
 Status TrainingRun::prepare() {
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
+      !status.ok())
+    return status;
+  if (Status status = rules.check(model.info(), evalData != nullptr);
       !status.ok())
     return status;
   if (options.resume == "auto" && options.checkpointDir.empty())
@@ -321,9 +319,35 @@ Status TrainingRun::attempt() {
   return guard.check(report);
 }
 
+/// Whether the schedule has an evaluation where the run stands.
+bool TrainingRun::isEvaluationDue() const {
+  if (progress.step == 0 || progress.batchInStep > 0)
+    return false;
+  return options.evalEvery > 0 ? progress.step % options.evalEvery == 0
+                               : progress.stepInEpoch == 0;
+}
+
+/// Why the run ends before its last step.
+void TrainingRun::noteEnd() {
+  if (rules.isOver(progress.evaluations)) {
+    result.end = RunEnd::EarlyStopping;
+    observer.note(
+        options.earlyStopping->describe(progress.evaluations.earlyStopping));
+  } else if (!stopped() && progress.step < totalSteps) {
+    result.end = RunEnd::TimeLimit;
+    observer.note("--max-time is over after step " +
+                  std::to_string(progress.step));
+  }
+}
+
 /// What is evaluated has been saved before, so that an evaluation that fails or
 /// is killed loses nothing.
 Status TrainingRun::train() {
+  // What it would decide was not yet said when the checkpoint was written.
+  if (rules.any() && isEvaluationDue() && !done() &&
+      progress.evaluations.step != progress.step)
+    if (Status status = evaluateNow(); !status.ok())
+      return status;
   while (!done()) {
     if (Status status = attempt(); !status.ok())
       return status;
@@ -333,22 +357,24 @@ Status TrainingRun::train() {
     const bool isDue = every == 0 ? epochEnds : progress.step % every == 0;
     if (isDue && progress.batchInStep == 0)
       save();
-    if (epochEnds && !done())
+    if (isEvaluationDue() && !done())
       if (Status status = evaluateNow(); !status.ok())
         return status;
   }
+  noteEnd();
   save();
   if (!stopped()) {
     if (Status status = guard.checkEnd(progress.step, progress.skipped);
         !status.ok())
       return status;
-    if (Status status = evaluateNow(); !status.ok())
-      return status;
+    if (lastEvaluated != progress.step)
+      if (Status status = evaluateNow(); !status.ok())
+        return status;
   }
   if (stopped() && !checkpoints)
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
-  return Status();
+  return restoreBest();
 }
 
 Status TrainingRun::evaluateNow() {
@@ -360,18 +386,15 @@ Status TrainingRun::evaluateNow() {
     return evaluation.status();
   if (evaluation->stopped)
     return Status();
+  lastEvaluated = progress.step;
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
       progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
   result.evaluation = *evaluation;
   MetricsLine line("eval", digits);
-  line.add("step", progress.step)
-      .add("epoch", epoch)
-      .add("eval_loss", evaluation->loss)
-      .add("eval_accuracy", evaluation->accuracy);
-  for (const auto &[name, value] : evaluation->metrics)
-    line.add("eval_" + name, value);
-  record(line.add("eval_samples", evaluation->samples));
+  line.add("step", progress.step).add("epoch", epoch);
+  addEvaluation(line, *evaluation);
+  record(line);
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
@@ -379,7 +402,50 @@ Status TrainingRun::evaluateNow() {
                   ": the model has no loss per sample");
   if (!std::isfinite(evaluation->loss))
     observer.warning("the loss of the evaluation is not finite");
+  return heed(*evaluation);
+}
+
+/// What the evaluation decides is known to the checkpoint of its step before
+/// the run goes on.
+Status TrainingRun::heed(const EvalResult &evaluation) {
+  if (!rules.any())
+    return Status();
+  const bool isBest = rules.count(evaluation, progress.step, !isEvaluationDue(),
+                                  progress.evaluations);
+  // Where it was saved before it was evaluated, the checkpoint does not know.
+  const bool isSaved = checkpoints && lastSaved == progress.step;
+  if (isSaved)
+    keepOn("the checkpoint lacks its evaluation", checkpoints->amend(progress));
+  return isBest ? keepBest() : Status();
+}
+
+/// The model's weights are the best so far.
+Status TrainingRun::keepBest() {
+  save();
+  if (!checkpoints || lastSaved != progress.step)
+    return best->copy();
+  keepOn("the best checkpoint is not marked", best->mark(progress.step));
   return Status();
+}
+
+/// Gives the model the best weights in the end.
+Status TrainingRun::restoreBest() {
+  if (!best)
+    return Status();
+  StatusOr<std::optional<BestEvaluation>> restored = best->restore(
+      progress.evaluations.best, identity(), goodCheckpoint(), note);
+  if (restored.ok())
+    result.best = *restored;
+  return restored.status();
+}
+
+/// Says what could not be written; a run outlives a full disk.
+void TrainingRun::keepOn(const std::string &what, const Status &status) {
+  if (status.ok())
+    return;
+  observer.note(what + ": " + status.message());
+  if (result.deferred.ok())
+    result.deferred = status;
 }
 
 /// Saves unless that step has been saved; batches after it are run again, to
@@ -394,9 +460,8 @@ void TrainingRun::save() {
     return;
   }
   progress.settings = settingsOf(options, totalSteps);
-  Status status =
-      checkpoints->save(model, progress, identity(), options.keepCheckpoints,
-                        [&](const std::string &text) { observer.note(text); });
+  Status status = checkpoints->save(model, progress, identity(),
+                                    options.keepCheckpoints, note);
   if (!status.ok()) {
     if (status.message() != lastSaveFailure.message())
       observer.warning("checkpoint not saved: " + status.message());
@@ -424,22 +489,6 @@ void TrainingRun::record(const MetricsLine &line) {
     result.deferred = status;
 }
 
-static size_t peakMemory() {
-  struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? size_t(usage.ru_maxrss) * 1024
-                                             : 0;
-}
-
-static double medianOf(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2)
-    return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 /// Fills in the result and writes the "end" event.
 void TrainingRun::finish(const Status &status) {
   result.steps = progress.step;
@@ -462,6 +511,11 @@ void TrainingRun::finish(const Status &status) {
       .add("skipped_total", result.skipped)
       .add("epochs", result.epochs)
       .add("samples", result.samples)
+      .add("ended_by", endOf(result, status))
+      .add("best_step", result.best ? std::optional<int64_t>(result.best->step)
+                                    : std::nullopt)
+      .add("best_value", result.best ? std::optional<double>(result.best->value)
+                                     : std::nullopt)
       .add("median_step_ms", result.medianStepMs)
       .add("peak_memory_bytes", int64_t(result.peakMemoryBytes));
   if (!status.ok())

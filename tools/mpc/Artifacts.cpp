@@ -106,6 +106,13 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   return object;
 }
 
+static json::Object describeAxes(const std::map<std::string, int64_t> &axes) {
+  json::Object object;
+  for (const auto &[name, axis] : axes)
+    object[json::fixUTF8(name)] = axis;
+  return object;
+}
+
 static json::Object describeTarget(const TargetInfo &target) {
   json::Array features;
   for (const std::string &feature : target.getFeatures())
@@ -240,6 +247,10 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   json::Object recipe =
       describeRecipe(this->recipe, addsOptimizer, labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
+  if (samples && !samples->inputs.empty())
+    recipe["samples"] =
+        json::Object{{"inputs", describeAxes(samples->inputs)},
+                     {"outputs", describeAxes(samples->outputs)}};
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},

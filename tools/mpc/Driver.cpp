@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
 
+#include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
@@ -286,36 +287,6 @@ static bool givesGradients(ModuleOp module) {
   return false;
 }
 
-// Flags for an optimizer that mpc adds say nothing where the model brings its
-// own: better told than passed over.
-static llvm::Error checkOwnOptimizer(const RecipeOptions &recipe,
-                                     ModuleOp module) {
-  auto refuse = [](StringRef flag) {
-    return onnx_frontend::makeError(
-        onnx_frontend::ErrorKind::Usage,
-        flag + ": the model is a training graph with an optimizer of its own, "
-               "which decides that; leave the flag out, or name the model's "
-               "loss with --loss output:NAME to use mpc's optimizer");
-  };
-  if (!recipe.train.empty())
-    return refuse("--train");
-  if (!recipe.freeze.empty())
-    return refuse("--freeze");
-  if (recipe.gradientClipVal)
-    return refuse("--gradient-clip-val");
-  if (recipe.epsilon)
-    return refuse("--eps");
-  if (recipe.weightDecay)
-    return refuse("--weight-decay");
-  if (!recipe.noDecay.empty())
-    return refuse("--no-decay");
-  if (!recipe.lrScale.empty())
-    return refuse("--lr-scale");
-  if (recipe.accumulateGradBatches > 1 && module.lookupSymbol("step"))
-    return refuse("--accumulate-grad-batches");
-  return llvm::Error::success();
-}
-
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
   for (const std::string &shape : options.model.shapes)
@@ -353,11 +324,21 @@ llvm::Error Driver::import(const CompileOptions &options) {
     return imported.takeError();
   module = std::move(*imported);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
-  if (!addsOptimizer && !module->lookupSymbol("forward"))
-    if (llvm::Error error = checkOwnOptimizer(recipe, *module))
-      return error;
+  if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
+    return error;
   noteWeights(*module, importOptions);
+  if (options.findsSamples)
+    findSamples(importOptions);
   return llvm::Error::success();
+}
+
+// A model that has one batch alone is compiled for that.
+void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
+  auto found = findSampleAxes(*model, options, *module);
+  if (found)
+    samples = std::move(*found);
+  else
+    samplesFinding = llvm::toString(found.takeError());
 }
 
 void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
@@ -415,6 +396,16 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
     function.walk([&](BatchNormInferenceOp) { ++facts.kept; });
   }
   return facts;
+}
+
+static llvm::Error checkRunningVariance(const RecipeOptions &recipe,
+                                        const NormalizationFacts &facts) {
+  if (recipe.runningVariance == "auto" || facts.updated > 0)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--running-variance has no effect: no BatchNormalization updates its "
+      "running statistics here");
 }
 
 // "bias,norm" is both words; a regular expression may have commas of its own.
@@ -479,10 +470,13 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   PipelineOptions pipeline = options.pipeline;
   if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
     return code;
+  if (llvm::Error error = checkTargetFlags(options))
+    return reportError(std::move(error));
   if (ExitCode code = readLossFiles(options, pipeline.recipe);
       code != ExitCode::Done)
     return code;
   splitWords(pipeline.recipe.noDecay);
+  pipeline.recipe.optimizer = findOptimizerName(options);
   recipe = pipeline.recipe;
   Stopwatch stopwatch(times);
   if (llvm::Error error = import(options))
@@ -498,8 +492,12 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     done = info.stage;
     passed = succeeded(pm.run(*module));
     // Read where it is complete: later stages merge and decompose ops.
-    if (passed && done == Stage::Precision)
+    if (passed && done == Stage::Precision) {
       readDecisions();
+      if (llvm::Error error =
+              checkRunningVariance(pipeline.recipe, normalizations))
+        return reportError(std::move(error));
+    }
     stopwatch.lap(info.name);
   }
   passed = passed && succeeded(then());

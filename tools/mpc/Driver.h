@@ -13,6 +13,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
+#include "tools/mpc/SampleAxes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -94,6 +95,9 @@ public:
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
+  /// Why it is not known where outputs have samples; empty where it is, or was
+  /// not asked for.
+  llvm::StringRef getSamplesFinding() const { return samplesFinding; }
   const CompileTimes &getCompileTimes() const { return times; }
   mlir::MLIRContext &getContext() { return context; }
 
@@ -102,6 +106,7 @@ private:
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
+  void findSamples(const onnx_frontend::ImportOptions &options);
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();
 
@@ -109,7 +114,8 @@ private:
   std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
-  std::string precisionSummary, decisionDigest;
+  std::string precisionSummary, decisionDigest, samplesFinding;
+  std::optional<SampleAxes> samples;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -65,7 +64,9 @@ void ProgressPrinter::started(const StartReport &report) {
   os << "data: " << counted(report.samples, "sample");
   if (report.evalSamples > 0)
     os << ", " << report.evalSamples << " held back";
-  os << "; " << counted(left, "step") << " of " << report.batchSize;
+  os << "; "
+     << (report.totalSteps == kUnlimited ? "steps" : counted(left, "step"))
+     << " of " << report.batchSize;
   if (report.accumulate > 1)
     os << " x " << report.accumulate;
   os << ", " << report.stepsPerEpoch << " an epoch";
@@ -114,8 +115,7 @@ bool ProgressPrinter::isEpochDue(int64_t step) const {
 }
 
 std::string ProgressPrinter::timeLeft(int64_t step) const {
-  if (start.totalSteps == std::numeric_limits<int64_t>::max() ||
-      step == start.totalSteps)
+  if (start.totalSteps == kUnlimited || step == start.totalSteps)
     return "";
   const double perStep = secondsSince(begin) / double(stepsDone);
   const std::string text =
@@ -144,16 +144,14 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
 // "N/TOTAL", or N where there is no end.
 static std::string outOf(int64_t number, int64_t total) {
   std::string text = std::to_string(number);
-  if (total < std::numeric_limits<int64_t>::max())
+  if (total < kUnlimited)
     text += "/" + std::to_string(total);
   return text;
 }
 
 // How many epochs `steps` begin.
 static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
-  return steps == std::numeric_limits<int64_t>::max()
-             ? steps
-             : (steps - 1) / stepsPerEpoch + 1;
+  return steps == kUnlimited ? steps : (steps - 1) / stepsPerEpoch + 1;
 }
 
 std::string ProgressPrinter::stepLine(const StepReport &report) const {

@@ -117,9 +117,8 @@ void mpc::tools::addReportCommand(CLI::App &program, int &exitCode) {
                   "that has it; several runs are compared")
       ->required()
       ->type_name("RUN");
-  // Without a long name, which would be MPC_OUTPUT, the trained model of mpc
-  // train.
-  app->add_option("-o", command->output, "HTML page to write, - for stdout")
+  app->add_option("-o,--output", command->output,
+                  "HTML page to write, - for stdout")
       ->type_name("FILE")
       ->capture_default_str();
   app->callback([command, &exitCode] {

@@ -5,8 +5,11 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/LabelData.h"
+#include "tools/mpc/LoopFlags.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"
@@ -27,9 +30,11 @@ using namespace mpc::runtime::train;
 namespace {
 struct TrainCommand {
   CompileOptions compile;
-  std::vector<std::string> data, valData;
+  DataFlags data;
+  std::vector<std::string> valData;
   double valSplit = 0;
   TrainOptions train;
+  LoopFlags loop;
   std::string scheduler = "constant";
   std::string lastBatch = "drop";
   bool noShuffle = false;
@@ -57,68 +62,17 @@ struct TrainingData {
 };
 } // namespace
 
-// What the labels of a sample are like tells where their loss finds classes; of
-// all arrays, those that are labels are known later.
-static void findLabelShapes(const std::vector<Array> &arrays,
-                            RecipeOptions &recipe) {
-  for (const Array &array : arrays)
-    if (!array.shape.empty())
-      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
-                                        array.shape.end()};
-}
-
-// Whether labels of the data are PyTorch's for what counts nowhere.
-static bool hasIgnoredLabels(const std::vector<Array> &arrays,
-                             const std::string &targetArray) {
-  constexpr int64_t chunk = 65536;
-  std::vector<int64_t> values(chunk);
-  for (const Array &array : arrays) {
-    if (array.name != targetArray)
-      continue;
-    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
-      const int64_t count = std::min(chunk, array.size() - begin);
-      // What is no integer is for the data set to report.
-      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
-                          values.data()))
-        return false;
-      if (std::find(values.begin(), values.begin() + count,
-                    kPyTorchIgnoreIndex) != values.begin() + count)
-        return true;
-    }
-  }
-  return false;
-}
-
-// As in PyTorch, labels of -100 count nowhere unless the user says otherwise.
-// Where there are none, the loss is the simpler one.
-static void chooseIgnoreIndex(CompileOptions &options,
-                              const std::vector<Array> &arrays) {
-  RecipeOptions &recipe = options.pipeline.recipe;
-  if (recipe.ignoreIndex || isArtifact(options.model.model))
-    return;
-  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // it has been checked
-      return false;
-    }
-    return loss->hasClasses() &&
-           hasIgnoredLabels(arrays,
-                            findTarget(recipe.targetArrays, loss->output));
-  });
-  if (!isAny)
-    return;
-  recipe.ignoreIndex = kPyTorchIgnoreIndex;
-  note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
-       " count nowhere, as in PyTorch; --ignore-index chooses");
-}
-
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
                        TrainingData &data) {
   DatasetOptions options = datasetOptionsFor(info);
   options.targetArray =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<Preparation> preparation =
+      preparationOf(command.data, command.train.seed);
+  if (!preparation.ok())
+    return preparation.status();
+  options.preparation = std::move(*preparation);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -126,6 +80,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
+  printDataNotes(*data.train);
   const FunctionPorts *eval = info.function("eval");
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
@@ -139,6 +94,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
+    printDataNotes(*data.evaluation);
     return Status();
   }
   auto parts = data.train->split(command.valSplit, command.train.seed);
@@ -167,12 +123,9 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
-  for (const std::string &name : command.train.evalMetrics) {
-    if (Status status = checkEvalMetric(name); !status.ok())
-      return reportError(ExitCode::Usage, "--metric: " + status.message());
-    if (llvm::count(command.train.evalMetrics, name) > 1)
-      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
-  }
+  if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
+      code != ExitCode::Done)
+    return code;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -181,14 +134,23 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
+  const bool evaluates = !command.valData.empty() || command.valSplit != 0;
+  const bool keepsWeights =
+      !command.trained.output.empty() || !command.train.checkpointDir.empty();
+  if (ExitCode code =
+          resolve(command.loop, evaluates, keepsWeights, command.train);
+      code != ExitCode::Done)
+    return code;
   return resolve(command.trained, command.compile.model.model);
 }
 
 // The model itself may receive its weights; nothing else that is read is lost.
 static ExitCode checkOverwriting(const TrainCommand &command) {
   std::vector<std::string> read = command.compile.model.weights;
-  for (const auto *files : {&command.data, &command.valData})
-    read.insert(read.end(), files->begin(), files->end());
+  for (const auto *files : {&command.data.data, &command.valData})
+    if (StatusOr<std::vector<std::string>> all = expandPatterns(*files);
+        all.ok())
+      read.insert(read.end(), all->begin(), all->end());
   if (ExitCode code =
           refuseOverwriting("--output", command.trained.output, read);
       code != ExitCode::Done)
@@ -203,9 +165,9 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
 static ExitCode checkFiles(const TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
-  for (const auto *files : {&command.data, &command.valData})
-    if (Status status = Dataset::checkFiles(*files); !status.ok())
-      return reportError(status);
+  if (Status status = checkDataFlags(command.data, command.valData);
+      !status.ok())
+    return reportError(status);
   return reportError(checkPaths(command.train));
 }
 
@@ -254,14 +216,20 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
-  StatusOr<std::vector<Array>> read = readDataFiles(command.data);
+  const std::string target =
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<std::vector<Array>> read =
+      readSamples(command.data.data, command.data, target);
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
-  StatusOr<std::vector<Array>> held = readDataFiles(command.valData);
+  StatusOr<std::vector<Array>> held =
+      readSamples(command.valData, command.data, target);
   if (!held.ok())
     return reportError(held.status());
   heldArrays = std::move(*held);
+  if (Status status = checkSameLabels(arrays, heldArrays); !status.ok())
+    return reportError(status);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   chooseIgnoreIndex(command.compile, heldArrays);
@@ -339,11 +307,12 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  // Metrics on stdout are for a program to read.
-  llvm::raw_ostream &os =
-      command.train.metrics == "-" ? llvm::errs() : llvm::outs();
+  // Whoever reads the model or the metrics from stdout reads nothing else.
+  const bool isStream =
+      command.trained.output == "-" || command.train.metrics == "-";
+  llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
   printSummary(os, result);
-  if (!command.trained.output.empty())
+  if (!command.trained.output.empty() && command.trained.output != "-")
     os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
@@ -378,18 +347,15 @@ static int runTrain(TrainCommand &command) {
 }
 
 static void addDataOptions(CLI::App &app, TrainCommand &command) {
-  app.add_option("--data", command.data,
-                 "arrays named as the model's inputs: npz, npy, safetensors; "
-                 "NAME=FILE for a file of one array (repeatable)")
-      ->required()
-      ->allow_extra_args(false)
-      ->type_name("FILE");
+  addDataFlags(app, command.data);
+  addAugmentFlag(app, command.data);
   app.add_option("--val-data", command.valData,
                  "the same, to evaluate on after every epoch")
       ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--val-split", command.valSplit,
-                 "fraction of the data to hold back and evaluate on")
+                 "fraction of the data to hold back and evaluate on; of "
+                 "classes, the same share of each")
       ->check(fraction());
   app.add_flag("--no-shuffle", command.noShuffle,
                "take samples in the order of the file");
@@ -402,7 +368,7 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
-                 "--max-steps")
+                 "--max-steps, --max-time or --early-stopping")
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
       ->transform(wholeNumber(int64_t(1)));
@@ -431,11 +397,14 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
          "--lr-scheduler", command.scheduler,
          "how the learning rate goes to --min-lr: constant, linear, "
          "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
-         "given, every SIZE steps), or one-cycle (PyTorch's OneCycleLR, "
-         "of which --lr is the greatest)")
+         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
+         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
+         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
+         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
-  app.add_option("--min-lr", schedule.minLearningRate)
+  app.add_option("--min-lr", schedule.minLearningRate,
+                 "learning rate at the end of --lr-scheduler")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
@@ -446,7 +415,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--output", command.trained.output,
-                 "trained model (.onnx) or weights (.safetensors, .npz)")
+                 "trained model (.onnx, - for stdout) or weights "
+                 "(.safetensors, .npz)")
       ->type_name("FILE");
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
@@ -456,7 +426,8 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--checkpoint-dir", command.train.checkpointDir)
+  app.add_option("--checkpoint-dir", command.train.checkpointDir,
+                 "folder of checkpoints")
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
@@ -505,6 +476,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addDataOptions(*app, *command);
   addScheduleOptions(*app, *command);
   addLoopOptions(*app, command->train);
+  addLoopFlags(*app, command->loop, command->train);
   addOutputOptions(*app, *command);
   addLogOptions(*app, *command);
   addSessionOptions(*app, command->session);

@@ -178,4 +178,7 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
     printEvaluation(os, *result.evaluation);
     os << "\n";
   }
+  if (result.best)
+    os << "best: step " << result.best->step << ", "
+       << describeFigure(result.best->metric, result.best->value) << "\n";
 }

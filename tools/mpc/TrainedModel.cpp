@@ -22,8 +22,16 @@ static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
 }
 
+// Whether it becomes a model; a stream can be nothing else.
+static bool isModel(const std::string &output) {
+  return output == onnx_frontend::kStandardOutput ||
+         extensionOf(output) == ".onnx";
+}
+
 // What can be known of writing before there is something to write.
 static ExitCode checkDestination(const std::string &file) {
+  if (file == onnx_frontend::kStandardOutput)
+    return ExitCode::Done;
   if (llvm::sys::fs::is_directory(file))
     return reportError(ExitCode::IO,
                        "--output " + file + ": is a folder, expected a file");
@@ -49,7 +57,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   llvm::StringRef extension = extensionOf(options.output);
   if (extension == ".npz" || extension == ".safetensors")
     return ExitCode::Done;
-  if (extension != ".onnx")
+  if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
                            ": expected .onnx, .safetensors or .npz");
@@ -119,7 +127,7 @@ TrainedModelWriter::prepare(const Plan &plan,
   for (const StateVariable &variable : plan.state)
     if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
-  if (extensionOf(options.output) != ".onnx")
+  if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
   onnx_frontend::ShapeMap shapes;
   for (const StateVariable &variable : plan.state)

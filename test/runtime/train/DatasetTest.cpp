@@ -5,9 +5,11 @@
 
 #include "runtime/train/ArrayFile.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace mpc::runtime::train {
 namespace {
@@ -65,22 +67,148 @@ TEST(Dataset, NamesWhatIsMissingAndWhatThereIs) {
                 "no array is called 'x', which the model takes as data");
 }
 
-TEST(Dataset, SaysHowToMoveChannels) {
-  const FunctionPorts ports{{{"x", "data", DType::F32, {1, 3, 2, 4}},
-                             {"y", "label", DType::I64, {1}}},
-                            {}};
-  Array image = images(6);
-  image.shape = {1, 2, 4, 3};
-  expectInvalid(Dataset::create({image, labels("y", {0})}, ports),
-                "x: got [1,2,4,3] u8, the model wants [N,3,2,4] f32 for its "
-                "input 'x'; help: channels come before space in ONNX, save "
-                "numpy.moveaxis(x, -1, 1)");
+/// Takes any input, and does nothing with it.
+class Receiver : public ToyModel {
+public:
+  Status setInput(std::string_view, std::string_view name, const void *bytes,
+                  size_t size) override {
+    const auto *from = static_cast<const std::byte *>(bytes);
+    received[std::string(name)].assign(from, from + size);
+    return Status();
+  }
+  /// What an input of f32 was given last.
+  std::vector<float> inputOf(const std::string &name) const {
+    const std::vector<std::byte> &bytes = received.at(name);
+    const auto *values = reinterpret_cast<const float *>(bytes.data());
+    return {values, values + bytes.size() / sizeof(float)};
+  }
+
+private:
+  std::map<std::string, std::vector<std::byte>> received;
+};
+
+/// What the first batch of `data` has for an input of f32 called "x".
+std::vector<float> firstBatch(const Dataset &data, const FunctionPorts &ports,
+                              AugmentedEpoch epoch = {}) {
+  Receiver model;
+  model.description.functions["feed"] = ports;
+  std::vector<int64_t> positions(static_cast<size_t>(data.batchSize()));
+  std::iota(positions.begin(), positions.end(), int64_t(0));
+  const Status status = data.bind(model, "feed", positions.data(), epoch);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return model.inputOf("x");
+}
+
+/// A model of images, [1,3,2,4], and one image with its channels last.
+const FunctionPorts kWide{
+    {{"x", "data", DType::F32, {1, 3, 2, 4}}, {"y", "label", DType::I64, {1}}},
+    {}};
+Array channelsLast() {
+  std::vector<uint8_t> values(24);
+  std::iota(values.begin(), values.end(), uint8_t(0));
+  return makeArray("x", ElementType::U8, {1, 2, 4, 3}, values);
+}
+
+TEST(Dataset, TurnsImagesWhoseChannelsAreLast) {
+  StatusOr<Dataset> data =
+      Dataset::create({channelsLast(), labels("y", {0})}, kWide);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  ASSERT_EQ(data->notes().size(), 2u);
+  EXPECT_EQ(data->notes()[0], "x: channels are last, [N,2,4,3], and turned to "
+                              "the model's [N,3,2,4]");
+  std::vector<float> expected;
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 8; ++i)
+      expected.push_back(float(3 * i + c));
+  EXPECT_EQ(firstBatch(*data, kWide), expected);
   // Reshaping would fit too, and mix the axes up.
+  Array image = channelsLast();
   image.shape = {1, 4, 2, 3};
   const StatusOr<Dataset> turned =
-      Dataset::create({image, labels("y", {0})}, ports);
+      Dataset::create({image, labels("y", {0})}, kWide);
   ASSERT_FALSE(turned.ok());
   EXPECT_EQ(turned.status().message().find("help"), std::string::npos);
+}
+
+TEST(Dataset, LayoutsThatAreSaidDecide) {
+  DatasetOptions options;
+  options.preparation = *parsePreparation({}, {"channels-first"}, "", 0);
+  expectInvalid(
+      Dataset::create({channelsLast(), labels("y", {0})}, kWide, options),
+      "x: got [1,2,4,3] u8, the model wants [N,3,2,4] f32 for its "
+      "input 'x'; help: channels come before space in ONNX, save "
+      "numpy.moveaxis(x, -1, 1) or say --input-layout "
+      "x=channels-last");
+  // Cubes fit either way.
+  const FunctionPorts ports{{{"x", "data", DType::F32, {1, 2, 2, 2}},
+                             {"y", "label", DType::I64, {1}}},
+                            {}};
+  const Array cube = makeArray<float>("x", ElementType::F32, {1, 2, 2, 2},
+                                      {0, 1, 2, 3, 4, 5, 6, 7});
+  const std::vector<Array> arrays{cube, labels("y", {0})};
+  EXPECT_EQ(firstBatch(*Dataset::create(arrays, ports), ports),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+  options.preparation = *parsePreparation({}, {"x=channels-last"}, "", 0);
+  EXPECT_EQ(firstBatch(*Dataset::create(arrays, ports, options), ports),
+            (std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7}));
+  // Sequences are not turned unasked.
+  const FunctionPorts lines{{{"x", "data", DType::F32, {1, 2, 3}}}, {}};
+  Array line =
+      makeArray<float>("x", ElementType::F32, {1, 3, 2}, {0, 1, 2, 3, 4, 5});
+  expectInvalid(Dataset::create({line}, lines), "--input-layout");
+  EXPECT_EQ(firstBatch(*Dataset::create({line}, lines, options), lines),
+            (std::vector<float>{0, 2, 4, 1, 3, 5}));
+}
+
+TEST(Dataset, NormalizesAndAugmentsByEpoch) {
+  DatasetOptions options;
+  options.preparation = *parsePreparation({"0.5:0.25"}, {}, "flip,crop:1", 5);
+  StatusOr<Dataset> data =
+      Dataset::create({channelsLast(), labels("y", {0})}, kWide, options);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  const std::vector<float> plain = firstBatch(*data, kWide);
+  EXPECT_EQ(plain[1], (3 / 255.0f - 0.5f) / 0.25f);
+  std::set<std::vector<float>> seen;
+  for (int64_t epoch = 0; epoch < 200; ++epoch) {
+    seen.insert(firstBatch(*data, kWide, epoch));
+    EXPECT_EQ(firstBatch(*data, kWide, epoch), firstBatch(*data, kWide, epoch));
+  }
+  // Nine places, each flipped or not; what is outside is black.
+  EXPECT_EQ(seen.size(), 18u);
+  EXPECT_EQ(seen.count(plain), 1u);
+  const float black = -0.5f / 0.25f;
+  EXPECT_GE(std::count((*seen.begin()).begin(), (*seen.begin()).end(), black),
+            2);
+  EXPECT_NE(data->fingerprint().find("; --normalize 0.5:0.25; --augment"),
+            std::string::npos);
+}
+
+TEST(Dataset, RefusesFlagsThatNoInputTakes) {
+  const std::vector<Array> arrays{channelsLast(), labels("y", {0})};
+  const auto expectUsage =
+      [&](const std::vector<std::string> &normalize, const std::string &augment,
+          const FunctionPorts &ports, const std::string &text) {
+        DatasetOptions options;
+        options.preparation = *parsePreparation(normalize, {}, augment, 0);
+        expectFailure(Dataset::create(arrays, ports, options).status(),
+                      StatusCode::Usage, text);
+      };
+  expectUsage({"z=0:1"}, "", kWide, "no input is called 'z' but 'x'");
+  expectUsage({"y=0:1"}, "", kWide, "no input is called 'y' but 'x'");
+  expectUsage({"0,1:1"}, "", kWide, "2 numbers are not one for each channel");
+  expectUsage({}, "crop:2", kWide, "a padding of 2 is as large as the image");
+  FunctionPorts two = kWide;
+  two.inputs.push_back({"z", "data", DType::F32, {1, 2}});
+  expectUsage({"0:1"}, "", two, "say for which input, NAME=...: 'x', 'z'");
+  FunctionPorts masks = kWide;
+  masks.inputs[1].shape = {1, 2, 4};
+  expectUsage({}, "flip", masks, "not the labels 'y' of their pixels");
+  FunctionPorts flat = kWide;
+  flat.inputs[0].shape = {1, 24};
+  expectUsage({}, "flip", flat, "the model has no input [N,C,H,W]");
+  FunctionPorts integers = kWide;
+  integers.inputs[0].type = DType::U8;
+  expectUsage({"0:1"}, "", integers, "inputs of floating point");
 }
 
 TEST(Dataset, SaysHowToMakeClassesOfOneHotLabels) {
@@ -153,6 +281,113 @@ TEST(Dataset, RefusesEmptyDuplicateAndUnequalArrays) {
   expectInvalid(
       Dataset::create({images(3), labels("target", {0, 1})}, imagePorts()),
       "target: has 2 samples, x has 3");
+}
+
+/// Samples [begin, end) of a larger array, as if from a file of their own.
+Array shard(const Array &whole, int64_t begin, int64_t end,
+            const std::string &file) {
+  Array part = whole;
+  part.source = file;
+  part.data += begin * whole.bytes() / whole.shape[0];
+  part.shape[0] = end - begin;
+  return part;
+}
+
+TEST(Dataset, JoinsTheArraysOfSeveralFiles) {
+  Receiver model;
+  const std::vector<Array> whole = toyArrays(12);
+  std::vector<Array> parts;
+  for (const auto &[begin, end, file] :
+       {std::tuple(0, 5, "a"), std::tuple(5, 6, "b"), std::tuple(6, 12, "c")})
+    for (const Array &array : whole)
+      parts.push_back(shard(array, begin, end, file));
+  const FunctionPorts &ports = *model.info().function("step");
+  StatusOr<Dataset> joined = Dataset::create(parts, ports);
+  ASSERT_TRUE(joined.ok()) << joined.status().message();
+  const Dataset one = toyData(model, 12);
+  EXPECT_EQ(joined->size(), 12);
+  EXPECT_EQ(joined->fingerprint(), one.fingerprint());
+  for (int64_t i = 0; i < 12; i += 4) {
+    const std::vector<int64_t> positions{i, 11 - i, i + 3, i + 1};
+    EXPECT_EQ(joined->labels(positions.data(), 4, "y"),
+              one.labels(positions.data(), 4, "y"));
+    ASSERT_TRUE(joined->bind(model, "step", positions.data()).ok());
+    const std::vector<float> values = model.inputOf("x");
+    ASSERT_TRUE(one.bind(model, "step", positions.data()).ok());
+    EXPECT_EQ(values, model.inputOf("x"));
+  }
+}
+
+TEST(Dataset, JoinsAlongTheAxisOfSamples) {
+  FunctionPorts ports{{{"x", "data", DType::F32, {2, 3}}}, {}};
+  ports.inputs[0].batchAxis = 1;
+  Array a = makeArray<float>("x", ElementType::F32, {2, 2}, {0, 1, 10, 11});
+  Array b = makeArray<float>("x", ElementType::F32, {2, 1}, {2, 12});
+  a.source = "a";
+  b.source = "b";
+  StatusOr<Dataset> data = Dataset::create({a, b}, ports);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(firstBatch(*data, ports),
+            (std::vector<float>{0, 1, 2, 10, 11, 12}));
+  Array whole =
+      makeArray<float>("x", ElementType::F32, {2, 3}, {0, 1, 2, 10, 11, 12});
+  EXPECT_EQ(data->fingerprint(),
+            Dataset::create({whole}, ports)->fingerprint());
+}
+
+TEST(Dataset, NamesTheFileThatDoesNotFitTheOthers) {
+  const auto twoFiles = [](Array second) {
+    Array first = images(2);
+    first.source = "a.npy";
+    second.source = "b.npy";
+    return Dataset::create({first, second, labels("target", {0, 1, 2})},
+                           imagePorts(), tenClasses());
+  };
+  EXPECT_TRUE(twoFiles(images(1)).ok());
+  Array other = images(1);
+  other.shape = {1, 1, 1, 4};
+  expectInvalid(twoFiles(other), "b.npy: x: got [1,1,1,4] u8");
+  expectInvalid(twoFiles(makeArray("x", ElementType::I16, {1, 1, 2, 2},
+                                   std::vector<int16_t>(4))),
+                "b.npy: x: is i16, in a.npy it is u8");
+  expectInvalid(twoFiles(images(0)), "b.npy: x: has no samples");
+  expectInvalid(twoFiles(images(2)), "target: has 3 samples, x has 4");
+}
+
+TEST(Dataset, LocatesAValueInItsFile) {
+  Array first = labels("target", {0, 1}), second = labels("target", {2, 10});
+  first.source = "a.npz";
+  second.source = "b.npz";
+  expectInvalid(
+      Dataset::create({images(4), first, second}, imagePorts(), tenClasses()),
+      "b.npz: target[1]: label 10 is not in [0,10)");
+}
+
+TEST(Dataset, NotesArraysThatNothingTakes) {
+  Array more = labels("more", {1});
+  more.source = "a.npz";
+  StatusOr<Dataset> data =
+      Dataset::create({images(1), labels("target", {0}), more}, imagePorts());
+  ASSERT_TRUE(data.ok());
+  EXPECT_EQ(data->notes().back(), "a.npz: no input takes 'more'");
+}
+
+TEST(Dataset, SplitsClassesInProportion) {
+  DatasetOptions options = tenClasses();
+  options.target = "label";
+  std::vector<int32_t> values(100, 3);
+  std::fill(values.begin(), values.begin() + 20, 1);
+  StatusOr<Dataset> data = Dataset::create(
+      {images(100), labels("target", values)}, imagePorts(), options);
+  ASSERT_TRUE(data.ok());
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Dataset held = data->split(0.1, seed)->second;
+    std::vector<int64_t> positions(10);
+    std::iota(positions.begin(), positions.end(), int64_t(0));
+    const std::vector<int64_t> labels =
+        held.labels(positions.data(), 10, "label");
+    EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), 2);
+  }
 }
 
 /// Bags of 3 ids in each of 2 tables, and a factor for every batch.

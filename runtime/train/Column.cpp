@@ -1,0 +1,524 @@
+// Matching files to an input, checking them once, gathering samples.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Column.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+/// Images of no more bytes than that, in the size that the model takes, are
+/// decoded before the first step; others each time they are used.
+constexpr int64_t kDecodedBytes = int64_t(1) << 30;
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+/// "[N,1,28,28] f32", with N for the axis of samples; -1: there is none.
+static std::string brackets(const Shape &shape, int64_t batchAxis,
+                            std::string_view type) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") +
+            (int64_t(i) == batchAxis ? "N" : std::to_string(shape[i]));
+  return text + "]" + (type.empty() ? "" : " ") + std::string(type);
+}
+
+static int64_t rowSize(const Shape &shape) {
+  return numElements(Shape(shape.begin() + 1, shape.end()));
+}
+
+static bool isInteger(DType type) { return !runtime::isFloat(type); }
+
+static bool fits(const Port &port, const Shape &shape) {
+  bool result = shape.size() == port.shape.size();
+  for (size_t i = 0; result && i < shape.size(); ++i)
+    result = int64_t(i) == port.batchAxis || shape[i] == port.shape[i];
+  return result;
+}
+
+/// The shape with its last axis as the second.
+static Shape channelsFirst(Shape shape) {
+  if (shape.size() > 2)
+    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+/// Whether the array is what the port takes with its second axis as the last.
+static bool isChannelsLast(const Port &port, const Array &array) {
+  return port.batchAxis == 0 && array.shape.size() >= 3 &&
+         fits(port, channelsFirst(array.shape));
+}
+
+/// Whether the axes of an array have to be turned: where the user says so, or
+/// where an image's channels can be nowhere else.
+static bool isTurned(const Port &port, const Array &array,
+                     const std::optional<InputLayout> &layout) {
+  if (!isChannelsLast(port, array))
+    return false;
+  if (layout)
+    return layout->channelsLast;
+  return port.role == "data" && array.shape.size() >= 4 &&
+         !fits(port, array.shape);
+}
+
+/// What to do about an array whose shape does not fit.
+static std::string shapeHelp(const Port &port, const Array &array) {
+  if (port.batchAxis != 0)
+    return "";
+  if (isChannelsLast(port, array))
+    return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
+           array.name + ", -1, 1)" +
+           (port.role == "data"
+                ? " or say --input-layout " + port.name + "=channels-last"
+                : "");
+  const bool isClass = port.role == "label" && isInteger(port.type);
+  if (isClass && array.shape.size() == port.shape.size() + 1 &&
+      array.shape.back() > 1)
+    return "; help: labels are class numbers, save " + array.name +
+           ".argmax(-1)";
+  // Of equal rank, a reshape would mix up what the axes mean.
+  if (array.shape.size() == port.shape.size())
+    return "";
+  const int64_t wanted = rowSize(port.shape);
+  if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
+      array.size() / array.shape[0] != wanted)
+    return "";
+  std::string text =
+      "; help: the elements fit, save " + array.name + ".reshape(-1";
+  for (size_t i = 1; i < port.shape.size(); ++i)
+    text += "," + std::to_string(port.shape[i]);
+  return text + ")";
+}
+
+static Status wrongShape(const Port &port, const Array &array) {
+  return invalid(
+      locate(array) + ": got " + brackets(array.shape, -1, nameOf(array.type)) +
+      ", the model wants " +
+      brackets(port.shape, port.batchAxis, runtime::nameOf(port.type)) +
+      " for its input '" + port.name + "'" + shapeHelp(port, array));
+}
+
+/// Columns of a table have no shape of their own: they take the input's, where
+/// it has as many elements.
+static void shapeColumns(const Port &port, Array &array) {
+  if (port.batchAxis != 0 || array.shape.empty() ||
+      rowSize(array.shape) != rowSize(port.shape))
+    return;
+  const int64_t rows = array.shape[0];
+  array.shape = port.shape;
+  array.shape[0] = rows;
+}
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+Shape Column::sampleShape() const {
+  return Shape(input.shape.begin() + 1, input.shape.end());
+}
+
+Status Column::addPart(Array part) {
+  if (!part.fault.empty())
+    return invalid(part.fault);
+  if (part.isColumn)
+    shapeColumns(input, part);
+  if (parts.empty())
+    turned = isTurned(input, part, prepared.layout);
+  const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
+  if (!fits(input, shape))
+    return wrongShape(input, part);
+  if (!parts.empty() && part.type != parts[0].type)
+    return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
+                                     ", in " + parts[0].source + " it is " +
+                                     std::string(nameOf(parts[0].type)));
+  if (isBatched()) {
+    const size_t axis = size_t(input.batchAxis);
+    if (shape[axis] == 0)
+      return invalid(locate(part), "has no samples");
+    outer = numElements(Shape(shape.begin(), shape.begin() + axis));
+    rowElements = numElements(Shape(shape.begin() + axis + 1, shape.end()));
+    starts.push_back(starts.back() + shape[axis]);
+  }
+  parts.push_back(std::move(part));
+  return Status();
+}
+
+Status Column::addImages(Array part) {
+  layout = input.batchAxis == 0 ? ImageLayout::of(sampleShape()) : std::nullopt;
+  if (!layout || input.role != "data")
+    return invalid(part.source,
+                   "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's "
+                   "'" +
+                       input.name + "' is " +
+                       brackets(input.shape, input.batchAxis,
+                                runtime::nameOf(input.type)));
+  if (!parts.empty() && part.images->classes() != parts[0].images->classes())
+    return invalid(part.source, "has other labels than " + parts[0].source);
+  rowElements = layout->elements();
+  starts.push_back(starts.back() + part.images->size());
+  parts.push_back(std::move(part));
+  return Status();
+}
+
+/// Decodes images for good where that takes little memory.
+Status Column::decodeImages() {
+  if (samples() > kDecodedBytes / rowElements) {
+    for (const Array &part : parts)
+      if (Status status = part.images->checkHeaders(); !status.ok())
+        return status;
+    return Status();
+  }
+  for (Array &part : parts) {
+    const int64_t count = part.images->size();
+    std::shared_ptr<std::byte[]> pixels(
+        new (std::nothrow) std::byte[size_t(count * rowElements)]);
+    if (!pixels)
+      return Status(StatusCode::IO, part.source + ": does not fit in memory");
+    std::vector<ImageRequest> requests;
+    for (int64_t row = 0; row < count; ++row)
+      requests.push_back(
+          {part.images.get(), row,
+           reinterpret_cast<uint8_t *>(pixels.get() + row * rowElements)});
+    if (Status status = readImages(requests, *layout); !status.ok())
+      return status;
+    part.shape = input.shape;
+    part.shape[0] = count;
+    part.data = pixels.get();
+    part.owner = std::move(pixels);
+    part.images = nullptr;
+  }
+  return Status();
+}
+
+/// Where a list of numbers goes along: the channels of an image, first or last,
+/// or the features of a row.
+static std::optional<size_t> findChannelAxis(const Shape &sample,
+                                             size_t channels) {
+  if (channels == 1)
+    return 0;
+  for (size_t axis : {size_t(0), sample.size() - 1})
+    if (axis < sample.size() && sample[axis] == int64_t(channels))
+      return axis;
+  return std::nullopt;
+}
+
+Status Column::setPreparation() {
+  const auto usage = [&](const std::string &flag, const std::string &text) {
+    return Status(StatusCode::Usage, flag + ": input '" + input.name + "' is " +
+                                         brackets(input.shape, input.batchAxis,
+                                                  runtime::nameOf(input.type)) +
+                                         "; " + text);
+  };
+  if (prepared.normalization) {
+    const size_t channels = std::max(prepared.normalization->mean.size(),
+                                     prepared.normalization->deviation.size());
+    if (isInteger(input.type) || input.batchAxis != 0)
+      return usage("--normalize", "it is for inputs of floating point with "
+                                  "samples along the first axis");
+    const std::optional<size_t> axis = findChannelAxis(sampleShape(), channels);
+    if (!axis)
+      return usage("--normalize", std::to_string(channels) +
+                                      " numbers are not one for each channel");
+    channelAxis = *axis;
+  }
+  if (prepared.augmentation.steps.empty())
+    return Status();
+  const Shape sample = sampleShape();
+  layout = ImageLayout::of(sample).value_or(
+      ImageLayout{sample[0], sample[1], sample[2], false});
+  for (const Augmentation::Step &step : prepared.augmentation.steps)
+    if (step.padding >= std::min(layout->height, layout->width))
+      return usage("--augment", "a padding of " + std::to_string(step.padding) +
+                                    " is as large as the image");
+  return Status();
+}
+
+/// How many images there are of which labels.
+static std::string describeImages(const Array &array) {
+  constexpr size_t most = 20;
+  const ImageFolder &folder = *array.images;
+  const std::vector<std::string> &labels = folder.classes();
+  std::string text = array.source + ": " + std::to_string(folder.size()) +
+                     " images of " + std::to_string(labels.size()) +
+                     (labels.size() == 1 ? " label: " : " labels: ");
+  for (size_t i = 0; i < std::min(labels.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(i) + " " + labels[i];
+  if (labels.size() > most)
+    text += ", ...";
+  if (folder.leftOut() > 0)
+    text += "; " + std::to_string(folder.leftOut()) +
+            " files that are no images are left out";
+  return text;
+}
+
+/// What of the column might surprise.
+static void addNotes(const Column &column, bool turned, bool normalized,
+                     std::vector<std::string> &notes) {
+  const Array &array = column.array();
+  const Port &port = column.port();
+  if (turned)
+    notes.push_back(locate(array) + ": channels are last, " +
+                    brackets(array.shape, 0, "") + ", and turned to the " +
+                    "model's " + brackets(port.shape, 0, ""));
+  if (array.type == ElementType::U8 && port.role == "data" &&
+      !isInteger(port.type) && !normalized)
+    notes.push_back(locate(array) +
+                    ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
+                    "it by 255, as torchvision's ToTensor does");
+}
+
+StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
+                                const ColumnPreparation &preparation,
+                                std::vector<std::string> &notes) {
+  Column column;
+  column.input = port;
+  column.prepared = preparation;
+  if (!column.isBatched() && parts.size() > 1)
+    return invalid(locate(parts[1]), "is the same for every batch, and in " +
+                                         parts[0].source + " as well");
+  const bool isImages = parts[0].images != nullptr;
+  for (Array &part : parts) {
+    if ((part.images != nullptr) != isImages)
+      return invalid(locate(part), "images and arrays cannot be joined");
+    if (isImages)
+      notes.push_back(describeImages(part));
+    Status status = isImages ? column.addImages(std::move(part))
+                             : column.addPart(std::move(part));
+    if (!status.ok())
+      return status;
+  }
+  if (Status status = column.setPreparation(); !status.ok())
+    return status;
+  if (isImages)
+    if (Status status = column.decodeImages(); !status.ok())
+      return status;
+  addNotes(column, column.turned, preparation.normalization.has_value(), notes);
+  return column;
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The integers that an input takes: [low, high), and one that is ignored.
+struct IntegerRange {
+  const char *what;
+  int64_t low, high;
+  std::optional<int64_t> ignored;
+};
+} // namespace
+
+/// What PyTorch ignores of class labels where nothing else is said.
+constexpr int64_t kIgnored = -100;
+
+static Status checkIntegers(const Array &array, const IntegerRange &range) {
+  constexpr int64_t kChunk = 65536;
+  std::vector<int64_t> values(kChunk);
+  for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, array.size() - begin);
+    if (auto bad = convertElements(array, begin, count, DType::I64,
+                                   NonFinite::Reject, values.data()))
+      return invalid(describe(array, *bad, DType::I64));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t value = values[size_t(i)];
+      if ((value >= range.low && value < range.high) || value == range.ignored)
+        continue;
+      return invalid(
+          locate(array, begin + i) + ": " + range.what + " " +
+          std::to_string(value) + " is not in [" + std::to_string(range.low) +
+          "," + std::to_string(range.high) + ")" +
+          (range.ignored
+               ? " and not the ignored " + std::to_string(*range.ignored)
+               : "") +
+          (!range.ignored && value == kIgnored && range.low == 0
+               ? "; help: compile with --ignore-index -100 for labels that "
+                 "count nowhere"
+               : ""));
+    }
+  }
+  return Status();
+}
+
+Status Column::check(const LabelRange &range) const {
+  for (const Array &part : parts) {
+    if (auto bad = convertElements(part, 0, part.size(), input.type,
+                                   NonFinite::Reject, nullptr))
+      return invalid(describe(part, *bad, input.type));
+    Status status;
+    if (input.role == "label" && isInteger(input.type) && range.classes)
+      status =
+          checkIntegers(part, {"label", 0, *range.classes, range.ignoreIndex});
+    else if (const std::optional<int64_t> &size = input.indexSize)
+      status = checkIntegers(part, {"index", -*size, *size, std::nullopt});
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
+uint64_t Column::digest(uint64_t seed) const {
+  const Array &array = parts[0];
+  Shape shape = array.shape;
+  if (isBatched() && !isDecodedLater())
+    shape[size_t(input.batchAxis)] = samples();
+  std::string head = array.name + '\0' + std::string(nameOf(array.type));
+  for (int64_t extent : shape)
+    head += ',' + std::to_string(extent);
+  uint64_t digest = XXH3_64bits_withSeed(head.data(), head.size(), seed);
+  if (isDecodedLater()) {
+    for (const Array &part : parts)
+      digest = part.images->digest(digest);
+    return digest;
+  }
+  // As if the samples were in one file.
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset_withSeed(&state, digest);
+  for (int64_t o = 0; o < outer; ++o)
+    for (const Array &part : parts) {
+      const int64_t bytes = part.bytes() / outer;
+      XXH3_64bits_update(&state, part.data + o * bytes, size_t(bytes));
+    }
+  return XXH3_64bits_digest(&state);
+}
+
+//===----------------------------------------------------------------------===//
+// Samples
+//===----------------------------------------------------------------------===//
+
+Column::Place Column::placeOf(int64_t row) const {
+  const auto next = std::upper_bound(starts.begin(), starts.end(), row);
+  const size_t part = size_t(next - starts.begin()) - 1;
+  return {&parts[part], row - starts[part]};
+}
+
+bool Column::isPlain() const {
+  return !turned && !isDecodedLater() && !prepared.normalization &&
+         prepared.augmentation.steps.empty();
+}
+
+Status Column::fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
+                    std::byte *to) const {
+  if (isPlain())
+    return fillPlain(rows, count, to);
+  try {
+    return fillPrepared(rows, count, epoch, to);
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO, "out of memory; try a smaller --batch-size");
+  }
+}
+
+/// Copies or converts, nothing else.
+Status Column::fillPlain(const int64_t *rows, int64_t count,
+                         std::byte *to) const {
+  const DType type = input.type;
+  const auto convert = [&](const Array &part, int64_t element, int64_t size) {
+    auto bad = convertElements(part, element, size, type, NonFinite::Allow, to);
+    to += size * runtime::sizeOf(type);
+    return bad ? invalid(describe(part, *bad, type)) : Status();
+  };
+  if (!isBatched())
+    return convert(parts[0], 0, parts[0].size());
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [part, row] = placeOf(rows[i]);
+      const int64_t inPart = part->shape[size_t(input.batchAxis)];
+      if (Status status =
+              convert(*part, (o * inPart + row) * rowElements, rowElements);
+          !status.ok())
+        return status;
+    }
+  return Status();
+}
+
+Status Column::fillPrepared(const int64_t *rows, int64_t count,
+                            AugmentedEpoch epoch, std::byte *to) const {
+  Array images;
+  std::vector<uint8_t> pixels;
+  if (isDecodedLater()) {
+    pixels.resize(size_t(count * rowElements));
+    std::vector<ImageRequest> requests;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [part, row] = placeOf(rows[i]);
+      requests.push_back(
+          {part->images.get(), row, pixels.data() + i * rowElements});
+    }
+    if (Status status = readImages(requests, *layout); !status.ok())
+      return status;
+    images.type = ElementType::U8;
+    images.shape = {count, rowElements};
+    images.data = reinterpret_cast<const std::byte *>(pixels.data());
+  }
+  const int64_t bytes = rowElements * runtime::sizeOf(input.type);
+  for (int64_t i = 0; i < count; ++i, to += bytes) {
+    const auto [part, row] = placeOf(rows[i]);
+    Status status = isDecodedLater()
+                        ? prepare(images, i * rowElements, rows[i], epoch, to)
+                        : prepare(*part, row * rowElements, rows[i], epoch, to);
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
+/// Writes one sample, whose elements are at `begin` of `from`.
+Status Column::prepare(const Array &from, int64_t begin, int64_t row,
+                       AugmentedEpoch epoch, std::byte *to) const {
+  const Shape shape = sampleShape();
+  const std::optional<Normalization> &normalization = prepared.normalization;
+  // Arithmetic is in f32, as torchvision's is, or in f64.
+  const DType type = !normalization             ? input.type
+                     : input.type == DType::F64 ? DType::F64
+                                                : DType::F32;
+  const int64_t width = runtime::sizeOf(type);
+  std::vector<std::byte> sample(size_t(rowElements * width));
+  if (auto bad = convertElements(from, begin, rowElements, type,
+                                 NonFinite::Allow, sample.data()))
+    return invalid(describe(from, *bad, type));
+  if (turned) {
+    std::vector<std::byte> ordered(sample.size());
+    turnChannels(sample.data(), shape, width, ordered.data());
+    sample.swap(ordered);
+  }
+  // Drawn for this sample in this epoch, wherever it is in the order.
+  if (epoch && !prepared.augmentation.steps.empty())
+    augmentImage(
+        sample.data(), *layout, width, prepared.augmentation,
+        Generator(prepared.augmentation.seed, Stream::Augmentation,
+                  uint64_t(*epoch) * uint64_t(samples()) + uint64_t(row)));
+  const bool isU8 = from.type == ElementType::U8;
+  if (normalization && type == DType::F64)
+    normalizeSample(reinterpret_cast<double *>(sample.data()), shape,
+                    channelAxis, isU8, *normalization);
+  else if (normalization)
+    normalizeSample(reinterpret_cast<float *>(sample.data()), shape,
+                    channelAxis, isU8, *normalization);
+  Array ready;
+  ready.name = from.name;
+  ready.source = from.source;
+  ready.type = toElementType(type);
+  ready.shape = shape;
+  ready.data = sample.data();
+  auto bad =
+      convertElements(ready, 0, rowElements, input.type, NonFinite::Allow, to);
+  return bad ? invalid(describe(ready, *bad, input.type)) : Status();
+}
+
+void Column::read(const int64_t *rows, int64_t count, DType type,
+                  void *to) const {
+  auto *out = static_cast<std::byte *>(to);
+  const int64_t bytes = rowElements * runtime::sizeOf(type);
+  for (int64_t i = 0; i < count; ++i, out += bytes) {
+    const auto [part, row] = placeOf(rows[i]);
+    convertElements(*part, row * rowElements, rowElements, type,
+                    NonFinite::Reject, out);
+  }
+}
+
+} // namespace mpc::runtime::train

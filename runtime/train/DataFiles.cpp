@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/DataFiles.h"
+
+#include "runtime/train/ArrayFile.h"
+#include "runtime/train/CSV.h"
+#include "runtime/train/Dataset.h"
+#include "runtime/train/ImageFolder.h"
+#include "runtime/train/MappedFile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <glob.h>
+#include <new>
+#include <set>
+#include <unistd.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+/// "NAME=PATH", or a path alone.
+struct Argument {
+  std::string name, path;
+};
+} // namespace
+
+/// The name and the path of "NAME=FILE", unless that is itself a file.
+static Argument parseArgument(const std::string &argument) {
+  const size_t equals = argument.find('=');
+  std::error_code ignored;
+  if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
+    return {"", argument};
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+static bool isPattern(const std::string &path) {
+  std::error_code ignored;
+  return path.find_first_of("*?[") != std::string::npos &&
+         !std::filesystem::exists(path, ignored);
+}
+
+StatusOr<std::vector<std::string>>
+expandPatterns(const std::vector<std::string> &arguments) {
+  std::vector<std::string> files;
+  for (const std::string &argument : arguments) {
+    const auto [name, path] = parseArgument(argument);
+    if (!isPattern(path)) {
+      files.push_back(argument);
+      continue;
+    }
+    glob_t found;
+    const int failed = glob(path.c_str(), 0, nullptr, &found);
+    for (size_t i = 0; !failed && i < found.gl_pathc; ++i)
+      files.push_back((name.empty() ? "" : name + "=") + found.gl_pathv[i]);
+    if (!failed)
+      globfree(&found);
+    if (failed)
+      return Status(StatusCode::IO, path + ": no file has such a name");
+  }
+  return files;
+}
+
+Status Dataset::checkFiles(const std::vector<std::string> &files) {
+  StatusOr<std::vector<std::string>> expanded = expandPatterns(files);
+  if (!expanded.ok())
+    return expanded.status();
+  for (const std::string &argument : *expanded) {
+    const auto [name, path] = parseArgument(argument);
+    if (access(path.c_str(), R_OK) != 0)
+      return Status(StatusCode::IO,
+                    path + ": cannot open: " + std::strerror(errno));
+    if (std::filesystem::is_directory(path) && name.empty())
+      return Status(StatusCode::Usage,
+                    "--data " + argument +
+                        ": a folder of images is for an input, name it: "
+                        "--data NAME=" +
+                        path);
+  }
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// Joins the columns that --csv-columns names; others stay by themselves.
+static StatusOr<std::vector<Array>>
+groupColumns(const std::vector<Array> &columns, const std::string &path,
+             const std::vector<std::string> &groups) {
+  std::vector<Array> arrays;
+  std::set<std::string> used;
+  for (const std::string &group : groups) {
+    const size_t equals = group.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Status(StatusCode::Usage,
+                    "--csv-columns " + group +
+                        ": expected NAME=COLUMNS, such as x=a,b or x=a:d");
+    const auto where = [&](const Status &status) {
+      return invalid(path, "--csv-columns " + group + ": " + status.message());
+    };
+    StatusOr<std::vector<Array>> chosen =
+        chooseColumns(columns, std::string_view(group).substr(equals + 1));
+    if (!chosen.ok())
+      return where(chosen.status());
+    for (const Array &column : *chosen)
+      used.insert(column.name);
+    StatusOr<Array> array = stackColumns(*chosen, group.substr(0, equals));
+    if (!array.ok())
+      return array.status();
+    arrays.push_back(std::move(*array));
+  }
+  for (const Array &column : columns)
+    if (!used.count(column.name))
+      arrays.push_back(column);
+  return arrays;
+}
+
+static StatusOr<std::vector<Array>>
+readCSV(const std::string &path, const std::vector<std::string> &groups) {
+  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  try {
+    StatusOr<std::vector<Array>> columns = parseCSV((*file)->text(), path);
+    if (!columns.ok())
+      return columns.status();
+    return groupColumns(*columns, path, groups);
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO,
+                  path + ": does not fit in memory; .npy and .safetensors "
+                         "files are read in place");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
+                                                    const std::string &labels) {
+  StatusOr<std::shared_ptr<const ImageFolder>> folder =
+      ImageFolder::open(argument.path);
+  if (!folder.ok())
+    return folder.status();
+  return toArrays(*folder, argument.path, argument.name, labels);
+}
+
+static StatusOr<std::vector<Array>> readFile(const Argument &argument,
+                                             const DataFileOptions &options) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(argument.path, ignored))
+    return readImageFolder(argument, options.targetArray);
+  StatusOr<std::vector<Array>> arrays =
+      isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
+                           : readArrays(argument.path);
+  if (!arrays.ok() || argument.name.empty())
+    return arrays;
+  if (arrays->size() != 1)
+    return invalid(argument.name + "=" + argument.path +
+                   ": a name is for a file of one array, this one has " +
+                   std::to_string(arrays->size()) +
+                   (isCSV(argument.path)
+                        ? " columns; choose some with --csv-columns " +
+                              argument.name + "=..."
+                        : ""));
+  arrays->front().name = argument.name;
+  return arrays;
+}
+
+StatusOr<std::vector<Array>>
+readDataFiles(const std::vector<std::string> &files,
+              const DataFileOptions &options) {
+  StatusOr<std::vector<std::string>> expanded = expandPatterns(files);
+  if (!expanded.ok())
+    return expanded.status();
+  std::vector<Array> all;
+  for (const std::string &file : *expanded) {
+    StatusOr<std::vector<Array>> arrays =
+        readFile(parseArgument(file), options);
+    if (!arrays.ok())
+      return arrays.status();
+    std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+Status checkSameLabels(const std::vector<Array> &first,
+                       const std::vector<Array> &second) {
+  for (const Array &a : first)
+    for (const Array &b : second)
+      if (a.images && b.images && a.name == b.name &&
+          a.images->classes() != b.images->classes())
+        return invalid(b.source, "has other labels than " + a.source +
+                                     "; every label needs a folder in both");
+  return Status();
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,258 @@
+// Listing, decoding on threads, and naming the file in every message.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/ImageFolder.h"
+
+#include "runtime/train/FileSystem.h"
+#include "runtime/train/Image.h"
+#include "runtime/train/MappedFile.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <xxhash.h>
+
+namespace fs = std::filesystem;
+
+namespace mpc::runtime::train {
+
+std::optional<ImageLayout> ImageLayout::of(const Shape &sample) {
+  if (sample.size() != 3)
+    return std::nullopt;
+  const auto isImage = [](int64_t channels) {
+    return channels == 1 || channels == 3;
+  };
+  if (isImage(sample[0]))
+    return ImageLayout{sample[0], sample[1], sample[2], false};
+  if (isImage(sample[2]))
+    return ImageLayout{sample[2], sample[0], sample[1], true};
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Listing
+//===----------------------------------------------------------------------===//
+
+static std::string extensionOf(const fs::path &path) {
+  std::string extension = path.extension().string();
+  for (char &c : extension)
+    c = char(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return extension;
+}
+
+/// Whether torchvision would read the file and we cannot.
+static bool isOtherImage(const std::string &extension) {
+  for (const char *other : {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff",
+                            ".webp", ".avif", ".heic"})
+    if (extension == other)
+      return true;
+  return false;
+}
+
+static bool isHidden(const fs::path &path) {
+  return path.filename().string()[0] == '.';
+}
+
+/// The folders in `root` that are labels, by name.
+static std::vector<std::string> listClasses(const fs::path &root,
+                                            std::error_code &error) {
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(root, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (!isHidden(it->path()) && it->is_directory(ignored))
+      names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Status ImageFolder::addClass(const std::string &name) {
+  const fs::path folder = fs::path(root) / name;
+  const int64_t label = int64_t(names.size());
+  const size_t before = files.size();
+  std::error_code error;
+  // Links to folders are not followed: they may go in circles.
+  for (fs::recursive_directory_iterator it(folder, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (isHidden(it->path()) || it->is_directory(ignored)) {
+      if (isHidden(it->path()))
+        it.disable_recursion_pending();
+      continue;
+    }
+    const std::string extension = extensionOf(it->path());
+    if (isOtherImage(extension))
+      return Status(StatusCode::Unsupported,
+                    it->path().string() +
+                        ": only JPEG and PNG images are read; convert it");
+    if (extension == ".jpg" || extension == ".jpeg" || extension == ".png")
+      files.push_back({it->path().lexically_relative(root).string(), label});
+    else
+      ++others;
+  }
+  if (error)
+    return Status(StatusCode::IO,
+                  folder.string() + ": cannot be listed: " + error.message());
+  if (files.size() == before)
+    return invalid(folder.string(), "a label without JPEG or PNG images");
+  std::sort(files.begin() + std::ptrdiff_t(before), files.end(),
+            [](const File &a, const File &b) { return a.name < b.name; });
+  names.push_back(name);
+  return Status();
+}
+
+StatusOr<std::shared_ptr<const ImageFolder>>
+ImageFolder::open(const std::string &path) {
+  auto folder = std::make_shared<ImageFolder>();
+  folder->root = path;
+  std::error_code error;
+  const std::vector<std::string> classes = listClasses(path, error);
+  if (error)
+    return Status(StatusCode::IO,
+                  path + ": cannot be listed: " + error.message());
+  if (classes.empty())
+    return invalid(path, "expected a folder for each label, with the label's "
+                         "images in it; found no folder");
+  for (const std::string &name : classes)
+    if (Status status = folder->addClass(name); !status.ok())
+      return status;
+  return std::shared_ptr<const ImageFolder>(std::move(folder));
+}
+
+std::string ImageFolder::pathOf(int64_t row) const {
+  return (fs::path(root) / files[size_t(row)].name).string();
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// Runs `work` for [0, count) on all cores; the failure of the least index.
+static Status onAllCores(int64_t count,
+                         const std::function<Status(int64_t)> &work) {
+  std::atomic<int64_t> next{0};
+  std::vector<std::pair<int64_t, Status>> failures;
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t workers = std::min(cores, count);
+  failures.resize(size_t(workers), {count, Status()});
+  const auto run = [&](int64_t worker) {
+    for (int64_t i; (i = next++) < count;) {
+      Status status;
+      try {
+        status = work(i);
+      } catch (const std::bad_alloc &) {
+        status = Status(StatusCode::IO, "images do not fit in memory");
+      }
+      if (status.ok())
+        continue;
+      failures[size_t(worker)] = {i, std::move(status)};
+      return;
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int64_t i = 1; i < workers; ++i)
+      threads.emplace_back(run, i);
+  } catch (const std::system_error &) {
+    // Those that there are do it all.
+  }
+  if (workers > 0)
+    run(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  const auto first = std::min_element(
+      failures.begin(), failures.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  return first == failures.end() ? Status() : first->second;
+}
+
+Status ImageFolder::checkHeaders() const {
+  return onAllCores(size(), [&](int64_t row) {
+    const std::string path = pathOf(row);
+    StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+    if (!file.ok())
+      return file.status();
+    const Status status = checkImage((*file)->text());
+    return status.ok() ? status : invalid(path, status.message());
+  });
+}
+
+uint64_t ImageFolder::digest(uint64_t seed) const {
+  constexpr size_t beginning = 4096;
+  for (int64_t row = 0; row < size(); ++row) {
+    const File &file = files[size_t(row)];
+    std::string head = file.name + '\0' + std::to_string(file.label);
+    // What cannot be read is an error where it is used.
+    if (auto mapped = MappedFile::open(pathOf(row)); mapped.ok())
+      head += '\0' + std::to_string((*mapped)->size()) + '\0' +
+              std::string((*mapped)->text().substr(0, beginning));
+    seed = XXH3_64bits_withSeed(head.data(), head.size(), seed);
+  }
+  return seed;
+}
+
+/// The pixels as an input takes them.
+static void store(const Image &image, const ImageLayout &layout, uint8_t *to) {
+  if (layout.channelsLast || layout.channels == 1) {
+    std::memcpy(to, image.pixels.data(), image.pixels.size());
+    return;
+  }
+  const int64_t pixels = layout.height * layout.width;
+  for (int64_t i = 0; i < pixels; ++i)
+    for (int64_t c = 0; c < layout.channels; ++c)
+      to[c * pixels + i] = image.pixels[size_t(i * layout.channels + c)];
+}
+
+Status ImageFolder::read(int64_t row, const ImageLayout &layout,
+                         uint8_t *to) const {
+  const std::string path = pathOf(row);
+  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  StatusOr<Image> image = decodeImage((*file)->text());
+  if (!image.ok())
+    return invalid(path, image.status().message());
+  if (layout.channels == 1)
+    *image = toGrey(*image);
+  store(resize(*image, layout.width, layout.height), layout, to);
+  return Status();
+}
+
+Status readImages(const std::vector<ImageRequest> &requests,
+                  const ImageLayout &layout) {
+  return onAllCores(int64_t(requests.size()), [&](int64_t i) {
+    const ImageRequest &request = requests[size_t(i)];
+    return request.folder->read(request.row, layout, request.to);
+  });
+}
+
+std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
+                            const std::string &path, const std::string &name,
+                            const std::string &labels) {
+  auto values = std::make_shared<std::vector<int64_t>>();
+  for (int64_t row = 0; row < folder->size(); ++row)
+    values->push_back(folder->labelOf(row));
+  Array target;
+  target.name = labels;
+  target.source = path;
+  target.type = ElementType::I64;
+  target.shape = {folder->size()};
+  target.data = reinterpret_cast<const std::byte *>(values->data());
+  target.owner = std::move(values);
+
+  Array images;
+  images.name = name;
+  images.source = path;
+  images.type = ElementType::U8;
+  images.shape = {0};
+  images.images = std::move(folder);
+  return {images, target};
+}
+
+} // namespace mpc::runtime::train

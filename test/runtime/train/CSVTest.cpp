@@ -1,0 +1,99 @@
+// Tables: what is a number, and where it says that something is none.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/CSV.h"
+
+namespace mpc::runtime::train {
+namespace {
+
+void expectInvalid(const std::string &text, const std::string &message) {
+  expectFailure(parseCSV(text, "t.csv").status(), StatusCode::InvalidInput,
+                message);
+}
+
+std::vector<Array> parse(const std::string &text) {
+  StatusOr<std::vector<Array>> columns = parseCSV(text, "t.csv");
+  EXPECT_TRUE(columns.ok()) << columns.status().message();
+  return columns.ok() ? *columns : std::vector<Array>();
+}
+
+std::vector<double> valuesOf(const Array &array) {
+  const auto *values = reinterpret_cast<const double *>(array.data);
+  return {values, values + array.size()};
+}
+
+std::vector<std::string> namesOf(const std::vector<Array> &arrays) {
+  std::vector<std::string> names;
+  for (const Array &array : arrays)
+    names.push_back(array.name);
+  return names;
+}
+
+TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
+  const std::vector<Array> columns =
+      parse("\xef\xbb\xbf"
+            "a, b ,\"c,\"\"d\"\r\n1,-2.5,+3e2\r\n\r\n4,\"5\",6");
+  ASSERT_EQ(namesOf(columns), (std::vector<std::string>{"a", "b", "c,\"d"}));
+  EXPECT_EQ(valuesOf(columns[0]), (std::vector<double>{1, 4}));
+  EXPECT_EQ(valuesOf(columns[1]), (std::vector<double>{-2.5, 5}));
+  EXPECT_EQ(valuesOf(columns[2]), (std::vector<double>{300, 6}));
+}
+
+TEST(CSV, LeavesOutTheIndexOfPandas) {
+  EXPECT_EQ(namesOf(parse(",a\n0,1\n1,2\n")), std::vector<std::string>{"a"});
+}
+
+TEST(CSV, SaysWhatIsNoTable) {
+  expectInvalid("", "t.csv: the file is empty");
+  expectInvalid("a,b\n1\n", "line 2: has 1 values, the first line names 2");
+  expectInvalid("a,a\n1,2\n", "two columns are called 'a'");
+  expectInvalid("a,\n1,2\n", "column 2 has no name");
+  expectInvalid("1.5,2\n1,2\n", "the first line has the number 1.5");
+  expectInvalid("a;b\n1;2\n", "columns have commas between them");
+  expectInvalid("a\n\"1\n", "line 2: a quote that is not closed");
+  expectInvalid("a\n\"1\"2\n", "line 2: text after a closing quote");
+}
+
+TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
+  const std::vector<Array> columns = parse(
+      "good,gone,text,big\n1,2,x,9007199254740993\n\"2\",NA,3,1\n3,,4,2\n");
+  EXPECT_EQ(columns[0].fault, "");
+  EXPECT_EQ(columns[1].fault, "t.csv: line 3, column 'gone': a value is "
+                              "missing; fill it in or leave the line out");
+  EXPECT_EQ(columns[2].fault,
+            "t.csv: line 2, column 'text': 'x' is not a finite number; encode "
+            "text as numbers");
+  EXPECT_EQ(columns[3].fault, "t.csv: line 2, column 'big': 9007199254740993 "
+                              "has no exact value in f64");
+  EXPECT_EQ(columns[1].size(), 0);
+  expectFailure(stackColumns({columns[0], columns[1]}, "x").status(),
+                StatusCode::InvalidInput, "column 'gone'");
+}
+
+TEST(CSV, InfinityAndHexadecimalAreNoNumbers) {
+  for (const char *text : {"inf", "-Infinity", "1e999", "0x10", "1_0", "1 2"})
+    EXPECT_NE(parse(std::string("a\n") + text + "\n")[0].fault, "") << text;
+}
+
+TEST(CSV, ChoosesNamesAndRanges) {
+  const std::vector<Array> columns =
+      parse("a,b,c,d,e:f\n1,2,3,4,5\n6,7,8,9,0\n");
+  const auto choose = [&](const std::string &text) {
+    return chooseColumns(columns, text);
+  };
+  EXPECT_EQ(namesOf(*choose("d,a:c,e:f")),
+            (std::vector<std::string>{"d", "a", "b", "c", "e:f"}));
+  expectFailure(choose("a,z").status(), StatusCode::InvalidInput,
+                "no column is called 'z'; the file has 'a', 'b'");
+  expectFailure(choose("c:a").status(), StatusCode::InvalidInput,
+                "column 'a' is before 'c'");
+  StatusOr<Array> stacked = stackColumns(*choose("b,a"), "x");
+  ASSERT_TRUE(stacked.ok());
+  EXPECT_EQ(stacked->shape, (Shape{2, 2}));
+  EXPECT_EQ(valuesOf(*stacked), (std::vector<double>{2, 1, 7, 6}));
+}
+
+} // namespace
+} // namespace mpc::runtime::train

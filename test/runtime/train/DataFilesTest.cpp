@@ -1,0 +1,172 @@
+// Files, patterns, tables and folders as --data names them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "Support.h"
+
+#include "runtime/train/ArrayFile.h"
+#include "runtime/train/DataFiles.h"
+
+#include <filesystem>
+
+namespace mpc::runtime::train {
+namespace {
+
+/// A model of rows of three features, for regression.
+FunctionPorts rowPorts() {
+  return {
+      {{"x", "data", DType::F32, {2, 3}}, {"y", "label", DType::F32, {2, 1}}},
+      {}};
+}
+
+StatusOr<Dataset> open(const std::vector<std::string> &files,
+                       const FunctionPorts &ports,
+                       const std::vector<std::string> &columns = {}) {
+  DataFileOptions options;
+  options.csvColumns = columns;
+  StatusOr<std::vector<Array>> arrays = readDataFiles(files, options);
+  if (!arrays.ok())
+    return arrays.status();
+  return Dataset::create(*arrays, ports);
+}
+
+void expectInvalid(const StatusOr<Dataset> &data, const std::string &text) {
+  expectFailure(data.status(), StatusCode::InvalidInput, text);
+}
+
+std::vector<double> targetsOf(const Dataset &data) {
+  std::vector<int64_t> positions;
+  for (int64_t i = 0; i < data.size(); ++i)
+    positions.push_back(i);
+  return data.targets(positions.data(), data.size(), "y");
+}
+
+TEST(DataFiles, PatternsStandForFilesByName) {
+  TemporaryDirectory directory;
+  for (const char *name : {"p-1.npy", "p-0.npy", "q.npy"})
+    ASSERT_TRUE(writeArrays(directory / name,
+                            {makeArray<float>("a", ElementType::F32, {1}, {1})})
+                    .ok());
+  StatusOr<std::vector<std::string>> files =
+      expandPatterns({"x=" + (directory / "p-*.npy"), directory / "q.npy"});
+  ASSERT_TRUE(files.ok());
+  EXPECT_EQ(*files, (std::vector<std::string>{"x=" + (directory / "p-0.npy"),
+                                              "x=" + (directory / "p-1.npy"),
+                                              directory / "q.npy"}));
+  expectFailure(expandPatterns({directory / "r-*.npy"}).status(),
+                StatusCode::IO, "r-*.npy: no file has such a name");
+  // A file of that very name is no pattern.
+  writeFile(directory / "r-*.npy", "");
+  EXPECT_EQ(expandPatterns({directory / "r-*.npy"})->size(), 1u);
+}
+
+TEST(DataFiles, TheOnlyInputTakesTheColumnsThatAreLeft) {
+  TemporaryDirectory directory;
+  writeFile(directory / "t.csv", "a,target,b,c\n1,10,2,3\n4,20,5,6\n");
+  StatusOr<Dataset> data = open({directory / "t.csv"}, rowPorts());
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(targetsOf(*data), (std::vector<double>{10, 20}));
+  EXPECT_TRUE(data->notes().empty());
+  // The same as if it had been chosen.
+  StatusOr<Dataset> chosen =
+      open({directory / "t.csv"}, rowPorts(), {"x=a,b:c"});
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(chosen->fingerprint(), data->fingerprint());
+}
+
+TEST(DataFiles, SaysHowManyColumnsThereAreToChooseFrom) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "t.csv";
+  writeFile(path, "a,b,target\n1,2,3\n");
+  expectInvalid(open({path}, rowPorts()),
+                "t.csv: 2 columns are left for the input 'x', which takes 3: "
+                "'a', 'b'; choose with --csv-columns x=...");
+  expectInvalid(open({path}, rowPorts(), {"x=a,d"}),
+                "t.csv: --csv-columns x=a,d: no column is called 'd'; the file "
+                "has 'a', 'b', 'target'");
+  expectFailure(open({path}, rowPorts(), {"a,b"}).status(), StatusCode::Usage,
+                "expected NAME=COLUMNS");
+  writeFile(path, "a,b,c,y\n1,2,3,4\n");
+  EXPECT_TRUE(open({path}, rowPorts()).ok());
+}
+
+TEST(DataFiles, InputsOfOneElementTakeTheColumnsOfTheirNames) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "t.csv";
+  writeFile(path, "name,age,height,target,zip\nann,1,2,0,x\nbob,3,4,1,y\n");
+  FunctionPorts ports{{{"height", "data", DType::F32, {2, 1}},
+                       {"age", "data", DType::I64, {2}},
+                       {"label", "label", DType::I64, {2}}},
+                      {}};
+  StatusOr<Dataset> data = open({path}, ports);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(data->notes(),
+            std::vector<std::string>{path + ": no input takes 'name', 'zip'"});
+  ports.inputs[0].name = "name";
+  expectInvalid(open({path}, ports), "t.csv: line 2, column 'name': 'ann' is "
+                                     "not a finite number");
+  ports.inputs[0].name = "weight";
+  ports.inputs[1].name = "shoes";
+  expectInvalid(open({path}, ports),
+                "no array is called 'weight', which the model takes as data; "
+                "the data has 'name', 'age', 'height', 'target', 'zip'; help: "
+                "say which columns it takes, --csv-columns weight=...");
+}
+
+TEST(DataFiles, ColumnsTakeTheShapeOfTheInput) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "t.csv";
+  writeFile(path, "target,p0,p1,p2,p3\n1,1,2,3,4\n0,5,6,7,8\n");
+  const FunctionPorts ports{{{"x", "data", DType::F32, {2, 1, 2, 2}},
+                             {"label", "label", DType::I64, {2}}},
+                            {}};
+  EXPECT_TRUE(open({path}, ports).ok());
+}
+
+TEST(DataFiles, JoinsTablesOfTheSameColumns) {
+  TemporaryDirectory directory;
+  writeFile(directory / "1.csv", "a,b,c,target\n1,2,3,4\n");
+  writeFile(directory / "2.csv", "a,b,c,target\n5,6,7,8\n9,9,9,9\n");
+  StatusOr<Dataset> data = open({directory / "*.csv"}, rowPorts());
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(targetsOf(*data), (std::vector<double>{4, 8, 9}));
+  writeFile(directory / "2.csv", "a,c,b,target\n5,6,7,8\n");
+  expectInvalid(open({directory / "*.csv"}, rowPorts()),
+                "2.csv: has other columns than " + (directory / "1.csv"));
+}
+
+TEST(DataFiles, AFileThatIsThereTwiceIsAMistake) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "1.csv";
+  writeFile(path, "a,b,c,target\n1,2,3,4\n");
+  expectInvalid(open({path, path}, rowPorts()),
+                "1.csv: a: another array has that name");
+}
+
+TEST(DataFiles, FoldersOfImagesNeedAnInput) {
+  TemporaryDirectory directory;
+  expectFailure(Dataset::checkFiles({directory.path}), StatusCode::Usage,
+                "name it: --data NAME=");
+  EXPECT_TRUE(Dataset::checkFiles({"x=" + directory.path}).ok());
+  std::filesystem::create_directory(directory / "cat");
+  writeFile(directory / "cat/a.png", "");
+  expectInvalid(open({"x=" + directory.path}, rowPorts()),
+                "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's 'x' "
+                "is [N,3] f32");
+}
+
+TEST(DataFiles, LabelsOfTwoFoldersMustBeTheSame) {
+  TemporaryDirectory directory;
+  for (const char *name : {"1/cat", "1/dog", "2/dog"}) {
+    std::filesystem::create_directories(directory / name);
+    writeFile(directory / (std::string(name) + "/a.png"), "");
+  }
+  const auto read = [&](const char *name) {
+    return *readDataFiles({std::string("x=") + (directory / name)});
+  };
+  EXPECT_TRUE(checkSameLabels(read("1"), read("1")).ok());
+  expectFailure(checkSameLabels(read("1"), read("2")), StatusCode::InvalidInput,
+                "has other labels than");
+}
+
+} // namespace
+} // namespace mpc::runtime::train

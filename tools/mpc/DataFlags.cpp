@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/DataFlags.h"
+
+#include "runtime/train/CSV.h"
+#include "tools/mpc/PrintableStream.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
+  app.add_option("--data", flags.data,
+                 "arrays named as the model's inputs: npz, npy, safetensors, "
+                 "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
+                 "images with a subfolder for each label (repeatable: arrays "
+                 "of one name are joined)")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app.add_option("--csv-columns", flags.csvColumns,
+                 "columns of a csv file that an input takes together, "
+                 "NAME=a,b or NAME=a:d with both ends (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=COLUMNS");
+  app.add_option("--normalize", flags.normalize,
+                 "(x - MEAN) / STD, each a number or one for each channel with "
+                 "commas; u8 is divided by 255 before (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("[NAME=]MEAN:STD");
+  app.add_option("--input-layout", flags.inputLayout,
+                 "where the channels of an input's arrays are: channels-first "
+                 "or channels-last (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("[NAME=]LAYOUT");
+}
+
+void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
+  app.add_option("--augment", flags.augment,
+                 "random changes of training images: flip (left to right), "
+                 "crop:PADDING (of the image with so many zeros around it)")
+      ->type_name("flip,crop:P");
+}
+
+StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
+                                                uint64_t seed) {
+  return parsePreparation(flags.normalize, flags.inputLayout, flags.augment,
+                          seed);
+}
+
+Status mpc::tools::checkDataFlags(const DataFlags &flags,
+                                  const std::vector<std::string> &more) {
+  for (const auto *files : {&flags.data, &more})
+    if (Status status = Dataset::checkFiles(*files); !status.ok())
+      return status;
+  if (!flags.csvColumns.empty() && llvm::none_of(flags.data, isCSV))
+    return Status(StatusCode::Usage, "--csv-columns has no effect: no file of "
+                                     "--data is called *.csv");
+  return preparationOf(flags, /*seed=*/0).status();
+}
+
+StatusOr<std::vector<Array>>
+mpc::tools::readSamples(const std::vector<std::string> &files,
+                        const DataFlags &flags,
+                        const std::string &targetArray) {
+  DataFileOptions options;
+  options.csvColumns = flags.csvColumns;
+  options.targetArray = targetArray;
+  return readDataFiles(files, options);
+}
+
+void mpc::tools::printDataNotes(const Dataset &data) {
+  PrintableStream os(llvm::errs());
+  for (const std::string &note : data.notes())
+    os << "note: " << note << "\n";
+}

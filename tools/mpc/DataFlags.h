@@ -1,0 +1,52 @@
+// Flags that say where samples are and what is done to them on their way to the
+// model's inputs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_DATAFLAGS_H
+#define MPC_TOOLS_MPC_DATAFLAGS_H
+
+#include "runtime/train/Dataset.h"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace mpc::tools {
+
+struct DataFlags {
+  std::vector<std::string> data;
+  std::vector<std::string> csvColumns;
+  std::vector<std::string> normalize;
+  std::vector<std::string> inputLayout;
+  std::string augment; ///< of training alone
+};
+
+/// Adds --data, --csv-columns, --normalize and --input-layout.
+void addDataFlags(CLI::App &app, DataFlags &flags);
+/// Adds --augment.
+void addAugmentFlag(CLI::App &app, DataFlags &flags);
+
+/// What the flags say is done to samples; Usage where they cannot be
+/// understood.
+runtime::StatusOr<runtime::train::Preparation>
+preparationOf(const DataFlags &flags, uint64_t seed);
+
+/// Whether the files, those of `more` too, are there, and the flags have an
+/// effect on them. For finding out before the model is compiled.
+runtime::Status checkDataFlags(const DataFlags &flags,
+                               const std::vector<std::string> &more = {});
+
+/// The arrays of `files`, which are --data or another flag of that kind.
+runtime::StatusOr<std::vector<runtime::train::Array>>
+readSamples(const std::vector<std::string> &files, const DataFlags &flags,
+            const std::string &targetArray);
+
+/// Says what the user should know of the data.
+void printDataNotes(const runtime::train::Dataset &data);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_DATAFLAGS_H
