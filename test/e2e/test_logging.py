@@ -5,13 +5,20 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import csv
+import fcntl
 import json
+import os
+import pty
 import re
 import signal
 import struct
 import subprocess
+import termios
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import mpctest
 
@@ -27,7 +34,9 @@ STEP = re.compile(
     r"step (\d+)/(\d+)  epoch (\d+)/(\d+)  loss ([\d.]+)  lr ([\d.e-]+)"
     r"(  loss scale \S+  skipped \d+)?  \d+ samples/s  [\d.]+ ms/step(  ETA \d.*)?"
 )
-EPOCH = re.compile(r"epoch (\d+)/(\d+) done  step (\d+)/\d+  loss ([\d.]+)  .*  took \d.*")
+EPOCH = re.compile(
+    r"epoch (\d+)/(\d+) done  step (\d+)/\d+  loss ([\d.]+)  .*  took \d.*"
+)
 
 
 def lines_of(pattern, process):
@@ -266,3 +275,80 @@ def test_a_killed_run_leaves_a_readable_file(tmp_path):
     (file,) = tmp_path.iterdir()
     steps = list(scalars(file)["train/loss"])
     assert len(steps) > 20 and steps == list(range(1, len(steps) + 1))
+
+
+#
+# Terminals
+#
+
+
+def on_terminal(*command, columns, kind="xterm"):
+    """What mpc writes to a terminal of that width."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [mpctest.MPC, *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=side,
+        env={**os.environ, "TERM": kind},
+    ) as process:
+        os.close(side)
+        text = b""
+        while True:
+            try:
+                text += os.read(main, 65536)
+            except OSError:  # the other side is closed
+                break
+    os.close(main)
+    assert process.returncode == 0
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_has_one_line_that_changes_and_fits():
+    text = on_terminal(*COMMON, "--max-steps", 30000, columns=60)
+    lines = re.findall(r"\r\x1b\[K(step [^\r\n]*)", text)
+    assert len(lines) > 2
+    assert all(len(line) <= 59 for line in lines)
+    # What is said of an epoch stays, as a whole; of so many at most one a second.
+    epochs = re.findall(r"(?:\A|\n|\x1b\[K)epoch \d+/682 done  step .* took .*\n", text)
+    assert len(epochs) < 100
+    assert text.endswith("\x1b[K") or text.endswith("\n")
+
+
+def test_the_line_of_an_epoch_stays_on_a_terminal():
+    text = on_terminal(*COMMON, "--epochs", 2, columns=60)
+    for epoch in "12":
+        assert re.search(rf"(\n|\x1b\[K)epoch {epoch}/2 done  step .* took .*\n", text)
+
+
+def test_a_dumb_terminal_has_plain_lines():
+    text = on_terminal(*COMMON, "--max-steps", 20, columns=60, kind="dumb")
+    assert "\x1b" not in text and "\r" not in text
+    assert "\nstep 10/20  epoch 1/1  loss " in text
+
+
+#
+# Notes
+#
+
+
+def test_what_holds_for_every_epoch_is_said_once(tmp_path):
+    """Targets whose squares are beyond float32, in the evaluation alone."""
+    model = mpctest.make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (np.float32, ["N", 3])},
+        {"y": (np.float32, ["N", 2])},
+        {"w": np.ones((3, 2), np.float32)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    for name, value in (("d", 1), ("v", 1e30)):
+        target = np.full((16, 2), value, np.float32)
+        np.savez(tmp_path / f"{name}.npz", x=np.ones((16, 3)), target=target)
+    process = mpctest.mpc_ok(
+        *("train", tmp_path / "m.onnx", "--data", tmp_path / "d.npz"),
+        *("--val-data", tmp_path / "v.npz", "--loss", "mse"),
+        *("--batch-size", 8, "--epochs", 3, *mpctest.TARGET),
+    )
+    assert process.stderr.count("loss inf on 16 samples") == 3
+    warning = "warning: the loss of the evaluation is not finite\n"
+    assert process.stderr.count(warning) == 1

@@ -20,6 +20,7 @@ void addRunCommand(CLI::App &program, int &exitCode);
 void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
+void addReportCommand(CLI::App &program, int &exitCode);
 /// Adds the commands that explain all others, which have to be there.
 void addHelpCommands(CLI::App &program);
 

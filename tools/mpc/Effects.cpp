@@ -116,9 +116,9 @@ static void check(const Rule &rule, const CLI::App &command,
 
 /// Where `-` is read from stdin or written to stdout.
 static constexpr StringLiteral kStreams[] = {
-    "compile --output", "train --output", "train --metrics",
-    "check model",      "compile model",  "explain model",
-    "inspect file",     "run model",      "train model",
+    "compile --output", "train --output", "train --metrics", "report --output",
+    "check model",      "compile model",  "explain model",   "inspect file",
+    "run model",        "train model",
 };
 
 static bool isStream(const CLI::Option *option) {

@@ -18,6 +18,8 @@ using namespace mpc::runtime::train;
 /// A run that is shorter than ten of these has a line at every tenth.
 static constexpr double kMostBetween = 30;
 static constexpr double kTerminalSeconds = 0.1;
+static constexpr int64_t kManyEpochs = 100;
+static constexpr double kShortEpoch = 1;
 
 static double secondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
@@ -53,7 +55,7 @@ void ProgressPrinter::clearLine() {
 
 void ProgressPrinter::started(const StartReport &report) {
   start = report;
-  begin = sinceLine.begin = sinceEpoch.begin = Clock::now();
+  begin = epochShown = sinceLine.begin = sinceEpoch.begin = Clock::now();
   if (isQuiet)
     return;
   const int64_t left =
@@ -104,6 +106,12 @@ bool ProgressPrinter::isDue(int64_t step) const {
   const int64_t tenth =
       std::max<int64_t>(1, (start.totalSteps - start.firstStep) / 10);
   return passed >= secondsBetween || (sinceLine.count >= tenth && isShort());
+}
+
+/// Of thousands of short epochs not each is news.
+bool ProgressPrinter::isEpochDue(int64_t step) const {
+  return start.totalSteps / start.stepsPerEpoch <= kManyEpochs ||
+         secondsSince(epochShown) >= kShortEpoch || step == start.totalSteps;
 }
 
 std::string ProgressPrinter::timeLeft(int64_t step) const {
@@ -169,28 +177,32 @@ std::string ProgressPrinter::epochLine(const StepReport &report) const {
   return line;
 }
 
+void ProgressPrinter::show(llvm::StringRef line, bool stays) {
+  clearLine();
+  if (stays)
+    llvm::errs() << line << "\n";
+  else
+    llvm::errs() << fitTerminal(line);
+  lineShown = !stays;
+  sinceLine = Steps();
+  sinceLine.begin = Clock::now();
+}
+
 void ProgressPrinter::stepped(const StepReport &report) {
   ++stepsDone;
   sinceLine.add(report);
   sinceEpoch.add(report);
-  if (isQuiet)
-    return;
   const bool endsEpoch = report.step % start.stepsPerEpoch == 0;
-  if (!endsEpoch && !isDue(report.step))
+  if (!isQuiet && endsEpoch && isEpochDue(report.step)) {
+    show(epochLine(report), /*stays=*/true);
+    epochShown = Clock::now();
+  } else if (!isQuiet && isDue(report.step)) {
+    show(stepLine(report), /*stays=*/!isTerminal);
+  }
+  if (!endsEpoch)
     return;
-  clearLine();
-  // What is said of an epoch stays.
-  if (endsEpoch)
-    llvm::errs() << epochLine(report) << "\n";
-  else if (isTerminal)
-    llvm::errs() << fitTerminal(stepLine(report));
-  else
-    llvm::errs() << stepLine(report) << "\n";
-  lineShown = isTerminal && !endsEpoch;
-  sinceLine = Steps();
-  sinceLine.begin = Clock::now();
-  if (endsEpoch)
-    sinceEpoch = sinceLine;
+  sinceEpoch = Steps();
+  sinceEpoch.begin = Clock::now();
 }
 
 //===----------------------------------------------------------------------===//

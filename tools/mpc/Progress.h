@@ -7,6 +7,7 @@
 #include "runtime/train/Trainer.h"
 #include "tools/mpc/Notes.h"
 
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -46,6 +47,9 @@ private:
   /// Takes away the line that changes.
   void clearLine();
   bool isDue(int64_t step) const;
+  bool isEpochDue(int64_t step) const;
+  /// Prints a line, which the next one overwrites unless it stays.
+  void show(llvm::StringRef line, bool stays);
   bool isShort() const;
   void printFigures(llvm::raw_ostream &os, const Steps &steps,
                     const runtime::train::StepReport &report) const;
@@ -58,7 +62,7 @@ private:
   const bool isQuiet, isTerminal;
   bool lineShown = false;
   runtime::train::StartReport start;
-  Clock::time_point begin;
+  Clock::time_point begin, epochShown;
   int64_t stepsDone = 0; ///< of this process
   Steps sinceLine, sinceEpoch;
 };

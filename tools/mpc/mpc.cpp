@@ -84,6 +84,7 @@ int main(int argc, char **argv) {
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
+  tools::addReportCommand(program, exitCode);
   tools::Configuration configuration(program);
   tools::addHelpCommands(program);
   tools::finishCommands(program);

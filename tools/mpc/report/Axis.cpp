@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/report/Axis.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mpc::tools;
+
+template <typename... Ts>
+static std::string print(const char *pattern, Ts... values) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(pattern, values...);
+  return text;
+}
+
+Axis::Axis(Kind kind, double low, double high)
+    : axisKind(kind), from(low), to(high) {
+  if (from < to)
+    return;
+  if (kind == Kind::Linear) {
+    const double room = from == 0 ? 1 : std::fabs(from) / 10;
+    from -= room;
+    to += room;
+  } else {
+    from /= 2;
+    to *= 2;
+  }
+}
+
+double Axis::place(double value) const {
+  if (axisKind == Kind::Linear)
+    return (value - from) / (to - from);
+  return std::log(value / from) / std::log(to / from);
+}
+
+std::vector<Tick> Axis::ticks(int count) const {
+  return axisKind == Kind::Linear ? linearTicks(count) : powerTicks(count);
+}
+
+// "20k", "1.5M": short and round. `step` says how many digits tell labels
+// apart, `size` is the greatest value on the axis.
+static std::string labelOf(double value, double step, double size) {
+  if (value == 0)
+    return "0";
+  for (auto [unit, name] : {std::pair(1e9, "G"), {1e6, "M"}, {1e4, "k"}})
+    if (size >= unit && size < 1e12) {
+      const double divisor = unit == 1e4 ? 1e3 : unit;
+      const int digits =
+          std::clamp(int(std::ceil(-std::log10(step / divisor) - 1e-9)), 0, 6);
+      return print("%.*f", digits, value / divisor) + name;
+    }
+  if (size >= 1e12 || step < 1e-5)
+    return print("%.3g", value);
+  const int digits = std::clamp(int(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
+  return print("%.*f", digits, value);
+}
+
+std::vector<Tick> Axis::linearTicks(int count) const {
+  const double rough = (to - from) / count;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  double step = power;
+  for (double factor : {1., 2., 5., 10.})
+    if (std::fabs(factor * power - rough) < std::fabs(step - rough))
+      step = factor * power;
+  std::vector<Tick> ticks;
+  if (!(step > 0) || !std::isfinite(step))
+    return ticks;
+  const double first = std::ceil(from / step - 1e-9);
+  const double most = 4.0 * count;
+  for (double i = 0; i < most && (first + i) * step <= to + step * 1e-9; ++i)
+    ticks.push_back({(first + i) * step,
+                     labelOf((first + i) * step, step,
+                             std::max(std::fabs(from), std::fabs(to)))});
+  return ticks;
+}
+
+std::vector<Tick> Axis::powerTicks(int count) const {
+  const double base = axisKind == Kind::PowersOfTwo ? 2 : 10;
+  const double first = std::ceil(std::log(from) / std::log(base) - 1e-9);
+  const double last = std::floor(std::log(to) / std::log(base) + 1e-9);
+  std::vector<Tick> ticks;
+  const double stride = std::max(1.0, std::ceil((last - first) / count));
+  // Between few powers of ten there is room for two more.
+  const bool isSparse = base == 10 && last - first < 2;
+  for (double power = first - (isSparse ? 1 : 0); power <= last;
+       power += stride)
+    for (double factor : {1., 2., 5.}) {
+      const double value = factor * std::pow(base, power);
+      const bool isIn = value >= from * (1 - 1e-9) && value <= to * (1 + 1e-9);
+      if (!isIn || (factor != 1 && !isSparse))
+        continue;
+      if (base == 10)
+        ticks.push_back({value, print("%.4g", value)});
+      else
+        ticks.push_back({value, value >= 1 && value < 1e6
+                                    ? print("%.0f", value)
+                                    : print("2^%.0f", power)});
+    }
+  return ticks;
+}

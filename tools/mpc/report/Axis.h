@@ -1,0 +1,44 @@
+// The range of an axis, where values lie along it, and where it has labels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_REPORT_AXIS_H
+#define MPC_TOOLS_MPC_REPORT_AXIS_H
+
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+struct Tick {
+  double value;
+  std::string label;
+};
+
+class Axis {
+public:
+  enum class Kind { Linear, Logarithmic, PowersOfTwo };
+
+  /// From `low` to `high`, both finite and, unless linear, above 0; a little
+  /// more where they are one.
+  Axis(Kind kind, double low, double high);
+
+  /// 0 at the low end, 1 at the high one.
+  double place(double value) const;
+  /// About `count` of them, on round values.
+  std::vector<Tick> ticks(int count) const;
+
+  Kind kind() const { return axisKind; }
+  double low() const { return from; }
+  double high() const { return to; }
+
+private:
+  std::vector<Tick> linearTicks(int count) const;
+  std::vector<Tick> powerTicks(int count) const;
+
+  Kind axisKind;
+  double from, to;
+};
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_REPORT_AXIS_H

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/report/Chart.h"
+
+#include "runtime/train/Text.h"
+#include "tools/mpc/report/Axis.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+// The size of the drawing, and where in it the axes are. report.js has the same
+// numbers from the figure's data.
+static constexpr double kWidth = 640, kHeight = 260;
+static constexpr double kLeft = 58, kRight = 12, kTop = 10, kBottom = 34;
+static constexpr double kAcross = kWidth - kLeft - kRight;
+static constexpr double kUp = kHeight - kTop - kBottom;
+/// More points than these cannot be told apart.
+static constexpr size_t kMostPoints = 300;
+static constexpr size_t kColours = 8;
+
+std::string mpc::tools::escapeHTML(llvm::StringRef text) {
+  std::string escaped;
+  for (char c : llvm::json::fixUTF8(text)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else if (c == '\'')
+      escaped += "&#39;";
+    else
+      escaped += byte < 0x20 || byte == 0x7f ? ' ' : c;
+  }
+  return escaped;
+}
+
+std::string mpc::tools::formatValue(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.5g", value);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// From steps to points
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Some steps in a row.
+struct Point {
+  double step;             ///< the last of them
+  double value, low, high; ///< of the finite ones; NaN where none is
+};
+using Points = std::vector<Point>;
+} // namespace
+
+/// The mean of what is up to `limit`, or the last where it is none.
+static Point join(const Series &series, size_t begin, size_t end,
+                  std::optional<double> limit) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  Point point = {series.steps[end - 1], nan, nan, nan};
+  double sum = 0, count = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const double value = series.values[i];
+    if (!std::isfinite(value))
+      continue;
+    point.low = std::fmin(point.low, value);
+    point.high = std::fmax(point.high, value);
+    // Of values up to 1e300, sums of 1e6 are finite.
+    const bool counts = limit && value <= *limit;
+    sum += counts ? value : 0;
+    count += counts;
+    point.value = count > 0 ? sum / count : value;
+  }
+  return point;
+}
+
+static Points reduce(const Series &series, std::optional<double> limit) {
+  const size_t size = series.steps.size();
+  const size_t count = std::min(size, kMostPoints);
+  Points points;
+  for (size_t i = 0; i < count; ++i)
+    points.push_back(
+        join(series, size * i / count, size * (i + 1) / count, limit));
+  return points;
+}
+
+/// Each value the mean of its neighbours'.
+static Points smoothed(const Points &points) {
+  const size_t reach = points.size() / 50;
+  Points smooth = points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    // A run often begins steeply and ends in noise: of the first values as few
+    // come after one as before it.
+    const size_t before = std::min(reach, i);
+    const size_t end = std::min(i + before + 1, points.size());
+    double sum = 0, count = 0;
+    for (size_t j = i - before; j < end; ++j)
+      if (std::isfinite(points[j].value)) {
+        sum += points[j].value;
+        ++count;
+      }
+    if (std::isfinite(points[i].value))
+      smooth[i].value = sum / count;
+  }
+  return smooth;
+}
+
+//===----------------------------------------------------------------------===//
+// Ranges
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    if (!std::isfinite(value))
+      return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  bool isEmpty() const { return low > high; }
+};
+} // namespace
+
+/// What the axis ends at where a few steps lie far above all others.
+static std::optional<double> findCut(const Chart &chart) {
+  std::vector<double> values;
+  for (const ChartLine &line : chart.lines)
+    llvm::copy_if(line.series->values, std::back_inserter(values),
+                  [](double value) { return std::isfinite(value); });
+  if (!chart.cutsOutliers || values.empty())
+    return std::nullopt;
+  const double greatest = *llvm::max_element(values);
+  auto place = values.begin() + ptrdiff_t(values.size() * 98 / 100);
+  std::nth_element(values.begin(), place, values.end());
+  const double most = 1.5 * *place;
+  return most > 0 && greatest > 2 * most ? std::optional(most) : std::nullopt;
+}
+
+static size_t countAbove(const Chart &chart, double most) {
+  size_t count = 0;
+  for (const ChartLine &line : chart.lines)
+    count += llvm::count_if(line.series->values,
+                            [&](double value) { return value > most; });
+  return count;
+}
+
+static Axis chooseAxis(const Chart &chart, Range range) {
+  constexpr double magnitudes = 50;
+  if (chart.scale != ChartScale::Linear && range.low > 0 &&
+      (chart.scale == ChartScale::PowersOfTwo ||
+       range.high / range.low > magnitudes))
+    return Axis(chart.scale == ChartScale::PowersOfTwo
+                    ? Axis::Kind::PowersOfTwo
+                    : Axis::Kind::Logarithmic,
+                range.low / 1.2, range.high * 1.2);
+  // Room for the line's own width.
+  const double room = (range.high - range.low) / 30;
+  return Axis(Axis::Kind::Linear,
+              range.low >= 0 && range.low < 3 * room ? 0 : range.low - room,
+              range.high + room);
+}
+
+//===----------------------------------------------------------------------===//
+// Drawing
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One chart on its way to text.
+class Drawing {
+public:
+  explicit Drawing(const Chart &chart);
+  std::string draw();
+
+private:
+  double x(double step) const { return kLeft + kAcross * across->place(step); }
+  double y(double value) const;
+  void drawFrame();
+  void drawLine(size_t index);
+  void drawBand(const Points &points);
+  void drawPath(const Points &points, llvm::StringRef attributes);
+  void drawMarks(const ChartMarks &marks, size_t row);
+  void writeLegend();
+  void writeData();
+  std::string label() const;
+
+  const Chart &chart;
+  std::vector<Points> points, lines; ///< of each line: all, and as drawn
+  std::optional<Axis> across, up;
+  size_t cut = 0; ///< values above the axis
+  std::string text;
+  llvm::raw_string_ostream os{text};
+};
+} // namespace
+
+Drawing::Drawing(const Chart &chart) : chart(chart) {
+  Range steps, values;
+  const std::optional<double> most = findCut(chart);
+  const std::optional<double> all = std::numeric_limits<double>::infinity();
+  for (const ChartLine &line : chart.lines) {
+    const bool isMean = chart.style == ChartStyle::Smooth;
+    points.push_back(reduce(*line.series, !isMean ? std::nullopt
+                                          : most  ? most
+                                                  : all));
+    const bool isSmooth = isMean && !line.hasPoints;
+    lines.push_back(isSmooth ? smoothed(points.back()) : points.back());
+    for (const Point &point : points.back()) {
+      values.add(point.low);
+      values.add(point.high);
+    }
+    if (!line.series->empty()) {
+      steps.add(line.series->steps.front());
+      steps.add(line.series->steps.back());
+    }
+  }
+  if (values.isEmpty())
+    return;
+  if (most) {
+    values.high = *most;
+    cut = countAbove(chart, *most);
+  }
+  across.emplace(Axis::Kind::Linear, steps.low, steps.high);
+  up = chooseAxis(chart, values);
+}
+
+double Drawing::y(double value) const {
+  // Far outside is as good as outside, and has short numbers.
+  const double place = std::clamp(up->place(value), -0.5, 1.5);
+  return kTop + kUp * (1 - place);
+}
+
+static llvm::format_object<double> at(double coordinate) {
+  return llvm::format("%.1f", coordinate);
+}
+
+void Drawing::drawFrame() {
+  os << "<g class=\"grid\">";
+  for (const Tick &tick : up->ticks(5))
+    os << "<path d=\"M" << at(kLeft) << " " << at(y(tick.value)) << "H"
+       << at(kWidth - kRight) << "\"/><text class=\"left\" x=\""
+       << at(kLeft - 8) << "\" y=\"" << at(y(tick.value) + 4) << "\">"
+       << tick.label << "</text>";
+  for (const Tick &tick : across->ticks(6))
+    // Steps are whole.
+    if (tick.value == std::floor(tick.value))
+      os << "<path class=\"short\" d=\"M" << at(x(tick.value)) << " "
+         << at(kHeight - kBottom) << "v5\"/><text x=\"" << at(x(tick.value))
+         << "\" y=\"" << at(kHeight - kBottom + 17) << "\">" << tick.label
+         << "</text>";
+  os << "<path class=\"base\" d=\"M" << at(kLeft) << " "
+     << at(kHeight - kBottom) << "H" << at(kWidth - kRight) << "\"/><text x=\""
+     << at(kLeft + kAcross / 2) << "\" y=\"" << at(kHeight - 3)
+     << "\">step</text></g>\n";
+}
+
+void Drawing::drawPath(const Points &points, llvm::StringRef attributes) {
+  os << "<path " << attributes << " d=\"";
+  bool isOpen = false;
+  for (const Point &point : points) {
+    if (!std::isfinite(point.value)) {
+      isOpen = false;
+      continue;
+    }
+    if (!isOpen)
+      os << "M" << at(x(point.step)) << " " << at(y(point.value));
+    else if (chart.style == ChartStyle::Steps)
+      os << "H" << at(x(point.step)) << "V" << at(y(point.value));
+    else
+      os << "L" << at(x(point.step)) << " " << at(y(point.value));
+    isOpen = true;
+  }
+  os << "\"/>";
+}
+
+/// Between the least and the greatest value of each point, in pieces where
+/// there are points without.
+void Drawing::drawBand(const Points &points) {
+  os << "<path class=\"band\" d=\"";
+  for (auto begin = points.begin(); begin != points.end();) {
+    auto has = [](const Point &point) { return std::isfinite(point.value); };
+    begin = std::find_if(begin, points.end(), has);
+    auto end = std::find_if_not(begin, points.end(), has);
+    for (auto point = begin; point != end; ++point)
+      os << (point == begin ? "M" : "L") << at(x(point->step)) << " "
+         << at(y(point->high));
+    for (auto point = end; point != begin;) {
+      --point;
+      os << "L" << at(x(point->step)) << " " << at(y(point->low));
+    }
+    os << (begin == end ? "" : "Z");
+    begin = end;
+  }
+  os << "\"/>";
+}
+
+void Drawing::drawLine(size_t index) {
+  const ChartLine &line = chart.lines[index];
+  const Points &all = points[index];
+  os << "<g class=\"c" << line.colour % kColours << "\" data-label=\""
+     << escapeHTML(line.label) << "\">";
+  const bool isSmooth = chart.style == ChartStyle::Smooth && !line.hasPoints;
+  if (isSmooth && line.series->steps.size() > all.size())
+    drawBand(all);
+  else if (isSmooth)
+    drawPath(all, "class=\"faint\"");
+  drawPath(lines[index],
+           line.isDashed ? "class=\"line dashed\"" : "class=\"line\"");
+  constexpr size_t fewest = 60;
+  if (all.size() == 1 || (line.hasPoints && all.size() <= fewest))
+    for (const Point &point : all)
+      if (std::isfinite(point.value))
+        os << "<circle cx=\"" << at(x(point.step)) << "\" cy=\""
+           << at(y(point.value)) << "\" r=\"3\"/>";
+  os << "</g>\n";
+}
+
+/// One tick a place, however many steps share it.
+void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
+  os << "<path class=\"mark c" << marks.colour % kColours << "\" d=\"";
+  const double foot = kHeight - kBottom - 8 * double(row);
+  double last = -1;
+  for (double step : *marks.steps) {
+    const double place = std::round(x(step));
+    if (step < across->low() || step > across->high() || place == last)
+      continue;
+    last = place;
+    os << "M" << at(place) << " " << at(foot) << "v-7";
+  }
+  os << "\"/>\n";
+}
+
+void Drawing::writeLegend() {
+  // A single line is what the title says, unless it is one run's of several.
+  if (chart.lines.size() == 1 &&
+      llvm::StringRef(chart.title).ends_with(chart.lines.front().label))
+    return;
+  os << "<p class=\"legend\">";
+  for (const ChartLine &line : chart.lines)
+    os << "<span class=\"c" << line.colour % kColours
+       << (line.isDashed ? " dashed" : "") << "\"><i></i>"
+       << escapeHTML(line.label) << "</span> ";
+  os << "</p>\n";
+}
+
+static void writeNumber(llvm::raw_ostream &os, double value) {
+  if (std::isfinite(value))
+    os << llvm::format("%.6g", value);
+  else
+    os << "null";
+}
+
+/// What the script shows under the pointer.
+void Drawing::writeData() {
+  const bool isLinear = up->kind() == Axis::Kind::Linear;
+  os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
+     << "," << kAcross << "," << kUp << "],\"x\":["
+     << llvm::format("%.17g,%.17g", across->low(), across->high())
+     << "],\"y\":[" << llvm::format("%.17g,%.17g", up->low(), up->high())
+     << "],\"log\":" << (isLinear ? "false" : "true") << ",\"lines\":[";
+  for (size_t i = 0; i < chart.lines.size(); ++i) {
+    os << (i ? ",\n" : "") << "{\"colour\":" << chart.lines[i].colour % kColours
+       << ",\"points\":[";
+    for (size_t j = 0; j < points[i].size(); ++j) {
+      const Point &point = points[i][j];
+      os << (j ? ",[" : "[") << llvm::format("%.0f", point.step) << ",";
+      writeNumber(os, lines[i][j].value);
+      if (point.low < point.high) {
+        os << ",";
+        writeNumber(os, point.low);
+        os << ",";
+        writeNumber(os, point.high);
+      }
+      os << "]";
+    }
+    os << "]}";
+  }
+  os << "]}</script>\n";
+}
+
+/// The chart in words.
+std::string Drawing::label() const {
+  std::string words = chart.title + " by step";
+  for (size_t i = 0; i < chart.lines.size(); ++i)
+    if (!points[i].empty())
+      words += (i ? "; " : ": ") + chart.lines[i].label + " ends at " +
+               formatValue(lines[i].back().value);
+  return escapeHTML(words);
+}
+
+std::string Drawing::draw() {
+  if (!up)
+    return "";
+  os << "<figure>\n<figcaption><h2>" << escapeHTML(chart.title);
+  if (!chart.unit.empty())
+    os << " <small>" << escapeHTML(chart.unit) << "</small>";
+  os << "</h2>";
+  std::string caption = chart.caption;
+  if (cut > 0)
+    caption += (caption.empty() ? "" : "; ") +
+               runtime::train::counted(int64_t(cut), "step") + " above " +
+               formatValue(up->high()) + " cut off";
+  if (up->kind() != Axis::Kind::Linear)
+    caption += std::string(caption.empty() ? "" : "; ") + "logarithmic";
+  if (!caption.empty())
+    os << "<p>" << escapeHTML(caption) << "</p>";
+  writeLegend();
+  os << "</figcaption>\n<div class=\"chart\"><svg viewBox=\"0 0 " << kWidth
+     << " " << kHeight << "\" role=\"img\" aria-label=\"" << label() << "\">\n";
+  drawFrame();
+  // Nothing is drawn beyond the axes but half of a point that lies on one.
+  std::string inside;
+  llvm::raw_string_ostream(inside)
+      << kLeft - 4 << " " << kTop - 4 << " " << kAcross + 8 << " " << kUp + 8;
+  os << "<svg x=\"" << kLeft - 4 << "\" y=\"" << kTop - 4 << "\" width=\""
+     << kAcross + 8 << "\" height=\"" << kUp + 8 << "\" viewBox=\"" << inside
+     << "\">\n";
+  for (size_t i = 0; i < chart.lines.size(); ++i)
+    drawLine(i);
+  for (size_t i = 0; i < chart.marks.size(); ++i)
+    drawMarks(chart.marks[i], i);
+  os << "</svg><g class=\"hover\"></g></svg></div>\n";
+  writeData();
+  os << "</figure>\n";
+  return text;
+}
+
+std::string mpc::tools::drawChart(const Chart &chart) {
+  return Drawing(chart).draw();
+}
