@@ -165,7 +165,8 @@ static void lookUp(std::vector<Job> &jobs, const CodeCache &cache,
 
 mlir::FailureOr<std::string>
 mpc::compilePlannedKernels(ModuleOp planned,
-                           const KernelCompilerOptions &options) {
+                           const KernelCompilerOptions &options,
+                           KernelCounts *counts) {
   std::vector<Job> jobs = collectJobs(planned);
   // Where libraries do all the work, a GPU's driver still loads a module: the
   // preamble alone.
@@ -174,6 +175,10 @@ mpc::compilePlannedKernels(ModuleOp planned,
   // What is kept, then what is not.
   if (options.cache)
     lookUp(jobs, *options.cache, options.target);
+  if (counts)
+    *counts = {jobs.size(), size_t(llvm::count_if(jobs, [](const Job &job) {
+                 return job.isKept;
+               }))};
   compileJobs(jobs, options);
 
   // Every failure is reported, in the order of the kernels.

@@ -12,6 +12,12 @@
 
 namespace mpc {
 
+/// What became of a plan's kernels.
+struct KernelCounts {
+  size_t all = 0;
+  size_t kept = 0; ///< whose code the cache had
+};
+
 struct KernelCompilerOptions {
   TargetInfo target;
   /// How many kernels are compiled at once.
@@ -24,10 +30,11 @@ struct KernelCompilerOptions {
 /// Codegen stage and LLVM for every function with a `mpc.kernel` attribute. The
 /// result is what `ArtifactParts::kernels` wants; the same bytes on any number
 /// of threads and with any cache. What fails is reported as diagnostics at the
-/// kernel.
+/// kernel. `counts`, where given, says how much of it was there already.
 mlir::FailureOr<std::string>
 compilePlannedKernels(mlir::ModuleOp planned,
-                      const KernelCompilerOptions &options);
+                      const KernelCompilerOptions &options,
+                      KernelCounts *counts = nullptr);
 
 } // namespace mpc
 

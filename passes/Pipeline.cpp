@@ -41,7 +41,8 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
   static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm", "rms_norm", "gelu", "swish", "attention", "cross_entropy"};
+      "layer_norm", "rms_norm",      "gelu",          "swish",
+      "attention",  "cross_entropy", "embedding_bag", "binary_cross_entropy"};
   return ops;
 }
 
@@ -58,6 +59,8 @@ static void addRecognition(OpPassManager &pm,
   add("swish", createRecognizeSwishPass());
   add("attention", createRecognizeAttentionPass());
   add("cross_entropy", createRecognizeCrossEntropyPass());
+  add("embedding_bag", createRecognizeEmbeddingBagPass());
+  add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
 }
 
 // Without a loss that is to be differentiated, of gradients that the model has.
@@ -92,7 +95,15 @@ static std::string printShape(llvm::ArrayRef<int64_t> shape) {
       "x");
 }
 
-static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
+// Whether the mode has one float type: then the evaluation does not depend on
+// what is decided for gradients, and needs none.
+static bool hasOneType(llvm::StringRef mode) {
+  return mode == "32-true" || mode == "64-true";
+}
+
+static void addDifferentiation(OpPassManager &pm,
+                               const PipelineOptions &options) {
+  const RecipeOptions &recipe = options.recipe;
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
     loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
@@ -108,7 +119,10 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
       loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
   }
-  pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
+  if (options.evaluationAlone && hasOneType(options.precision.mode))
+    pm.addPass(createKeepEvaluationPass());
+  else
+    pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
@@ -116,14 +130,14 @@ static void addDifferentiation(OpPassManager &pm, const RecipeOptions &recipe) {
   pm.addPass(createCanonicalizerPass());
 }
 
-static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
-                         llvm::StringRef target) {
+static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
+  const PrecisionOptions &precision = options.precision;
   AssignPrecisionPassOptions assign;
   assign.mode = precision.mode;
   assign.policy = precision.policyFile;
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
-  assign.target = target.str();
+  assign.target = options.target;
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
   if (precision.mode == "64-true")
     pm.addPass(createConvertFloatTypePass());
@@ -134,6 +148,8 @@ static void addPrecision(OpPassManager &pm, const PrecisionOptions &precision,
   pm.addPass(createInsertLossScalingPass(std::move(scaling)));
   pm.addPass(createInsertMasterWeightsPass());
   pm.addPass(createVerifyPrecisionPass({precision.policyFile}));
+  if (options.evaluationAlone)
+    pm.addPass(createKeepEvaluationPass());
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
@@ -223,9 +239,9 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (wants(Stage::Recognize))
     addRecognition(pm, options.unrecognized);
   if (wants(Stage::Differentiate))
-    addDifferentiation(pm, options.recipe);
+    addDifferentiation(pm, options);
   if (wants(Stage::Precision))
-    addPrecision(pm, options.precision, options.target);
+    addPrecision(pm, options);
   if (wants(Stage::Fusion))
     addFusion(pm, options);
   if (wants(Stage::Plan))

@@ -97,6 +97,9 @@ struct PipelineOptions {
   bool tf32 = false;
   /// Whether kernels compute again what would cost more to keep in memory.
   bool recompute = true;
+  /// Whether only the model's evaluation is wanted, to the bits that it has
+  /// beside training.
+  bool evaluationAlone = false;
 };
 
 /// Adds the passes of every stage after `done` up to and including `last`. The

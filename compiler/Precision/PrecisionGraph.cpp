@@ -7,6 +7,7 @@
 #include "compiler/Precision/ConstantRanges.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
+#include "compiler/Support/NearestNames.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringSet.h"
@@ -306,6 +307,15 @@ static bool isHard(const PlacementNode &placed) {
                                      placed.pinReason == Reason::LossRegion);
 }
 
+// The names of nodes that an expression might have meant.
+std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
+  std::vector<std::string> names;
+  for (auto [node, placed] : llvm::zip(nodes, problem.nodes))
+    if (node.isOpen && !isHard(placed))
+      names.push_back(node.name);
+  return listNearestNames(expression, names);
+}
+
 // Pins the nodes that the user's expressions match. Fixed nodes are passed
 // over; an expression that matches fixed nodes alone is an error, as is one
 // that matches none.
@@ -337,7 +347,8 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
     if (!changed)
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": expression '" << expression << "' matches "
-             << (found ? "only nodes whose precision is fixed" : "no node");
+             << (found ? "only nodes whose precision is fixed"
+                       : "no node; there are " + listOpenNodes(expression));
   }
   return success();
 }

@@ -64,6 +64,7 @@ private:
   mlir::LogicalResult apply(llvm::ArrayRef<std::string> expressions,
                             llvm::StringRef flag, PlacementNode::Pin pin,
                             amp::Reason reason, mlir::ModuleOp module);
+  std::string listOpenNodes(llvm::StringRef expression) const;
   void connect();
   void estimate(const TargetInfo &target, mlir::FloatType low);
 

@@ -16,6 +16,13 @@ void mpc::convertToInference(BatchNormOp norm) {
   norm.erase();
 }
 
+static void dropNothing(AttentionOp attention) {
+  attention.setDropout(APFloat(0.0));
+  attention.removeDropoutIdAttr();
+  attention.getSeedMutable().clear();
+  attention.getMicroStepMutable().clear();
+}
+
 void mpc::convertToInference(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto dropout = dyn_cast<DropoutOp>(op)) {
@@ -23,6 +30,8 @@ void mpc::convertToInference(func::FuncOp function) {
       dropout.erase();
     } else if (auto norm = dyn_cast<BatchNormOp>(op)) {
       convertToInference(norm);
+    } else if (auto attention = dyn_cast<AttentionOp>(op)) {
+      dropNothing(attention);
     }
   }
 }

@@ -13,7 +13,8 @@ namespace mpc {
 /// keeps. Nothing may read what `norm` saves of the batch.
 void convertToInference(BatchNormOp norm);
 
-/// The same for all of a function, whose dropouts pass their input on.
+/// The same for all of a function, whose dropouts pass their input on; those of
+/// attentions drop nothing.
 void convertToInference(mlir::func::FuncOp function);
 
 } // namespace mpc

@@ -5,12 +5,14 @@
 #define MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
 
 #include "compiler/Support/ExitCode.h"
+#include "compiler/Support/NearestNames.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Regex.h"
 
 #include <string>
+#include <vector>
 
 namespace mpc {
 
@@ -24,6 +26,8 @@ public:
 
   /// Whether any pattern matches; marks those that do.
   bool match(llvm::StringRef name) {
+    if (isGiven())
+      names.push_back(name.str());
     bool any = false;
     for (auto [index, pattern] : llvm::enumerate(patterns))
       if (llvm::Regex(pattern).match(name))
@@ -41,7 +45,8 @@ public:
                << "' is not a regular expression: " << reason;
       if (!found)
         return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": no parameter's name matches '" << pattern << "'";
+               << flag << ": no parameter's name matches '" << pattern
+               << "'; there are " << listNearestNames(pattern, names);
     }
     return mlir::success();
   }
@@ -50,6 +55,8 @@ private:
   llvm::StringRef flag;
   llvm::ArrayRef<std::string> patterns;
   llvm::SmallVector<bool> matched;
+  /// What was matched against, to be listed where a pattern misses.
+  std::vector<std::string> names;
 };
 
 } // namespace mpc

@@ -202,4 +202,23 @@ def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
+def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
+  let summary = "takes away what only training needs";
+  let description = [{
+    Erases `@step`, `@accumulate` and `@update`, and the variables that no other
+    function reads: what is left is `@eval`, and `@derive` where there is one. A
+    module without `@eval` stays as it is. Example: `keep-evaluation.mlir`.
+
+    ```mlir
+    mpc.variable @w : tensor<8x3xf32> role "parameter"
+    mpc.variable @w.momentum : tensor<8x3xf32> role "optimizer_state"
+    func.func @step(%x, %w, %target, %momentum) -> (%loss, %w1, %momentum1)
+    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
+    // becomes
+    mpc.variable @w : tensor<8x3xf32> role "parameter"
+    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
+    ```
+  }];
+}
+
 #endif // MPC_PASSES_DIFFERENTIATION_PASSES_TD

@@ -248,11 +248,19 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Whether an attention is the one that `grad` is the gradient of.
+// Whether an attention is one that `grad` is the gradient of: of the same
+// tensors, with the same done to its scores. Several may share tensors. What is
+// dropped is dropped behind the softmax that is read of it.
 static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
+  auto scoring = [](auto attention) {
+    return std::tuple(attention.getScaleAttr(), attention.getSoftcapAttr(),
+                      attention.getCausalOffsetAttr(),
+                      attention.getHiddenAttr(),
+                      attention.getZeroEmptyRowsAttr());
+  };
   return op->getBlock() == grad->getBlock() && op->isBeforeInBlock(grad) &&
-         op.getOperands() == grad.getOperands().drop_front() &&
-         op.getProperties().scale == grad.getProperties().scale;
+         llvm::equal(op.getOperands(), grad.getOperands().drop_front()) &&
+         scoring(op) == scoring(grad);
 }
 
 void DecomposeAttentionPass::runOnOperation() {

@@ -18,8 +18,9 @@ bool Match::isClosed() const {
     bool isInside = llvm::all_of(
         op->getUsers(), [&](Operation *user) { return ops.contains(user); });
     Type element = elementOf(op->getResult(0));
-    return (element.isF32() || element.isF64() || element.isInteger(1)) &&
-           op->getBlock() == root->getBlock() &&
+    bool isRounded =
+        isa<FloatType>(element) && !element.isF32() && !element.isF64();
+    return !isRounded && op->getBlock() == root->getBlock() &&
            op->getAttr(kPhaseAttr) == root->getAttr(kPhaseAttr) &&
            (op == root || isInside);
   });

@@ -54,8 +54,8 @@ public:
 
   /// Whether nothing but the root is read by ops outside, so that one op in its
   /// place does the work of all. They must be of one block and one phase, and
-  /// of f32, f64 or booleans: where a model rounds to 16 bits in between, it
-  /// means it.
+  /// of no smaller floats than f32: where a model rounds to 16 bits in between,
+  /// it means it.
   bool isClosed() const;
 
   /// The names of all nodes, the root's first.

@@ -150,7 +150,9 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
   let description = [{
     The logarithm of a softmax becomes `mpc.log_softmax`; the likelihood loss of
     that over axis 1 becomes the cross entropy of the scores. What a softmax
-    rounds to 0 is no longer lost.
+    rounds to 0 is no longer lost. A softmax over another axis than the last is
+    found in what exporters of opsets before 13 make of it: one of a matrix or of
+    transposed scores.
 
     Before (test/passes/Recognition/recognize-cross-entropy.mlir):
 
@@ -165,6 +167,67 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
     ```mlir
     %loss, %l = mpc.softmax_cross_entropy_loss %x, %labels {reduction = "mean"}
         : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+    ```
+  }];
+}
+
+def RecognizeBinaryCrossEntropyPass
+    : RecognitionPass<"mpc-recognize-binary-cross-entropy"> {
+  let summary = "spelled-out binary cross entropy into mpc.bce_with_logits";
+  let description = [{
+    The spellings of PyTorch's exporters: logarithms of a sigmoid and of 1 less
+    it; max(x, 0) - x * t + log(1 + exp(-|x|)); a softplus. Sums and products may
+    be in any order. Of probabilities, with logarithms of -100 at least, it is
+    `mpc.bce`. A logarithm of a sigmoid elsewhere becomes a softplus. What a
+    sigmoid rounds to 0 or 1 is no longer lost.
+
+    Before (test/passes/Recognition/recognize-binary-cross-entropy.mlir):
+
+    ```mlir
+    %1 = mpc.sub %one, %t : (tensor<f32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    %2 = mpc.mul %1, %x : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    %3 = mpc.sigmoid %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+    %4 = mpc.log %3 : (tensor<4x3xf32>) -> tensor<4x3xf32>
+    %5 = mpc.sub %2, %4 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %5 = mpc.bce_with_logits %x, %t : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    ```
+  }];
+}
+
+def RecognizeEmbeddingBagPass
+    : RecognitionPass<"mpc-recognize-embedding-bag"> {
+  let summary = "reductions of bags of rows, one each, into one of all";
+  let description = [{
+    The loops of PyTorch's exporters over the bags of an EmbeddingBag, of which
+    there are the ops of every iteration. Bags of one length that lie one behind
+    the other become one gather and one reduction, and their gradient one
+    scatter.
+
+    Before (test/passes/Recognition/recognize-embedding-bag.mlir):
+
+    ```mlir
+    %0 = mpc.slice %ids {offsets = array<i64: 0>, sizes = array<i64: 3>} : (tensor<6xi64>) -> tensor<3xi64>
+    %1 = mpc.gather %table, %0 {axis = 0 : i64} : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+    %2 = mpc.reduce_sum %1 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
+    %3 = mpc.reshape %2 : (tensor<4xf32>) -> tensor<1x4xf32>
+    %4 = mpc.slice %ids {offsets = array<i64: 3>, sizes = array<i64: 3>} : (tensor<6xi64>) -> tensor<3xi64>
+    %5 = mpc.gather %table, %4 {axis = 0 : i64} : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+    %6 = mpc.reduce_sum %5 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
+    %7 = mpc.reshape %6 : (tensor<4xf32>) -> tensor<1x4xf32>
+    %y = mpc.concat %3, %7 {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %bags = mpc.reshape %ids : (tensor<6xi64>) -> tensor<2x3xi64>
+    %rows = mpc.gather %table, %bags {axis = 0 : i64} : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+    %y = mpc.reduce_sum %rows {axes = array<i64: 1>} : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
     ```
   }];
 }

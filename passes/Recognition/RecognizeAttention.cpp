@@ -219,7 +219,9 @@ bool AttentionMatcher::matchScores(Value scores) {
   if (product.factors.size() != 1)
     return false;
   auto matmul = match.take<MatMulOp>(product.factors.front());
-  if (!matmul || matmul.getTransA())
+  // A number may be a tensor that widens what it is of.
+  if (!matmul || matmul.getTransA() ||
+      matmul.getType() != getRoot().getLhs().getType())
     return false;
   found.scale *= product.number * matmul.getAlpha().convertToDouble();
   found.query = passScale(matmul.getLhs());
@@ -233,12 +235,13 @@ bool AttentionMatcher::matchScores(Value scores) {
 //===----------------------------------------------------------------------===//
 
 // The offset of a mask in which query i sees the keys up to i + offset, of
-// `shape` but for leading axes of size 1.
+// `shape`: that of the scores' last axes behind axes of size 1.
 static std::optional<int64_t>
-findOffset(ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> isSeen) {
-  if (shape.size() < 2 || llvm::any_of(shape.drop_back(2), [](int64_t extent) {
-        return extent != 1;
-      }))
+findOffset(ArrayRef<int64_t> shape, ArrayRef<int64_t> scores,
+           llvm::function_ref<bool(int64_t)> isSeen) {
+  if (shape.take_back(2) != scores.take_back(2) ||
+      llvm::any_of(shape.drop_back(2),
+                   [](int64_t extent) { return extent != 1; }))
     return std::nullopt;
   int64_t queries = shape[shape.size() - 2], keys = shape.back(), offset = -1;
   while (offset + 1 < keys && isSeen(offset + 1))
@@ -264,9 +267,9 @@ static ArrayRef<char> getFloatBytes(Attribute value) {
   return blob ? blob->getData() : ArrayRef<char>();
 }
 
-// Of a bias of zeros, and numbers so low that no score brings them back.
-static std::optional<int64_t> findOffsetOfBias(ConstantOp bias) {
-  constexpr float kLow = -1e30f;
+// Of a bias of zeros and numbers of at most `low`.
+static std::optional<int64_t>
+findOffsetOfBias(ConstantOp bias, ArrayRef<int64_t> scores, double low) {
   RankedTensorType type = bias.getType();
   ArrayRef<char> bytes = getFloatBytes(bias.getValue());
   if (!type.getElementType().isF32() ||
@@ -279,37 +282,45 @@ static std::optional<int64_t> findOffsetOfBias(ConstantOp bias) {
     return number;
   };
   for (int64_t i = 0; i < type.getNumElements(); ++i)
-    if (at(i) != 0 && !(at(i) <= kLow))
+    if (at(i) != 0 && !(at(i) <= low))
       return std::nullopt;
-  return findOffset(type.getShape(),
+  return findOffset(type.getShape(), scores,
                     [&](int64_t position) { return at(position) == 0; });
 }
 
-static std::optional<int64_t> findOffsetOfMask(ConstantOp mask,
-                                               bool isInverted) {
+static std::optional<int64_t>
+findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
   auto elements = dyn_cast<DenseIntElementsAttr>(mask.getValue());
   if (!elements || elements.isSplat() ||
       !elements.getElementType().isInteger(1))
     return std::nullopt;
   auto values = elements.getValues<bool>();
-  return findOffset(mask.getType().getShape(), [&](int64_t position) {
+  return findOffset(mask.getType().getShape(), scores, [&](int64_t position) {
     return values[position] != isInverted;
   });
 }
 
 // A constant mask of that form needs no tensor, and neither does such a bias.
+// Each query sees a key, so that no score brings back a hidden one, however low
+// its number. Where both a mask and a bias hide keys, one may leave a query
+// none but those that the other hides: their numbers count unless they are
+// infinite.
 void AttentionMatcher::findCausalMask() {
-  if (found.mask && found.hidden <= -1e30)
+  constexpr double kLow = -1e30;
+  ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
+  double low = found.mask && found.bias ? kHidden : kLow;
+  if (found.mask && found.hidden <= low)
     if (auto constant = found.mask.getDefiningOp<ConstantOp>())
-      if (auto offset = findOffsetOfMask(constant, found.isMaskInverted)) {
+      if (auto offset =
+              findOffsetOfMask(constant, scores, found.isMaskInverted)) {
         found.causalOffset = offset;
         found.mask = {};
         found.hidden = kHidden;
         return;
       }
-  if (found.bias)
+  if (found.bias && (!found.mask || found.hidden == kHidden))
     if (auto constant = found.bias.getDefiningOp<ConstantOp>())
-      if (auto offset = findOffsetOfBias(constant)) {
+      if (auto offset = findOffsetOfBias(constant, scores, low)) {
         found.causalOffset = offset;
         found.bias = {};
       }

@@ -1,7 +1,8 @@
 // Recognises the softmax in a loss: the logarithm of a softmax is log_softmax,
 // and the likelihood loss of log_softmax over axis 1 is the cross entropy of
 // its scores. Neither loses the small probabilities that a softmax rounds to
-// zero.
+// zero. Between the two may be moves: before opset 13 a softmax over another
+// axis than the last is one of a matrix, or of transposed scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
@@ -25,6 +26,14 @@ struct RecognizeLogSoftmax : OpRewritePattern<LogOp> {
                                 PatternRewriter &rewriter) const override;
 };
 
+/// transpose(log_softmax(transpose(x))) -> log_softmax(x) over another axis,
+/// where one undoes the other.
+struct RecognizeMovedLogSoftmax : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
 /// nll_loss(log_softmax(x)) -> softmax_cross_entropy_loss(x)
 struct RecognizeCrossEntropy : OpRewritePattern<NLLLossOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -37,7 +46,8 @@ struct RecognizeCrossEntropyPass
           RecognizeCrossEntropyPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeLogSoftmax, RecognizeCrossEntropy>(&getContext());
+    patterns.add<RecognizeLogSoftmax, RecognizeMovedLogSoftmax,
+                 RecognizeCrossEntropy>(&getContext());
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false);
     if (failed(
@@ -51,12 +61,49 @@ LogicalResult
 RecognizeLogSoftmax::matchAndRewrite(LogOp op,
                                      PatternRewriter &rewriter) const {
   Match match(op);
-  auto softmax = match.take<SoftmaxOp>(op.getInput());
+  SmallVector<Operation *> moves;
+  Value moved = op.getInput();
+  while (Operation *move = moved.getDefiningOp()) {
+    if (!match.take<ReshapeOp>(moved) && !match.take<TransposeOp>(moved))
+      break;
+    moves.push_back(move);
+    moved = move->getOperand(0);
+  }
+  auto softmax = match.take<SoftmaxOp>(moved);
   if (!softmax || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "of no softmax, or of one with "
                                            "other readers");
-  auto both = LogSoftmaxOp::create(rewriter, match.getLocation(), op.getType(),
-                                   softmax.getInput(), softmax.getAxisAttr());
+  Operation *result =
+      LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
+                           softmax.getInput(), softmax.getAxisAttr());
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    result->setAttr(kPhaseAttr, phase);
+  for (Operation *move : llvm::reverse(moves)) {
+    Value before = result->getResult(0);
+    result = rewriter.clone(*move);
+    result->setOperand(0, before);
+  }
+  match.replace(result, rewriter);
+  return success();
+}
+
+LogicalResult
+RecognizeMovedLogSoftmax::matchAndRewrite(TransposeOp op,
+                                          PatternRewriter &rewriter) const {
+  Match match(op);
+  auto rates = match.take<LogSoftmaxOp>(op.getInput());
+  auto before =
+      rates ? match.take<TransposeOp>(rates.getInput()) : TransposeOp();
+  if (!before || !match.isClosed())
+    return rewriter.notifyMatchFailure(op, "of no transposed log_softmax, or "
+                                           "of one with other readers");
+  ArrayRef<int64_t> perm = before.getPerm();
+  for (auto [axis, from] : llvm::enumerate(op.getPerm()))
+    if (perm[from] != static_cast<int64_t>(axis))
+      return rewriter.notifyMatchFailure(op, "axes are in another order");
+  auto both = LogSoftmaxOp::create(
+      rewriter, match.getLocation(), op.getType(), before.getInput(),
+      rewriter.getI64IntegerAttr(perm[rates.getAxis()]));
   match.replace(both, rewriter);
   return success();
 }

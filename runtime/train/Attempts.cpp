@@ -42,7 +42,8 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   StepReport report;
   // A skipped attempt is no step of the schedule.
   report.learningRate =
-      options.schedule.at(progress.step - progress.skipped, totalSteps);
+      options.schedule.at(progress.step - progress.skipped, totalSteps,
+                          progress.evaluations.reductions);
   const std::vector<int64_t> positions = positionsOf(progress);
   // The batches that it does not have yet.
   for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 static constexpr std::string_view kPrefix = "step-";
 static constexpr std::string_view kUnfinished = ".tmp";
+static constexpr char kBest[] = "/best";
 
 static bool isSaved(const Port &state) { return state.role != "derived"; }
 
@@ -128,10 +129,22 @@ bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
     return false;
   steps->erase(std::lower_bound(steps->begin(), steps->end(), newest),
                steps->end());
-  if (steps->size() < 2 || int64_t(steps->size()) < keep)
+  const std::vector<int64_t> spare = spareOf(*steps, keep - 1);
+  if (spare.empty() || spare.front() == steps->back())
     return false;
   const bool spared = readCheckpointFiles(pathOf(steps->back())).ok();
-  return spared && remove(steps->front()).ok();
+  return spared && remove(spare.front()).ok();
+}
+
+/// Of `steps`, in order, those that are not among the newest `keep` and not the
+/// best.
+std::vector<int64_t> CheckpointStore::spareOf(std::vector<int64_t> steps,
+                                              int64_t keep) const {
+  const int64_t kept = std::min(keep, int64_t(steps.size()));
+  steps.resize(steps.size() - size_t(std::max<int64_t>(0, kept)));
+  if (const std::optional<int64_t> marked = best())
+    steps.erase(std::remove(steps.begin(), steps.end(), *marked), steps.end());
+  return steps;
 }
 
 Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
@@ -141,11 +154,23 @@ Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
   // Later ones are damaged leftovers of an earlier run: they do not count.
   steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
                steps->end());
-  const int64_t count = int64_t(steps->size()) - std::max<int64_t>(1, keep);
-  for (int64_t i = 0; i < count; ++i)
-    if (Status status = remove((*steps)[size_t(i)]); !status.ok())
+  for (int64_t step : spareOf(*steps, std::max<int64_t>(1, keep)))
+    if (Status status = remove(step); !status.ok())
       return status;
   return Status();
+}
+
+Status CheckpointStore::amend(const Progress &progress) const {
+  return amendCheckpointFiles(pathOf(progress.step), progress);
+}
+
+Status CheckpointStore::markBest(int64_t step, int64_t newest,
+                                 int64_t keep) const {
+  if (Status status = replaceLink(directory + kBest,
+                                  std::string(kPrefix) + std::to_string(step));
+      !status.ok())
+    return status;
+  return prune(newest, keep);
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,7 +229,21 @@ std::string CheckpointStore::pathOf(int64_t step) const {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
+/// Whoever wrote the link, only the name of a checkpoint counts.
+std::optional<int64_t> CheckpointStore::best() const {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(directory + kBest, error);
+  return error ? std::nullopt : parseStep(target.string());
+}
+
+std::string siblingOf(const std::string &path, int64_t step) {
+  const fs::path folder = fs::path(path) / "..";
+  return (folder / (std::string(kPrefix) + std::to_string(step)))
+      .lexically_normal()
+      .string();
+}
+
+static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
   StatusOr<std::vector<std::string>> names = directoriesIn(directory);
   if (!names.ok())
     return names.status();
@@ -214,6 +253,10 @@ StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
       steps.push_back(*step);
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
+  return listSteps(directory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -336,6 +379,33 @@ Status checkCheckpointPath(const std::string &path) {
                         " is missing or unreadable; name one of its "
                         "folders step-N");
   return Status();
+}
+
+StatusOr<std::string> findCheckpoint(const std::string &path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored) &&
+      !fs::exists(fs::path(path) / "train.json", ignored)) {
+    StatusOr<std::vector<int64_t>> steps = listSteps(path);
+    if (!steps.ok())
+      return steps.status();
+    if (!steps->empty())
+      return (fs::path(path) /
+              (std::string(kPrefix) + std::to_string(steps->back())))
+          .string();
+  }
+  Status status = checkCheckpointPath(path);
+  return status.ok() ? StatusOr<std::string>(path) : status;
+}
+
+StatusOr<std::vector<Array>> readCheckpoint(const std::string &path,
+                                            const TraineeInfo &info,
+                                            const RunIdentity &identity) {
+  StatusOr<CheckpointContents> contents = readCheckpointFiles(path);
+  if (!contents.ok())
+    return contents.status();
+  if (Status status = checkFit(*contents, info, identity, path); !status.ok())
+    return status;
+  return std::move(contents->arrays);
 }
 
 StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,

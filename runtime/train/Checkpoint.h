@@ -8,14 +8,17 @@
 //
 // It is written as `step-N.tmp`, flushed, and renamed; only then are older ones
 // removed. So a directory without ".tmp" is complete, whenever the process
-// died, and which one is newest is told by their names, not by a pointer.
+// died, and which one is newest is told by their names, not by a pointer. The
+// best, where a run knows it, has a symbolic link `best` and is not removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_CHECKPOINT_H
 #define MPC_RUNTIME_TRAIN_CHECKPOINT_H
 
 #include "runtime/Status.h"
+#include "runtime/train/Array.h"
 #include "runtime/train/FileSystem.h"
+#include "runtime/train/Monitor.h"
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
@@ -24,6 +27,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mpc::runtime::train {
 
@@ -37,6 +41,7 @@ struct Progress {
   int64_t stepInEpoch = 0; ///< attempts made in the one after
   int64_t batchInStep = 0; ///< batches accumulated for the attempt after
   double lossInStep = 0;   ///< the sum of their losses
+  EvaluationState evaluations;
   /// What the run was set to then and may be set to otherwise when it goes on
   /// (learning rate, schedule, length), as text.
   std::map<std::string, std::string> settings;
@@ -56,7 +61,8 @@ public:
   using Note = std::function<void(const std::string &)>;
 
   /// Writes `step-N` for `progress.step`, then removes all but the newest
-  /// `keep` checkpoints up to it; one that cannot be removed is noted. On
+  /// `keep` checkpoints up to it and the best; one that cannot be removed is
+  /// noted. On
   /// failure the older ones are untouched, with one exception: where there is
   /// no room for the new one, the oldest goes first if `keep` would have
   /// removed it anyway and a newer one, read whole, stays. Numeric where a
@@ -64,6 +70,17 @@ public:
   Status save(Trainee &model, const Progress &progress,
               const RunIdentity &identity, int64_t keep,
               const Note &note = nullptr);
+
+  /// Says in the checkpoint of `progress.step` what evaluations have decided
+  /// since it was written. It is the old one or the new one whenever the
+  /// process dies.
+  Status amend(const Progress &progress) const;
+
+  /// Makes the checkpoint of that step the best, and removes what `save` no
+  /// longer keeps.
+  Status markBest(int64_t step, int64_t newest, int64_t keep) const;
+  /// The step of the best; nothing where none is marked.
+  std::optional<int64_t> best() const;
 
   /// Restores the newest complete checkpoint and says where it stood; nothing
   /// where there is none. A damaged one is noted and the one before taken.
@@ -84,6 +101,7 @@ private:
                const RunIdentity &identity) const;
   Status remove(int64_t step) const;
   bool makeRoom(int64_t newest, int64_t keep) const;
+  std::vector<int64_t> spareOf(std::vector<int64_t> steps, int64_t keep) const;
   Status prune(int64_t newest, int64_t keep) const;
 
   std::string directory;
@@ -93,6 +111,19 @@ private:
 /// Checkpoint unless `path` is a folder with the files of a checkpoint. Reads
 /// nothing of them: for finding a wrong path before anything else is done.
 Status checkCheckpointPath(const std::string &path);
+
+/// The folder of the checkpoint that `path` names: itself, or the newest of a
+/// run's folder. Checkpoint where there is none. Takes no lock: the run may be
+/// under way.
+StatusOr<std::string> findCheckpoint(const std::string &path);
+/// The checkpoint of that step beside the one at `path`.
+std::string siblingOf(const std::string &path, int64_t step);
+
+/// All state of a checkpoint. StatusCode::Checkpoint where it is damaged or of
+/// another run.
+StatusOr<std::vector<Array>> readCheckpoint(const std::string &path,
+                                            const TraineeInfo &info,
+                                            const RunIdentity &identity);
 
 /// Restores one checkpoint directory. StatusCode::Checkpoint where it is
 /// damaged or of another run; the model's state is then as it was.

@@ -7,6 +7,7 @@
 #include "runtime/train/MappedFile.h"
 #include "runtime/train/SafeTensors.h"
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,33 @@ static std::string digestOf(const std::vector<std::string_view> &chunks) {
 // Writing
 //===----------------------------------------------------------------------===//
 
+/// The members of an EvaluationState that watch a figure, by their names.
+template <typename State>
+static auto watchedIn(State &state) {
+  return std::array<std::pair<const char *, decltype(&state.best)>, 3>{
+      {{"best", &state.best},
+       {"early_stopping", &state.earlyStopping},
+       {"plateau", &state.plateau}}};
+}
+
+static json toJSON(const MonitorState &state) {
+  json object = {{"monitor", state.monitor}, {"waited", state.waited}};
+  if (state.best) {
+    object["best"] = *state.best;
+    object["best_step"] = state.bestStep;
+  }
+  return object;
+}
+
+/// Only what the run watches.
+static json toJSON(const EvaluationState &state) {
+  json object = {{"step", state.step}, {"reductions", state.reductions}};
+  for (const auto &[name, watched] : watchedIn(state))
+    if (!watched->monitor.empty())
+      object[name] = toJSON(*watched);
+  return object;
+}
+
 static json toJSON(const Progress &progress) {
   return {{"step", progress.step},
           {"micro_step", progress.microStep},
@@ -59,7 +87,8 @@ static json toJSON(const Progress &progress) {
           {"epoch", progress.epoch},
           {"step_in_epoch", progress.stepInEpoch},
           {"batch_in_step", progress.batchInStep},
-          {"loss_in_step", progress.lossInStep}};
+          {"loss_in_step", progress.lossInStep},
+          {"evaluations", toJSON(progress.evaluations)}};
 }
 
 /// train.json: the document's own digest is over its compact form without the
@@ -139,6 +168,49 @@ static StatusOr<json> openTrainFile(const std::string &path) {
                   : damaged(path, "lacks a field");
 }
 
+/// False where the field is no count.
+static bool readCount(const json &fields, const char *name, int64_t &value) {
+  const auto field = fields.find(name);
+  // Far above any count, and safe to do arithmetic with.
+  constexpr uint64_t kLimit = uint64_t(1) << 53;
+  if (field == fields.end() || !field->is_number_unsigned() ||
+      field->get<uint64_t>() > kLimit)
+    return false;
+  value = field->get<int64_t>();
+  return true;
+}
+
+/// False where it is no state of a monitor.
+static bool readState(const json &fields, MonitorState &state) {
+  if (!fields.is_object() || !readCount(fields, "waited", state.waited) ||
+      !fields.value("monitor", json()).is_string())
+    return false;
+  state.monitor = fields["monitor"].get<std::string>();
+  const auto best = fields.find("best");
+  if (best == fields.end())
+    return true;
+  if (!best->is_number() || !readCount(fields, "best_step", state.bestStep))
+    return false;
+  state.best = best->get<double>();
+  return true;
+}
+
+/// False where it is none. Versions that decided nothing by evaluations wrote
+/// none.
+static bool readEvaluations(const json &progress, EvaluationState &state) {
+  const auto fields = progress.find("evaluations");
+  if (fields == progress.end())
+    return true;
+  if (!fields->is_object() || !readCount(*fields, "step", state.step) ||
+      !readCount(*fields, "reductions", state.reductions))
+    return false;
+  for (const auto &[name, watched] : watchedIn(state))
+    if (const auto found = fields->find(name);
+        found != fields->end() && !readState(*found, *watched))
+      return false;
+  return true;
+}
+
 static StatusOr<Progress> toProgress(const json &fields,
                                      const std::string &path) {
   Progress progress;
@@ -151,15 +223,11 @@ static StatusOr<Progress> toProgress(const json &fields,
       {"step_in_epoch", &progress.stepInEpoch},
       {"batch_in_step", &progress.batchInStep},
   };
-  for (const auto &[name, value] : members) {
-    const auto field = fields.find(name);
-    // Far above any count, and safe to do arithmetic with.
-    constexpr uint64_t kLimit = uint64_t(1) << 53;
-    if (field == fields.end() || !field->is_number_unsigned() ||
-        field->get<uint64_t>() > kLimit)
+  for (const auto &[name, value] : members)
+    if (!readCount(fields, name, *value))
       return damaged(path, std::string("has no valid '") + name + "'");
-    *value = field->get<int64_t>();
-  }
+  if (!readEvaluations(fields, progress.evaluations))
+    return damaged(path, "has no valid 'evaluations'");
   // JSON has null where the sum was not finite.
   const json loss = fields.value("loss_in_step", json());
   progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
@@ -180,6 +248,17 @@ static Status checkTensors(const std::vector<Array> &arrays,
     return damaged(path, "has " + std::to_string(arrays.size()) + " tensors, " +
                              std::to_string(digests.size()) + " were written");
   return Status();
+}
+
+Status amendCheckpointFiles(const std::string &directory,
+                            const Progress &progress) {
+  const std::string path = directory + kTrainFile;
+  StatusOr<json> document = openTrainFile(path);
+  if (!document.ok())
+    return document.status();
+  (*document)["progress"] = toJSON(progress);
+  const std::string text = sealed(std::move(*document));
+  return replaceFile(path, {text});
 }
 
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {

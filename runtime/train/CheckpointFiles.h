@@ -39,6 +39,11 @@ makeCheckpointImage(const CheckpointContents &contents);
 Status writeCheckpointFiles(const std::string &directory,
                             const CheckpointImage &image);
 
+/// Replaces what train.json in `directory` says of the run's progress, whole or
+/// not at all. StatusCode::Checkpoint where the file is damaged.
+Status amendCheckpointFiles(const std::string &directory,
+                            const Progress &progress);
+
 /// Reads both files. StatusCode::Checkpoint where they are not, bit for bit
 /// (white space in JSON apart), what was written.
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory);

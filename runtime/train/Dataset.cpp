@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/ArrayPool.h"
 #include "runtime/train/Split.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -208,7 +209,7 @@ Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
     }
     if (samples != size())
       return invalid(locate(column->array()) + ": has " +
-                     std::to_string(samples) + " samples, " + first + " has " +
+                     counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
   if (Status status = column->check(options.rangeOf(port.name)); !status.ok())
@@ -292,8 +293,8 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
   const int64_t held = std::llround(fraction * double(size()));
   if (!(fraction > 0 && fraction < 1) || held == 0 || held == size())
     return invalid(source() + ": holding back " + std::to_string(fraction) +
-                   " of " + std::to_string(size()) +
-                   " samples leaves nothing to train on or to evaluate");
+                   " of " + counted(size(), "sample") +
+                   " leaves nothing to train on or to evaluate");
   std::vector<int64_t> all(static_cast<size_t>(size()));
   std::iota(all.begin(), all.end(), int64_t(0));
   // Classes of samples; those of pixels or tokens are none.

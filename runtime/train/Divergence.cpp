@@ -3,20 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Divergence.h"
 
+#include "runtime/train/Text.h"
+
 #include <cmath>
-#include <cstdio>
 
 namespace mpc::runtime::train {
 
 /// A dynamic loss scale that skipping does not lower is at its floor. Some
 /// batches may fit it where others do not, so not the first one ends the run.
 static constexpr int64_t kMostAtFloor = 10;
-
-static std::string formatScale(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", value);
-  return text;
-}
 
 Status DivergenceGuard::check(const StepReport &report) {
   const bool sameScale = report.skipped && last.skipped && report.lossScale &&
@@ -31,8 +26,8 @@ Status DivergenceGuard::check(const StepReport &report) {
   if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
     return Status(StatusCode::Numeric,
                   at + "the loss has not been finite for " +
-                      std::to_string(nonfiniteInARow) +
-                      " steps; try a smaller --lr, --gradient-clip-val, "
+                      counted(nonfiniteInARow, "step") +
+                      "; try a smaller --lr, --gradient-clip-val, "
                       "another --precision, or smaller inputs");
   const std::string scale =
       report.lossScale ? " of " + formatScale(*report.lossScale) : "";
@@ -45,9 +40,10 @@ Status DivergenceGuard::check(const StepReport &report) {
                       "inputs");
   if (options.maxSkipped > 0 && skippedInARow >= options.maxSkipped)
     return Status(StatusCode::Numeric,
-                  at + std::to_string(skippedInARow) +
-                      " steps in a row were skipped for gradients that are "
-                      "not finite, at a loss scale" +
+                  at + counted(skippedInARow, "step") + " in a row " +
+                      (skippedInARow == 1 ? "was" : "were") +
+                      " skipped for gradients that are not finite, at a loss "
+                      "scale" +
                       scale + "; try a smaller --lr, " +
                       (dynamicScale ? "" : "--loss-scale dynamic, ") +
                       "or bf16-mixed");
@@ -69,12 +65,14 @@ Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
   const std::string scale = last.lossScale ? ", the last at a loss scale of " +
                                                  formatScale(*last.lossScale)
                                            : "";
-  return Status(StatusCode::Numeric,
-                "nothing was trained: all " + std::to_string(steps) +
-                    " steps were skipped for gradients that are not finite" +
-                    scale + "; try " +
-                    (dynamicScale ? "more steps, " : "--loss-scale dynamic, ") +
-                    "or bf16-mixed");
+  return Status(
+      StatusCode::Numeric,
+      "nothing was trained: " +
+          (steps == 1 ? "the only step was"
+                      : "all " + std::to_string(steps) + " steps were") +
+          " skipped for gradients that are not finite" + scale + "; try " +
+          (dynamicScale ? "more steps, " : "--loss-scale dynamic, ") +
+          "or bf16-mixed");
 }
 
 int64_t DivergenceGuard::firstOfRow() const {

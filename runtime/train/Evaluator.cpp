@@ -4,6 +4,8 @@
 #include "runtime/train/Evaluator.h"
 
 #include "runtime/train/EvalMetrics.h"
+#include "runtime/train/Metrics.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <numeric>
@@ -89,7 +91,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
                         toString(port.shape) + " is not a loss for each of " +
-                        std::to_string(batch) + " samples");
+                        counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
     for (const Port &other : ports.outputs)
@@ -173,7 +175,8 @@ static Status addMetrics(Trainee &model, const FunctionPorts &ports,
 
 StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
                               const std::atomic<int> *stop,
-                              const std::vector<std::string> &metricNames) {
+                              const std::vector<std::string> &metricNames,
+                              const std::function<void(int64_t)> &progress) {
   const FunctionPorts *ports = model.info().function("eval");
   if (!ports)
     return Status(StatusCode::Unsupported,
@@ -225,6 +228,8 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     if (Status status = model.run("eval"); !status.ok())
       return status;
     result.samples += count;
+    if (progress)
+      progress(result.samples);
     const std::vector<int64_t> labels =
         data.labels(positions.data(), count, target);
 
@@ -259,6 +264,13 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     else
       result.metrics.emplace_back(metric->name, metric->value());
   return result;
+}
+
+void addEvaluation(MetricsLine &line, const EvalResult &result) {
+  line.add("eval_loss", result.loss).add("eval_accuracy", result.accuracy);
+  for (const auto &[name, value] : result.metrics)
+    line.add("eval_" + name, value);
+  line.add("eval_samples", result.samples);
 }
 
 } // namespace mpc::runtime::train

@@ -10,12 +10,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace mpc::runtime::train {
+
+class MetricsLine;
 
 struct EvalResult {
   double loss = 0;
@@ -33,10 +36,16 @@ struct EvalResult {
 /// with repeated samples that are not counted. Where the function has no
 /// output of role "sample_loss" the rest that fills no batch is left out.
 /// `stop`, where given, ends it between two batches when it is not 0.
-/// `metrics` are names that checkEvalMetrics let pass.
-StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
-                              const std::atomic<int> *stop = nullptr,
-                              const std::vector<std::string> &metrics = {});
+/// `metrics` are names that checkEvalMetrics let pass. `progress`, where given,
+/// is told after every batch how many samples have been evaluated.
+StatusOr<EvalResult>
+evaluate(Trainee &model, const Dataset &data,
+         const std::atomic<int> *stop = nullptr,
+         const std::vector<std::string> &metrics = {},
+         const std::function<void(int64_t samples)> &progress = nullptr);
+
+/// Adds the fields of an "eval" event: eval_loss, eval_accuracy, ...
+void addEvaluation(MetricsLine &line, const EvalResult &result);
 
 } // namespace mpc::runtime::train
 

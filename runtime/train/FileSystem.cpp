@@ -37,18 +37,14 @@ Status failure(const std::string &path, const char *what) {
                 path + ": " + what + ": " + std::strerror(errno));
 }
 
-/// Writes all of `chunk`, whatever write(2) takes at a time.
-static bool writeAll(int file, std::string_view chunk,
-                     const std::string &path) {
-  while (!chunk.empty()) {
-    if (!permitted("write", path))
-      return false;
-    const ssize_t written = write(file, chunk.data(), chunk.size());
+bool writeAll(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR)
       continue;
     if (written < 0)
       return false;
-    chunk.remove_prefix(size_t(written));
+    bytes.remove_prefix(size_t(written));
   }
   return true;
 }
@@ -63,7 +59,7 @@ Status createFile(const std::string &path,
     return failure(path, "cannot create");
   bool written = true;
   for (std::string_view chunk : chunks)
-    written = written && writeAll(file, chunk, path);
+    written = written && permitted("write", path) && writeAll(file, chunk);
   Status status;
   if (!written)
     status = failure(path, "cannot write");
@@ -84,6 +80,20 @@ Status replaceFile(const std::string &path,
   if (status.ok())
     status = renamePath(temporary, path);
   if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  const std::string parent = fs::path(path).parent_path().string();
+  return syncDirectory(parent.empty() ? "." : parent);
+}
+
+Status replaceLink(const std::string &path, const std::string &target) {
+  const std::string temporary = path + ".tmp";
+  unlink(temporary.c_str()); // what a killed process left
+  if (!permitted("link", temporary) ||
+      symlink(target.c_str(), temporary.c_str()) != 0)
+    return failure(temporary, "cannot create");
+  if (Status status = renamePath(temporary, path); !status.ok()) {
     unlink(temporary.c_str());
     return status;
   }

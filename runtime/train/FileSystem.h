@@ -16,6 +16,10 @@ namespace mpc::runtime::train {
 /// IO: "PATH: WHAT: " and what errno stands for.
 Status failure(const std::string &path, const char *what);
 
+/// Writes all of `bytes`, whatever write(2) takes at a time; where that fails,
+/// errno says why. No FaultHook is asked.
+bool writeAll(int file, std::string_view bytes);
+
 /// Creates `path` (which must not exist), writes the chunks and flushes them to
 /// the disk.
 Status createFile(const std::string &path,
@@ -25,6 +29,10 @@ Status createFile(const std::string &path,
 /// place of what was there: `path` is either the old file or the new one.
 Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks);
+
+/// A symbolic link to `target`, which takes the place of what was at `path` as
+/// a replaced file does.
+Status replaceLink(const std::string &path, const std::string &target);
 
 /// Flushes a directory's entries: renames in it are durable afterwards.
 Status syncDirectory(const std::string &path);
@@ -58,9 +66,9 @@ private:
 };
 
 /// Called before every change these functions make to the disk ("open",
-/// "write", "sync", "rename", "sync-directory", "unlink"); a result other than
-/// 0 is the errno with which that change fails. Tests set it to break off at
-/// each point in turn.
+/// "link", "write", "sync", "rename", "sync-directory", "unlink"); a result
+/// other than 0 is the errno with which that change fails. Tests set it to
+/// break off at each point in turn.
 using FaultHook =
     std::function<int(std::string_view change, const std::string &path)>;
 void setFaultHook(FaultHook hook);

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -17,7 +16,7 @@
 
 namespace mpc::runtime::train {
 
-static std::string quoted(std::string_view text) {
+static std::string quote(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
                                    nlohmann::json::error_handler_t::replace);
 }
@@ -27,54 +26,119 @@ MetricsLine::MetricsLine(std::string_view event, Digits digits)
   add("event", event);
 }
 
-MetricsLine &MetricsLine::addRaw(std::string_view key, std::string_view json) {
-  if (line.size() > 1)
-    line += ',';
-  line += quoted(key);
-  line += ':';
-  line += json;
+MetricsLine &MetricsLine::addJSON(std::string_view key, std::string_view json) {
+  values.push_back({std::string(key), std::string(json), false, std::nullopt});
   return *this;
 }
 
 MetricsLine &MetricsLine::add(std::string_view key, std::string_view text) {
-  return addRaw(key, quoted(text));
+  values.push_back({std::string(key), std::string(text), true, std::nullopt});
+  return *this;
 }
 
 MetricsLine &MetricsLine::add(std::string_view key, int64_t value) {
-  return addRaw(key, std::to_string(value));
+  addJSON(key, std::to_string(value));
+  values.back().number = double(value);
+  return *this;
 }
 
 MetricsLine &MetricsLine::add(std::string_view key, uint64_t value) {
-  return addRaw(key, std::to_string(value));
+  addJSON(key, std::to_string(value));
+  values.back().number = double(value);
+  return *this;
 }
 
 MetricsLine &MetricsLine::add(std::string_view key, bool value) {
-  return addRaw(key, value ? "true" : "false");
+  return addJSON(key, value ? "true" : "false");
 }
 
 MetricsLine &MetricsLine::add(std::string_view key, double value) {
-  if (std::isnan(value))
-    return add(key, "nan");
-  if (std::isinf(value))
-    return add(key, value > 0 ? "inf" : "-inf");
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.*g", int(digits), value);
-  return addRaw(key, text);
+  if (std::isfinite(value)) {
+    char text[40];
+    std::snprintf(text, sizeof(text), "%.*g", int(digits), value);
+    addJSON(key, text);
+  } else {
+    add(key, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  }
+  values.back().number = value;
+  return *this;
 }
 
 MetricsLine &MetricsLine::add(std::string_view key,
                               const std::optional<double> &value) {
-  return value ? add(key, *value) : addRaw(key, "null");
+  return value ? add(key, *value) : addJSON(key, "null");
 }
 
 MetricsLine &MetricsLine::add(std::string_view key,
                               const std::optional<int64_t> &value) {
-  return value ? add(key, *value) : addRaw(key, "null");
+  return value ? add(key, *value) : addJSON(key, "null");
+}
+
+const MetricsField *MetricsLine::field(std::string_view key) const {
+  for (const MetricsField &field : values)
+    if (field.key == key)
+      return &field;
+  return nullptr;
+}
+
+std::string MetricsLine::text() const {
+  std::string line;
+  for (const MetricsField &field : values) {
+    line += line.empty() ? '{' : ',';
+    line += quote(field.key) + ":" +
+            (field.isString ? quote(field.text) : field.text);
+  }
+  return line + "}\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// Those of steps, then those of evaluations.
+static std::vector<std::string>
+columnsOf(const std::vector<std::string> &evalMetrics) {
+  std::vector<std::string> columns = {
+      "event",         "step",    "micro_step", "epoch",        "samples",
+      "loss",          "lr",      "grad_norm",  "loss_scale",   "skipped",
+      "skipped_total", "step_ms", "eval_loss",  "eval_accuracy"};
+  for (const std::string &name : evalMetrics)
+    if (name != "accuracy")
+      columns.push_back("eval_" + name);
+  columns.push_back("eval_samples");
+  return columns;
+}
+
+static std::string joinColumns(const std::vector<std::string> &columns) {
+  std::string line;
+  for (const std::string &column : columns)
+    line += (line.empty() ? "" : ",") + column;
+  return line + "\n";
+}
+
+/// Numbers, truth values and names of events: nothing that needs quotes.
+static std::string rowOf(const MetricsLine &line,
+                         const std::vector<std::string> &columns) {
+  std::string row;
+  for (const std::string &column : columns) {
+    if (&column != &columns.front())
+      row += ',';
+    const MetricsField *field = line.field(column);
+    if (field && (field->isString || field->text != "null"))
+      row += field->text;
+  }
+  return row + "\n";
 }
 
 //===----------------------------------------------------------------------===//
 // MetricsFile
 //===----------------------------------------------------------------------===//
+
+static constexpr char kStandardOutput[] = "-";
+
+static bool isTable(const std::string &path) {
+  return std::filesystem::path(path).extension() == ".csv";
+}
 
 /// The length of the file up to and with its last new line.
 static off_t endOfLastLine(int file) {
@@ -114,6 +178,8 @@ static Status checkStart(const std::string &path, MetricsStart start) {
 }
 
 Status MetricsFile::check(const std::string &path, MetricsStart start) {
+  if (path == kStandardOutput)
+    return Status();
   if (Status status = checkStart(path, start); !status.ok())
     return status;
   const std::string parent = std::filesystem::path(path).parent_path().string();
@@ -139,8 +205,29 @@ static Status prepareRegular(const std::string &path, int file,
              : failure(path, "cannot cut off an unfinished line");
 }
 
+/// Names the columns, or finds the names they had when the run began.
+Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics) {
+  columns = columnsOf(evalMetrics);
+  const std::string names = joinColumns(columns);
+  std::string found(names.size(), '\0');
+  const ssize_t count =
+      statRegular(path) ? pread(file, found.data(), found.size(), 0) : 0;
+  if (count < 0)
+    return failure(path, "cannot read");
+  if (count == 0)
+    return append(names);
+  if (found == names)
+    return Status();
+  return Status(StatusCode::Usage,
+                path + ": has other columns than this run; use the flags "
+                       "--metric that the run began with, or another file");
+}
+
 StatusOr<std::unique_ptr<MetricsFile>>
-MetricsFile::open(const std::string &path, MetricsStart start) {
+MetricsFile::open(const std::string &path, MetricsStart start,
+                  const std::vector<std::string> &evalMetrics) {
+  if (path == kStandardOutput)
+    return std::unique_ptr<MetricsFile>(new MetricsFile(path, STDOUT_FILENO));
   if (Status status = checkStart(path, start); !status.ok())
     return status;
   // A pipe that nobody reads is refused without waiting for it. One that is
@@ -157,23 +244,29 @@ MetricsFile::open(const std::string &path, MetricsStart start) {
   if (statRegular(path))
     if (Status status = prepareRegular(path, file, start); !status.ok())
       return status;
+  if (isTable(path))
+    if (Status status = metrics->startTable(evalMetrics); !status.ok())
+      return status;
   return metrics;
 }
 
-MetricsFile::~MetricsFile() { close(file); }
+MetricsFile::~MetricsFile() {
+  if (file != STDOUT_FILENO)
+    close(file);
+}
 
 Status MetricsFile::write(const MetricsLine &line) {
-  const std::string text = line.text();
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return failure(path, "cannot write");
-    rest.remove_prefix(size_t(written));
-  }
-  return Status();
+  if (columns.empty())
+    return append(line.text());
+  const bool isRow = line.event() == "train" || line.event() == "eval";
+  return isRow ? append(rowOf(line, columns)) : Status();
+}
+
+Status MetricsFile::append(std::string_view text) {
+  return writeAll(file, text)
+             ? Status()
+             : failure(path == kStandardOutput ? "standard output" : path,
+                       "cannot write");
 }
 
 } // namespace mpc::runtime::train

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/NonFiniteSearch.h"
 
+#include "runtime/train/Text.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,8 +47,8 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
   const int64_t steps = failed.firstBad - 1 - progress.step;
   if (double(steps) * failed.medianStepMs > kLongestReplayMs)
     return "where it began is not looked for: that would take " +
-           std::to_string(steps) +
-           " steps from the last checkpoint; --checkpoint-every makes it fewer";
+           counted(steps, "step") +
+           " from the last checkpoint; --checkpoint-every makes it fewer";
   // The last update before it may have made a parameter infinite.
   while (progress.step + 2 < failed.firstBad) {
     StatusOr<std::optional<StepReport>> report =

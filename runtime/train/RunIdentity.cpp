@@ -4,9 +4,9 @@
 #include "runtime/train/RunIdentity.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/train/Text.h"
 
 #include <cstdio>
-#include <limits>
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
@@ -26,8 +26,7 @@ static std::string describeTrained(const TraineeInfo &info) {
   char text[17];
   std::snprintf(text, sizeof(text), "%016llx",
                 static_cast<unsigned long long>(digest));
-  return std::to_string(count) + (count == 1 ? " parameter" : " parameters") +
-         ", digest " + text;
+  return counted(count, "parameter") + ", digest " + text;
 }
 
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
@@ -44,6 +43,19 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
            options.lastBatch == LastBatch::Keep ? "kept" : "dropped"}};
 }
 
+Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
+                     int64_t batchesPerStep) {
+  if (progress.step / stepsPerEpoch != progress.epoch ||
+      progress.step % stepsPerEpoch != progress.stepInEpoch ||
+      progress.batchInStep >= batchesPerStep)
+    return Status(StatusCode::Checkpoint,
+                  "the checkpoint's position, step " +
+                      std::to_string(progress.stepInEpoch) + " of epoch " +
+                      std::to_string(progress.epoch) +
+                      ", does not exist in this run");
+  return Status();
+}
+
 static std::string formatRate(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
@@ -52,11 +64,18 @@ static std::string formatRate(double value) {
 
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
                                               int64_t totalSteps) {
-  const bool unlimited = totalSteps == std::numeric_limits<int64_t>::max();
+  const bool unlimited = totalSteps == kUnlimited;
   return {{"learning rate", formatRate(options.schedule.learningRate)},
           {"schedule", options.schedule.name()},
           {"least learning rate", formatRate(options.schedule.minLearningRate)},
           {"warmup steps", std::to_string(options.schedule.warmupSteps)},
+          {"evaluations",
+           options.evalEvery == 0
+               ? "every epoch"
+               : "every " + std::to_string(options.evalEvery) + " steps"},
+          {"best", options.best ? options.best->name() : "not kept"},
+          {"early stopping",
+           options.earlyStopping ? options.earlyStopping->name() : "none"},
           {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};
 }
 

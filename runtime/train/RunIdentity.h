@@ -15,6 +15,11 @@ namespace mpc::runtime::train {
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options);
 
+/// Checkpoint where a run of so many steps an epoch, and batches a step, is
+/// never where `progress` says.
+Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
+                     int64_t batchesPerStep);
+
 /// Learning rate, schedule and length, as text.
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
                                               int64_t totalSteps);

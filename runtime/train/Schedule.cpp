@@ -12,26 +12,54 @@
 
 namespace mpc::runtime::train {
 
+static bool readCount(std::string_view text, int64_t least, int64_t &value) {
+  const char *end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end && value >= least;
+}
+
+static bool readFactor(std::string_view text, double &value) {
+  const std::string copy(text);
+  char *last = nullptr;
+  value = std::strtod(copy.c_str(), &last);
+  return !copy.empty() && *last == '\0' && std::isfinite(value) && value > 0;
+}
+
 /// SIZE or SIZE:GAMMA.
 static bool parseSteps(std::string_view text, Schedule &schedule) {
   const size_t colon = text.find(':');
-  const std::string_view size = text.substr(0, colon);
-  const char *end = size.data() + size.size();
-  const auto [rest, error] =
-      std::from_chars(size.data(), end, schedule.stepSize);
-  if (error != std::errc() || rest != end || schedule.stepSize < 1)
+  if (!readCount(text.substr(0, colon), 1, schedule.stepSize))
     return false;
+  return colon == std::string_view::npos ||
+         readFactor(text.substr(colon + 1), schedule.gamma);
+}
+
+/// FACTOR, FACTOR:PATIENCE or FACTOR:PATIENCE:METRIC.
+static Status parsePlateau(std::string_view text, Plateau &plateau) {
+  const Status malformed(
+      StatusCode::Usage,
+      "expected plateau[:FACTOR[:PATIENCE[:METRIC]]] with a factor between 0 "
+      "and 1 and a whole number of evaluations, found 'plateau:" +
+          std::string(text) + "'");
+  const size_t colon = text.find(':');
+  if (!readFactor(text.substr(0, colon), plateau.factor) || plateau.factor >= 1)
+    return malformed;
   if (colon == std::string_view::npos)
-    return true;
-  const std::string gamma(text.substr(colon + 1));
-  char *last = nullptr;
-  schedule.gamma = std::strtod(gamma.c_str(), &last);
-  return !gamma.empty() && *last == '\0' && std::isfinite(schedule.gamma) &&
-         schedule.gamma > 0;
+    return Status();
+  text.remove_prefix(colon + 1);
+  const size_t next = text.find(':');
+  if (!readCount(text.substr(0, next), 0, plateau.patience))
+    return malformed;
+  if (next == std::string_view::npos)
+    return Status();
+  StatusOr<Monitor> monitor = parseMonitor(text.substr(next + 1));
+  if (monitor.ok())
+    plateau.monitor = *monitor;
+  return monitor.status();
 }
 
 Status parseSchedule(std::string_view text, Schedule &schedule) {
-  constexpr std::string_view steps = "step:";
+  constexpr std::string_view steps = "step:", plateau = "plateau:";
   if (text == "constant")
     schedule.kind = ScheduleKind::Constant;
   else if (text == "linear")
@@ -43,12 +71,17 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
   else if (text.substr(0, steps.size()) == steps &&
            parseSteps(text.substr(steps.size()), schedule))
     schedule.kind = ScheduleKind::Step;
+  else if (text == "plateau" || text.substr(0, plateau.size()) == plateau)
+    schedule.kind = ScheduleKind::Plateau;
   else
     return Status(StatusCode::Usage,
                   "expected constant, linear, cosine, step:SIZE[:GAMMA] with a "
-                  "whole number of steps and a factor above 0, or one-cycle, "
-                  "found '" +
+                  "whole number of steps and a factor above 0, one-cycle, or "
+                  "plateau[:FACTOR[:PATIENCE[:METRIC]]], found '" +
                       std::string(text) + "'");
+  schedule.plateau = Plateau();
+  if (text.substr(0, plateau.size()) == plateau)
+    return parsePlateau(text.substr(plateau.size()), schedule.plateau);
   return Status();
 }
 
@@ -68,6 +101,12 @@ std::string Schedule::name() const {
   }
   case ScheduleKind::OneCycle:
     return "one-cycle";
+  case ScheduleKind::Plateau: {
+    char text[64];
+    std::snprintf(text, sizeof(text), "plateau:%.9g:%lld:", plateau.factor,
+                  static_cast<long long>(plateau.patience));
+    return text + plateau.monitor.name();
+  }
   }
   return "";
 }
@@ -88,11 +127,38 @@ static double oneCycleAt(double greatest, int64_t step, int64_t totalSteps) {
   return anneal(greatest, last, (at - top) / (end - top));
 }
 
-double Schedule::at(int64_t step, int64_t totalSteps) const {
+bool Plateau::count(MonitorState &state, double value, int64_t step) const {
+  if (train::count(state, monitor, value, step, kThreshold) ||
+      state.waited <= patience)
+    return false;
+  state.waited = 0;
+  return true;
+}
+
+/// The rate that a plateau has come down to; steps of less than PyTorch's eps
+/// are none.
+static double plateauAt(const Schedule &schedule, int64_t reductions) {
+  constexpr double eps = 1e-8;
+  double rate = schedule.learningRate;
+  for (int64_t i = 0; i < reductions; ++i) {
+    const double next =
+        std::max(rate * schedule.plateau.factor, schedule.minLearningRate);
+    if (!(rate - next > eps))
+      break;
+    rate = next;
+  }
+  return rate;
+}
+
+double Schedule::at(int64_t step, int64_t totalSteps,
+                    int64_t reductions) const {
   if (kind == ScheduleKind::OneCycle)
     return oneCycleAt(learningRate, step, totalSteps);
+  const double rate = kind == ScheduleKind::Plateau
+                          ? plateauAt(*this, reductions)
+                          : learningRate;
   if (step < warmupSteps)
-    return learningRate * double(step + 1) / double(warmupSteps);
+    return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));
   const double done = std::min(1.0, double(step - warmupSteps) / length);
   switch (kind) {
@@ -105,10 +171,11 @@ double Schedule::at(int64_t step, int64_t totalSteps) const {
                     learningRate * std::pow(gamma, double((step - warmupSteps) /
                                                           stepSize)));
   case ScheduleKind::Constant:
+  case ScheduleKind::Plateau:
   case ScheduleKind::OneCycle:
     break;
   }
-  return learningRate;
+  return rate;
 }
 
 } // namespace mpc::runtime::train

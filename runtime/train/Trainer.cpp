@@ -5,19 +5,22 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/train/Attempts.h"
+#include "runtime/train/BestModel.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
 #include "runtime/train/EvalMetrics.h"
-#include "runtime/train/Metrics.h"
+#include "runtime/train/EvaluationRules.h"
+#include "runtime/train/MetricsLog.h"
 #include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunIdentity.h"
+#include "runtime/train/RunPaths.h"
+#include "runtime/train/RunStatistics.h"
+#include "runtime/train/Text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <new>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace mpc::runtime::train {
@@ -33,20 +36,24 @@ public:
         observer(observer), stop(stop),
         digits(model.info().precision == "64-true" ? Digits::Double
                                                    : Digits::Single),
-        guard(options, model.info().dynamicLossScale) {}
+        guard(options, model.info().dynamicLossScale), rules(options, note) {}
 
   StatusOr<TrainResult> run();
 
 private:
   Status prepare();
   Status planSteps();
-  Status noteLaterCheckpoints() const;
   Status resume();
   Status accept(Progress restored);
   Status openMetrics();
   Status train();
   Status attempt();
+  bool isEvaluationDue() const;
   Status evaluateNow();
+  Status heed(const EvalResult &evaluation);
+  Status keepBest();
+  Status restoreBest();
+  void keepOn(const std::string &what, const Status &status);
   void save();
   void record(const MetricsLine &line);
   void finish(const Status &status);
@@ -57,7 +64,15 @@ private:
     return identityOf(model.info(), data, options);
   }
   bool stopped() const { return stop && stop->load() != 0; }
-  bool done() const { return progress.step >= totalSteps || stopped(); }
+  bool isTimeOver() const {
+    return options.deadline &&
+           std::chrono::steady_clock::now() >= *options.deadline;
+  }
+  bool done() const {
+    return progress.step >= totalSteps || stopped() ||
+           rules.isOver(progress.evaluations) || isTimeOver();
+  }
+  void noteEnd();
 
   Trainee &model;
   const Dataset &data;
@@ -67,7 +82,11 @@ private:
   const std::atomic<int> *stop;
   const Digits digits;
 
+  const std::function<void(const std::string &)> note = [this](auto &text) {
+    observer.note(text);
+  };
   DivergenceGuard guard;
+  const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
   int64_t stepsPerEpoch = 0;
@@ -75,10 +94,12 @@ private:
   Progress progress;
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
+  int64_t lastEvaluated = -1; ///< by this process
   std::vector<double> stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
-  std::unique_ptr<MetricsFile> metrics;
+  std::optional<BestModel> best;
+  MetricsLog metrics;
   TrainResult result;
 };
 
@@ -96,71 +117,29 @@ Status TrainingRun::planSteps() {
     ++stepsPerEpoch;
   else if (rest != 0 && stepsPerEpoch > 0)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
-                  std::to_string(data.size()) +
-                  " samples, which fill no step; --last-batch keep uses them");
+                  counted(data.size(), "sample") +
+                  ", which fill no step; --last-batch keep uses them");
   if (stepsPerEpoch == 0)
     return Status(StatusCode::InvalidInput,
-                  data.source() + ": has " + std::to_string(data.size()) +
-                      " samples, one step takes " + std::to_string(perStep) +
+                  data.source() + ": has " + counted(data.size(), "sample") +
+                      ", one step takes " + std::to_string(perStep) +
                       "; use a smaller --batch-size or --last-batch keep");
-  const int64_t unlimited = std::numeric_limits<int64_t>::max();
   const int64_t epochs =
-      options.epochs ? options.epochs : (options.maxSteps ? 0 : 1);
-  totalSteps = options.maxSteps ? options.maxSteps : unlimited;
+      options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);
+  totalSteps = options.maxSteps ? options.maxSteps : kUnlimited;
   int64_t inEpochs;
   if (epochs == 0 || __builtin_mul_overflow(epochs, stepsPerEpoch, &inEpochs))
-    inEpochs = unlimited;
+    inEpochs = kUnlimited;
   totalSteps = std::min(totalSteps, inEpochs);
-  return Status();
-}
-
-/// A run prunes its directory, so it takes none that has another's checkpoints.
-static Status checkDirectory(const TrainOptions &options,
-                             const CheckpointStore &checkpoints) {
-  if (options.resume == "auto")
-    return Status();
-  const std::filesystem::path resumed(options.resume);
-  std::error_code ignored;
-  if (!resumed.empty() && std::filesystem::equivalent(
-                              resumed / "..", options.checkpointDir, ignored))
-    return Status();
-  StatusOr<std::vector<int64_t>> steps = checkpoints.list();
-  if (!steps.ok())
-    return steps.status();
-  if (steps->empty())
-    return Status();
-  return Status(StatusCode::Usage,
-                options.checkpointDir +
-                    ": has checkpoints of an earlier run; continue it with "
-                    "--resume auto or choose another directory");
-}
-
-/// Says which checkpoints are later than the resumed one: they stay until this
-/// run writes checkpoints of the same names.
-Status TrainingRun::noteLaterCheckpoints() const {
-  if (!checkpoints)
-    return Status();
-  StatusOr<std::vector<int64_t>> steps = checkpoints->list();
-  if (!steps.ok())
-    return steps.status();
-  if (!steps->empty() && steps->back() > progress.step)
-    observer.note(checkpoints->pathOf(steps->back()) + " is later than " +
-                  options.resume +
-                  "; until this run is past it, --resume auto takes it");
   return Status();
 }
 
 /// Goes on from there, if there is such a place in this run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
-  if (progress.step / stepsPerEpoch != progress.epoch ||
-      progress.step % stepsPerEpoch != progress.stepInEpoch ||
-      progress.batchInStep >= batchesPerStep)
-    return Status(StatusCode::Checkpoint,
-                  "the checkpoint's position, step " +
-                      std::to_string(progress.stepInEpoch) + " of epoch " +
-                      std::to_string(progress.epoch) +
-                      ", does not exist in this run");
+  if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
+      !status.ok())
+    return status;
   const auto settings = settingsOf(options, totalSteps);
   const std::string changes = changedSettings(progress.settings, settings);
   if (!changes.empty())
@@ -180,12 +159,15 @@ Status TrainingRun::resume() {
       return restored.status();
     if (Status status = accept(*restored); !status.ok())
       return status;
-    if (Status status = noteLaterCheckpoints(); !status.ok())
+    if (Status status = checkpoints
+                            ? noteLaterCheckpoints(options, *checkpoints,
+                                                   progress.step, note)
+                            : Status();
+        !status.ok())
       return status;
   } else if (automatic) {
-    StatusOr<std::optional<Progress>> restored = checkpoints->restoreNewest(
-        model, identity(),
-        [&](const std::string &text) { observer.note(text); });
+    StatusOr<std::optional<Progress>> restored =
+        checkpoints->restoreNewest(model, identity(), note);
     if (!restored.ok())
       return restored.status();
     if (!*restored)
@@ -195,15 +177,21 @@ Status TrainingRun::resume() {
       return status;
   }
   firstStep = progress.step;
-  if (firstStep > 0)
+  std::error_code ignored;
+  const bool isOwn =
+      automatic ||
+      (checkpoints &&
+       std::filesystem::equivalent(options.resume,
+                                   checkpoints->pathOf(firstStep), ignored));
+  if (firstStep > 0 && isOwn)
     lastSaved = firstStep;
-  return Status();
-}
-
-static MetricsStart metricsStartOf(const TrainOptions &options) {
-  if (!options.resume.empty())
-    return MetricsStart::Append;
-  return options.overwriteMetrics ? MetricsStart::Replace : MetricsStart::New;
+  rules.adopt(progress.evaluations);
+  if (!options.best)
+    return Status();
+  best.emplace(model, *options.best, checkpoints ? &*checkpoints : nullptr,
+               options.keepCheckpoints);
+  return best->find(progress.evaluations.best, firstStep,
+                    automatic ? "" : options.resume, identity(), note);
 }
 
 Status checkPaths(const TrainOptions &options) {
@@ -213,11 +201,8 @@ Status checkPaths(const TrainOptions &options) {
   if (!options.resume.empty() && options.resume != "auto")
     if (Status status = checkCheckpointPath(options.resume); !status.ok())
       return status;
-  if (!options.metrics.empty())
-    if (Status status =
-            MetricsFile::check(options.metrics, metricsStartOf(options));
-        !status.ok())
-      return status;
+  if (Status status = MetricsLog::check(options); !status.ok())
+    return status;
   std::error_code ignored;
   if (options.checkpointDir.empty() ||
       !std::filesystem::exists(options.checkpointDir, ignored))
@@ -231,13 +216,10 @@ Status checkPaths(const TrainOptions &options) {
 }
 
 Status TrainingRun::openMetrics() {
-  if (options.metrics.empty())
-    return Status();
-  StatusOr<std::unique_ptr<MetricsFile>> file =
-      MetricsFile::open(options.metrics, metricsStartOf(options));
-  if (!file.ok())
-    return file.status();
-  metrics = std::move(*file);
+  StatusOr<MetricsLog> log = MetricsLog::open(options, firstStep);
+  if (!log.ok())
+    return log.status();
+  metrics = std::move(*log);
   const TraineeInfo &info = model.info();
   MetricsLine line("start", digits);
   line.add("version", options.version)
@@ -252,16 +234,25 @@ Status TrainingRun::openMetrics() {
       .add("eval_samples", evalData ? evalData->size() : int64_t(0))
       .add("batch_size", data.batchSize())
       .add("accumulate", batchesPerStep)
-      .add("steps", totalSteps)
+      .add("steps", totalSteps == kUnlimited
+                        ? std::nullopt
+                        : std::optional<int64_t>(totalSteps))
       .add("state_bytes", info.stateBytes)
       .add("activation_bytes", info.activationBytes)
       .add("resumed_from",
-           firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt);
-  return metrics->write(line);
+           firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt)
+      .add("learning_rate", options.schedule.learningRate)
+      .add("lr_scheduler", options.schedule.name());
+  if (!info.recipe.empty())
+    line.addJSON("recipe", info.recipe);
+  return metrics.write(line);
 }
 
 Status TrainingRun::prepare() {
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
+      !status.ok())
+    return status;
+  if (Status status = rules.check(model.info(), evalData != nullptr);
       !status.ok())
     return status;
   if (options.resume == "auto" && options.checkpointDir.empty())
@@ -328,9 +319,35 @@ Status TrainingRun::attempt() {
   return guard.check(report);
 }
 
+/// Whether the schedule has an evaluation where the run stands.
+bool TrainingRun::isEvaluationDue() const {
+  if (progress.step == 0 || progress.batchInStep > 0)
+    return false;
+  return options.evalEvery > 0 ? progress.step % options.evalEvery == 0
+                               : progress.stepInEpoch == 0;
+}
+
+/// Why the run ends before its last step.
+void TrainingRun::noteEnd() {
+  if (rules.isOver(progress.evaluations)) {
+    result.end = RunEnd::EarlyStopping;
+    observer.note(
+        options.earlyStopping->describe(progress.evaluations.earlyStopping));
+  } else if (!stopped() && progress.step < totalSteps) {
+    result.end = RunEnd::TimeLimit;
+    observer.note("--max-time is over after step " +
+                  std::to_string(progress.step));
+  }
+}
+
 /// What is evaluated has been saved before, so that an evaluation that fails or
 /// is killed loses nothing.
 Status TrainingRun::train() {
+  // What it would decide was not yet said when the checkpoint was written.
+  if (rules.any() && isEvaluationDue() && !done() &&
+      progress.evaluations.step != progress.step)
+    if (Status status = evaluateNow(); !status.ok())
+      return status;
   while (!done()) {
     if (Status status = attempt(); !status.ok())
       return status;
@@ -340,22 +357,24 @@ Status TrainingRun::train() {
     const bool isDue = every == 0 ? epochEnds : progress.step % every == 0;
     if (isDue && progress.batchInStep == 0)
       save();
-    if (epochEnds && !done())
+    if (isEvaluationDue() && !done())
       if (Status status = evaluateNow(); !status.ok())
         return status;
   }
+  noteEnd();
   save();
   if (!stopped()) {
     if (Status status = guard.checkEnd(progress.step, progress.skipped);
         !status.ok())
       return status;
-    if (Status status = evaluateNow(); !status.ok())
-      return status;
+    if (lastEvaluated != progress.step)
+      if (Status status = evaluateNow(); !status.ok())
+        return status;
   }
   if (stopped() && !checkpoints)
-    observer.note("stopped without a checkpoint: there is no "
-                  "--checkpoint-dir");
-  return Status();
+    observer.warning("stopped without a checkpoint: there is no "
+                     "--checkpoint-dir");
+  return restoreBest();
 }
 
 Status TrainingRun::evaluateNow() {
@@ -367,26 +386,66 @@ Status TrainingRun::evaluateNow() {
     return evaluation.status();
   if (evaluation->stopped)
     return Status();
+  lastEvaluated = progress.step;
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
       progress.stepInEpoch > 0 ? progress.epoch : progress.epoch - 1;
   result.evaluation = *evaluation;
   MetricsLine line("eval", digits);
-  line.add("step", progress.step)
-      .add("epoch", epoch)
-      .add("eval_loss", evaluation->loss)
-      .add("eval_accuracy", evaluation->accuracy);
-  for (const auto &[name, value] : evaluation->metrics)
-    line.add("eval_" + name, value);
-  record(line.add("eval_samples", evaluation->samples));
+  line.add("step", progress.step).add("epoch", epoch);
+  addEvaluation(line, *evaluation);
+  record(line);
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
-                  std::to_string(evaluation->leftOut) +
-                  " samples: the model has no loss per sample");
+                  counted(evaluation->leftOut, "sample") +
+                  ": the model has no loss per sample");
   if (!std::isfinite(evaluation->loss))
-    observer.note("the loss of the evaluation is not finite");
+    observer.warning("the loss of the evaluation is not finite");
+  return heed(*evaluation);
+}
+
+/// What the evaluation decides is known to the checkpoint of its step before
+/// the run goes on.
+Status TrainingRun::heed(const EvalResult &evaluation) {
+  if (!rules.any())
+    return Status();
+  const bool isBest = rules.count(evaluation, progress.step, !isEvaluationDue(),
+                                  progress.evaluations);
+  // Where it was saved before it was evaluated, the checkpoint does not know.
+  const bool isSaved = checkpoints && lastSaved == progress.step;
+  if (isSaved)
+    keepOn("the checkpoint lacks its evaluation", checkpoints->amend(progress));
+  return isBest ? keepBest() : Status();
+}
+
+/// The model's weights are the best so far.
+Status TrainingRun::keepBest() {
+  save();
+  if (!checkpoints || lastSaved != progress.step)
+    return best->copy();
+  keepOn("the best checkpoint is not marked", best->mark(progress.step));
   return Status();
+}
+
+/// Gives the model the best weights in the end.
+Status TrainingRun::restoreBest() {
+  if (!best)
+    return Status();
+  StatusOr<std::optional<BestEvaluation>> restored = best->restore(
+      progress.evaluations.best, identity(), goodCheckpoint(), note);
+  if (restored.ok())
+    result.best = *restored;
+  return restored.status();
+}
+
+/// Says what could not be written; a run outlives a full disk.
+void TrainingRun::keepOn(const std::string &what, const Status &status) {
+  if (status.ok())
+    return;
+  observer.note(what + ": " + status.message());
+  if (result.deferred.ok())
+    result.deferred = status;
 }
 
 /// Saves unless that step has been saved; batches after it are run again, to
@@ -397,16 +456,15 @@ void TrainingRun::save() {
     return;
   // Weights that a non-finite update may have reached replace no good ones.
   if (!guard.isLossFinite()) {
-    observer.note("checkpoint not saved: the loss is not finite");
+    observer.warning("checkpoint not saved: the loss is not finite");
     return;
   }
   progress.settings = settingsOf(options, totalSteps);
-  Status status =
-      checkpoints->save(model, progress, identity(), options.keepCheckpoints,
-                        [&](const std::string &text) { observer.note(text); });
+  Status status = checkpoints->save(model, progress, identity(),
+                                    options.keepCheckpoints, note);
   if (!status.ok()) {
     if (status.message() != lastSaveFailure.message())
-      observer.note("checkpoint not saved: " + status.message());
+      observer.warning("checkpoint not saved: " + status.message());
     lastSaveFailure = status;
     // Weights that are not finite are the run's end, not the disk's.
     if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
@@ -423,31 +481,12 @@ void TrainingRun::save() {
 }
 
 void TrainingRun::record(const MetricsLine &line) {
-  if (!metrics)
-    return;
-  Status status = metrics->write(line);
+  Status status = metrics.write(line);
   if (status.ok())
     return;
-  observer.note("metrics end here: " + status.message());
+  observer.warning("metrics end here: " + status.message());
   if (result.deferred.ok())
     result.deferred = status;
-  metrics.reset();
-}
-
-static size_t peakMemory() {
-  struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? size_t(usage.ru_maxrss) * 1024
-                                             : 0;
-}
-
-static double medianOf(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2)
-    return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 /// Fills in the result and writes the "end" event.
@@ -472,6 +511,11 @@ void TrainingRun::finish(const Status &status) {
       .add("skipped_total", result.skipped)
       .add("epochs", result.epochs)
       .add("samples", result.samples)
+      .add("ended_by", endOf(result, status))
+      .add("best_step", result.best ? std::optional<int64_t>(result.best->step)
+                                    : std::nullopt)
+      .add("best_value", result.best ? std::optional<double>(result.best->value)
+                                     : std::nullopt)
       .add("median_step_ms", result.medianStepMs)
       .add("peak_memory_bytes", int64_t(result.peakMemoryBytes));
   if (!status.ok())

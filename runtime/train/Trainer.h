@@ -12,12 +12,16 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/Dataset.h"
+#include "runtime/train/EarlyStopping.h"
 #include "runtime/train/Evaluator.h"
+#include "runtime/train/Monitor.h"
 #include "runtime/train/Schedule.h"
 #include "runtime/train/Trainee.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,9 +36,12 @@ enum class LastBatch {
   Keep, ///< the step is filled up with the first samples of the same epoch
 };
 
+/// The total of a run's steps where it ends by something else.
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
 /// The flags of `mpc train` that concern the loop, under the flags' names.
 struct TrainOptions {
-  int64_t epochs = 0;   ///< 0: not given; 1 without maxSteps, else no limit
+  int64_t epochs = 0;   ///< 0: not given; 1 unless `endsOtherwise`
   int64_t maxSteps = 0; ///< update attempts, skipped ones included; 0: no limit
   Schedule schedule;    ///< --lr, --lr-scheduler, --warmup-steps
   uint64_t seed = 0;    ///< shuffling, and the artifact's input "seed"
@@ -42,7 +49,13 @@ struct TrainOptions {
   LastBatch lastBatch = LastBatch::Drop;
 
   std::vector<std::string> evalMetrics; ///< --metric, of evaluations
-  std::string metrics;                  ///< JSONL file; empty: none
+  int64_t evalEvery = 0;                ///< attempts between two; 0: an epoch
+  std::optional<Monitor> best;          ///< whose weights are kept
+  std::optional<EarlyStopping> earlyStopping;
+  /// --max-time: no attempt begins after it.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::string metrics;           ///< file of lines or rows, "-"; empty: none
+  std::string tensorboard;       ///< folder of event files; empty: none
   bool overwriteMetrics = false; ///< another run's, where they are in the way
   std::string checkpointDir;     ///< empty: no checkpoints
   int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
@@ -58,6 +71,11 @@ struct TrainOptions {
   int64_t maxSkipped = 100;
 
   std::string version; ///< of mpc, for the metrics' "start" event
+
+  /// Whether the run ends without a number of epochs.
+  bool endsOtherwise() const {
+    return maxSteps > 0 || earlyStopping || deadline;
+  }
 };
 
 /// One update attempt, as the "train" event of the metrics reports it.
@@ -82,7 +100,8 @@ struct StartReport {
   int64_t batchSize = 0;
   int64_t accumulate = 1;
   int64_t stepsPerEpoch = 0;
-  int64_t totalSteps = 0; ///< attempts the run is planned to make in the end
+  int64_t totalSteps = 0; ///< attempts the run is planned to make in the end,
+                          ///< or kUnlimited
   int64_t firstStep = 0;  ///< attempts already made, on resume
   size_t memoryBytes = 0; ///< what the session holds
 };
@@ -95,9 +114,21 @@ public:
   virtual void stepped(const StepReport &) {}
   virtual void evaluated(int64_t step, int64_t epoch, const EvalResult &) {}
   virtual void checkpointed(int64_t step, const std::string &directory) {}
-  /// Something to tell the user that does not end the run: a checkpoint that
-  /// could not be written, a fallback to an older one, samples left out.
+  /// Something to tell the user that does not end the run: a fallback to an
+  /// older checkpoint, samples left out.
   virtual void note(std::string_view message) {}
+  /// The same of what goes wrong: a checkpoint that could not be written.
+  virtual void warning(std::string_view message) { note(message); }
+};
+
+/// What ended a run: its last step or a signal, or something before it.
+enum class RunEnd { Steps, EarlyStopping, TimeLimit };
+
+/// The best of a run's evaluations, by `--best`.
+struct BestEvaluation {
+  int64_t step = 0;
+  std::string metric;
+  double value = 0;
 };
 
 struct TrainResult {
@@ -107,8 +138,10 @@ struct TrainResult {
   int64_t samples = 0;
   std::optional<double> finalLoss; ///< of the last attempt, if one was made
   std::optional<EvalResult> evaluation; ///< the last one
+  std::optional<BestEvaluation> best;   ///< whose weights the model has
   double medianStepMs = 0;
   size_t peakMemoryBytes = 0; ///< of the process, resident
+  RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
   /// The first failure to write a checkpoint or a metrics line. The run goes on
   /// without; the caller reports it in the end (exit code 5).
@@ -126,9 +159,10 @@ StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info);
 Status checkPaths(const TrainOptions &options);
 
 /// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
-/// epoch and at the end. `stop`, where given, is polled between batches, those
-/// of evaluations too: a value other than 0 (a signal number) ends the run
-/// after a checkpoint.
+/// epoch, or every so many attempts, and at the end. With `options.best` the
+/// model has the weights of the best evaluation in the end. `stop`, where
+/// given, is polled between batches, those of evaluations too: a value other
+/// than 0 (a signal number) ends the run after a checkpoint.
 ///
 /// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
 /// checkpoint directory), and what the artifact's functions return. They are

@@ -20,9 +20,10 @@ SEEN[..., 0] = True
 
 
 class Spelling:
-    """The scores of a model, with what its name says done to them."""
+    """The sum of attentions of one query, key and value, with what their names
+    say done to their scores."""
 
-    def __init__(self, kind, magnitude=1.0):
+    def __init__(self, *kinds, magnitude=1.0):
         random = np.random.RandomState(0)
         self.nodes = []
         self.weights = {
@@ -31,7 +32,11 @@ class Spelling:
             )
             for part in "qkv"
         }
-        query, key, value = (self.add("MatMul", "x", f"w{p}") for p in "qkv")
+        factors = [self.add("MatMul", "x", f"w{p}") for p in "qkv"]
+        self.add("Sum", *(self.attend(kind, *factors) for kind in kinds))
+        self.nodes[-1].output[0] = "y"
+
+    def attend(self, kind, query, key, value):
         turned = self.add("Transpose", key, perm=[0, 1, 3, 2])
         scores = self.add("MatMul", query, turned)
         scores = self.add("Div", scores, self.number("size", SIZE**0.5))
@@ -44,8 +49,7 @@ class Spelling:
             self.weights["ratio"] = np.float32(0.25)
             self.weights["training"] = np.array(True)
             weights = self.add("Dropout", weights, "ratio", "training")
-        self.add("MatMul", weights, value)
-        self.nodes[-1].output[0] = "y"
+        return self.add("MatMul", weights, value)
 
     def add(self, op, *inputs, **attributes):
         name = f"{op.lower()}{len(self.nodes)}"
@@ -53,6 +57,7 @@ class Spelling:
         return name
 
     def number(self, name, value):
+        name += str(len(self.nodes))
         self.weights[name] = np.array(value, np.float32)
         return name
 
@@ -72,8 +77,8 @@ class Spelling:
     dropped = plain
 
     def chosen(self, scores):
-        self.weights["seen"] = SEEN
-        return self.add("Where", "seen", scores, self.number("low", -np.inf))
+        self.weights["chosen"] = SEEN
+        return self.add("Where", "chosen", scores, self.number("low", -np.inf))
 
     def hidden_by_a_number(self, scores):
         self.weights["hidden"] = ~SEEN
@@ -91,9 +96,9 @@ class Spelling:
         return self.add("Add", scores, "bias")
 
     def causal(self, scores):
-        self.weights["seen"] = np.tril(np.ones((QUERIES, QUERIES), bool))
+        self.weights["past"] = np.tril(np.ones((QUERIES, QUERIES), bool))
         low = self.number("low", np.finfo(np.float32).min)
-        return self.add("Where", "seen", scores, low)
+        return self.add("Where", "past", scores, low)
 
     def capped(self, scores):
         cap = self.number("cap", 1.5)
@@ -113,9 +118,10 @@ def make_data():
     return {"x": x, "target": target}
 
 
-def train(kind, folder, *flags):
+def train(kinds, folder, *flags):
+    kinds = [kinds] if isinstance(kinds, str) else kinds
     metrics, weights = mpctest.train(
-        Spelling(kind).model(),
+        Spelling(*kinds).model(),
         make_data(),
         folder,
         *("--loss", "mse", "--optimizer", "sgd", "--lr", "0.1"),
@@ -148,6 +154,34 @@ def test_trains_as_what_it_stands_for(kind, tmp_path):
     for name, value in expected.items():
         np.testing.assert_allclose(weights[name], value, rtol=1e-5, atol=1e-7)
     assert not np.array_equal(weights["wq"], Spelling(kind).weights["wq"])
+
+
+@pytest.mark.parametrize("kind", ["capped", "causal", "dropped"])
+def test_two_attentions_of_the_same_tensors(kind, tmp_path):
+    """Each gradient is of its own scores."""
+    kinds, flags = ["plain", kind], ["--precision", "64-true"]
+    _, weights = train(kinds, tmp_path / "one", *flags)
+    _, expected = train(
+        kinds, tmp_path / "spelled", *flags, "--no-recognize", "attention"
+    )
+    for name in ("wq", "wk", "wv"):
+        np.testing.assert_allclose(weights[name], expected[name], rtol=1e-5, atol=1e-7)
+
+
+def test_evaluation_drops_nothing(tmp_path):
+    data = tmp_path / "held.npz"
+    np.savez(data, **make_data())
+    losses = []
+    for flags in ([], ["--no-recognize", "attention"]):
+        metrics, _ = mpctest.train(
+            Spelling("dropped").model(),
+            make_data(),
+            tmp_path,
+            *("--loss", "mse", "--optimizer", "sgd", "--lr", "0"),
+            *("--max-steps", "1", "--val-data", data, *flags),
+        )
+        losses.append([m["eval_loss"] for m in metrics if m["event"] == "eval"][-1])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -90,7 +90,7 @@ def test_a_loss_scale_at_its_floor_ends_the_run(tmp_path):
         *("--epochs", 1000),
     )
     error = failure(process, tmp_path)
-    assert "least loss scale of 6.10352e-05" in error
+    assert "least loss scale of 2^-14" in error
 
 
 def test_divergence_names_the_step_and_the_last_good_checkpoint(tmp_path):

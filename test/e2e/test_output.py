@@ -159,11 +159,11 @@ def test_what_is_read_is_not_overwritten(tmp_path):
     link.symlink_to(data)
     files = {file: file.read_bytes() for file in (model, data)}
     train = ["train", model, "--data", data, "--loss", "softmax_cross_entropy"]
-    train += ["--batch-size", 8, "--max-steps", 1, "--overwrite-metrics"]
+    train += ["--batch-size", 8, "--max-steps", 1]
     for command in (
         [*train, "--output", data],
         [*train, "--output", link],
-        [*train, "--metrics", model],
+        [*train, "--metrics", model, "--overwrite-metrics"],
         ["compile", model, "--batch-size", 8, "-o", model],
         ["run", model, "--input", f"image=@{data}", "-o", data],
     ):

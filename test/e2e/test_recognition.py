@@ -41,6 +41,30 @@ def test_finds_what_exporters_spell_out(model):
     assert re.search(PARTS, emit(model, "--no-recognize", "all"))
 
 
+BAGS = ("dlrm-torchscript-14", "dlrm-dynamo-18")
+
+
+@pytest.mark.parametrize("model", BAGS)
+def test_bags_of_rows_are_one_reduction(model):
+    """One gather and one sum for each table, not for each bag."""
+    tables = 3
+    text = emit(model)
+    assert len(re.findall(r"mpc\.reduce_sum\b", text)) == tables
+    spelled = emit(model, "--no-recognize", "embedding_bag")
+    assert len(re.findall(r"mpc\.reduce_sum\b", spelled)) > tables
+
+
+@pytest.mark.parametrize("model", BAGS)
+def test_bags_mean_the_same(model, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "spelled").mkdir()
+    one, _ = train(model, "64-true", tmp_path / "one")
+    spelled, _ = train(
+        model, "64-true", tmp_path / "spelled", "--no-recognize", "all"
+    )
+    np.testing.assert_allclose(one, spelled, rtol=1e-14)
+
+
 @pytest.mark.parametrize("model", FOUND)
 def test_means_the_same(model, tmp_path):
     """But for the digits of numbers that the files have in float32, such as the

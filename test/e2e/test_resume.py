@@ -102,7 +102,7 @@ def resume(stopped, folder, *more, steps=11):
         ["--keep-fp32", "conv1"],
         ["--freeze", "conv1"],
         ["--loss-scale", "1024"],
-        ["--tf32"],
+        ["--contractions", "generated"],
         ["--weight-decay", "0.5"],
         ["--as-exported"],
     ],
@@ -118,6 +118,7 @@ def test_a_default_that_is_spelled_out_changes_nothing(stopped, tmp_path):
     process = resume(
         *(stopped, tmp_path, "--weight-decay", "0.01", "--eps", "1e-8"),
         *("--loss-scale", "none", "--accumulate-reduction", "mean"),
+        *("--accumulate-grad-batches", "1"),
         steps=10,
     )
     assert process.returncode == 0, process.stderr

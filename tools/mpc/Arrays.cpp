@@ -4,6 +4,7 @@
 #include "runtime/train/ArrayFile.h"
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 
 #include <nlohmann/json.hpp>
@@ -75,7 +76,7 @@ static StatusOr<Array> parseLiteral(llvm::StringRef name,
   std::vector<nlohmann::json> numbers;
   if (value.is_discarded() || shape.size() > deepest ||
       !flatten(value, shape, 0, numbers))
-    return malformed(name, "expected @FILE, a number or a list such as "
+    return malformed(name, "expected a file, a number or a list such as "
                            "[[1, 2], [3, 4]], found '" +
                                text + "'");
   bool integral = true;
@@ -99,10 +100,14 @@ static StatusOr<Array> parseLiteral(llvm::StringRef name,
 StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
   auto [name, value] = llvm::StringRef(text).split('=');
   if (name.empty() || value.empty())
-    return malformed(text, "expected NAME=@FILE or NAME=VALUE");
+    return malformed(text, "expected NAME=FILE, NAME=@FILE or NAME=VALUE");
   if (value.consume_front("@"))
     return readFile(name, value.str());
-  return parseLiteral(name, value.str());
+  StatusOr<Array> literal = parseLiteral(name, value.str());
+  // A number is a number, also where a file is called so.
+  if (!literal.ok() && llvm::sys::fs::exists(value))
+    return readFile(name, value.str());
+  return literal;
 }
 
 //===----------------------------------------------------------------------===//

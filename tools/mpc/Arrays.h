@@ -1,4 +1,4 @@
-// Arrays on the command line: `--input x=@x.npy` or `--input x=1,2,3`, and
+// Arrays on the command line: `--input x=x.npy` or `--input x=1,2,3`, and
 // results as text.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -11,9 +11,10 @@
 
 namespace mpc::tools {
 
-/// Parses NAME=@FILE (npy, or one array of an npz or safetensors file by its
-/// name) or NAME=VALUE, where VALUE is a number, a list 1,2,3, or a nested JSON
-/// list. Literals are f64 or i64; binding converts them.
+/// Parses NAME=FILE or NAME=@FILE (npy, or one array of an npz or safetensors
+/// file by its name) or NAME=VALUE, where VALUE is a number, a list 1,2,3, or a
+/// nested JSON list, and goes before a file of that name. Literals are f64 or
+/// i64; binding converts them.
 runtime::StatusOr<runtime::train::Array> parseInput(const std::string &text);
 
 /// Prints `name: f32 2x3` and the values, long ones abbreviated.

@@ -12,6 +12,7 @@
 #include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -105,6 +106,13 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   return object;
 }
 
+static json::Object describeAxes(const std::map<std::string, int64_t> &axes) {
+  json::Object object;
+  for (const auto &[name, axis] : axes)
+    object[json::fixUTF8(name)] = axis;
+  return object;
+}
+
 static json::Object describeTarget(const TargetInfo &target) {
   json::Array features;
   for (const std::string &feature : target.getFeatures())
@@ -160,8 +168,7 @@ openCache(const std::string &name) {
     return std::optional<CodeCache>(std::move(*cache));
   if (name != "auto")
     return cache.takeError();
-  llvm::errs() << "note: no kernel cache: " << llvm::toString(cache.takeError())
-               << "\n";
+  note("no kernel cache: " + llvm::toString(cache.takeError()));
   return std::nullopt;
 }
 
@@ -176,7 +183,8 @@ ExitCode Driver::compileToKernels(const CompileOptions &options,
       options.threads > 0 ? options.threads : runtime::countUsableCores();
   return compile(options, Stage::Plan, llvm::errs(), [&] {
     auto compiled = compilePlannedKernels(
-        *module, {target, static_cast<unsigned>(threads), std::move(*cache)});
+        *module, {target, static_cast<unsigned>(threads), std::move(*cache)},
+        &times.kernels);
     if (succeeded(compiled))
       kernels = std::move(*compiled);
     return compiled;
@@ -239,6 +247,10 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   json::Object recipe =
       describeRecipe(this->recipe, addsOptimizer, labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
+  if (samples && !samples->inputs.empty())
+    recipe["samples"] =
+        json::Object{{"inputs", describeAxes(samples->inputs)},
+                     {"outputs", describeAxes(samples->outputs)}};
   llvm::raw_string_ostream(artifact.plan) << json::Value(
       json::Object{{"format", format::kVersion},
                    {"producer", "mpc " MPC_VERSION},

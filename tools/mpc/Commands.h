@@ -15,10 +15,13 @@ namespace mpc::tools {
 
 void addTrainCommand(CLI::App &program, int &exitCode);
 void addCompileCommand(CLI::App &program, int &exitCode);
+void addEvalCommand(CLI::App &program, int &exitCode);
 void addRunCommand(CLI::App &program, int &exitCode);
 void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
+/// Adds the commands that explain all others, which have to be there.
+void addHelpCommands(CLI::App &program);
 
 } // namespace mpc::tools
 

@@ -77,7 +77,7 @@ static ExitCode writeOutput(const std::string &file, ByteWriter write) {
   return ExitCode::Done;
 }
 
-static ExitCode runCompile(const CompileCommand &command) {
+static ExitCode runCompile(CompileCommand &command) {
   if (command.output.empty() && !isText(command.emit))
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
@@ -90,11 +90,14 @@ static ExitCode runCompile(const CompileCommand &command) {
   CompiledArtifact artifact;
   std::string bytes;
   bool isArtifact = command.emit == "artifact";
+  command.options.findsSamples = isArtifact;
   ExitCode code = isArtifact ? driver.compileArtifact(command.options, artifact)
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
-  noteForwardOnly(driver.getModule());
+  // Early stages have the loss still to come.
+  if (command.options.pipeline.recipe.losses.empty())
+    noteForwardOnly(driver.getModule());
   return writeOutput(command.output,
                      [&](llvm::raw_ostream &out) -> llvm::Error {
                        if (isArtifact)

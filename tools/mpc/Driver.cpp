@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
 
+#include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -16,7 +18,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/JSON.h"
+#include "llvm/Support/Format.h"
+
+#include <chrono>
 
 using namespace mlir;
 using namespace mpc;
@@ -25,15 +29,6 @@ using namespace mpc::tools;
 //===----------------------------------------------------------------------===//
 // Errors
 //===----------------------------------------------------------------------===//
-
-// One line of text: names come from models, whose bytes need not be that.
-static std::string printable(llvm::StringRef message) {
-  std::string text = llvm::json::fixUTF8(message);
-  for (char &c : text)
-    if (isControl(c))
-      c = ' ';
-  return text;
-}
 
 static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
   os << "error: " << printable(message) << "\n";
@@ -76,7 +71,7 @@ public:
   ExitCode getExitCode() const { return exitCode; }
 
 private:
-  void print(Diagnostic &diagnostic) {
+  void print(Diagnostic &diagnostic, bool isAttached = false) {
     // A note that stands alone is a remark to MLIR.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
                                                          "error", "note"};
@@ -86,10 +81,17 @@ private:
     std::string message = model.str() + ": ";
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
-    os << severities[static_cast<int>(severity)] << ": "
-       << printable(message + diagnostic.str()) << "\n";
-    for (Diagnostic &note : diagnostic.getNotes())
-      print(note);
+    message += diagnostic.str();
+    // What stands alone is said once; a note of an error belongs to it.
+    if (severity == DiagnosticSeverity::Error || isAttached)
+      os << severities[static_cast<int>(severity)] << ": " << printable(message)
+         << "\n";
+    else if (severity == DiagnosticSeverity::Warning)
+      warn(message, os);
+    else
+      note(message, os);
+    for (Diagnostic &attached : diagnostic.getNotes())
+      print(attached, /*isAttached=*/true);
   }
 
   StringRef model;
@@ -262,8 +264,8 @@ static void noteWeights(ModuleOp module,
       given += llvm::binary_search(
           names, onnx_frontend::getONNXName(variable.getSymName()));
     }
-    llvm::errs() << "note: " << given << " of " << total << " parameters from "
-                 << printable(file) << "\n";
+    note(llvm::Twine(given) + " of " + llvm::Twine(total) + " parameter" +
+         (total == 1 ? "" : "s") + " from " + file);
   }
 }
 
@@ -283,36 +285,6 @@ static bool givesGradients(ModuleOp module) {
         role && role.getValue() == "gradient")
       return true;
   return false;
-}
-
-// Flags for an optimizer that mpc adds say nothing where the model brings its
-// own: better told than passed over.
-static llvm::Error checkOwnOptimizer(const RecipeOptions &recipe,
-                                     ModuleOp module) {
-  auto refuse = [](StringRef flag) {
-    return onnx_frontend::makeError(
-        onnx_frontend::ErrorKind::Usage,
-        flag + ": the model is a training graph with an optimizer of its own, "
-               "which decides that; leave the flag out, or name the model's "
-               "loss with --loss output:NAME to use mpc's optimizer");
-  };
-  if (!recipe.train.empty())
-    return refuse("--train");
-  if (!recipe.freeze.empty())
-    return refuse("--freeze");
-  if (recipe.gradientClipVal)
-    return refuse("--gradient-clip-val");
-  if (recipe.epsilon)
-    return refuse("--eps");
-  if (recipe.weightDecay)
-    return refuse("--weight-decay");
-  if (!recipe.noDecay.empty())
-    return refuse("--no-decay");
-  if (!recipe.lrScale.empty())
-    return refuse("--lr-scale");
-  if (recipe.accumulateGradBatches > 1 && module.lookupSymbol("step"))
-    return refuse("--accumulate-grad-batches");
-  return llvm::Error::success();
 }
 
 llvm::Error Driver::import(const CompileOptions &options) {
@@ -352,11 +324,21 @@ llvm::Error Driver::import(const CompileOptions &options) {
     return imported.takeError();
   module = std::move(*imported);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
-  if (!addsOptimizer && !module->lookupSymbol("forward"))
-    if (llvm::Error error = checkOwnOptimizer(recipe, *module))
-      return error;
+  if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
+    return error;
   noteWeights(*module, importOptions);
+  if (options.findsSamples)
+    findSamples(importOptions);
   return llvm::Error::success();
+}
+
+// A model that has one batch alone is compiled for that.
+void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
+  auto found = findSampleAxes(*model, options, *module);
+  if (found)
+    samples = std::move(*found);
+  else
+    samplesFinding = llvm::toString(found.takeError());
 }
 
 void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
@@ -416,6 +398,16 @@ static NormalizationFacts findNormalizations(ModuleOp module) {
   return facts;
 }
 
+static llvm::Error checkRunningVariance(const RecipeOptions &recipe,
+                                        const NormalizationFacts &facts) {
+  if (recipe.runningVariance == "auto" || facts.updated > 0)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--running-variance has no effect: no BatchNormalization updates its "
+      "running statistics here");
+}
+
 // "bias,norm" is both words; a regular expression may have commas of its own.
 static void splitWords(std::vector<std::string> &texts) {
   std::vector<std::string> words;
@@ -431,6 +423,46 @@ static void splitWords(std::vector<std::string> &texts) {
   texts = std::move(words);
 }
 
+namespace {
+/// Notes how long each part of a compilation took.
+class Stopwatch {
+public:
+  explicit Stopwatch(CompileTimes &times) : times(times) {}
+
+  void lap(StringRef name) {
+    auto now = std::chrono::steady_clock::now();
+    times.seconds.emplace_back(
+        name.str(), std::chrono::duration<double>(now - begin).count());
+    begin = now;
+  }
+
+private:
+  CompileTimes &times;
+  std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
+};
+} // namespace
+
+void CompileTimes::print(llvm::raw_ostream &os) const {
+  double sum = 0;
+  for (const auto &[name, time] : seconds)
+    sum += time;
+  os << "compiled in " << llvm::format("%.2f s:", sum);
+  for (const auto &[name, time] : seconds)
+    os << " " << name << llvm::format(" %.2f", time)
+       << (&name == &seconds.back().first ? "" : ",");
+  os << "; " << kernels.kept << " of " << kernels.all
+     << " kernels from the cache\n";
+}
+
+void Driver::readDecisions() {
+  DecisionReport decisions(*module);
+  precisionSummary = decisions.getSummary();
+  decisionDigest = decisions.getDigest();
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
@@ -438,29 +470,39 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   PipelineOptions pipeline = options.pipeline;
   if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
     return code;
+  if (llvm::Error error = checkTargetFlags(options))
+    return reportError(std::move(error));
   if (ExitCode code = readLossFiles(options, pipeline.recipe);
       code != ExitCode::Done)
     return code;
   splitWords(pipeline.recipe.noDecay);
+  pipeline.recipe.optimizer = findOptimizerName(options);
   recipe = pipeline.recipe;
+  Stopwatch stopwatch(times);
   if (llvm::Error error = import(options))
     return reportError(std::move(error), findings);
-  auto run = [&](Stage to, Stage done) {
+  stopwatch.lap("import");
+  bool passed = true;
+  Stage done = Stage::Import;
+  for (const StageInfo &info : getStages()) {
+    if (!passed || info.stage == Stage::Import || info.stage > last)
+      continue;
     PassManager pm(&context);
-    buildPipeline(pm, pipeline, to, done);
-    return succeeded(pm.run(*module));
-  };
-  // Read where it is complete: later stages merge and decompose ops.
-  bool passed = run(std::min(last, Stage::Precision), Stage::Import);
-  if (passed && last >= Stage::Precision) {
-    DecisionReport decisions(*module);
-    precisionSummary = decisions.getSummary();
-    decisionDigest = decisions.getDigest();
-    labels = findLabels(*module);
-    normalizations = findNormalizations(*module);
-    passed = run(last, Stage::Precision);
+    buildPipeline(pm, pipeline, info.stage, done);
+    done = info.stage;
+    passed = succeeded(pm.run(*module));
+    // Read where it is complete: later stages merge and decompose ops.
+    if (passed && done == Stage::Precision) {
+      readDecisions();
+      if (llvm::Error error =
+              checkRunningVariance(pipeline.recipe, normalizations))
+        return reportError(std::move(error));
+    }
+    stopwatch.lap(info.name);
   }
-  if (passed && succeeded(then()))
+  passed = passed && succeeded(then());
+  stopwatch.lap("kernels");
+  if (passed)
     return ExitCode::Done;
   if (printer.getExitCode() == ExitCode::Done)
     return reportError(ExitCode::Internal, "a pass failed without a message");
@@ -469,5 +511,5 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
 
 void mpc::tools::noteForwardOnly(ModuleOp module) {
   if (module.lookupSymbol("forward"))
-    llvm::errs() << "note: without --loss this is the forward graph alone\n";
+    note("without --loss this is the forward graph alone");
 }

@@ -9,9 +9,11 @@
 #include "compiler/Artifact/DataSection.h"
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Import.h"
+#include "passes/KernelCompiler.h"
 #include "runtime/Artifact.h"
 #include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
+#include "tools/mpc/SampleAxes.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -45,6 +47,14 @@ struct NormalizationFacts {
   /// Layers that update them, and that use and keep them.
   int64_t updated = 0, kept = 0;
   bool isUnbiased = false; ///< of those that update them
+};
+
+/// How long a compilation took, stage by stage, in the order of the path.
+struct CompileTimes {
+  void print(llvm::raw_ostream &os) const;
+
+  std::vector<std::pair<std::string, double>> seconds;
+  KernelCounts kernels;
 };
 
 /// One compilation with the context it happens in.
@@ -85,6 +95,10 @@ public:
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
+  /// Why it is not known where outputs have samples; empty where it is, or was
+  /// not asked for.
+  llvm::StringRef getSamplesFinding() const { return samplesFinding; }
+  const CompileTimes &getCompileTimes() const { return times; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
@@ -92,18 +106,23 @@ private:
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
+  void findSamples(const onnx_frontend::ImportOptions &options);
+  /// Keeps what the Precision stage decided and what stages after it hide.
+  void readDecisions();
 
   mlir::MLIRContext context;
   std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
-  std::string precisionSummary, decisionDigest;
+  std::string precisionSummary, decisionDigest, samplesFinding;
+  std::optional<SampleAxes> samples;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;
   /// The recipe with what its files hold.
   RecipeOptions recipe;
   NormalizationFacts normalizations;
+  CompileTimes times;
 };
 
 /// Says so where a module holds a forward model alone.

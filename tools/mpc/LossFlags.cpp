@@ -37,9 +37,6 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
   auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
   static constexpr llvm::StringLiteral classes =
       "losses of class labels (softmax_cross_entropy, nll)";
-  // A training graph brings its optimizer.
-  auto ofAny = [](const LossSpec &) { return true; };
-  static constexpr llvm::StringLiteral optimizers = "optimizers that mpc adds";
   return {
       {"--reduction", recipe.reduction.has_value(),
        [](const LossSpec &loss) { return loss.kind != LossKind::Output; },
@@ -57,8 +54,6 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
          return loss.kind == LossKind::BCEWithLogits;
        },
        "bce_with_logits"},
-      {"--no-decay", !recipe.noDecay.empty(), ofAny, optimizers},
-      {"--lr-scale", !recipe.lrScale.empty(), ofAny, optimizers},
   };
 }
 

@@ -6,10 +6,8 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Validators.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 
-#include <cstdlib>
 #include <limits>
 
 using namespace mpc;
@@ -53,13 +51,20 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       ->check(CLI::IsMember(
           {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "lamb"}))
       ->capture_default_str();
-  command.add_option("--momentum", recipe.momentum)
+  command
+      .add_option("--momentum", recipe.momentum,
+                  "of momentum and nesterov; of sgd, if it is given, as in "
+                  "PyTorch")
       ->check(nonNegativeNumber())
       ->capture_default_str();
-  command.add_option("--beta1", recipe.beta1)
+  command
+      .add_option("--beta1", recipe.beta1,
+                  "what adam, adamw and lamb keep of the mean of gradients")
       ->check(fraction())
       ->capture_default_str();
-  command.add_option("--beta2", recipe.beta2)
+  command
+      .add_option("--beta2", recipe.beta2,
+                  "what they keep of the mean of squared gradients")
       ->check(fraction())
       ->capture_default_str();
   command
@@ -164,10 +169,9 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
 
 static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
   command.add_option("--precision", options.mode, "precision mode")
-      ->check(CLI::IsMember({"32-true", "16-mixed", "bf16-mixed", "16-true",
-                             "bf16-true", "64-true", "auto"})
-                  // Help offers those that are supported so far.
-                  .description("{32-true,16-mixed,bf16-mixed,64-true}"))
+      ->check(oneOf({"32-true", "16-mixed", "bf16-mixed", "64-true"},
+                    // There are errors of their own for these.
+                    {"16-true", "bf16-true", "auto"}))
       ->capture_default_str();
   command.add_option("--policy", options.policyFile, "precision rules, JSON")
       ->type_name("FILE");
@@ -187,10 +191,6 @@ static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
                   "none otherwise")
       ->type_name("SCALE");
 }
-
-// Help lists these apart: they are what an artifact has been compiled with, and
-// cannot be changed for one.
-static constexpr char kCompileGroup[] = "Compilation";
 
 static std::vector<std::string> findGiven(const CLI::App &command) {
   std::vector<std::string> given;
@@ -230,7 +230,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command
       .add_option(
           "--contractions", options.pipeline.contractions,
-          "who does contractions that both a GPU's library and mpc can; "
+          "who does contractions that both a library and mpc can; "
           "library: also relu, where NaN becomes 0; bare: by table, with "
           "libraries doing nothing else")
       ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
@@ -328,108 +328,4 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
   if (info->isGPU() && !isFixed)
     device = "cuda";
   return ExitCode::Done;
-}
-
-//===----------------------------------------------------------------------===//
-// Configuration
-//===----------------------------------------------------------------------===//
-
-// MPC_LOSS_SCALE for --loss-scale.
-static std::string environmentName(const std::string &flag) {
-  std::string name = "MPC_";
-  for (char c : flag)
-    name += c == '-' ? '_' : llvm::toUpper(c);
-  return name;
-}
-
-namespace {
-/// The TOML reader, less what the environment sets: CLI11 on its own would let
-/// the file win.
-class BelowEnvironment : public CLI::ConfigTOML {
-public:
-  std::vector<CLI::ConfigItem> from_config(std::istream &input) const override {
-    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
-    items.erase(std::remove_if(items.begin(), items.end(),
-                               [](const CLI::ConfigItem &item) {
-                                 const char *value = std::getenv(
-                                     environmentName(item.name).c_str());
-                                 // CLI11 takes an empty one for none.
-                                 return value && *value;
-                               }),
-                items.end());
-    return items;
-  }
-};
-} // namespace
-
-void mpc::tools::addConfiguration(CLI::App &program) {
-  for (CLI::App *command : program.get_subcommands({}))
-    for (CLI::Option *option : command->get_options())
-      if (!option->get_lnames().empty() && option->get_lnames()[0] != "help")
-        option->envname(environmentName(option->get_lnames()[0]));
-  program.set_config("--config", "",
-                     "flags from a TOML file, one section per "
-                     "subcommand");
-  program.config_formatter(std::make_shared<BelowEnvironment>());
-  program.allow_config_extras(CLI::config_extras_mode::error);
-}
-
-// The one of `names` nearest to `word`, empty where none is near.
-static std::string nearestName(llvm::ArrayRef<std::string> names,
-                               llvm::StringRef word) {
-  std::string best;
-  unsigned bestDistance = 3;
-  for (const std::string &name : names) {
-    unsigned distance = word.edit_distance(name, true, bestDistance);
-    if (distance < bestDistance) {
-      bestDistance = distance;
-      best = name;
-    }
-  }
-  return best;
-}
-
-// "; did you mean NAME?", or nothing.
-static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
-                        llvm::StringRef prefix) {
-  std::string name = nearestName(names, word);
-  return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
-}
-
-static std::vector<std::string> flagsOf(const CLI::App &command) {
-  std::vector<std::string> names;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back(name);
-  return names;
-}
-
-std::string mpc::tools::describe(const CLI::App &program,
-                                 const CLI::Error &error) {
-  std::string message = error.what();
-  if (program.get_subcommands().empty() && !program.remaining().empty()) {
-    const std::string word = program.remaining().front();
-    std::vector<std::string> names = flagsOf(program);
-    llvm::StringRef name = word;
-    const bool flag = name.consume_front("--");
-    if (!flag) {
-      names.clear();
-      for (const CLI::App *command : program.get_subcommands({}))
-        names.push_back(command->get_name());
-    }
-    return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
-           hint(names, name, flag ? "--" : "");
-  }
-  // CLI11's words for a flag that is given twice.
-  const std::string twice = "At Most 1 required but received ";
-  if (size_t at = message.find(twice); at != std::string::npos)
-    return message.substr(0, at) + "expected once, found " +
-           message.substr(at + twice.size()) + " times";
-  for (const CLI::App *command : program.get_subcommands())
-    for (const std::string &extra : command->remaining()) {
-      llvm::StringRef word(extra);
-      if (word.consume_front("--"))
-        message += hint(flagsOf(*command), word.split('=').first, "--");
-    }
-  return message;
 }

@@ -1,5 +1,4 @@
-// Every command-line flag that several subcommands share, and how flags, the
-// environment and the configuration file combine.
+// Every command-line flag that several subcommands share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_OPTIONS_H
@@ -15,7 +14,6 @@
 
 namespace CLI {
 class App;
-class Error;
 } // namespace CLI
 
 namespace mpc::tools {
@@ -48,9 +46,16 @@ struct CompileOptions {
   /// Whether a graph is run for its outputs, even where one of them looks like
   /// an updated parameter: `mpc run` without --function.
   bool wantsOutputs = false;
+  /// Whether the artifact of a forward model says where its inputs and outputs
+  /// have samples, so that it runs more than a batch.
+  bool findsSamples = false;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };
+
+/// Help lists these flags apart: they are what an artifact has been compiled
+/// with, and cannot be changed for one.
+inline constexpr char kCompileGroup[] = "Compilation";
 
 /// Adds the MODEL argument and the flags of CompileOptions.
 void addCompileOptions(CLI::App &command, CompileOptions &options);
@@ -73,14 +78,6 @@ enum class WithoutGPU {
 /// Throws CLI::ValidationError where the two contradict each other.
 ExitCode matchTargetAndDevice(const CLI::App &command, std::string &target,
                               std::string &device, WithoutGPU withoutGPU);
-
-/// Makes flags win over the environment (`MPC_*`), and that over `--config F`.
-/// Call after all subcommands have been added.
-void addConfiguration(CLI::App &program);
-
-/// The message for a command line that CLI11 rejected, with the nearest flag
-/// where one was misspelt.
-std::string describe(const CLI::App &program, const CLI::Error &error);
 
 } // namespace mpc::tools
 

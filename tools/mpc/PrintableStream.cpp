@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/PrintableStream.h"
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mpc::tools;
 
 bool mpc::tools::isControl(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+std::string mpc::tools::printable(llvm::StringRef message) {
+  std::string text = llvm::json::fixUTF8(message);
+  for (char &c : text)
+    if (isControl(c))
+      c = ' ';
+  return text;
 }
 
 void PrintableStream::write_impl(const char *text, size_t size) {

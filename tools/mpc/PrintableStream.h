@@ -2,7 +2,10 @@
 #ifndef MPC_TOOLS_MPC_PRINTABLESTREAM_H
 #define MPC_TOOLS_MPC_PRINTABLESTREAM_H
 
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <string>
 
 namespace mpc::tools {
 
@@ -22,6 +25,9 @@ private:
 
 /// Whether a byte moves a terminal's cursor or does worse.
 bool isControl(char c);
+
+/// One line of text: names come from models, whose bytes need not be that.
+std::string printable(llvm::StringRef message);
 
 } // namespace mpc::tools
 

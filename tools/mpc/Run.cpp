@@ -1,16 +1,22 @@
-// mpc run: one call of one function on given inputs; outputs printed or saved.
+// mpc run: a function on given inputs, in batches where it takes fewer samples
+// than they have; outputs printed or saved.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/Dataset.h"
 #include "tools/mpc/Arrays.h"
+#include "tools/mpc/Batches.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/LabelData.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -23,38 +29,215 @@ using namespace mpc::runtime;
 namespace {
 struct RunCommand {
   CompileOptions compile;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, data;
   std::string function, output;
   SessionOptions session;
 };
+
+/// What is run on.
+struct Inputs {
+  const train::Array *find(llvm::StringRef name) const;
+
+  std::vector<train::Array> arrays;
+  /// Names of those from files of data, which may hold more than the model
+  /// takes.
+  llvm::StringSet<> ofData;
+};
+
+/// How many samples are run at once, and of which inputs they are.
+struct Batch {
+  int64_t size = 0; ///< 0: as many as there are
+  std::map<std::string, int64_t> axes;
+};
 } // namespace
 
-using Inputs = std::vector<train::Array>;
+const train::Array *Inputs::find(llvm::StringRef name) const {
+  auto found = llvm::find_if(
+      arrays, [&](const train::Array &array) { return array.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
 
-// How the model declares an input, such as "f32[N,1,8,8]"; empty where it does
-// not.
-static std::string declarationOf(const onnx_frontend::ModelSummary &summary,
-                                 const std::string &name) {
-  for (llvm::StringRef input : summary.inputs)
-    if (input.consume_front(name + ": "))
-      return input.str();
-  return {};
+//===----------------------------------------------------------------------===//
+// What a model is compiled for
+//===----------------------------------------------------------------------===//
+
+static bool isScalar(const DeclaredShape &declared) {
+  return declared.dimensions && declared.dimensions->empty();
+}
+
+static bool isScalarOrOne(const DeclaredShape &declared) {
+  return isScalar(declared) ||
+         (declared.dimensions && declared.dimensions->size() == 1 &&
+          declared.extent(0) == 1);
 }
 
 // Inputs that may decide shapes (Reshape's shape, Resize's scales, the boxes of
 // NonMaxSuppression) offer their value when compiling: integers, booleans, and
 // floats that are not too many to be copied. They stay inputs where it need not
 // be known.
-static bool isOffered(llvm::StringRef declaration, const Shape &shape) {
+static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
   constexpr int64_t kMostFloats = int64_t(1) << 22;
-  auto [type, declared] = declaration.split('[');
-  bool isScalar = declared.empty() || declared == "]" || declared == "1]";
+  bool isScalar = isScalarOrOne(declared);
   int64_t count = 1;
   for (int64_t extent : shape)
     if (llvm::MulOverflow(count, extent, count))
       return false;
   bool isList = !shape.empty() && count <= kMostFloats;
-  return !type.empty() && (!type.contains('f') || isScalar || isList);
+  return !declared.type.empty() &&
+         (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
+}
+
+// The axis of samples of an input, by --batch-axis or else the first.
+static std::optional<int64_t> findBatchAxis(const ModelOptions &model,
+                                            const train::Array &array,
+                                            const DeclaredShape &declared) {
+  int64_t axis = 0;
+  for (llvm::StringRef text : model.batchAxes) {
+    auto [name, word] = text.rsplit('=');
+    if (name == declared.name && word.getAsInteger(10, axis))
+      return std::nullopt;
+  }
+  bool isRank =
+      !declared.dimensions || declared.dimensions->size() == array.shape.size();
+  if (!isRank || axis < 0 || axis >= int64_t(array.shape.size()))
+    return std::nullopt;
+  return axis;
+}
+
+// Chooses the batch where it is not to be all samples: --batch-size, or what
+// the model fixes. The first input that has samples decides; others of the same
+// dimension have as many, and of another open one where they do.
+static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
+                            const Inputs &inputs, const ModelOptions &model,
+                            Batch &batch) {
+  const train::Array *first = nullptr;
+  std::string dimension;
+  int64_t samples = 0, size = 0;
+  for (const DeclaredShape &input : declared) {
+    const train::Array *array = inputs.find(input.name);
+    auto axis = array ? findBatchAxis(model, *array, input) : std::nullopt;
+    if (!axis)
+      continue;
+    int64_t extent = array->shape[size_t(*axis)];
+    std::string own =
+        input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
+    if (!first) {
+      first = array;
+      dimension = own;
+      samples = extent;
+      auto fixed = input.extent(size_t(*axis));
+      size = model.batchSize > 0 ? model.batchSize : fixed.value_or(samples);
+      if (size != fixed)
+        size = std::min(size, samples);
+    }
+    bool isSame = own == dimension && own != "?";
+    bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
+    if (isSame && extent != samples && size != samples)
+      return reportError(
+          ExitCode::InvalidInput,
+          train::locate(*array) + ": has " + llvm::Twine(extent) +
+              " samples, " + train::locate(*first) + " has " +
+              llvm::Twine(samples) + "; --batch-axis " + input.name +
+              "=none says that it is the same for every batch");
+    if (isSame || isOpen)
+      batch.axes[input.name] = *axis;
+  }
+  batch.size = size == samples ? 0 : size;
+  return ExitCode::Done;
+}
+
+// Binds the batch of a model that runs in batches.
+static void bindBatch(const Batch &batch,
+                      const std::vector<DeclaredShape> &declared,
+                      CompileOptions &options) {
+  options.findsSamples = true;
+  for (const DeclaredShape &input : declared) {
+    auto axis = batch.axes.find(input.name);
+    bool isGiven =
+        llvm::any_of(options.model.batchAxes, [&](llvm::StringRef text) {
+          return text.rsplit('=').first == input.name;
+        });
+    bool hasRank = input.dimensions && !input.dimensions->empty();
+    if (axis == batch.axes.end() && !isGiven && hasRank)
+      options.model.batchAxes.push_back(input.name + "=none");
+    if (axis != batch.axes.end() &&
+        input.extent(size_t(axis->second)) != batch.size)
+      options.model.batchSize = batch.size;
+  }
+}
+
+// The shape of an input, and its value where it may have to be known when
+// compiling.
+static ExitCode bindInput(const train::Array &input,
+                          const DeclaredShape &declared, const Batch &batch,
+                          CompileOptions &options, Driver &driver) {
+  auto type = parseDType(declared.type);
+  auto axis = batch.axes.find(input.name);
+  bool isPart = batch.size > 0 && axis != batch.axes.end();
+  Shape shape = input.shape;
+  if (isPart)
+    shape[size_t(axis->second)] = batch.size;
+  if (!shape.empty() && !isScalar(declared))
+    options.model.shapes.push_back(input.name + "=" + toString(shape));
+  // Of samples that differ from batch to batch, no value is known.
+  if (isPart)
+    return ExitCode::Done;
+  if (!type.ok() || !isOffered(declared, shape)) {
+    if (shape.empty() && type.ok())
+      return reportError(ExitCode::Usage,
+                         "--input " + input.name +
+                             ": found a scalar, expected " + declared.type +
+                             "[" +
+                             llvm::join(declared.dimensions.value_or(
+                                            std::vector<std::string>{"..."}),
+                                        ",") +
+                             "]");
+    return ExitCode::Done; // Compiling says which types there are.
+  }
+  StatusOr<Tensor> value = train::toTensor(input, *type);
+  if (!value.ok())
+    return reportError(value.status());
+  // Many tools write a scalar as an array of one element.
+  if (value->size() == 1 && isScalarOrOne(declared))
+    value->shape = isScalar(declared) ? Shape() : Shape{1};
+  driver.offerValue(input.name, *value);
+  return ExitCode::Done;
+}
+
+// Training adds inputs to those of the model.
+static bool isTraining(const CompileOptions &options) {
+  return !options.pipeline.recipe.losses.empty() ||
+         llvm::sys::fs::is_directory(options.model.model);
+}
+
+// What is no input of the model is a mistake; better said here than as what it
+// leaves open.
+static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
+                              const Inputs &inputs,
+                              const CompileOptions &options,
+                              const onnx_frontend::Model &model) {
+  std::vector<std::string> unknown, ofData;
+  for (const train::Array &input : inputs.arrays)
+    if (llvm::none_of(declared, [&](const DeclaredShape &other) {
+          return other.name == input.name;
+        }))
+      (inputs.ofData.contains(input.name) ? ofData : unknown)
+          .push_back(input.name);
+  llvm::erase(unknown, "learning_rate");
+  std::string problem;
+  if (!unknown.empty())
+    problem = "--input " + unknown.front() + ": ";
+  else if (!inputs.arrays.empty() && ofData.size() == inputs.arrays.size())
+    problem = "--data: none of its arrays ('" + llvm::join(ofData, "', '") +
+              "') is an input; ";
+  if (problem.empty() || isTraining(options))
+    return ExitCode::Done;
+  auto summary = onnx_frontend::summarizeModel(model);
+  if (!summary)
+    return reportError(summary.takeError());
+  return reportError(ExitCode::Usage, problem + options.model.model +
+                                          " has the inputs " +
+                                          llvm::join(summary->inputs, ", "));
 }
 
 // What a model may need to be compiled that its inputs tell: the shapes of all,
@@ -63,47 +246,38 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                            Driver &driver, std::vector<std::string> &known) {
   if (llvm::Error error = driver.readModel(options.model.model))
     return reportError(std::move(error));
-  auto summary = onnx_frontend::summarizeModel(driver.getModel());
-  if (!summary)
-    return reportError(summary.takeError());
-  for (const train::Array &input : inputs) {
-    std::string declaration = declarationOf(*summary, input.name);
-    // What is no input of the model is a mistake; better said here than as what
-    // it leaves open. Training adds inputs.
-    bool isTraining = !options.pipeline.recipe.losses.empty() ||
-                      input.name == "learning_rate" ||
-                      llvm::sys::fs::is_directory(options.model.model);
-    if (declaration.empty() && !isTraining)
-      return reportError(ExitCode::Usage,
-                         "--input " + input.name + ": " + options.model.model +
-                             " has the inputs " +
-                             llvm::join(summary->inputs, ", "));
-    if (declaration.empty())
+  auto declared = readDeclaredInputs(driver.getModel());
+  if (!declared)
+    return reportError(declared.takeError());
+  if (ExitCode code =
+          checkDeclared(*declared, inputs, options, driver.getModel());
+      code != ExitCode::Done)
+    return code;
+  Batch batch;
+  if (ExitCode code = chooseBatch(*declared, inputs, options.model, batch);
+      code != ExitCode::Done)
+    return code;
+  if (batch.size > 0 && isTraining(options))
+    return reportError(ExitCode::Usage,
+                       "a function of training runs once, on one batch: give "
+                       "as many samples, or evaluate a data set with mpc eval");
+  if (batch.size > 0)
+    bindBatch(batch, *declared, options);
+  for (const DeclaredShape &input : *declared) {
+    const train::Array *array = inputs.find(input.name);
+    if (!array)
       continue;
     known.push_back(input.name);
-    auto type = parseDType(llvm::StringRef(declaration).split('[').first.str());
-    bool isScalar = llvm::StringRef(declaration).ends_with("[]");
-    if (!input.shape.empty() && !isScalar)
-      options.model.shapes.push_back(input.name + "=" + toString(input.shape));
-    if (!type.ok() || !isOffered(declaration, input.shape)) {
-      if (input.shape.empty() && type.ok())
-        return reportError(ExitCode::Usage, "--input " + input.name +
-                                                ": found a scalar, expected " +
-                                                declaration);
-      continue; // Compiling says which types there are.
-    }
-    StatusOr<Tensor> value = train::toTensor(input, *type);
-    if (!value.ok())
-      return reportError(value.status());
-    // Many tools write a scalar as an array of one element.
-    if (value->size() == 1 && isScalar)
-      value->shape.clear();
-    if (value->size() == 1 && llvm::StringRef(declaration).ends_with("[1]"))
-      value->shape = {1};
-    driver.offerValue(input.name, *value);
+    if (ExitCode code = bindInput(*array, input, batch, options, driver);
+        code != ExitCode::Done)
+      return code;
   }
   return ExitCode::Done;
 }
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
 
 // The function to run: the one named, the forward function, or one step.
 static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
@@ -121,19 +295,25 @@ static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
                                           ", found '" + asked + "'");
 }
 
+// One batch, or all there is.
 static Status setInputs(Session &session, const Function &function,
-                        const Inputs &inputs) {
+                        const Inputs &inputs, const Batching *batching,
+                        int64_t begin) {
   for (const FunctionValue &port : function.inputs) {
-    auto given = llvm::find_if(inputs, [&](const train::Array &input) {
-      return input.name == port.name;
-    });
-    if (given == inputs.end())
+    const train::Array *given = inputs.find(port.name);
+    if (!given)
       return Status(StatusCode::InvalidInput, "input '" + port.name +
                                                   "' is missing; give it with "
                                                   "--input " +
-                                                  port.name + "=@FILE");
+                                                  port.name +
+                                                  "=FILE or --data FILE");
     const Buffer &buffer = function.buffers[port.buffer];
-    StatusOr<Tensor> value = train::toTensor(*given, buffer.type);
+    train::Array part = *given;
+    if (batching)
+      if (auto axis = batching->inputs.find(port.name);
+          axis != batching->inputs.end())
+        part = takeSamples(*given, axis->second, begin, batching->batch);
+    StatusOr<Tensor> value = train::toTensor(part, buffer.type);
     if (!value.ok())
       return value.status();
     // Many tools write a scalar as an array of one element.
@@ -146,19 +326,66 @@ static Status setInputs(Session &session, const Function &function,
   return Status();
 }
 
-static Status writeOutputs(Session &session, const Function &function,
-                           const std::string &file) {
+static Status writeOutput(llvm::raw_ostream &os, const std::string &name,
+                          const Tensor &value, const std::string &file,
+                          std::vector<train::Array> &arrays) {
+  if (file.empty())
+    printTensor(os, name, value);
+  else
+    arrays.push_back(train::toArray(name, value));
+  return Status();
+}
+
+// Runs once, and prints or saves what comes out.
+static Status runOnce(Session &session, const Function &function,
+                      const Inputs &inputs, const std::string &file) {
+  Status status =
+      setInputs(session, function, inputs, /*batching=*/nullptr, /*begin=*/0);
+  if (status.ok())
+    status = session.run(function.name);
+  if (!status.ok())
+    return status;
   std::vector<train::Array> arrays;
   PrintableStream os(llvm::outs());
   for (const FunctionValue &port : function.outputs) {
     StatusOr<Tensor> value = session.output(function.name, port.name);
     if (!value.ok())
       return value.status();
-    if (file.empty())
-      printTensor(os, port.name, *value);
-    else
-      arrays.push_back(train::toArray(port.name, *value));
+    status = writeOutput(os, port.name, *value, file, arrays);
+    if (!status.ok())
+      return status;
   }
+  return file.empty() ? Status() : train::writeArrays(file, arrays);
+}
+
+// Runs batch by batch, and prints or saves what comes out of all.
+static Status runBatches(Session &session, const Function &function,
+                         const Inputs &inputs, const Batching &batching,
+                         const std::string &file) {
+  std::vector<JoinedOutput> outputs;
+  for (const FunctionValue &port : function.outputs)
+    outputs.emplace_back(port.name, function.buffers[port.buffer],
+                         batching.outputs.at(port.name), batching.samples);
+  for (int64_t begin = 0; begin < batching.samples; begin += batching.batch) {
+    Status status = setInputs(session, function, inputs, &batching, begin);
+    if (status.ok())
+      status = session.run(function.name);
+    if (!status.ok())
+      return status;
+    for (JoinedOutput &output : outputs) {
+      StatusOr<Tensor> part = session.output(function.name, output.name);
+      if (!part.ok())
+        return part.status();
+      output.add(*part, begin);
+    }
+  }
+  std::vector<train::Array> arrays;
+  PrintableStream os(llvm::outs());
+  for (const JoinedOutput &output : outputs)
+    if (Status status =
+            writeOutput(os, output.name, output.whole, file, arrays);
+        !status.ok())
+      return status;
   return file.empty() ? Status() : train::writeArrays(file, arrays);
 }
 
@@ -166,8 +393,10 @@ static Status writeOutputs(Session &session, const Function &function,
 // model may declare one that nothing reads.
 static ExitCode checkNames(const Inputs &inputs, const Function &function,
                            const std::vector<std::string> &known) {
-  for (const train::Array &input : inputs) {
-    if (function.findInput(input.name) || llvm::is_contained(known, input.name))
+  for (const train::Array &input : inputs.arrays) {
+    if (function.findInput(input.name) ||
+        llvm::is_contained(known, input.name) ||
+        inputs.ofData.contains(input.name))
       continue;
     std::vector<std::string> names;
     for (const FunctionValue &port : function.inputs)
@@ -180,34 +409,69 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
   return ExitCode::Done;
 }
 
-static ExitCode runRun(RunCommand &command) {
-  std::vector<std::string> read = inputFiles(command.compile);
-  read.insert(read.end(), command.inputs.begin(), command.inputs.end());
-  if (ExitCode code = refuseOverwriting("-o", command.output, read);
-      code != ExitCode::Done)
-    return code;
-  Inputs inputs;
+static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
+  StatusOr<std::vector<train::Array>> data = train::readDataFiles(command.data);
+  if (!data.ok())
+    return reportError(data.status());
+  inputs.arrays = std::move(*data);
+  for (const train::Array &array : inputs.arrays)
+    if (!inputs.ofData.insert(array.name).second)
+      return reportError(ExitCode::InvalidInput,
+                         train::locate(array) +
+                             ": another array has that name");
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
       return reportError(input.status());
-    for (const train::Array &other : inputs)
-      if (other.name == input->name)
-        return reportError(ExitCode::Usage,
-                           "--input " + input->name + ": given twice");
-    inputs.push_back(std::move(*input));
+    if (inputs.find(input->name))
+      return reportError(ExitCode::Usage,
+                         "--input " + input->name + ": given twice");
+    inputs.arrays.push_back(std::move(*input));
   }
+  return ExitCode::Done;
+}
+
+static ExitCode checkOutput(const RunCommand &command) {
+  std::vector<std::string> read = inputFiles(command.compile);
+  for (const auto *files : {&command.inputs, &command.data})
+    read.insert(read.end(), files->begin(), files->end());
+  return refuseOverwriting("-o", command.output, read);
+}
+
+// In batches, or at once.
+static ExitCode runFunction(const RunCommand &command, const Driver &driver,
+                            std::shared_ptr<const Artifact> artifact,
+                            const Function &function, const Inputs &inputs) {
+  StatusOr<std::optional<Batching>> batching =
+      planBatches(artifact->plan(), function, inputs.arrays);
+  if (!batching.ok())
+    return reportError(batching.status());
+  if (!*batching && !driver.getSamplesFinding().empty())
+    return reportError(ExitCode::Unsupported,
+                       "where outputs have samples is not known: " +
+                           driver.getSamplesFinding());
+  auto session = Session::create(std::move(artifact), command.session);
+  if (!session.ok())
+    return reportError(session.status());
+  return reportError(
+      *batching
+          ? runBatches(**session, function, inputs, **batching, command.output)
+          : runOnce(**session, function, inputs, command.output));
+}
+
+static ExitCode runRun(RunCommand &command) {
+  if (ExitCode code = checkOutput(command); code != ExitCode::Done)
+    return code;
+  Inputs inputs;
+  if (ExitCode code = readInputs(command, inputs); code != ExitCode::Done)
+    return code;
   Driver driver;
   std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
     if (ExitCode code = bindInputs(inputs, command.compile, driver, known);
         code != ExitCode::Done)
       return code;
-  RecipeOptions &recipe = command.compile.pipeline.recipe;
-  for (const train::Array &input : inputs)
-    if (!input.shape.empty())
-      recipe.labelShapes[input.name] = {input.shape.begin() + 1,
-                                        input.shape.end()};
+  findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
   std::shared_ptr<const Artifact> artifact;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
@@ -220,24 +484,24 @@ static ExitCode runRun(RunCommand &command) {
   if (ExitCode code = checkNames(inputs, *function, known);
       code != ExitCode::Done)
     return code;
-  auto session = Session::create(artifact, command.session);
-  if (!session.ok())
-    return reportError(session.status());
-  if (Status status = setInputs(**session, *function, inputs); !status.ok())
-    return reportError(status);
-  if (Status status = (*session)->run(function->name); !status.ok())
-    return reportError(status);
-  return reportError(writeOutputs(**session, *function, command.output));
+  return runFunction(command, driver, artifact, *function, inputs);
 }
 
 void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<RunCommand>();
   CLI::App *app = program.add_subcommand(
-      "run", "run a model or an artifact once on given inputs");
+      "run", "run a model or an artifact on given inputs, in batches where "
+             "there are more samples than --batch-size, or than the model or "
+             "the artifact takes");
   addCompileOptions(*app, command->compile);
   app->add_option("--input", command->inputs,
-                  "NAME=@FILE or NAME=VALUE (repeatable)")
+                  "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
       ->type_name("INPUT")
+      ->allow_extra_args(false);
+  app->add_option("--data", command->data,
+                  "arrays named as the model's inputs, as mpc train takes "
+                  "them; others are left out (repeatable)")
+      ->type_name("FILE")
       ->allow_extra_args(false);
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")

@@ -8,9 +8,13 @@
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/LabelData.h"
+#include "tools/mpc/LoopFlags.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Progress.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -30,11 +34,21 @@ struct TrainCommand {
   std::vector<std::string> valData;
   double valSplit = 0;
   TrainOptions train;
+  LoopFlags loop;
   std::string scheduler = "constant";
   std::string lastBatch = "drop";
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
+  /// Seconds from one line of progress to the next.
+  double logEvery = 30;
+  bool isQuiet = false, isVerbose = false;
+
+  Verbosity verbosity() const {
+    return isQuiet     ? Verbosity::Quiet
+           : isVerbose ? Verbosity::Verbose
+                       : Verbosity::Normal;
+  }
 };
 } // namespace
 
@@ -47,62 +61,6 @@ struct TrainingData {
   std::optional<Dataset> train, evaluation;
 };
 } // namespace
-
-// What the labels of a sample are like tells where their loss finds classes; of
-// all arrays, those that are labels are known later.
-static void findLabelShapes(const std::vector<Array> &arrays,
-                            RecipeOptions &recipe) {
-  for (const Array &array : arrays)
-    if (!array.shape.empty())
-      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
-                                        array.shape.end()};
-}
-
-// Whether labels of the data are PyTorch's for what counts nowhere.
-static bool hasIgnoredLabels(const std::vector<Array> &arrays,
-                             const std::string &targetArray) {
-  constexpr int64_t chunk = 65536;
-  std::vector<int64_t> values(chunk);
-  for (const Array &array : arrays) {
-    if (array.name != targetArray)
-      continue;
-    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
-      const int64_t count = std::min(chunk, array.size() - begin);
-      // What is no integer is for the data set to report.
-      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
-                          values.data()))
-        return false;
-      if (std::find(values.begin(), values.begin() + count,
-                    kPyTorchIgnoreIndex) != values.begin() + count)
-        return true;
-    }
-  }
-  return false;
-}
-
-// As in PyTorch, labels of -100 count nowhere unless the user says otherwise.
-// Where there are none, the loss is the simpler one.
-static void chooseIgnoreIndex(CompileOptions &options,
-                              const std::vector<Array> &arrays) {
-  RecipeOptions &recipe = options.pipeline.recipe;
-  if (recipe.ignoreIndex || isArtifact(options.model.model))
-    return;
-  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
-    llvm::Expected<LossSpec> loss = parseLoss(text);
-    if (!loss) {
-      llvm::consumeError(loss.takeError()); // it has been checked
-      return false;
-    }
-    return loss->hasClasses() &&
-           hasIgnoredLabels(arrays,
-                            findTarget(recipe.targetArrays, loss->output));
-  });
-  if (!isAny)
-    return;
-  recipe.ignoreIndex = kPyTorchIgnoreIndex;
-  llvm::errs() << "note: labels of " << kPyTorchIgnoreIndex
-               << " count nowhere, as in PyTorch; --ignore-index chooses\n";
-}
 
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
@@ -165,12 +123,9 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
-  for (const std::string &name : command.train.evalMetrics) {
-    if (Status status = checkEvalMetric(name); !status.ok())
-      return reportError(ExitCode::Usage, "--metric: " + status.message());
-    if (llvm::count(command.train.evalMetrics, name) > 1)
-      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
-  }
+  if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
+      code != ExitCode::Done)
+    return code;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -179,6 +134,13 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
+  const bool evaluates = !command.valData.empty() || command.valSplit != 0;
+  const bool keepsWeights =
+      !command.trained.output.empty() || !command.train.checkpointDir.empty();
+  if (ExitCode code =
+          resolve(command.loop, evaluates, keepsWeights, command.train);
+      code != ExitCode::Done)
+    return code;
   return resolve(command.trained, command.compile.model.model);
 }
 
@@ -280,6 +242,8 @@ ExitCode TrainRun::compile() {
     Driver driver;
     code = loadArtifact(driver, command.compile, artifact);
     decisions = driver.getPrecisionSummary();
+    if (command.isVerbose)
+      driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
   // The compiler held the weights, too.
@@ -293,16 +257,21 @@ ExitCode TrainRun::compile() {
 }
 
 void TrainRun::announce() {
+  if (command.isQuiet)
+    return;
   const Plan &plan = artifact->plan();
   PrintableStream os(llvm::errs());
   const RecipeOptions &recipe = command.compile.pipeline.recipe;
-  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty());
+  printTrainables(os, plan, recipe.train.empty() && recipe.freeze.empty(),
+                  command.isVerbose);
   printNormalizations(os, plan);
   llvm::errs() << (decisions.empty() ? plan.precision + ", as compiled"
                                      : decisions)
                << "\n";
   printResources(llvm::errs(), plan, command.session.device,
                  command.session.threads);
+  if (command.isVerbose)
+    printFunctions(os, plan);
 }
 
 ExitCode TrainRun::open() {
@@ -311,8 +280,7 @@ ExitCode TrainRun::open() {
       code != ExitCode::Done)
     return code;
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
-    llvm::errs() << "note: without --output or --checkpoint-dir the trained "
-                    "weights are lost\n";
+    warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
   auto opened = Session::create(artifact, command.session);
   if (!opened.ok())
@@ -339,9 +307,13 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  printSummary(llvm::outs(), result);
-  if (!command.trained.output.empty())
-    llvm::outs() << "wrote " << command.trained.output << "\n";
+  // Whoever reads the model or the metrics from stdout reads nothing else.
+  const bool isStream =
+      command.trained.output == "-" || command.train.metrics == "-";
+  llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
+  printSummary(os, result);
+  if (!command.trained.output.empty() && command.trained.output != "-")
+    os << "wrote " << command.trained.output << "\n";
   if (!result.deferred.ok())
     return static_cast<int>(reportError(result.deferred));
   return result.stopSignal ? 128 + result.stopSignal : 0;
@@ -350,7 +322,7 @@ int TrainRun::finish(const TrainResult &result) {
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
-    ProgressPrinter progress;
+    ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
@@ -363,6 +335,7 @@ int TrainRun::train() {
 static int runTrain(TrainCommand &command) {
   // Nobody reading what the run says is no reason to end it.
   std::signal(SIGPIPE, SIG_IGN);
+  setVerbosity(command.verbosity());
   TrainRun run(command);
   for (auto step : {&TrainRun::check, &TrainRun::readData, &TrainRun::compile})
     if (ExitCode code = (run.*step)(); code != ExitCode::Done)
@@ -395,7 +368,7 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
-                 "--max-steps")
+                 "--max-steps, --max-time or --early-stopping")
       ->transform(wholeNumber(int64_t(1)));
   app.add_option("--max-steps", train.maxSteps, "optimizer steps at most")
       ->transform(wholeNumber(int64_t(1)));
@@ -424,11 +397,14 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
          "--lr-scheduler", command.scheduler,
          "how the learning rate goes to --min-lr: constant, linear, "
          "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
-         "given, every SIZE steps), or one-cycle (PyTorch's OneCycleLR, "
-         "of which --lr is the greatest)")
+         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
+         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
+         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
+         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
       ->type_name("SCHEDULE")
       ->capture_default_str();
-  app.add_option("--min-lr", schedule.minLearningRate)
+  app.add_option("--min-lr", schedule.minLearningRate,
+                 "learning rate at the end of --lr-scheduler")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   app.add_option("--warmup-steps", schedule.warmupSteps,
@@ -439,7 +415,8 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--output", command.trained.output,
-                 "trained model (.onnx) or weights (.safetensors, .npz)")
+                 "trained model (.onnx, - for stdout) or weights "
+                 "(.safetensors, .npz)")
       ->type_name("FILE");
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
@@ -449,11 +426,8 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                      listEvalMetrics() + " (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  app.add_option("--metrics", command.train.metrics, "one JSON object a line")
-      ->type_name("FILE");
-  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
-               "replace the metrics of an earlier run");
-  app.add_option("--checkpoint-dir", command.train.checkpointDir)
+  app.add_option("--checkpoint-dir", command.train.checkpointDir,
+                 "folder of checkpoints")
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
                  "steps between checkpoints; default: each epoch's end")
@@ -467,6 +441,33 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("PATH");
 }
 
+static void addLogOptions(CLI::App &app, TrainCommand &command) {
+  app.add_option("--metrics", command.train.metrics,
+                 "one JSON object a step and evaluation, or a row of a table "
+                 "where FILE ends with .csv; -: JSON to standard output")
+      ->type_name("FILE");
+  app.add_option("--tensorboard", command.train.tensorboard,
+                 "folder of event files for TensorBoard")
+      ->type_name("FOLDER");
+  app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
+               "replace the metrics and events of an earlier run");
+  CLI::Option *logEvery =
+      app.add_option("--log-every", command.logEvery,
+                     "seconds between lines of progress, where they do not go "
+                     "to a terminal; 0: a line for every step")
+          ->check(nonNegativeNumber())
+          ->type_name("SECONDS")
+          ->capture_default_str();
+  CLI::Option *quiet =
+      app.add_flag("--quiet", command.isQuiet,
+                   "print warnings, errors and the summary alone")
+          ->excludes(logEvery);
+  app.add_flag("--verbose", command.isVerbose,
+               "also print how long compiling takes and what the code "
+               "consists of")
+      ->excludes(quiet);
+}
+
 void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
@@ -475,7 +476,9 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addDataOptions(*app, *command);
   addScheduleOptions(*app, *command);
   addLoopOptions(*app, command->train);
+  addLoopFlags(*app, command->loop, command->train);
   addOutputOptions(*app, *command);
+  addLogOptions(*app, *command);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

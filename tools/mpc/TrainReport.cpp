@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/TrainReport.h"
 
+#include "runtime/train/Text.h"
+#include "tools/mpc/Notes.h"
+#include "tools/mpc/Progress.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
 #include <algorithm>
-#include <unistd.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -17,16 +20,14 @@ using namespace mpc::runtime::train;
 // Before the first step
 //===----------------------------------------------------------------------===//
 
-// 12,345,678
-static std::string grouped(int64_t value) {
-  std::string text = std::to_string(value);
-  for (int64_t i = int64_t(text.size()) - 3; i > 0; i -= 3)
+// "12,345,678 elements"
+static std::string grouped(int64_t value, const std::string &noun) {
+  const std::string digits = std::to_string(value);
+  std::string text = counted(value, noun);
+  for (int64_t i = int64_t(digits.size()) - 3; i > 0; i -= 3)
     text.insert(size_t(i), ",");
   return text;
 }
-
-// What a noun ends with after a count.
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 std::string mpc::tools::formatBytes(double bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -55,7 +56,7 @@ static std::string joinFirst(llvm::ArrayRef<std::string> names) {
 }
 
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
-                                 bool isDefault) {
+                                 bool isDefault, bool isWhole) {
   // A longer list shows its ends.
   constexpr size_t longest = 24, ends = 10;
   std::vector<const StateVariable *> trainables;
@@ -73,14 +74,12 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     elements += numElements(variable.shape);
     width = std::max(width, variable.name.size());
   }
-  os << "trainable: " << trainables.size() << " parameter"
-     << plural(int64_t(trainables.size())) << ", " << grouped(elements)
-     << " element" << plural(elements);
+  os << "trainable: " << counted(int64_t(trainables.size()), "parameter")
+     << ", " << grouped(elements, "element");
   if (frozen > 0)
-    os << " (frozen: " << grouped(frozen) << " element" << plural(frozen)
-       << ")";
+    os << " (frozen: " << grouped(frozen, "element") << ")";
   os << "\n";
-  const bool abbreviated = trainables.size() > longest;
+  const bool abbreviated = !isWhole && trainables.size() > longest;
   for (size_t i = 0; i < trainables.size(); ++i) {
     if (abbreviated && i == ends) {
       i = trainables.size() - ends;
@@ -89,8 +88,8 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     printVariable(os, *trainables[i], width);
   }
   if (isDefault && !others.empty())
-    os << "note: not trained, as not weights: " << joinFirst(others)
-       << "; --train REGEX chooses\n";
+    note("not trained, as not weights: " + joinFirst(others) +
+         "; --train REGEX chooses");
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
@@ -108,8 +107,9 @@ void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
                                : ", as in ONNX's specification")
        << "; --running-variance chooses\n";
   if (auto kept = facts->getInteger("kept_normalizations"))
-    os << "BatchNormalization: " << *kept << " layer" << plural(*kept)
-       << " use and keep their running statistics, as in evaluation\n";
+    os << "BatchNormalization: " << counted(*kept, "layer")
+       << (*kept == 1 ? " uses and keeps its" : " use and keep their")
+       << " running statistics, as in evaluation\n";
 }
 
 void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
@@ -120,104 +120,40 @@ void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
      << formatBytes(double(activations)) << "), beside the data\n";
   os << "target: " << plan.target.cpu << " on " << device;
   if (threads > 0)
-    os << ", " << threads << " thread" << plural(threads);
+    os << ", " << counted(threads, "thread");
   os << "\n";
 }
 
-//===----------------------------------------------------------------------===//
-// Progress
-//===----------------------------------------------------------------------===//
-
-ProgressPrinter::ProgressPrinter() : terminal(isatty(STDERR_FILENO) != 0) {}
-
-ProgressPrinter::~ProgressPrinter() { clearLine(); }
-
-void ProgressPrinter::clearLine() {
-  if (lineShown)
-    llvm::errs() << "\r\033[K";
-  lineShown = false;
-}
-
-void ProgressPrinter::started(const StartReport &report) {
-  totalSteps = report.totalSteps;
-  const int64_t left =
-      std::max<int64_t>(0, report.totalSteps - report.firstStep);
-  interval = std::max<int64_t>(1, left / 10);
-  llvm::errs() << "data: " << report.samples << " sample"
-               << plural(report.samples);
-  if (report.evalSamples > 0)
-    llvm::errs() << ", " << report.evalSamples << " held back";
-  llvm::errs() << "; " << left << " step" << plural(left) << " of "
-               << report.batchSize;
-  if (report.accumulate > 1)
-    llvm::errs() << " x " << report.accumulate;
-  llvm::errs() << ", " << report.stepsPerEpoch << " an epoch";
-  if (report.firstStep > 0)
-    llvm::errs() << ", from step " << report.firstStep;
-  llvm::errs() << "\n";
-}
-
-bool ProgressPrinter::isDue(int64_t step) {
-  if (!terminal)
-    return step % interval == 0 || step == totalSteps;
-  const auto now = std::chrono::steady_clock::now();
-  if (step != totalSteps && now - lastShown < std::chrono::milliseconds(100))
-    return false;
-  lastShown = now;
-  return true;
-}
-
-void ProgressPrinter::stepped(const StepReport &report) {
-  if (!isDue(report.step))
-    return;
-  clearLine();
-  llvm::raw_ostream &os = llvm::errs();
-  os << "step " << report.step << "/" << totalSteps << "  epoch "
-     << report.epoch + 1 << "  loss " << llvm::format("%.6g", report.loss)
-     << "  lr " << llvm::format("%.4g", report.learningRate);
-  if (report.gradNorm)
-    os << "  grad norm " << llvm::format("%.4g", *report.gradNorm);
-  if (report.lossScale)
-    os << "  loss scale " << llvm::format("%g", *report.lossScale)
-       << "  skipped " << report.skippedTotal;
-  os << llvm::format("  %.2f ms/step", report.stepMs);
-  lineShown = terminal;
-  if (!terminal)
-    os << "\n";
-}
-
-static void printEvaluation(llvm::raw_ostream &os, const EvalResult &result) {
-  if (result.accuracy)
-    os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
-  for (const auto &[name, value] : result.metrics) {
-    os << name << " ";
-    // A share of all labels, as the accuracy is.
-    if (llvm::StringRef(name).starts_with("top"))
-      os << llvm::format("%.2f%%", value * 100);
-    else
-      os << llvm::format("%.6g", value);
-    os << ", ";
+// How many steps of each kind there are, those within other steps too.
+static void countSteps(const std::vector<Step> &steps,
+                       std::map<std::string, int64_t> &counts) {
+  for (const Step &step : steps) {
+    if (auto *branch = std::get_if<IfStep>(&step.op)) {
+      countSteps(branch->then, counts);
+      countSteps(branch->otherwise, counts);
+    } else if (auto *loop = std::get_if<ForStep>(&step.op)) {
+      countSteps(loop->steps, counts);
+    } else {
+      ++counts[std::holds_alternative<LaunchStep>(step.op) ? "generated kernel"
+               : std::holds_alternative<MatMulStep>(step.op)
+                   ? "product of a library"
+               : std::holds_alternative<ConvStep>(step.op)
+                   ? "convolution of a library"
+                   : "copy"];
+    }
   }
-  os << "loss " << llvm::format("%.6g", result.loss) << " on " << result.samples
-     << " sample" << plural(result.samples);
 }
 
-void ProgressPrinter::evaluated(int64_t step, int64_t epoch,
-                                const EvalResult &result) {
-  clearLine();
-  llvm::errs() << "epoch " << epoch + 1 << ", step " << step << ": ";
-  printEvaluation(llvm::errs(), result);
-  llvm::errs() << "\n";
-}
-
-void ProgressPrinter::checkpointed(int64_t step, const std::string &directory) {
-  clearLine();
-  llvm::errs() << "step " << step << ": saved " << directory << "\n";
-}
-
-void ProgressPrinter::note(std::string_view message) {
-  clearLine();
-  llvm::errs() << "note: " << llvm::StringRef(message) << "\n";
+void mpc::tools::printFunctions(llvm::raw_ostream &os, const Plan &plan) {
+  for (const auto &[name, function] : plan.functions) {
+    std::map<std::string, int64_t> counts;
+    countSteps(function.steps, counts);
+    os << "function " << name << ": "
+       << formatBytes(double(function.arenaBytes)) << " of activations";
+    for (const auto &[kind, count] : counts)
+      os << ", " << count << " x " << kind;
+    os << "\n";
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,13 +164,12 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
                               const TrainResult &result) {
   if (result.stopSignal)
     os << "interrupted after ";
-  os << result.steps << " step" << plural(result.steps) << ", " << result.epochs
-     << " epoch" << plural(result.epochs) << ", " << result.samples << " sample"
-     << plural(result.samples) << ": ";
+  os << counted(result.steps, "step") << ", " << counted(result.epochs, "epoch")
+     << ", " << counted(result.samples, "sample") << ": ";
   if (result.finalLoss)
     os << "loss " << llvm::format("%.6g", *result.finalLoss) << "; "
        << result.skipped << " skipped; "
-       << llvm::format("%.3g", result.medianStepMs) << " ms/step; ";
+       << formatMilliseconds(result.medianStepMs) << " ms/step; ";
   else
     os << "none were left to do; ";
   os << "peak memory " << formatBytes(double(result.peakMemoryBytes)) << "\n";
@@ -243,4 +178,7 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
     printEvaluation(os, *result.evaluation);
     os << "\n";
   }
+  if (result.best)
+    os << "best: step " << result.best->step << ", "
+       << describeFigure(result.best->metric, result.best->value) << "\n";
 }

@@ -1,5 +1,4 @@
-// What `mpc train` tells its user: before the first step, during, and at the
-// end.
+// What `mpc train` tells its user before the first step and at the end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_TRAINREPORT_H
@@ -10,49 +9,25 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
 #include <string>
 
 namespace mpc::tools {
 
 /// Prints what is trained; with `isDefault`, which the user did not choose,
-/// also what is not.
+/// also what is not. A long list shows its ends unless `isWhole`.
 void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan,
-                     bool isDefault);
+                     bool isDefault, bool isWhole);
 /// Prints how running statistics are updated, where there are any.
 void printNormalizations(llvm::raw_ostream &os, const runtime::Plan &plan);
 /// Prints what memory training takes and what it runs on.
 void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
                     const std::string &device, int threads);
 
+/// Prints what each function of the plan consists of.
+void printFunctions(llvm::raw_ostream &os, const runtime::Plan &plan);
+
 /// "1.5 GiB".
 std::string formatBytes(double bytes);
-
-/// Progress on stderr: one line that changes on a terminal; otherwise a line at
-/// every tenth of the run and at every evaluation.
-class ProgressPrinter : public runtime::train::TrainObserver {
-public:
-  ProgressPrinter();
-  ~ProgressPrinter() override;
-
-  void started(const runtime::train::StartReport &report) override;
-  void stepped(const runtime::train::StepReport &report) override;
-  void evaluated(int64_t step, int64_t epoch,
-                 const runtime::train::EvalResult &result) override;
-  void checkpointed(int64_t step, const std::string &directory) override;
-  void note(std::string_view message) override;
-
-private:
-  /// Takes away the line that changes.
-  void clearLine();
-  bool isDue(int64_t step);
-
-  const bool terminal;
-  bool lineShown = false;
-  int64_t totalSteps = 0;
-  int64_t interval = 1;
-  std::chrono::steady_clock::time_point lastShown;
-};
 
 /// Prints the result of a run.
 void printSummary(llvm::raw_ostream &os,

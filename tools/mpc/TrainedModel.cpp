@@ -6,6 +6,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -21,8 +22,16 @@ static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
 }
 
+// Whether it becomes a model; a stream can be nothing else.
+static bool isModel(const std::string &output) {
+  return output == onnx_frontend::kStandardOutput ||
+         extensionOf(output) == ".onnx";
+}
+
 // What can be known of writing before there is something to write.
 static ExitCode checkDestination(const std::string &file) {
+  if (file == onnx_frontend::kStandardOutput)
+    return ExitCode::Done;
   if (llvm::sys::fs::is_directory(file))
     return reportError(ExitCode::IO,
                        "--output " + file + ": is a folder, expected a file");
@@ -48,7 +57,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   llvm::StringRef extension = extensionOf(options.output);
   if (extension == ".npz" || extension == ".safetensors")
     return ExitCode::Done;
-  if (extension != ".onnx")
+  if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
                            ": expected .onnx, .safetensors or .npz");
@@ -97,7 +106,7 @@ static void writeElsewhere(const TrainedModelOptions &options,
                   ".safetensors");
     if (!writeState(file.str().str(), state).ok())
       continue;
-    llvm::errs() << "note: the trained weights are in " << file << " instead\n";
+    warn("the trained weights are in " + file + " instead");
     return;
   }
 }
@@ -118,7 +127,7 @@ TrainedModelWriter::prepare(const Plan &plan,
   for (const StateVariable &variable : plan.state)
     if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
-  if (extensionOf(options.output) != ".onnx")
+  if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
   onnx_frontend::ShapeMap shapes;
   for (const StateVariable &variable : plan.state)

@@ -6,12 +6,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace mpc::tools {
 
@@ -58,6 +60,21 @@ inline CLI::Validator nonNegativeNumber() {
 inline CLI::Validator fraction() {
   return numberThat([](double value) { return value >= 0 && value < 1; },
                     "of at least 0 and below 1");
+}
+
+/// Accepts `names`, which help and errors list, and `others`, which they do
+/// not: whoever gives one of those is told more than what there is.
+inline CLI::Validator oneOf(const std::vector<std::string> &names,
+                            std::vector<std::string> others) {
+  CLI::Validator listed = CLI::IsMember(names);
+  const std::string description = listed.get_description();
+  return CLI::Validator(
+      [listed, others = std::move(others)](std::string &text) {
+        return std::find(others.begin(), others.end(), text) != others.end()
+                   ? std::string()
+                   : listed(text);
+      },
+      description);
 }
 
 } // namespace mpc::tools

@@ -1,11 +1,13 @@
 // mpc: compiles and trains ONNX models in mixed precision.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/CommandLine.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/Configuration.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/Effects.h"
 #include "tools/mpc/Interruption.h"
-#include "tools/mpc/Options.h"
 
-#include "compiler/Support/ExitCode.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/Signals.h"
@@ -32,9 +34,11 @@ static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
     return exitCode;
   } catch (const CLI::Success &help) {
     return program.exit(help);
+  } catch (const CLI::FileError &error) {
+    return static_cast<int>(tools::reportError(ExitCode::IO, error.what()));
   } catch (const CLI::Error &error) {
-    llvm::errs() << "error: " << tools::describe(program, error) << "\n";
-    return static_cast<int>(ExitCode::Usage);
+    return static_cast<int>(
+        tools::reportError(ExitCode::Usage, tools::describe(program, error)));
   } catch (const std::bad_alloc &) {
     llvm::errs() << "error: out of memory\n";
     return static_cast<int>(ExitCode::IO);
@@ -75,10 +79,18 @@ int main(int argc, char **argv) {
   program.require_subcommand(1);
   tools::addTrainCommand(program, exitCode);
   tools::addCompileCommand(program, exitCode);
+  tools::addEvalCommand(program, exitCode);
   tools::addRunCommand(program, exitCode);
   tools::addExplainCommand(program, exitCode);
   tools::addCheckCommand(program, exitCode);
   tools::addInspectCommand(program, exitCode);
-  tools::addConfiguration(program);
+  tools::Configuration configuration(program);
+  tools::addHelpCommands(program);
+  tools::finishCommands(program);
+  // After all values are known and before the command runs.
+  program.parse_complete_callback([&] {
+    for (const CLI::App *command : program.get_subcommands())
+      tools::checkEffects(*command, configuration);
+  });
   return flush(run(program, argc, argv, exitCode));
 }

@@ -16,6 +16,7 @@
 
 #include <climits>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -52,6 +53,7 @@ private:
   Error setValue(StringRef name, proto::TensorProto &tensor,
                  const HostTensor &value);
   std::vector<proto::TensorProto *> findExternal();
+  Error writeStream();
   Error writeData(ArrayRef<proto::TensorProto *> tensors, StringRef path);
 
   std::shared_ptr<Model> model;
@@ -350,7 +352,27 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   return file->commit();
 }
 
+// A stream has no second file beside it: all data goes into the one.
+Error ExportModel::Impl::writeStream() {
+  proto::ModelProto &file = model->getProto();
+  for (proto::TensorProto *tensor : collectTensors(file)) {
+    tensor->clear_external_data();
+    tensor->clear_data_location();
+  }
+  if (file.ByteSizeLong() > INT_MAX)
+    return makeError(ErrorKind::Unsupported,
+                     "the model does not fit into one file of 2 GiB, and a "
+                     "stream can hold no second; name a file to write it to");
+  google::protobuf::io::FileOutputStream stream(STDOUT_FILENO);
+  if (file.SerializeToZeroCopyStream(&stream) && stream.Flush())
+    return Error::success();
+  return makeError(ErrorKind::IO, Twine("cannot write to stdout: ") +
+                                      std::strerror(stream.GetErrno()));
+}
+
 Error ExportModel::Impl::write(StringRef destination) {
+  if (destination == kStandardOutput)
+    return writeStream();
   std::vector<proto::TensorProto *> external = findExternal();
   if (!external.empty())
     if (Error error = writeData(external, (destination + ".data").str()))

@@ -18,6 +18,9 @@ using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
 class Model;
 
+/// Stands for stdout as a destination.
+inline constexpr llvm::StringLiteral kStandardOutput = "-";
+
 /// A model that will receive trained values, read before they exist: all of
 /// its file but the values that will be replaced. Nothing is read later, so
 /// what happens to the file meanwhile does not matter.
@@ -43,7 +46,8 @@ public:
   /// unknown fields included, is as it was. Values are converted to the type
   /// the model stores. Data that was external, and all of it in a model too
   /// large for one file, goes to
-  /// `<destination>.data`. The files appear whole or not at all.
+  /// `<destination>.data`. The files appear whole or not at all. What goes to
+  /// kStandardOutput has all data in it.
   llvm::Error write(llvm::StringRef destination, const TensorMap &values);
 
 private:

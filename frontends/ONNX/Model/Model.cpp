@@ -46,7 +46,13 @@ static StringRef guessFormat(StringRef start) {
     return "an HTML page";
   if (start.starts_with("\x1f\x8b"))
     return "gzip data";
-  if (start.starts_with("PK\x03\x04"))
+  bool isZip = start.starts_with("PK\x03\x04");
+  if ((isZip && start.contains("/data.pkl")) || start.starts_with("\x80\x02"))
+    return "a file of torch.save (PyTorch), a Python pickle, which is never "
+           "read; export models with torch.onnx.export, and save weights with "
+           "safetensors.torch.save_file(model.state_dict(), "
+           "\"weights.safetensors\")";
+  if (isZip)
     return "a zip archive";
   if (start.starts_with("\x7f"
                         "ELF"))

@@ -70,3 +70,19 @@ func.func @shared_keys(%dy: tensor<2x3x8x4xf32>, %q: tensor<2x3x8x4xf32>, %k: te
      -> (tensor<2x3x8x4xf32>, tensor<2x1x8x4xf32>, tensor<2x1x8x4xf32>, tensor<8x8xf32>)
   return %dk, %db : tensor<2x1x8x4xf32>, tensor<8x8xf32>
 }
+
+// Of two attentions of the same tensors, each gradient reads its own softmax.
+// CHECK-LABEL: func.func @two
+// CHECK: %[[ALL:.*]] = mpc.softmax
+// CHECK: %[[PAST:.*]] = mpc.softmax
+// CHECK: mpc.softmax_grad %{{.*}}, %[[PAST]]
+// CHECK: mpc.softmax_grad %{{.*}}, %[[ALL]]
+func.func @two(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>, %dy: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
+  %y0 = mpc.attention %q, %k, %v : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %y1 = mpc.attention %q, %k, %v {causal_offset = 0 : i64} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %dq1, %dk1, %dv1 = mpc.attention_grad %dy, %q, %k, %v {causal_offset = 0 : i64}
+      : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>)
+  %dq0, %dk0, %dv0 = mpc.attention_grad %dy, %q, %k, %v
+      : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>)
+  return %y0, %y1, %dq0, %dq1 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
+}

@@ -195,3 +195,82 @@ func.func @almost_causal(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tenso
   %y = mpc.matmul %p, %v : (tensor<5x2x2xf32>, tensor<5x2x4xf32>) -> tensor<5x2x4xf32>
   return %y : tensor<5x2x4xf32>
 }
+
+// A bias may hide all keys that the mask shows; what the mask hides then counts,
+// by its number, and the mask stays.
+// CHECK-LABEL: func.func @causal_behind_padding
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3 mask %{{.*}} {hidden = {{.*}}}
+func.func @causal_behind_padding(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %padding: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
+  %mask = mpc.constant dense<[[true, true, false], [true, true, true]]> : tensor<2x3xi1>
+  %hidden = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %s, %padding : (tensor<5x2x3xf32>, tensor<5x1x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.select %mask, %b, %hidden : (tensor<2x3xi1>, tensor<5x2x3xf32>, tensor<f32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// And the other way round: what the bias hides is not what the mask's number does.
+// CHECK-LABEL: func.func @causal_bias_behind_mask
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}} mask %arg3 {hidden = -1.000000e+00 : f64}
+func.func @causal_bias_behind_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xi1>) -> tensor<5x2x4xf32> {
+  %bias = mpc.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<-1.0> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %bias, %s : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.select %mask, %b, %low : (tensor<5x1x3xi1>, tensor<5x2x3xf32>, tensor<f32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// Where both hide by minus infinity, the bias needs no tensor.
+// CHECK-LABEL: func.func @causal_bias_and_mask
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {causal_offset = 0 : i64}
+func.func @causal_bias_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xi1>) -> tensor<5x2x4xf32> {
+  %bias = mpc.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<0xFF800000> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %bias, %s : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.select %mask, %b, %low : (tensor<5x1x3xi1>, tensor<5x2x3xf32>, tensor<f32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// One number for all keys of a query says nothing of their order.
+// CHECK-LABEL: func.func @bias_of_queries
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}} :
+func.func @bias_of_queries(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %bias = mpc.constant dense<[[0.0], [-0.0]]> : tensor<2x1xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %bias, %s : (tensor<2x1xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %b {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A tensor of one number makes several queries of one: of the scores, of the
+// capped ones, of the weights.
+// CHECK-LABEL: func.func @widened
+// CHECK-NOT: mpc.attention
+func.func @widened(%q: tensor<2x1x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
+  %half = mpc.constant dense<0.5> : tensor<8x8xf32>
+  %zero = mpc.constant dense<0.0> : tensor<8x8xf32>
+  %s0 = mpc.matmul %q, %k {transB = true} : (tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> tensor<2x1x8xf32>
+  %m0 = mpc.mul %s0, %half : (tensor<2x1x8xf32>, tensor<8x8xf32>) -> tensor<2x8x8xf32>
+  %p0 = mpc.softmax %m0 {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y0 = mpc.matmul %p0, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %s1 = mpc.matmul %q, %k {transB = true} : (tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> tensor<2x1x8xf32>
+  %t1 = mpc.tanh %s1 : (tensor<2x1x8xf32>) -> tensor<2x1x8xf32>
+  %m1 = mpc.mul %t1, %half : (tensor<2x1x8xf32>, tensor<8x8xf32>) -> tensor<2x8x8xf32>
+  %p1 = mpc.softmax %m1 {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %y1 = mpc.matmul %p1, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %s2 = mpc.matmul %q, %k {transB = true} : (tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> tensor<2x1x8xf32>
+  %p2 = mpc.softmax %s2 {axis = 2 : i64} : (tensor<2x1x8xf32>) -> tensor<2x1x8xf32>
+  %n2 = mpc.is_nan %p2 : (tensor<2x1x8xf32>) -> tensor<2x1x8xi1>
+  %g2 = mpc.select %n2, %zero, %p2 : (tensor<2x1x8xi1>, tensor<8x8xf32>, tensor<2x1x8xf32>) -> tensor<2x8x8xf32>
+  %y2 = mpc.matmul %g2, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  return %y0, %y1, %y2 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
+}

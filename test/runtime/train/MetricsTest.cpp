@@ -136,6 +136,61 @@ TEST(Metrics, WaitsForAReaderThatIsSlow) {
   EXPECT_GT(found.size(), text.size());
 }
 
+TEST(Metrics, AnEventMayHoldAJSONValue) {
+  EXPECT_EQ(MetricsLine("start", Digits::Single)
+                .addJSON("recipe", "{\"loss\":\"mse\"}")
+                .text(),
+            "{\"event\":\"start\",\"recipe\":{\"loss\":\"mse\"}}\n");
+}
+
+static const char kNames[] =
+    "event,step,micro_step,epoch,samples,loss,lr,grad_norm,loss_scale,skipped,"
+    "skipped_total,step_ms,eval_loss,eval_accuracy,eval_f1,eval_samples\n";
+
+TEST(Metrics, ATableHasARowForEveryStepAndEvaluation) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m.csv";
+  {
+    auto file = MetricsFile::open(path, MetricsStart::New, {"accuracy", "f1"});
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    for (const MetricsLine &line :
+         {MetricsLine("start", Digits::Single).add("seed", int64_t(3)),
+          MetricsLine("train", Digits::Single)
+              .add("step", int64_t(1))
+              .add("loss", std::nan(""))
+              .add("grad_norm", std::optional<double>())
+              .add("skipped", true),
+          MetricsLine("eval", Digits::Single)
+              .add("step", int64_t(1))
+              .add("eval_loss", 0.5)
+              .add("eval_f1", 0.25),
+          MetricsLine("end", Digits::Single)})
+      ASSERT_TRUE((*file)->write(line).ok());
+  }
+  EXPECT_EQ(readFile(path), std::string(kNames) +
+                                "train,1,,,,nan,,,,true,,,,,,\n"
+                                "eval,1,,,,,,,,,,,0.5,,0.25,\n");
+}
+
+TEST(Metrics, ATableGoesOnWithTheColumnsThatItHas) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "m.csv";
+  writeFile(path, std::string(kNames) + "train,1,,,,0.5,,,,,,,,,,\ntrain,2,");
+  {
+    auto file = MetricsFile::open(path, MetricsStart::Append, {"f1"});
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE(
+        (*file)
+            ->write(
+                MetricsLine("train", Digits::Single).add("step", int64_t(2)))
+            .ok());
+  }
+  EXPECT_EQ(readFile(path), std::string(kNames) + "train,1,,,,0.5,,,,,,,,,,\n"
+                                                  "train,2,,,,,,,,,,,,,,\n");
+  expectFailure(MetricsFile::open(path, MetricsStart::Append, {"r2"}).status(),
+                StatusCode::Usage, "has other columns than this run");
+}
+
 TEST(Metrics, FailsWhereItCannotWrite) {
   auto file = MetricsFile::open("/dev/full", MetricsStart::Append);
   ASSERT_TRUE(file.ok()) << file.status().message();

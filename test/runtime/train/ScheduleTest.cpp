@@ -80,18 +80,75 @@ TEST(Schedule, OneCycleRisesAndFalls) {
     }
 }
 
+/// The rates after each of the evaluations.
+std::vector<double> ratesOf(const char *text, double rate, double least,
+                            const std::vector<double> &values) {
+  Schedule schedule;
+  EXPECT_TRUE(parseSchedule(text, schedule).ok()) << text;
+  schedule.learningRate = rate;
+  schedule.minLearningRate = least;
+  MonitorState state;
+  int64_t reductions = 0;
+  std::vector<double> rates;
+  for (double value : values) {
+    reductions += schedule.plateau.count(state, value, 1);
+    rates.push_back(schedule.at(100, 100, reductions));
+  }
+  return rates;
+}
+
+// What torch.optim.lr_scheduler.ReduceLROnPlateau of PyTorch 2.15 makes of the
+// same figures.
+TEST(Schedule, PlateauIsPyTorchs) {
+  using Rates = std::vector<double>;
+  EXPECT_EQ(ratesOf("plateau:0.5:1", 0.1, 0,
+                    {1, 0.5, 0.5, 0.49996, 0.6, 0.4, 0.5, 0.5, std::nan(""),
+                     0.5, 0.39}),
+            (Rates{0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.0125,
+                   0.0125}));
+  EXPECT_EQ(ratesOf("plateau:0.1:0", 0.1, 0.002, {0.5, 0.5, 0.5, 0.5}),
+            (Rates{0.1, 0.010000000000000002, 0.002, 0.002}));
+  EXPECT_EQ(ratesOf("plateau:0.3:0:accuracy", 1, 0,
+                    {0.5, 0.5, 0.6, 0.6, 0.60005, 0.7}),
+            (Rates{1, 0.3, 0.3, 0.09, 0.027, 0.027}));
+  EXPECT_EQ(ratesOf("plateau:0.5:0", 1, 0, {-1, -1.00005, -1.2, -1.1}),
+            (Rates{1, 1, 1, 0.5}));
+  EXPECT_EQ(ratesOf("plateau:0.1:0", 1e-7, 0, {1, 1, 1}),
+            (Rates{1e-7, 1e-8, 1e-8}));
+  Rates defaults(13, 1);
+  defaults[11] = defaults[12] = 0.1;
+  EXPECT_EQ(ratesOf("plateau", 1, 0, std::vector<double>(13, 1)), defaults);
+}
+
+TEST(Schedule, PlateauHasAWarmup) {
+  Schedule schedule;
+  ASSERT_TRUE(parseSchedule("plateau:0.5", schedule).ok());
+  schedule.learningRate = 1;
+  schedule.warmupSteps = 4;
+  EXPECT_EQ(schedule.at(0, 100), 0.25);
+  EXPECT_EQ(schedule.at(1, 100, 1), 0.25);
+  EXPECT_EQ(schedule.at(4, 100, 1), 0.5);
+}
+
 TEST(Schedule, KnowsItsKindsByName) {
   Schedule schedule;
   for (const char *name :
-       {"constant", "linear", "cosine", "step:30:0.1", "one-cycle"}) {
+       {"constant", "linear", "cosine", "step:30:0.1", "one-cycle",
+        "plateau:0.2:3:min:loss", "plateau:0.1:0:max:top5"}) {
     EXPECT_TRUE(parseSchedule(name, schedule).ok()) << name;
     EXPECT_EQ(schedule.name(), name);
   }
   for (const char *name :
        {"cosin", "step", "step:", "step:0", "step:3:", "step:3:0", "step:3:nan",
-        "step:3:x", "step:-1", "step:1.5"})
+        "step:3:x", "step:-1", "step:1.5", "plateaux", "plateau:", "plateau:1",
+        "plateau:0", "plateau:nan", "plateau:0.1:", "plateau:0.1:-1",
+        "plateau:0.1:1.5"})
     expectFailure(parseSchedule(name, schedule), StatusCode::Usage,
                   "'" + std::string(name) + "'");
+  expectFailure(parseSchedule("plateau:0.1:3:", schedule), StatusCode::Usage,
+                "unknown figure ''");
+  ASSERT_TRUE(parseSchedule("plateau", schedule).ok());
+  EXPECT_EQ(schedule.name(), "plateau:0.1:10:min:loss");
 }
 
 } // namespace

@@ -1,0 +1,54 @@
+// Takes away what only training needs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/Passes.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_KEEPEVALUATIONPASS
+#include "passes/Differentiation/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+class KeepEvaluationPass
+    : public mpc::impl::KeepEvaluationPassBase<KeepEvaluationPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+// The variables that a function reads or updates.
+static void findVariables(FunctionOpInterface function,
+                          llvm::StringSet<> &found) {
+  auto add = [&](Attribute attribute) {
+    if (auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(attribute))
+      found.insert(symbol.getValue());
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    add(function.getArgAttr(i, kStateAttr));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    add(function.getResultAttr(i, kUpdatesAttr));
+}
+
+void KeepEvaluationPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  // Whoever compiles says what a model without evaluation lacks.
+  if (!module.lookupSymbol("eval"))
+    return;
+  for (StringRef name : {"step", "accumulate", "update"})
+    if (Operation *function = module.lookupSymbol(name))
+      function->erase();
+  llvm::StringSet<> used;
+  for (auto function : module.getOps<FunctionOpInterface>())
+    findVariables(function, used);
+  for (auto variable : llvm::make_early_inc_range(module.getOps<VariableOp>()))
+    if (!used.contains(variable.getSymName()))
+      variable.erase();
+}

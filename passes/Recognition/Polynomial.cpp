@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Polynomial.h"
+
+#include "compiler/Dialect/MPC/ConstantNumber.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+static Polynomial getNumber(double number) {
+  return number == 0 ? Polynomial() : Polynomial{{{}, number}};
+}
+
+static Polynomial getAtom(unsigned atom, double factor = 1) {
+  return {{{atom}, factor}};
+}
+
+Polynomial mpc::add(const Polynomial &a, const Polynomial &b, double factor) {
+  Polynomial sum = a;
+  for (const auto &[monomial, coefficient] : b) {
+    double &total = sum[monomial];
+    total += factor * coefficient;
+    if (total == 0)
+      sum.erase(monomial);
+  }
+  return sum;
+}
+
+static Polynomial multiply(const Polynomial &a, const Polynomial &b) {
+  Polynomial product;
+  for (const auto &[left, first] : a)
+    for (const auto &[right, second] : b) {
+      std::vector<unsigned> monomial = left;
+      monomial.insert(monomial.end(), right.begin(), right.end());
+      llvm::sort(monomial);
+      product = add(product, {{monomial, first * second}});
+    }
+  return product;
+}
+
+// Whether a term has the logit in it.
+static bool hasX(const Polynomial &polynomial) {
+  return llvm::any_of(polynomial, [](const auto &term) {
+    return llvm::any_of(term.first, [](unsigned atom) {
+      return atom < PolynomialExpander::kFirstOther;
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Expansion
+//===----------------------------------------------------------------------===//
+
+Polynomial PolynomialExpander::getOpaque(Value value) {
+  auto *place = llvm::find(others, value);
+  if (place == others.end()) {
+    others.push_back(value);
+    place = std::prev(others.end());
+  }
+  return getAtom(kFirstOther + (place - others.begin()));
+}
+
+Polynomial PolynomialExpander::expand(Value value) {
+  if (value == x)
+    return getAtom(kX);
+  if (std::optional<double> number = getConstantNumber(value))
+    return getNumber(*number);
+  Operation *op = value.getDefiningOp();
+  if (!op || budget == 0)
+    return getOpaque(value);
+  --budget;
+  Match before = match;
+  Polynomial polynomial = expandOp(op);
+  // More terms than any formula has.
+  if (polynomial.size() > 16)
+    polynomial.clear();
+  if (hasX(polynomial))
+    return polynomial;
+  match = before;
+  return polynomial.empty() ? getOpaque(value) : polynomial;
+}
+
+// Empty where the op is not taken apart.
+Polynomial PolynomialExpander::expandOp(Operation *op) {
+  Value value = op->getResult(0);
+  if (isa<AddOp, SubOp, MulOp, NegOp>(op))
+    return expandLinear(op);
+  if (match.take<ReluOp>(value))
+    return expandBounded(op->getOperand(0), 0, /*isBelow=*/false);
+  if (auto log = match.take<LogOp>(value))
+    return expandLogarithm(log.getInput());
+  if (auto softplus = match.take<SoftplusOp>(value))
+    if (int sign = getSign(softplus.getInput()))
+      return add(add(getAtom(kRelu), getAtom(kLogTerm)), getAtom(kX),
+                 sign > 0 ? 0 : -1);
+  if (auto abs = match.take<AbsOp>(value); abs && getSign(abs.getInput()) != 0)
+    return add(getAtom(kRelu, 2), getAtom(kX), -1);
+  if (auto clip = match.take<ClipOp>(value)) {
+    if (clip.getMin() && clip.getMax())
+      return {};
+    bool isBelow = !clip.getMin();
+    auto bound = isBelow ? clip.getMax() : clip.getMin();
+    return bound ? expandBounded(clip.getInput(), bound->convertToDouble(),
+                                 isBelow)
+                 : Polynomial();
+  }
+  if (isa<MaximumOp, MinimumOp>(op))
+    for (unsigned i : {0, 1})
+      if (auto bound = getConstantNumber(op->getOperand(i))) {
+        (void)match.take<MaximumOp>(value);
+        (void)match.take<MinimumOp>(value);
+        return expandBounded(op->getOperand(1 - i), *bound, isa<MinimumOp>(op));
+      }
+  return {};
+}
+
+Polynomial PolynomialExpander::expandLinear(Operation *op) {
+  Value value = op->getResult(0);
+  (void)match.take<AddOp>(value);
+  (void)match.take<SubOp>(value);
+  (void)match.take<MulOp>(value);
+  (void)match.take<NegOp>(value);
+  Polynomial left = expand(op->getOperand(0));
+  if (isa<NegOp>(op))
+    return hasX(left) ? add({}, left, -1) : Polynomial();
+  Polynomial right = expand(op->getOperand(1));
+  if (hasX(left) || hasX(right)) {
+    if (isa<MulOp>(op))
+      return multiply(left, right);
+    return add(left, right, isa<SubOp>(op) ? -1 : 1);
+  }
+  // Of what has no x, only 1 - t and t - 1 are taken apart: a label may be a
+  // sum itself.
+  bool hasOne =
+      isNumber(op->getOperand(0), 1) || isNumber(op->getOperand(1), 1);
+  if (!isa<SubOp>(op) || !hasOne)
+    return {};
+  termsWithoutX.push_back(op);
+  return add(left, right, -1);
+}
+
+int PolynomialExpander::getSign(Value value) {
+  Match before = match;
+  Polynomial polynomial = expand(value);
+  for (int sign : {1, -1})
+    if (polynomial == getAtom(kX, sign))
+      return sign;
+  match = before;
+  return 0;
+}
+
+// max(u, 0) of x and -x; min(u, 0) is -max(-u, 0). And logarithms of a
+// probability and its complement, which PyTorch bounds by -100.
+Polynomial PolynomialExpander::expandBounded(Value value, double bound,
+                                             bool isBelow) {
+  if (bound == 0)
+    if (int sign = getSign(value)) {
+      bool isOfX = (sign > 0) != isBelow;
+      return add({}, add(getAtom(kRelu), getAtom(kX), isOfX ? 0 : -1),
+                 isBelow ? -1 : 1);
+    }
+  auto log = value.getDefiningOp<LogOp>();
+  if (!log || bound != -100 || isBelow)
+    return {};
+  match.take<LogOp>(value);
+  Polynomial probability = expand(log.getInput());
+  if (probability == getAtom(kX))
+    return getAtom(kLogYes);
+  if (probability == add(getNumber(1), getAtom(kX), -1))
+    return getAtom(kLogNo);
+  return {};
+}
+
+// The exponent, where `value` is an exponential.
+static Value matchExponent(Value value, Match &match) {
+  auto exp = match.take<ExpOp>(value);
+  return exp ? exp.getInput() : Value();
+}
+
+// log(sigmoid(u)), log(1 - sigmoid(u)), log(1 + exp(u)), log(exp(u) + exp(v)).
+Polynomial PolynomialExpander::expandLogarithm(Value input) {
+  Polynomial softplus = add(getAtom(kRelu), getAtom(kLogTerm));
+  auto matchSigmoid = [&](Value value, int complement) -> Polynomial {
+    auto sigmoid = match.take<SigmoidOp>(value);
+    int sign = sigmoid ? complement * getSign(sigmoid.getInput()) : 0;
+    if (sign == 0)
+      return {};
+    Polynomial negated = add({}, softplus, -1);
+    return sign > 0 ? add(negated, getAtom(kX)) : negated;
+  };
+  if (input.getDefiningOp<SigmoidOp>())
+    return matchSigmoid(input, 1);
+  if (auto rest = match.take<SubOp>(input))
+    return isNumber(rest.getLhs(), 1) ? matchSigmoid(rest.getRhs(), -1)
+                                      : Polynomial();
+  auto sum = match.take<AddOp>(input);
+  if (!sum)
+    return {};
+  if (Value other = matchOperandBeside(sum, 1)) {
+    if (auto negated = match.take<NegOp>(other))
+      return matchSigmoid(negated.getInput(), -1);
+    Value exponent = matchExponent(other, match);
+    Polynomial u = exponent ? expand(exponent) : Polynomial();
+    if (u == getAtom(kX))
+      return softplus;
+    if (u == getAtom(kX, -1))
+      return add(softplus, getAtom(kX), -1);
+    // -|x|
+    return u == add(getAtom(kX), getAtom(kRelu), -2) ? getAtom(kLogTerm)
+                                                     : Polynomial();
+  }
+  // With m = max(-x, 0): log(exp(-m) + exp(-x - m)).
+  Value first = matchExponent(sum.getLhs(), match);
+  Value second = matchExponent(sum.getRhs(), match);
+  if (!first || !second)
+    return {};
+  Polynomial u = expand(first), v = expand(second);
+  Polynomial negated = getAtom(kRelu, -1);
+  Polynomial shifted = add(getAtom(kX), getAtom(kRelu), -1);
+  bool isLogTerm =
+      (u == shifted && v == negated) || (u == negated && v == shifted);
+  return isLogTerm ? getAtom(kLogTerm) : Polynomial();
+}
+
+void PolynomialExpander::takeClosedTerms() {
+  for (Operation *op : termsWithoutX) {
+    Match attempt = match;
+    (void)attempt.take<SubOp>(op->getResult(0));
+    if (attempt.isClosed())
+      match = attempt;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Logits
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> mpc::findLogits(Operation *root) {
+  constexpr size_t kMostOps = 48;
+  SmallVector<Value> found;
+  llvm::SmallPtrSet<Operation *, 16> seen = {root};
+  SmallVector<Operation *> worklist = {root};
+  auto addCandidate = [&](Value value) {
+    while (auto negated = value.getDefiningOp<NegOp>())
+      value = negated.getInput();
+    if (!getConstantNumber(value) && !llvm::is_contained(found, value))
+      found.push_back(value);
+  };
+  for (size_t i = 0; i < worklist.size() && seen.size() < kMostOps; ++i) {
+    Operation *op = worklist[i];
+    // Of a logarithm it may be a probability.
+    if (isa<SigmoidOp, SoftplusOp, ReluOp, AbsOp, ClipOp, MaximumOp, MinimumOp,
+            LogOp>(op))
+      for (Value operand : op->getOperands())
+        addCandidate(operand);
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (isa_and_nonnull<AddOp, SubOp, MulOp, NegOp, LogOp, ExpOp, SigmoidOp,
+                          SoftplusOp, ReluOp, AbsOp, ClipOp, MaximumOp,
+                          MinimumOp>(producer) &&
+          seen.insert(producer).second)
+        worklist.push_back(producer);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,254 @@
+// Recognises the binary cross entropy of a logit x and a target t that a model
+// spells out, by what it is whatever the order of its sums and products:
+//
+//   max(x, 0) + log(1 + exp(-|x|)) - x * t
+//
+// That of a probability, with logarithms of -100 at least, becomes mpc.bce; the
+// logarithm of a sigmoid by itself, or of 1 - sigmoid(x), becomes a softplus,
+// which loses no small probability. Where a model clips the probability first,
+// its loss has a greatest value and no gradient beyond: it stays.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Passes.h"
+#include "passes/Recognition/Polynomial.h"
+
+#include "compiler/Dialect/MPC/ConstantNumber.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZEBINARYCROSSENTROPYPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+using Atom = PolynomialExpander::Atom;
+
+/// Sums and differences that are a binary cross entropy.
+struct RecognizeBinaryCrossEntropy : RewritePattern {
+  explicit RecognizeBinaryCrossEntropy(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// Sums, differences and logarithms that are a softplus.
+struct RecognizeSoftplus : RewritePattern {
+  explicit RecognizeSoftplus(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// PyTorch's softplus, which is x from a number on where the difference is lost
+/// in rounding.
+struct RecognizeBoundedSoftplus : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SelectOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeBinaryCrossEntropyPass
+    : public mpc::impl::RecognizeBinaryCrossEntropyPassBase<
+          RecognizeBinaryCrossEntropyPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeBinaryCrossEntropy, RecognizeSoftplus,
+                 RecognizeBoundedSoftplus>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Binary cross entropy
+//===----------------------------------------------------------------------===//
+
+// Whether the operands broadcast to the type of the result.
+static bool fits(Value x, Value t, Type result) {
+  auto type = cast<RankedTensorType>(result);
+  auto shape = broadcastShapes(shapeOf(x), shapeOf(t));
+  return elementOf(x) == type.getElementType() &&
+         elementOf(t) == type.getElementType() && succeeded(shape) &&
+         ArrayRef<int64_t>(*shape) == type.getShape();
+}
+
+// The target of a cross entropy of logits, or of probabilities where
+// `isOfProbability`, that a polynomial is; null where it is none.
+static Value findTarget(const Polynomial &polynomial,
+                        const PolynomialExpander &expander,
+                        bool &isOfProbability) {
+  for (unsigned i = 0; i < expander.getNumOthers(); ++i) {
+    unsigned t = Atom::kFirstOther + i;
+    Polynomial ofLogits = {
+        {{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}, {{Atom::kX, t}, -1}};
+    Polynomial ofProbabilities = {
+        {{Atom::kLogYes, t}, -1}, {{Atom::kLogNo}, -1}, {{Atom::kLogNo, t}, 1}};
+    isOfProbability = polynomial == ofProbabilities;
+    if (isOfProbability || polynomial == ofLogits)
+      return expander.getOther(t);
+  }
+  return {};
+}
+
+// The loss in place of the root, or its negative where the root is that and
+// what reads it does not negate it again.
+static void replaceByLoss(Value x, Value t, bool isOfProbability,
+                          bool isNegated, Match &match,
+                          PatternRewriter &rewriter) {
+  if (isNegated && match.extend<NegOp>())
+    isNegated = false;
+  rewriter.setInsertionPoint(match.getRoot());
+  Location location = match.getLocation();
+  Type type = match.getRoot()->getResult(0).getType();
+  Operation *loss =
+      isOfProbability
+          ? BCEOp::create(rewriter, location, type, x, t).getOperation()
+          : BCEWithLogitsOp::create(rewriter, location, type, x, t);
+  if (Attribute phase = match.getRoot()->getAttr(kPhaseAttr))
+    loss->setAttr(kPhaseAttr, phase);
+  if (isNegated)
+    loss = NegOp::create(rewriter, location, type, loss->getResult(0));
+  match.replace(loss, rewriter);
+}
+
+LogicalResult
+RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
+                                             PatternRewriter &rewriter) const {
+  if (!isa<AddOp, SubOp>(op))
+    return rewriter.notifyMatchFailure(op, "no sum and no difference");
+  for (Value x : findLogits(op)) {
+    Match match(op);
+    PolynomialExpander expander(x, match);
+    Polynomial polynomial = expander.expand(op->getResult(0));
+    for (bool isNegated : {false, true}) {
+      bool isOfProbability = false;
+      Value t = findTarget(isNegated ? add({}, polynomial, -1) : polynomial,
+                           expander, isOfProbability);
+      if (!t || match.contains(t) || !fits(x, t, op->getResult(0).getType()))
+        continue;
+      expander.takeClosedTerms();
+      if (match.contains(x) || !match.isClosed())
+        return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+      replaceByLoss(x, t, isOfProbability, isNegated, match, rewriter);
+      return success();
+    }
+  }
+  return rewriter.notifyMatchFailure(op, "not spelled like a cross entropy");
+}
+
+//===----------------------------------------------------------------------===//
+// Softplus
+//===----------------------------------------------------------------------===//
+
+// Whether all that is read of a sigmoid are logarithms of it and of 1 less it.
+static bool isReadByLogarithms(SigmoidOp sigmoid) {
+  auto isLogarithm = [](Operation *op) { return isa<LogOp>(op); };
+  return llvm::all_of(sigmoid->getUsers(), [&](Operation *user) {
+    auto rest = dyn_cast<SubOp>(user);
+    return isLogarithm(user) || (rest && isNumber(rest.getLhs(), 1) &&
+                                 llvm::all_of(rest->getUsers(), isLogarithm));
+  });
+}
+
+// Gives a logarithm the sigmoid that it shares with others for itself.
+static void separateSigmoid(LogOp log, PatternRewriter &rewriter) {
+  Type element = elementOf(log);
+  Operation *reader = log;
+  if (!element.isF32() && !element.isF64())
+    return;
+  if (auto rest = log.getInput().getDefiningOp<SubOp>())
+    reader = rest;
+  for (OpOperand &operand : reader->getOpOperands()) {
+    auto sigmoid = operand.get().getDefiningOp<SigmoidOp>();
+    if (!sigmoid || sigmoid->hasOneUse() || !isReadByLogarithms(sigmoid))
+      continue;
+    rewriter.setInsertionPoint(sigmoid);
+    Operation *copy = rewriter.clone(*sigmoid);
+    rewriter.modifyOpInPlace(reader, [&] { operand.set(copy->getResult(0)); });
+  }
+}
+
+LogicalResult
+RecognizeSoftplus::matchAndRewrite(Operation *op,
+                                   PatternRewriter &rewriter) const {
+  if (!isa<AddOp, SubOp, LogOp>(op))
+    return rewriter.notifyMatchFailure(op, "no softplus ends with it");
+  Polynomial softplus = {{{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}};
+  Polynomial mirrored = add(softplus, {{{Atom::kX}, -1}});
+  for (Value x : findLogits(op)) {
+    Match match(op);
+    Type type = op->getResult(0).getType();
+    Polynomial found = PolynomialExpander(x, match).expand(op->getResult(0));
+    Polynomial negated = add({}, found, -1);
+    bool isPositive = found == softplus || found == mirrored;
+    if (x.getType() != type || match.contains(x) ||
+        !(isPositive || negated == softplus || negated == mirrored))
+      continue;
+    if (auto log = dyn_cast<LogOp>(op); log && !match.isClosed()) {
+      separateSigmoid(log, rewriter);
+      match = Match(op);
+      PolynomialExpander(x, match).expand(op->getResult(0));
+    }
+    if (!match.isClosed())
+      return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+    rewriter.setInsertionPoint(op);
+    Attribute phase = op->getAttr(kPhaseAttr);
+    auto create = [&](auto kind, Value operand) -> Operation * {
+      auto made =
+          decltype(kind)::create(rewriter, match.getLocation(), type, operand);
+      if (phase)
+        made->setAttr(kPhaseAttr, phase);
+      return made;
+    };
+    bool isMirrored = found == mirrored || negated == mirrored;
+    Value argument = isMirrored ? create(NegOp(), x)->getResult(0) : x;
+    Operation *result = create(SoftplusOp(), argument);
+    if (!isPositive)
+      result = create(NegOp(), result->getResult(0));
+    match.replace(result, rewriter);
+    return success();
+  }
+  return rewriter.notifyMatchFailure(op, "not spelled like a softplus");
+}
+
+// x, where `value` is x or 1 * x.
+static Value passOne(Value value, Match &match) {
+  Match attempt = match;
+  Product product = matchProduct(value, attempt);
+  if (product.factors.size() != 1 || product.number != 1)
+    return value;
+  match = attempt;
+  return product.factors.front();
+}
+
+LogicalResult
+RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
+                                          PatternRewriter &rewriter) const {
+  constexpr double kLeast = 20;
+  Match match(op);
+  auto isAbove = match.take<LessOp>(op.getCondition());
+  auto bound = isAbove ? getConstantNumber(isAbove.getLhs()) : std::nullopt;
+  Value inner = passOne(op.getOnFalse(), match);
+  auto softplus = match.take<SoftplusOp>(inner);
+  if (!bound || *bound < kLeast || !softplus ||
+      softplus.getType() != op.getType())
+    return rewriter.notifyMatchFailure(op, "no bounded softplus");
+  Value x = op.getOnTrue();
+  bool isOfX = passOne(softplus.getInput(), match) == x &&
+               passOne(isAbove.getRhs(), match) == x;
+  if (!isOfX || !match.isClosed())
+    return rewriter.notifyMatchFailure(op, "of several values, or of one that "
+                                           "other ops read parts of");
+  auto whole =
+      SoftplusOp::create(rewriter, match.getLocation(), op.getType(), x);
+  match.replace(whole, rewriter);
+  return success();
+}

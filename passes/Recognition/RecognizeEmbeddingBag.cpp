@@ -1,0 +1,207 @@
+// Recognises sums, means and maxima of bags of rows, which PyTorch's exporters
+// write as a loop over the bags: one gather and one reduction for each, and all
+// results joined. Where the bags are equally long and lie one behind the other,
+// that is one gather of [bags, length] rows and one reduction.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "compiler/Dialect/MPC/ConstantNumber.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZEEMBEDDINGBAGPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// One bag: the reduction of rows [start, start + length) of `source`, or of
+/// the rows of `table` that these elements of it name.
+struct Bag {
+  /// What is reduced, and by which op of mpc.
+  Value rows;
+  StringRef reduction;
+  /// What a sum is divided by, which makes it a mean.
+  std::optional<double> divisor;
+  Value table, source;
+  int64_t start = 0, length = 0;
+
+  /// Whether `other` is the same but for where it starts.
+  bool isLike(const Bag &other) const {
+    return reduction == other.reduction && table == other.table &&
+           source == other.source && length == other.length;
+  }
+};
+
+struct RecognizeEmbeddingBag : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeEmbeddingBagPass
+    : public mpc::impl::RecognizeEmbeddingBagPassBase<
+          RecognizeEmbeddingBagPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RecognizeEmbeddingBag>(&getContext());
+    GreedyRewriteConfig config;
+    config.enableFolding(false).enableConstantCSE(false);
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// One bag
+//===----------------------------------------------------------------------===//
+
+template <typename OpTy>
+static bool matchReductionBy(Value value, Bag &bag, Match &match) {
+  auto op = match.take<OpTy>(value);
+  if (!op || op.getAxes() != ArrayRef<int64_t>(0) || op.getParts())
+    return false;
+  bag.rows = op.getInput();
+  bag.reduction = OpTy::getOperationName();
+  return true;
+}
+
+// A sum, mean or maximum over the first axis alone; a sum over a number.
+static bool matchReduction(Value value, Bag &bag, Match &match) {
+  if (auto quotient = match.take<DivOp>(value)) {
+    bag.divisor = getConstantNumber(quotient.getRhs());
+    return bag.divisor && quotient.getLhs().getType() == quotient.getType() &&
+           matchReductionBy<ReduceSumOp>(quotient.getLhs(), bag, match);
+  }
+  return matchReductionBy<ReduceSumOp>(value, bag, match) ||
+         matchReductionBy<ReduceMeanOp>(value, bag, match) ||
+         matchReductionBy<ReduceMaxOp>(value, bag, match);
+}
+
+// The part of the first axis of `source` that a bag is.
+static bool matchRange(Value value, Bag &bag, Match &match) {
+  auto slice = match.take<SliceOp>(value);
+  if (!slice)
+    return false;
+  ArrayRef<int64_t> whole = shapeOf(slice.getInput());
+  bool isPlain = slice.getStrides().empty() ||
+                 llvm::all_of(slice.getStrides(),
+                              [](int64_t stride) { return stride == 1; });
+  if (!isPlain || whole.empty() ||
+      slice.getSizes().drop_front() != whole.drop_front())
+    return false;
+  bag.source = slice.getInput();
+  bag.start = slice.getOffsets().front();
+  bag.length = slice.getSizes().front();
+  return true;
+}
+
+static std::optional<Bag> matchBag(Value part, Match &match) {
+  // [size] as [1, size].
+  if (auto view = part.getDefiningOp<ReshapeOp>();
+      view && shapeOf(view.getInput()) == shapeOf(part).drop_front())
+    part = match.take<ReshapeOp>(part).getInput();
+  Bag bag;
+  if (!matchReduction(part, bag, match))
+    return std::nullopt;
+  Value rows = bag.rows;
+  if (auto gather = match.take<GatherOp>(rows)) {
+    if (gather.getAxis() != 0 || gather.getBatchDims() != 0 ||
+        shapeOf(gather.getIndices()).size() != 1)
+      return std::nullopt;
+    bag.table = gather.getData();
+    rows = gather.getIndices();
+  }
+  if (!matchRange(rows, bag, match) || bag.length == 0)
+    return std::nullopt;
+  if (bag.divisor && *bag.divisor != static_cast<double>(bag.length))
+    return std::nullopt;
+  if (bag.divisor)
+    bag.reduction = ReduceMeanOp::getOperationName();
+  return bag;
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+// What all bags are of, the first one first, where one ends where the next
+// starts.
+static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
+  ValueRange parts = op.getInputs();
+  if (parts.size() < 2 || op.getAxis() != 0)
+    return std::nullopt;
+  std::optional<Bag> first;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    if (shapeOf(part).empty() || shapeOf(part).front() != 1)
+      return std::nullopt;
+    std::optional<Bag> bag = matchBag(part, match);
+    if (!bag)
+      return std::nullopt;
+    if (!first)
+      first = bag;
+    else if (!bag->isLike(*first) ||
+             bag->start != first->start + int64_t(i) * first->length)
+      return std::nullopt;
+  }
+  return first;
+}
+
+// Elements [start, start + bags * length) of the source, as [bags, length,
+// ...].
+static Value createBags(const Bag &bag, int64_t bags, PatternRewriter &rewriter,
+                        Location location) {
+  RankedTensorType type = typeOf(bag.source);
+  SmallVector<int64_t> shape(type.getShape());
+  Value all = bag.source;
+  if (shape.front() != bags * bag.length) {
+    SmallVector<int64_t> offsets(shape.size(), 0);
+    offsets.front() = bag.start;
+    shape.front() = bags * bag.length;
+    all = SliceOp::create(rewriter, location, type.clone(shape), all, offsets,
+                          shape, ArrayRef<int64_t>());
+  }
+  shape.front() = bag.length;
+  shape.insert(shape.begin(), bags);
+  return ReshapeOp::create(rewriter, location, type.clone(shape), all);
+}
+
+LogicalResult
+RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
+                                       PatternRewriter &rewriter) const {
+  Match match(op);
+  std::optional<Bag> bag = matchBags(op, match);
+  if (!bag || !match.isClosed())
+    return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
+                                           "ops read parts of them");
+  Location location = match.getLocation();
+  Attribute phase = op->getAttr(kPhaseAttr);
+  auto withPhase = [&](Value value) {
+    if (phase)
+      value.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    return value;
+  };
+  int64_t bags = op.getInputs().size();
+  Value rows = withPhase(createBags(*bag, bags, rewriter, location));
+  if (bag->table) {
+    SmallVector<int64_t> shape = {bags, bag->length};
+    llvm::append_range(shape, shapeOf(bag->table).drop_front());
+    rows = withPhase(GatherOp::create(
+        rewriter, location, typeOf(bag->table).clone(shape), bag->table, rows,
+        rewriter.getI64IntegerAttr(0), rewriter.getI64IntegerAttr(0)));
+  }
+  OperationState state(location, bag->reduction);
+  state.addOperands(rows);
+  state.addTypes(op.getType());
+  state.addAttribute("axes", rewriter.getDenseI64ArrayAttr({1}));
+  state.addAttribute("keepdims", rewriter.getBoolAttr(false));
+  match.replace(rewriter.create(state), rewriter);
+  return success();
+}

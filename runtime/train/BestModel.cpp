@@ -1,0 +1,115 @@
+// Keeping and giving back the best weights.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/BestModel.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::train {
+
+/// What training changes of a trained model.
+static bool isTrained(const Port &state) {
+  return state.role == "parameter" || state.role == "statistic";
+}
+
+Status BestModel::copy() {
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const Port &port : model.info().state) {
+    if (!isTrained(port))
+      continue;
+    StatusOr<Tensor> value = model.state(port.name);
+    if (!value.ok())
+      return value.status();
+    values.emplace_back(port.name, std::move(*value));
+  }
+  copied = std::move(values);
+  return Status();
+}
+
+/// Another folder's checkpoints come and go without this run: what is read is
+/// kept in memory.
+Status BestModel::read(const std::string &path, const RunIdentity &identity) {
+  StatusOr<std::vector<Array>> arrays =
+      readCheckpoint(path, model.info(), identity);
+  if (!arrays.ok())
+    return arrays.status();
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const Port &port : model.info().state) {
+    if (!isTrained(port))
+      continue;
+    const auto found =
+        std::find_if(arrays->begin(), arrays->end(), [&](const Array &array) {
+          return array.name == port.name;
+        });
+    if (found == arrays->end())
+      return Status(StatusCode::Checkpoint,
+                    path + ": has no '" + port.name + "', which is trained");
+    StatusOr<Tensor> value = toTensor(*found);
+    if (!value.ok())
+      return value.status();
+    values.emplace_back(port.name, std::move(*value));
+  }
+  copied = std::move(values);
+  return Status();
+}
+
+Status BestModel::find(MonitorState &state, int64_t step,
+                       const std::string &resumed, const RunIdentity &identity,
+                       const Note &note) {
+  if (!state.best)
+    return Status();
+  Status found(StatusCode::Checkpoint, "there is no --checkpoint-dir");
+  if (checkpoints)
+    found = checkCheckpointPath(checkpoints->pathOf(state.bestStep));
+  // A run may have died between saying what is the best and marking it.
+  if (found.ok())
+    return checkpoints->best() == state.bestStep
+               ? Status()
+               : checkpoints->markBest(state.bestStep, step, kept);
+  if (!resumed.empty())
+    found = read(siblingOf(resumed, state.bestStep), identity);
+  if (found.ok())
+    return Status();
+  note("the best weights so far, those of step " +
+       std::to_string(state.bestStep) + ", are gone (" + found.message() +
+       "); the best is looked for anew from here");
+  state = MonitorState();
+  adopt(state, monitor);
+  return Status();
+}
+
+Status BestModel::mark(int64_t step) {
+  copied.clear();
+  return checkpoints->markBest(step, step, kept);
+}
+
+Status BestModel::apply(const MonitorState &state,
+                        const RunIdentity &identity) {
+  if (copied.empty())
+    return restoreCheckpoint(checkpoints->pathOf(state.bestStep), model,
+                             identity)
+        .status();
+  for (const auto &[name, value] : copied)
+    if (Status status = model.setState(name, value); !status.ok())
+      return status;
+  return model.derive();
+}
+
+StatusOr<std::optional<BestEvaluation>>
+BestModel::restore(const MonitorState &state, const RunIdentity &identity,
+                   const std::string &last, const Note &note) {
+  if (!state.best) {
+    note("no evaluation had a finite " + monitor.metric +
+         ", so none is the best: the weights are the last");
+    return std::optional<BestEvaluation>();
+  }
+  Status status = apply(state, identity);
+  if (status.ok())
+    return std::optional<BestEvaluation>(
+        {state.bestStep, monitor.metric, *state.best});
+  return Status(status.getCode(),
+                "the best weights: " + status.message() +
+                    (last.empty() ? "" : "; the last ones are in " + last));
+}
+
+} // namespace mpc::runtime::train

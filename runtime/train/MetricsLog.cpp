@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/MetricsLog.h"
+
+#include "runtime/train/EventFile.h"
+
+namespace mpc::runtime::train {
+
+static MetricsStart startOf(const TrainOptions &options) {
+  if (!options.resume.empty())
+    return MetricsStart::Append;
+  return options.overwriteMetrics ? MetricsStart::Replace : MetricsStart::New;
+}
+
+StatusOr<MetricsLog> MetricsLog::open(const TrainOptions &options,
+                                      int64_t firstStep) {
+  MetricsLog log;
+  if (!options.metrics.empty()) {
+    StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::open(
+        options.metrics, startOf(options), options.evalMetrics);
+    if (!file.ok())
+      return file.status();
+    log.sinks.push_back(std::move(*file));
+  }
+  if (!options.tensorboard.empty()) {
+    StatusOr<std::unique_ptr<EventFile>> file =
+        EventFile::open(options.tensorboard, startOf(options), firstStep);
+    if (!file.ok())
+      return file.status();
+    log.sinks.push_back(std::move(*file));
+  }
+  return log;
+}
+
+Status MetricsLog::check(const TrainOptions &options) {
+  Status status;
+  if (!options.metrics.empty())
+    status = MetricsFile::check(options.metrics, startOf(options));
+  if (status.ok() && !options.tensorboard.empty())
+    status = EventFile::check(options.tensorboard, startOf(options));
+  return status;
+}
+
+Status MetricsLog::write(const MetricsLine &line) {
+  Status first;
+  for (std::unique_ptr<MetricsSink> &sink : sinks) {
+    Status status = sink ? sink->write(line) : Status();
+    if (status.ok())
+      continue;
+    sink.reset();
+    if (first.ok())
+      first = status;
+  }
+  return first;
+}
+
+} // namespace mpc::runtime::train

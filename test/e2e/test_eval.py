@@ -1,0 +1,221 @@
+"""`mpc eval` says of a model, a checkpoint or an artifact what `mpc train` said
+of the same weights: the same figures, bit for bit.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+# No multiple of the batch.
+BATCH, TRAINING, HELD_BACK = 32, 96, 77
+CLASSES = ("--loss", "cross_entropy", "--metric", "top3", "--metric", "f1")
+
+
+def digits(begin, count):
+    with np.load(mpctest.DIGITS / "digits-train.npz") as arrays:
+        part = slice(begin, begin + count)
+        return {
+            "image": arrays["image"][part],
+            "target": arrays["target"][part].astype(np.int64),
+        }
+
+
+def train(model, data, held, folder, *flags):
+    """The "eval" event of a short training in `folder`, which has a checkpoint
+    of it and the trained model."""
+    np.savez(folder / "held.npz", **held)
+    metrics, _ = mpctest.train(
+        *(model, data, folder, "--batch-size", BATCH, "--max-steps", 3),
+        *("--optimizer", "adamw", "--val-data", folder / "held.npz"),
+        *("--checkpoint-dir", folder / "checkpoints", *flags),
+    )
+    return [event for event in metrics if event["event"] == "eval"][-1]
+
+
+def evaluate(model, folder, *flags):
+    process = mpctest.mpc_ok(
+        *("eval", model, "--data", folder / "held.npz", "--format", "jsonl"),
+        *(*mpctest.TARGET, *flags),
+    )
+    return json.loads(process.stdout)
+
+
+def figures(event):
+    return {key: value for key, value in event.items() if "eval" in key}
+
+
+@pytest.mark.parametrize(
+    "precision", ("32-true", "bf16-mixed", "16-mixed", "64-true")
+)
+@pytest.mark.parametrize("name", ("mlp", "resnet"))
+def test_same_figures(name, precision, tmp_path):
+    model = mpctest.MODELS / f"{name}.onnx"
+    flags = (*CLASSES, "--precision", precision)
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    event = train(model, data, held, tmp_path, *flags)
+    assert event["eval_samples"] == HELD_BACK
+    compiled = (*flags, "--optimizer", "adamw", "--batch-size", BATCH)
+    checkpoints = tmp_path / "checkpoints"
+    for folder in (checkpoints, checkpoints / "step-3"):
+        assert event == evaluate(
+            model, tmp_path, *compiled, "--checkpoint", folder
+        )
+    trained = tmp_path / "trained.onnx"
+    state = checkpoints / "step-3" / "state.safetensors"
+    for again in (
+        evaluate(trained, tmp_path, *compiled),
+        evaluate(model, tmp_path, *compiled, "--weights", state),
+    ):
+        # A model of float32 rounds its weights.
+        if precision == "64-true":
+            again["eval_loss"] = pytest.approx(again["eval_loss"], rel=1e-6)
+        assert figures(event) == figures(again)
+
+
+def test_artifact(tmp_path):
+    model = mpctest.MODELS / "mlp.onnx"
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    event = train(model, data, held, tmp_path, *CLASSES)
+    artifact = tmp_path / "model.mpc"
+    mpctest.mpc_ok(
+        *("compile", model, "--loss", "cross_entropy", "-o", artifact),
+        *("--batch-size", BATCH, *mpctest.TARGET),
+    )
+    checkpoints = tmp_path / "checkpoints"
+    metrics = CLASSES[2:]
+    weights = ("--weights", checkpoints / "step-3" / "state.safetensors")
+    target, mpctest.TARGET[:] = list(mpctest.TARGET), []
+    try:
+        assert event == evaluate(
+            *(artifact, tmp_path, *metrics, "--checkpoint", checkpoints)
+        )
+        assert figures(event) == figures(
+            evaluate(artifact, tmp_path, *metrics, *weights)
+        )
+        assert event["eval_loss"] != evaluate(artifact, tmp_path)["eval_loss"]
+    finally:
+        mpctest.TARGET[:] = target
+
+
+@pytest.mark.parametrize(
+    "loss, metric",
+    (
+        ("mse", "r2"),
+        ("huber", "mae"),
+        ("l1", "rmse"),
+        ("smooth_l1", "r2"),
+        ("bce_with_logits", "f1"),
+        ("kl_div", None),
+    ),
+)
+def test_losses_of_values(loss, metric, tmp_path):
+    random = np.random.RandomState(4)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "y")]
+    if loss == "kl_div":
+        nodes = [
+            helper.make_node("MatMul", ["x", "w"], ["z"], "z"),
+            helper.make_node("LogSoftmax", ["z"], ["y"], "y"),
+        ]
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 6])}),
+        *({"y": (np.float32, ["N", 3])}, {}),
+    )
+    weight = random.standard_normal((6, 3)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+
+    def sample(count):
+        x = random.standard_normal((count, 6)).astype(np.float32)
+        target = random.rand(count, 3).astype(np.float32)
+        return {"x": x, "target": target / target.sum(1, keepdims=True)}
+
+    metrics = ("--metric", metric) if metric else ()
+    flags = ("--loss", loss, "--reduction", "sum", *metrics)
+    held = sample(HELD_BACK)
+    event = train(model, sample(TRAINING), held, tmp_path, *flags)
+    assert figures(event) == figures(
+        evaluate(tmp_path / "trained.onnx", tmp_path, *flags)
+    )
+
+
+def test_labels_that_count_differently(tmp_path):
+    """Ignored ones, weights of classes, smoothing."""
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    data["target"][::7] = held["target"][::5] = -100
+    np.save(tmp_path / "weights.npy", np.arange(1, 11) / 4)
+    flags = (
+        *(*CLASSES, "--class-weights", tmp_path / "weights.npy"),
+        *("--label-smoothing", 0.1, "--metric", "perplexity"),
+    )
+    model = mpctest.MODELS / "mlp.onnx"
+    event = train(model, data, held, tmp_path, *flags)
+    assert event == evaluate(
+        *(model, tmp_path, *flags),
+        *("--batch-size", BATCH, "--checkpoint", tmp_path / "checkpoints"),
+    )
+
+
+def test_any_batch(tmp_path):
+    """The last batch is counted right, whatever its size; without
+    --batch-size there is one."""
+    np.savez(tmp_path / "held.npz", **digits(0, HELD_BACK))
+    model = mpctest.MODELS / "mlp.onnx"
+    events = [
+        evaluate(model, tmp_path, *CLASSES, "--precision", "64-true", *flags)
+        for flags in ((), *(("--batch-size", n) for n in (1, 7, 76, 77, 100)))
+    ]
+    for event in events[1:]:
+        assert event["eval_samples"] == HELD_BACK
+        assert event["eval_accuracy"] == events[0]["eval_accuracy"]
+        assert event["eval_top3"] == events[0]["eval_top3"]
+        assert event["eval_loss"] == pytest.approx(
+            events[0]["eval_loss"], rel=1e-12
+        )
+
+
+def test_training_artifacts(tmp_path):
+    """ONNX Runtime's, whose parameters are inputs."""
+    folder = mpctest.DATA / "ort-lenet"
+    data = digits(0, HELD_BACK)
+    image = data["image"].repeat(4, axis=2).repeat(4, axis=3)
+    np.savez(tmp_path / "held.npz", image=image, labels=data["target"])
+    flags = ("--batch-size", 16, "--checkpoint-dir", tmp_path / "checkpoints")
+    metrics = tmp_path / "metrics.jsonl"
+    mpctest.mpc_ok(
+        *("train", folder, "--data", tmp_path / "held.npz", *flags),
+        *("--weights", folder / "parameters.npz", "--metrics", metrics),
+        *("--val-data", tmp_path / "held.npz", *mpctest.TARGET),
+    )
+    event = mpctest.read_metrics(metrics)[-2]
+    assert event == evaluate(
+        *(folder, tmp_path, "--batch-size", 16),
+        *("--checkpoint", tmp_path / "checkpoints"),
+    )
+
+
+def test_without_a_gradient(tmp_path):
+    """What cannot be trained can be evaluated."""
+    nodes = [
+        helper.make_node("Round", ["x"], ["whole"], "round"),
+        helper.make_node("MatMul", ["whole", "w"], ["v"], "matmul"),
+        helper.make_node("Round", ["v"], ["y"], "last"),
+    ]
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 2])}),
+        *({"y": (np.float32, ["N", 2])}, {"w": np.eye(2, dtype=np.float32)}),
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.array([[0.6, 1.2], [2.0, 3.9], [5.1, 0.0]], np.float32)
+    np.savez(tmp_path / "held.npz", x=x, target=np.rint(x) + [[1, 3]])
+    event = evaluate(
+        *(tmp_path / "model.onnx", tmp_path, "--loss", "mse"),
+        *("--metric", "mae", "--batch-size", 2),
+    )
+    assert event["eval_loss"] == 5
+    assert event["eval_mae"] == 2

@@ -1,0 +1,189 @@
+"""`mpc run` on more samples than a batch has: the outputs of all batches are
+joined, and are those of all samples at once.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+SAMPLES = 11
+random = np.random.RandomState(3)
+X = random.standard_normal((SAMPLES, 4)).astype(np.float32)
+TABLE = random.standard_normal((3, 4)).astype(np.float32)
+
+
+def model(batch="N", table=(3, 4)):
+    """Scores of x by a table, which is no sample's, and their sums; time-major
+    with the samples on axis 1."""
+    nodes = [
+        helper.make_node("Transpose", ["table"], ["t"], "t", perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["scores"], "scores"),
+        helper.make_node("Transpose", ["scores"], ["major"], "m", perm=[1, 0]),
+    ]
+    inputs = {
+        "x": (np.float32, [batch, 4]),
+        "table": (np.float32, list(table)),
+    }
+    outputs = {
+        "scores": (np.float32, None),
+        "major": (np.float32, None),
+    }
+    return mpctest.make_model(nodes, inputs, outputs, {})
+
+
+def run(path, *flags, **arrays):
+    folder = path.parent
+    np.savez(folder / "data.npz", **{"x": X, "table": TABLE, **arrays})
+    output = folder / "out.npz"
+    process = mpctest.mpc(
+        *("run", path, "--data", folder / "data.npz", "-o", output), *flags
+    )
+    if process.returncode != 0:
+        return process
+    with np.load(output) as outputs:
+        return dict(outputs)
+
+
+def save(proto, folder):
+    onnx.save(proto, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def check(outputs, x=X, table=TABLE):
+    np.testing.assert_allclose(outputs["scores"], x @ table.T, rtol=1e-5)
+    np.testing.assert_allclose(outputs["major"], table @ x.T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", (1, 2, 4, 10, 11, 12, 50))
+def test_any_batch(batch, tmp_path):
+    path = save(model(), tmp_path)
+    check(run(path, "--batch-size", batch, *mpctest.TARGET))
+
+
+@pytest.mark.parametrize("batch", (1, 4, 11, 20))
+def test_model_of_a_fixed_batch(batch, tmp_path):
+    path = save(model(batch), tmp_path)
+    check(run(path, *mpctest.TARGET))
+    check(run(path, "--batch-size", 3, *mpctest.TARGET))
+
+
+def test_table_as_long_as_a_batch(tmp_path):
+    """What a dimension is called says what it is of, not how long it is."""
+    path = save(model(table=("K", 4)), tmp_path)
+    check(run(path, "--batch-size", 3, *mpctest.TARGET))
+    check(run(path, "--batch-size", 4, *mpctest.TARGET))
+
+
+@pytest.mark.parametrize("batch", (1, 4, 20))
+def test_artifact(batch, tmp_path):
+    path = save(model(), tmp_path)
+    artifact = tmp_path / "model.mpc"
+    mpctest.mpc_ok(
+        *("compile", path, "--batch-size", batch, "-o", artifact),
+        *mpctest.TARGET,
+    )
+    check(run(artifact))
+    other = run(artifact, x=X[:, :3])
+    assert other.returncode == 3
+    assert f"input 'x' is f32 {batch}x4, got f32 11x3" in other.stderr
+
+
+def test_samples_on_another_axis(tmp_path):
+    nodes = [helper.make_node("Cumsum", ["x", "axis"], ["y"], "y")]
+    nodes[0].op_type = "CumSum"
+    proto = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["T", "N"])}),
+        *({"y": (np.float32, ["T", "N"])}, {"axis": np.array(0)}),
+    )
+    path = save(proto, tmp_path)
+    outputs = run(
+        *(path, "--batch-size", 3, "--batch-axis", "x=1", *mpctest.TARGET),
+        x=X.T,
+    )
+    np.testing.assert_allclose(outputs["y"], X.T.cumsum(0), rtol=1e-5)
+
+
+def test_integers_of_samples_are_not_constants(tmp_path):
+    """Values of inputs that shapes may need are those of no single batch."""
+    nodes = [helper.make_node("Add", ["i", "one"], ["j"], "j")]
+    proto = mpctest.make_model(
+        *(nodes, {"i": (np.int64, ["N"])}),
+        *({"j": (np.int64, ["N"])}, {"one": np.array(1)}),
+    )
+    path = save(proto, tmp_path)
+    outputs = run(path, "--batch-size", 4, *mpctest.TARGET, i=np.arange(10))
+    assert outputs["j"].tolist() == list(range(1, 11))
+
+
+def test_not_finite(tmp_path):
+    x = X.copy()
+    x[5, 0] = np.nan
+    path = save(model(), tmp_path)
+    outputs = run(path, "--batch-size", 4, *mpctest.TARGET, x=x)
+    assert np.isnan(outputs["scores"]).any(1).nonzero()[0].tolist() == [5]
+
+
+def with_means():
+    proto = model()
+    for name, axis in (("mean", 0), ("flat", None)):
+        axes = {} if axis is None else {"axes": [axis]}
+        node = helper.make_node("ReduceMean", ["x"], [name], name, **axes)
+        proto.graph.node.append(node)
+        proto.graph.output.append(
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        )
+    return proto
+
+
+def test_outputs_without_samples_are_named(tmp_path):
+    path = save(with_means(), tmp_path)
+    assert "mean" in run(path, *mpctest.TARGET)
+    # As long as the mean, which is no sample's all the same.
+    for batch in (4, 1):
+        process = run(path, "--batch-size", batch, *mpctest.TARGET)
+        assert process.returncode == 4
+        assert "no axis of samples" in process.stderr
+        assert "'mean' (1x4), 'flat' (1x1)" in process.stderr
+        assert "scores" not in process.stderr
+
+
+def test_other_numbers_of_samples(tmp_path):
+    path = save(model(table=("N", 4)), tmp_path)
+    process = run(path, "--batch-size", 3, *mpctest.TARGET)
+    assert process.returncode == 3
+    assert "table: has 3 samples" in process.stderr
+    assert "x has 11" in process.stderr
+    assert "--batch-axis table=none" in process.stderr
+
+
+def test_without_samples(tmp_path):
+    path = save(model(4), tmp_path)
+    process = run(path, *mpctest.TARGET, x=X[:0])
+    assert process.returncode == 3
+    assert "have no samples" in process.stderr
+
+
+def test_statistics_of_batches(tmp_path):
+    """As exported, BatchNormalization may be of the batch: nothing fills it."""
+    flags = ("--as-exported", *mpctest.TARGET)
+    path = save(model(), tmp_path)
+    process = run(path, "--batch-size", 4, *flags)
+    assert process.returncode == 2
+    assert "11 samples do not fill batches of 4" in process.stderr
+    check(run(path, "--batch-size", 5, *flags, x=X[:10]), x=X[:10])
+
+
+def test_functions_of_training_run_once(tmp_path):
+    path = mpctest.MODELS / "mlp.onnx"
+    np.savez(tmp_path / "x.npz", image=np.zeros((6, 1, 8, 8)), target=[1] * 6)
+    flags = ("--loss", "cross_entropy", "--function", "eval")
+    data = ("--data", tmp_path / "x.npz", *mpctest.TARGET)
+    mpctest.mpc_ok("run", path, *flags, *data)
+    process = mpctest.mpc("run", path, *flags, *data, "--batch-size", 4)
+    assert process.returncode == 2
+    assert "mpc eval" in process.stderr

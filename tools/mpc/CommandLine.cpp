@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/CommandLine.h"
+
+#include "compiler/Support/NearestNames.h"
+#include "tools/mpc/Arguments.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Help
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// CLI11's form, with flags as they are typed: it adds {false} to the name of
+/// one that turns something off.
+class HelpFormatter : public CLI::Formatter {
+public:
+  std::string make_option_name(const CLI::Option *option,
+                               bool isPositional) const override {
+    if (isPositional)
+      return CLI::Formatter::make_option_name(option, isPositional);
+    return llvm::join(describeArgument(*option).flags, ",");
+  }
+};
+} // namespace
+
+// Breaks paragraphs into lines of 80 characters.
+static std::string wrap(llvm::StringRef text) {
+  constexpr size_t width = 80;
+  std::string wrapped;
+  size_t column = 0;
+  for (llvm::StringRef paragraph : llvm::split(text, '\n')) {
+    for (llvm::StringRef word : llvm::split(paragraph, ' ')) {
+      const bool breaks = column > 0 && column + 1 + word.size() > width;
+      if (column > 0)
+        wrapped += breaks ? "\n" : " ";
+      column = (breaks || column == 0 ? 0 : column + 1) + word.size();
+      wrapped += word.str();
+    }
+    wrapped += "\n";
+    column = 0;
+  }
+  return wrapped;
+}
+
+std::string mpc::tools::explainFlags(const CLI::App &command) {
+  const std::vector<Argument> arguments = argumentsOf(command);
+  const bool hasPatterns =
+      llvm::any_of(arguments, [](const Argument &argument) {
+        return llvm::StringRef(argument.value).contains("REGEX");
+      });
+  std::string text;
+  if (hasPatterns)
+    text += "REGEX is a POSIX extended regular expression that is looked for "
+            "anywhere in a name: fc1 is in fc1.weight and in fc10.bias, and "
+            "^fc1\\.weight$ is one name.\n";
+  const bool hasVariables =
+      llvm::any_of(command.get_options(), [](const CLI::Option *option) {
+        return !environmentVariable(*option).empty();
+      });
+  if (hasVariables)
+    text += "What no flag gives comes from the environment (MPC_BATCH_SIZE for "
+            "--batch-size, and so on; no files), else from the file of "
+            "--config: from the section of the command, else from the keys "
+            "above all sections. Of a flag that is given twice the last holds, "
+            "unless it is repeatable.\n";
+  return text;
+}
+
+// Options that take one value, however often they are given.
+static bool takesOne(const CLI::Option &option) {
+  return option.get_expected_max() <= 1 &&
+         option.get_multi_option_policy() == CLI::MultiOptionPolicy::Throw;
+}
+
+static void finish(CLI::App &command) {
+  command.formatter(std::make_shared<HelpFormatter>());
+  for (CLI::Option *option : command.get_options())
+    if (takesOne(*option))
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  std::string footer = wrap(explainFlags(command));
+  if (!footer.empty())
+    command.footer(footer);
+}
+
+void mpc::tools::finishCommands(CLI::App &program) {
+  program.formatter(std::make_shared<HelpFormatter>());
+  program.footer(
+      "mpc help COMMAND tells all of a command, mpc help --man prints "
+      "manual pages, and\nsource <(mpc completion bash) completes "
+      "commands and flags.\n");
+  for (CLI::App *command : program.get_subcommands({}))
+    finish(*command);
+}
+
+//===----------------------------------------------------------------------===//
+// Mistakes
+//===----------------------------------------------------------------------===//
+
+// "; did you mean NAME?", or nothing.
+static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
+                        llvm::StringRef prefix) {
+  std::string name = findNearestName(word, names);
+  return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
+}
+
+static std::vector<std::string> flagsOf(const CLI::App &command) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  return names;
+}
+
+// What stands where a command is expected.
+static std::string describeWord(const CLI::App &program,
+                                const std::string &word) {
+  std::vector<std::string> names = flagsOf(program);
+  llvm::StringRef name = word;
+  const bool flag = name.consume_front("--");
+  if (!flag)
+    names = commandNames(program);
+  return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
+         hint(names, name, flag ? "--" : "");
+}
+
+// CLI11's "VALUE not in {A,B}" in our words.
+static std::string describeChoice(const std::string &message) {
+  llvm::StringRef text(message);
+  const size_t at = text.rfind(" not in {");
+  if (at == llvm::StringRef::npos || !text.ends_with("}"))
+    return message;
+  llvm::StringRef list = text.drop_front(at + 9).drop_back();
+  llvm::SmallVector<llvm::StringRef> words;
+  list.split(words, ',');
+  std::vector<std::string> names;
+  for (llvm::StringRef word : words)
+    names.push_back(word.str());
+  llvm::StringRef word = text.take_front(at);
+  word = word.substr(word.rfind(": ") + 2);
+  // bf16 for bf16-mixed is no slip, and what is meant all the same.
+  std::string near = findNearestName(word, names);
+  for (const std::string &name : names)
+    if (near.empty() && word.size() > 1 &&
+        llvm::StringRef(name).starts_with(word))
+      near = name;
+  return near.empty() ? message : message + "; did you mean " + near + "?";
+}
+
+std::string mpc::tools::describe(const CLI::App &program,
+                                 const CLI::Error &error) {
+  if (program.get_subcommands().empty() && !program.remaining().empty())
+    return describeWord(program, program.remaining().front());
+  if (program.get_subcommands().empty() &&
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+    return "expected a command: " + llvm::join(commandNames(program), ", ") +
+           "; mpc --help says what they are for";
+  std::string message = describeChoice(error.what());
+  for (const CLI::App *command : program.get_subcommands())
+    for (const std::string &extra : command->remaining()) {
+      llvm::StringRef word(extra);
+      if (word.consume_front("--"))
+        message += hint(flagsOf(*command), word.split('=').first, "--");
+    }
+  return message;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/DeclaredShapes.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+
+std::optional<int64_t> DeclaredShape::extent(size_t axis) const {
+  int64_t extent;
+  if (!dimensions || axis >= dimensions->size() ||
+      llvm::StringRef((*dimensions)[axis]).getAsInteger(10, extent))
+    return std::nullopt;
+  return extent;
+}
+
+bool DeclaredShape::isOpen(size_t axis) const {
+  return !dimensions || (axis < dimensions->size() && !extent(axis));
+}
+
+DeclaredShape mpc::tools::parseDeclaration(llvm::StringRef text) {
+  // Names may have anything in them; types have no ": ".
+  auto [name, type] = text.rsplit(": ");
+  DeclaredShape shape{name.str(), type.split('[').first.str(), std::nullopt};
+  llvm::StringRef list = type.drop_front(shape.type.size());
+  if (!list.consume_front("[") || !list.consume_back("]") || list == "...")
+    return shape;
+  llvm::SmallVector<llvm::StringRef> parts;
+  list.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  shape.dimensions.emplace();
+  for (llvm::StringRef part : parts)
+    shape.dimensions->push_back(part.str());
+  return shape;
+}
+
+llvm::Expected<std::vector<DeclaredShape>>
+mpc::tools::readDeclaredInputs(const onnx_frontend::Model &model) {
+  auto summary = onnx_frontend::summarizeModel(model);
+  if (!summary)
+    return summary.takeError();
+  std::vector<DeclaredShape> inputs;
+  for (const std::string &input : summary->inputs)
+    inputs.push_back(parseDeclaration(input));
+  return inputs;
+}
+
+bool mpc::tools::isBound(const DeclaredShape &input, size_t axis,
+                         const std::vector<std::string> &shapes) {
+  return llvm::any_of(shapes, [&](llvm::StringRef shape) {
+    llvm::StringRef name = shape.rsplit('=').first;
+    bool isSymbol = input.dimensions && axis < input.dimensions->size() &&
+                    name == (*input.dimensions)[axis];
+    return name == input.name || isSymbol;
+  });
+}

@@ -1,0 +1,40 @@
+// What a model declares of its inputs and outputs, dimension by dimension.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_DECLAREDSHAPES_H
+#define MPC_TOOLS_MPC_DECLAREDSHAPES_H
+
+#include "frontends/ONNX/Import.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+/// "image: f32[N,1,8,8]".
+struct DeclaredShape {
+  std::string name, type;
+  /// A number, a symbol or "?" of each; nothing where the shape is open.
+  std::optional<std::vector<std::string>> dimensions;
+
+  /// Whether there may be such an axis whose extent the model leaves open.
+  bool isOpen(size_t axis) const;
+  /// The extent that the model fixes.
+  std::optional<int64_t> extent(size_t axis) const;
+};
+
+/// What the summary of a model says of one.
+DeclaredShape parseDeclaration(llvm::StringRef text);
+
+/// The model's inputs.
+llvm::Expected<std::vector<DeclaredShape>>
+readDeclaredInputs(const onnx_frontend::Model &model);
+
+/// Whether one of --shape is of that input, or of the symbol on its axis.
+bool isBound(const DeclaredShape &input, size_t axis,
+             const std::vector<std::string> &shapes);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_DECLAREDSHAPES_H

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/Effects.h"
+
+#include "compiler/Target/TargetInfo.h"
+#include "frontends/ONNX/Model/Error.h"
+#include "tools/mpc/Arguments.h"
+#include "tools/mpc/Configuration.h"
+#include "tools/mpc/Driver.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+using llvm::StringLiteral;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// Flags beside each other
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A flag that is for some values of another; `values` may end in `*`. Without
+/// values the other has to be given.
+struct Rule {
+  StringLiteral flag, other;
+  std::vector<StringRef> values;
+  /// Whether the flag says how to work rather than what to do: set for all
+  /// commands in the environment, it may be idle in one.
+  bool isWorking = false;
+};
+} // namespace
+
+static const std::vector<Rule> &getRules() {
+  static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
+  static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
+  static const std::vector<Rule> rules = {
+      {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov"}},
+      {"--beta1", "--optimizer", adams},
+      {"--beta2", "--optimizer", adams},
+      {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad"}},
+      {"--policy", "--precision", mixed},
+      {"--keep-fp32", "--precision", mixed},
+      {"--force-low", "--precision", mixed},
+      {"--accumulate-reduction", "--accumulate-grad-batches", {}},
+      {"--min-lr",
+       "--lr-scheduler",
+       {"linear", "cosine", "step*", "one-cycle"}},
+      {"--checkpoint-every", "--checkpoint-dir", {}},
+      {"--keep-checkpoints", "--checkpoint-dir", {}},
+      {"--overwrite-metrics", "--metrics", {}},
+      {"--export-model", "--output", {}},
+      {"--kernel-cache", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
+      {"--threads", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
+  };
+  return rules;
+}
+
+static const CLI::Option *findFlag(const CLI::App &command, StringRef flag) {
+  return command.get_option_no_throw(flag.str());
+}
+
+// The flag and, if it was not typed, where it is from.
+static std::string nameOf(const CLI::Option &option,
+                          const Configuration &configuration) {
+  const Argument argument = describeArgument(option);
+  const std::string source = configuration.sourceOf(option);
+  return (argument.flags.empty() ? argument.name : argument.flags.back()) +
+         (source.empty() ? "" : " (from " + source + ")");
+}
+
+static bool matches(StringRef value, StringRef pattern) {
+  return pattern.consume_back("*") ? value.starts_with(pattern)
+                                   : value == pattern;
+}
+
+// "sgd, momentum or nesterov".
+static std::string list(llvm::ArrayRef<StringRef> values) {
+  std::string text;
+  for (auto [index, value] : llvm::enumerate(values))
+    text += (index == 0                   ? ""
+             : index + 1 == values.size() ? " or "
+                                          : ", ") +
+            value.rtrim('*').str();
+  return text;
+}
+
+static void check(const Rule &rule, const CLI::App &command,
+                  const Configuration &configuration) {
+  const CLI::Option *flag = findFlag(command, rule.flag);
+  const CLI::Option *other = findFlag(command, rule.other);
+  if (!flag || !other || flag->count() == 0)
+    return;
+  if (rule.isWorking && !configuration.sourceOf(*flag).empty())
+    return;
+  const std::string name = nameOf(*flag, configuration);
+  if (rule.values.empty()) {
+    if (other->count() == 0)
+      throw CLI::ValidationError(name + " has no effect without " +
+                                 rule.other.str());
+    return;
+  }
+  const std::string value =
+      other->count() ? other->results().back() : other->get_default_str();
+  if (llvm::none_of(rule.values,
+                    [&](StringRef pattern) { return matches(value, pattern); }))
+    throw CLI::ValidationError(name + " is for " + rule.other.str() + " " +
+                               list(rule.values) + ", and has no effect on " +
+                               value);
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+/// Where `-` is read from stdin or written to stdout.
+static constexpr StringLiteral kStreams[] = {
+    "compile --output", "train --output", "train --metrics",
+    "check model",      "compile model",  "explain model",
+    "inspect file",     "run model",      "train model",
+};
+
+static void checkStreams(const CLI::App &command,
+                         const Configuration &configuration) {
+  for (const CLI::Option *option : command.get_options()) {
+    const Argument argument = describeArgument(*option);
+    const std::string flag =
+        argument.flags.empty() ? argument.name : argument.flags.back();
+    if (!argument.isPath || flag == "--config" ||
+        llvm::is_contained(kStreams, command.get_name() + " " + flag))
+      continue;
+    for (StringRef value : option->results())
+      if (value == "-" || value.ends_with("=-") || value.ends_with("=@-"))
+        throw CLI::ValidationError(nameOf(*option, configuration) + " " +
+                                   value.str() +
+                                   ": is no stream; name a file, such as ./-");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Artifacts
+//===----------------------------------------------------------------------===//
+
+// An artifact is compiled: nothing is to be kept in a cache.
+static void checkArtifactFlags(const CLI::App &command,
+                               const Configuration &configuration) {
+  const CLI::Option *cache = findFlag(command, "--kernel-cache");
+  if (cache && cache->count() > 0 && configuration.sourceOf(*cache).empty())
+    throw CLI::ValidationError("--kernel-cache is for models, and has no "
+                               "effect on an artifact");
+}
+
+void mpc::tools::checkEffects(const CLI::App &command,
+                              const Configuration &configuration) {
+  checkStreams(command, configuration);
+  const CLI::Option *model = command.get_option_no_throw("model");
+  const bool isCompiled =
+      model && model->count() > 0 && isArtifact(model->results().back());
+  if (isCompiled)
+    checkArtifactFlags(command, configuration);
+  for (const Rule &rule : getRules()) {
+    const CLI::Option *flag = findFlag(command, rule.flag);
+    // Those an artifact was compiled with are refused as such, all at once.
+    if (!flag || !isCompiled || flag->get_group() != kCompileGroup)
+      check(rule, command, configuration);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Flags beside the model
+//===----------------------------------------------------------------------===//
+
+static llvm::Error makeUsage(const llvm::Twine &message) {
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage, message);
+}
+
+/// What an optimizer that mpc adds is told.
+static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
+                                                "--momentum",
+                                                "--beta1",
+                                                "--beta2",
+                                                "--eps",
+                                                "--train",
+                                                "--freeze",
+                                                "--weight-decay",
+                                                "--no-decay",
+                                                "--lr-scale",
+                                                "--gradient-clip-val"};
+/// What else is for training alone.
+static constexpr StringRef kTrainingFlags[] = {
+    "--accumulate-grad-batches", "--accumulate-reduction", "--running-variance",
+    "--loss-scale"};
+
+// The first of the flags that was given.
+static std::string findGiven(const CompileOptions &options,
+                             llvm::ArrayRef<StringRef> flags) {
+  for (const std::string &given : options.given())
+    if (llvm::is_contained(flags, given))
+      return given;
+  return "";
+}
+
+llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
+                                           mlir::ModuleOp module,
+                                           bool addsOptimizer) {
+  if (addsOptimizer)
+    return llvm::Error::success();
+  std::string given = findGiven(options, kOptimizerFlags);
+  if (module.lookupSymbol("forward")) {
+    if (given.empty())
+      given = findGiven(options, kTrainingFlags);
+    return given.empty() ? llvm::Error::success()
+                         : makeUsage(given + " is for training, and has no "
+                                             "effect without --loss");
+  }
+  if (given.empty() && module.lookupSymbol("step"))
+    given = findGiven(options, {"--accumulate-grad-batches"});
+  if (given.empty())
+    return llvm::Error::success();
+  const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
+  if (isArtifacts)
+    return makeUsage(given + ": ONNX Runtime's training artifacts have an "
+                             "optimizer of their own, which decides that; "
+                             "leave the flag out");
+  return makeUsage(given +
+                   ": the model is a training graph with an optimizer of its "
+                   "own, which decides that; leave the flag out, or name the "
+                   "model's loss with --loss output:NAME to use mpc's "
+                   "optimizer");
+}
+
+std::string mpc::tools::findOptimizerName(const CompileOptions &options) {
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  const bool isMomentum = recipe.optimizer == "sgd" && recipe.momentum != 0 &&
+                          !findGiven(options, {"--momentum"}).empty();
+  return isMomentum ? "momentum" : recipe.optimizer;
+}
+
+llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {
+  const std::string given = findGiven(options, {"--tf32"});
+  if (given.empty())
+    return llvm::Error::success();
+  auto target = TargetInfo::get(options.pipeline.target);
+  if (!target)
+    return makeUsage(llvm::toString(target.takeError()));
+  return target->isGPU() ? llvm::Error::success()
+                         : makeUsage(given +
+                                     " is for GPUs, and has no effect "
+                                     "on target " +
+                                     target->getName());
+}

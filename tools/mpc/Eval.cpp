@@ -1,0 +1,396 @@
+// mpc eval: loss, accuracy and metrics of a model on a data set, by the code
+// that `mpc train` evaluates with.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/ArrayFile.h"
+#include "runtime/train/CheckpointFiles.h"
+#include "runtime/train/EvalMetrics.h"
+#include "runtime/train/Evaluator.h"
+#include "runtime/train/Metrics.h"
+#include "runtime/train/Weights.h"
+#include "tools/mpc/Commands.h"
+#include "tools/mpc/DeclaredShapes.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/LabelData.h"
+#include "tools/mpc/LossFlags.h"
+#include "tools/mpc/Notes.h"
+#include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Progress.h"
+#include "tools/mpc/TrainReport.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <unistd.h>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+namespace {
+struct EvalCommand {
+  CompileOptions compile;
+  std::vector<std::string> data, metrics;
+  std::string checkpoint;
+  std::string format = "text";
+  SessionOptions session;
+};
+
+/// One evaluation, from flags to figures. The steps are in order; each says
+/// what went wrong and returns the exit code for it.
+class EvalRun {
+public:
+  explicit EvalRun(EvalCommand &command)
+      : command(command), isCompiled(isArtifact(command.compile.model.model)) {}
+
+  ExitCode check();
+  ExitCode readFiles();
+  ExitCode compile();
+  ExitCode open();
+  ExitCode evaluate();
+
+private:
+  ExitCode chooseBatchSize(Driver &driver);
+  ExitCode checkFunctions() const;
+  ExitCode loadCheckpoint();
+  ExitCode loadFile(const std::string &file);
+  void print(const EvalResult &result) const;
+
+  EvalCommand &command;
+  const bool isCompiled;
+  /// Files whose values an artifact takes; a model is compiled with them.
+  std::vector<std::string> weights;
+  std::string checkpointPath;
+  std::optional<CheckpointContents> checkpoint;
+  std::vector<Array> arrays;
+  std::shared_ptr<const Artifact> artifact;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Trainee> trainee;
+  std::optional<Dataset> data;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Before anything is compiled
+//===----------------------------------------------------------------------===//
+
+ExitCode EvalRun::check() {
+  if (ExitCode code = checkMetricFlags(command.metrics); code != ExitCode::Done)
+    return code;
+  CompileOptions &options = command.compile;
+  if (!isCompiled)
+    if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
+      return code;
+  if (!command.checkpoint.empty() && !options.model.weights.empty())
+    return reportError(ExitCode::Usage,
+                       "expected --weights or --checkpoint, found both");
+  if (isCompiled) {
+    weights = std::move(options.model.weights);
+    options.model.weights.clear();
+    options.given = [given = options.given] {
+      std::vector<std::string> flags = given();
+      llvm::erase(flags, "--weights");
+      return flags;
+    };
+  }
+  return reportError(Dataset::checkFiles(command.data));
+}
+
+ExitCode EvalRun::readFiles() {
+  if (!command.checkpoint.empty()) {
+    StatusOr<std::string> path = findCheckpoint(command.checkpoint);
+    if (!path.ok())
+      return reportError(path.status());
+    StatusOr<CheckpointContents> contents = readCheckpointFiles(*path);
+    if (!contents.ok())
+      return reportError(contents.status());
+    checkpointPath = *path;
+    checkpoint = std::move(*contents);
+    // Parameters may be inputs of the model, which compiling then knows.
+    if (!isCompiled)
+      command.compile.model.weights = {checkpointPath + "/state.safetensors"};
+  }
+  StatusOr<std::vector<Array>> read = readDataFiles(command.data);
+  if (!read.ok())
+    return reportError(read.status());
+  arrays = std::move(*read);
+  findLabelShapes(arrays, command.compile.pipeline.recipe);
+  chooseIgnoreIndex(command.compile, arrays);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+// A model that leaves the batch open needs one: PyTorch's and Keras's usual 32,
+// or all samples where there are fewer.
+ExitCode EvalRun::chooseBatchSize(Driver &driver) {
+  constexpr int64_t usual = 32;
+  ModelOptions &model = command.compile.model;
+  if (model.batchSize != 0)
+    return ExitCode::Done;
+  if (llvm::Error error = driver.readModel(model.model))
+    return reportError(std::move(error));
+  auto inputs = readDeclaredInputs(driver.getModel());
+  if (!inputs)
+    return reportError(inputs.takeError());
+  for (const DeclaredShape &input : *inputs)
+    for (const Array &array : arrays)
+      if (array.name == input.name && !array.shape.empty() && input.isOpen(0) &&
+          !isBound(input, 0, model.shapes))
+        model.batchSize = std::clamp<int64_t>(array.shape[0], 1, usual);
+  return ExitCode::Done;
+}
+
+// The flag of a loss that the checkpoint was trained on, for a message.
+static std::string
+hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
+  std::string loss = "softmax_cross_entropy";
+  if (!checkpoint)
+    return "such as " + loss;
+  const auto found = checkpoint->identity.find("recipe");
+  if (found != checkpoint->identity.end())
+    if (nlohmann::json recipe = parseBoundedJSON(found->second);
+        recipe.is_object() && recipe.contains("loss") &&
+        recipe["loss"].is_string())
+      loss = recipe["loss"].get<std::string>();
+  return "such as " + abbreviated(loss) +
+         ", which the checkpoint was trained on";
+}
+
+ExitCode EvalRun::checkFunctions() const {
+  const Plan &plan = artifact->plan();
+  const std::string &model = command.compile.model.model;
+  if (plan.findFunction("eval"))
+    return ExitCode::Done;
+  if (plan.findFunction("forward") && isCompiled)
+    return reportError(ExitCode::Usage,
+                       model + ": the artifact has no loss; compile the model "
+                               "with --loss to evaluate it");
+  if (plan.findFunction("forward"))
+    return reportError(ExitCode::Usage,
+                       model +
+                           ": a forward model needs a loss to be evaluated; "
+                           "name one with --loss, " +
+                           hintOfLoss(checkpoint));
+  return reportError(ExitCode::Unsupported,
+                     model + ": the model has no function to evaluate with");
+}
+
+ExitCode EvalRun::compile() {
+  Driver driver;
+  if (!isCompiled)
+    if (ExitCode code = chooseBatchSize(driver); code != ExitCode::Done)
+      return code;
+  command.compile.pipeline.evaluationAlone = true;
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkFunctions(); code != ExitCode::Done)
+    return code;
+  llvm::StringRef decisions = driver.getPrecisionSummary();
+  PrintableStream os(llvm::errs());
+  if (decisions.empty())
+    os << artifact->plan().precision << ", as compiled\n";
+  else
+    os << decisions << "\n";
+  printResources(os, artifact->plan(), command.session.device,
+                 command.session.threads);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+// What evaluation computes with, as it is saved.
+static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
+  std::vector<std::string> names;
+  for (const Port &port : info.state)
+    if (port.role == "parameter" || port.role == "frozen" ||
+        port.role == "statistic")
+      names.push_back(port.name);
+  return names;
+}
+
+// By name alone, another model could take a part of the weights: one into which
+// normalizations were folded does not miss their statistics.
+ExitCode EvalRun::loadCheckpoint() {
+  const auto said = [&](const char *key) {
+    const auto found = checkpoint->identity.find(key);
+    return found == checkpoint->identity.end() ? "" : found->second;
+  };
+  const TraineeInfo &info = trainee->info();
+  Status status =
+      loadWeights(*trainee, checkpoint->arrays, findWeightNames(info));
+  if (status.ok() && said("model") != info.modelHash)
+    status = Status(StatusCode::Checkpoint, "is of another model file");
+  if (!status.ok())
+    return reportError(ExitCode::Checkpoint,
+                       checkpointPath + ": " + status.message() + "; give " +
+                           command.compile.model.model +
+                           " what it has by name with --weights " +
+                           checkpointPath + "/state.safetensors");
+  if (said("precision") != info.precision)
+    note("the checkpoint was trained in " + abbreviated(said("precision")) +
+         ", and is evaluated in " + info.precision);
+  return ExitCode::Done;
+}
+
+// Gives an artifact what the file has of its weights.
+ExitCode EvalRun::loadFile(const std::string &file) {
+  if (llvm::StringRef(file).ends_with(".onnx"))
+    return reportError(ExitCode::Usage,
+                       "--weights " + file +
+                           ": an artifact takes .safetensors and .npz; "
+                           "evaluate the model itself, or compile it again");
+  StatusOr<std::vector<Array>> values = readArrays(file);
+  if (!values.ok())
+    return reportError(values.status());
+  Status status = loadWeights(*trainee, *values);
+  if (!status.ok())
+    return reportError(
+        Status(status.getCode(), file + ": " + status.message()));
+  const std::vector<std::string> names = findWeightNames(trainee->info());
+  const auto given = llvm::count_if(names, [&](const std::string &name) {
+    return llvm::any_of(*values,
+                        [&](const Array &value) { return value.name == name; });
+  });
+  note(llvm::Twine(given) + " of " + llvm::Twine(names.size()) +
+       " parameters from " + file);
+  return ExitCode::Done;
+}
+
+ExitCode EvalRun::open() {
+  auto opened = Session::create(artifact, command.session);
+  if (!opened.ok())
+    return reportError(opened.status());
+  session = std::move(*opened);
+  auto made = makeTrainee(*session);
+  if (!made.ok())
+    return reportError(made.status());
+  trainee = std::move(*made);
+  if (checkpoint)
+    if (ExitCode code = loadCheckpoint(); code != ExitCode::Done)
+      return code;
+  for (const std::string &file : weights)
+    if (ExitCode code = loadFile(file); code != ExitCode::Done)
+      return code;
+  const TraineeInfo &info = trainee->info();
+  if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
+    return reportError(status);
+  DatasetOptions options = datasetOptionsFor(info);
+  options.targetArray =
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<Dataset> all =
+      Dataset::create(std::move(arrays), *info.function("eval"), options);
+  if (!all.ok())
+    return reportError(all.status());
+  data = std::move(*all);
+  llvm::errs() << "data: " << data->size() << " sample"
+               << (data->size() == 1 ? "" : "s") << " in batches of "
+               << data->batchSize() << "\n";
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The figures
+//===----------------------------------------------------------------------===//
+
+// As one of the "eval" events of `mpc train --metrics`; of a checkpoint, the
+// one of that step.
+void EvalRun::print(const EvalResult &result) const {
+  if (command.format == "text") {
+    llvm::outs() << "evaluation: ";
+    printEvaluation(llvm::outs(), result);
+    llvm::outs() << "\n";
+    return;
+  }
+  const bool isDouble = trainee->info().precision == "64-true";
+  MetricsLine line("eval", isDouble ? Digits::Double : Digits::Single);
+  if (checkpoint) {
+    const Progress &progress = checkpoint->progress;
+    const bool isWithin = progress.stepInEpoch > 0;
+    line.add("step", progress.step)
+        .add("epoch", isWithin ? progress.epoch : progress.epoch - 1);
+  }
+  addEvaluation(line, result);
+  llvm::outs() << line.text();
+}
+
+ExitCode EvalRun::evaluate() {
+  const bool isShown = isatty(STDERR_FILENO) != 0;
+  const auto show = [&](int64_t samples) {
+    llvm::errs() << "\r\033[K" << samples << " of " << data->size();
+  };
+  StatusOr<EvalResult> result =
+      train::evaluate(*trainee, *data, /*stop=*/nullptr, command.metrics,
+                      isShown ? std::function<void(int64_t)>(show) : nullptr);
+  if (isShown)
+    llvm::errs() << "\r\033[K";
+  if (!result.ok())
+    return reportError(result.status());
+  print(*result);
+  if (result->leftOut > 0)
+    note("left out " + llvm::Twine(result->leftOut) +
+         " samples that fill no batch: the model has no loss per sample; "
+         "choose another --batch-size");
+  if (!std::isfinite(result->loss))
+    return reportError(ExitCode::Numeric, "the loss is not finite");
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+static ExitCode runEval(EvalCommand &command) {
+  EvalRun run(command);
+  for (auto step : {&EvalRun::check, &EvalRun::readFiles, &EvalRun::compile,
+                    &EvalRun::open, &EvalRun::evaluate})
+    if (ExitCode code = (run.*step)(); code != ExitCode::Done)
+      return code;
+  return ExitCode::Done;
+}
+
+void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<EvalCommand>();
+  CLI::App *app = program.add_subcommand(
+      "eval", "loss, accuracy and metrics of a model on a data set");
+  addCompileOptions(*app, command->compile);
+  app->add_option("--data", command->data,
+                  "arrays named as the model's inputs: npz, npy, safetensors; "
+                  "NAME=FILE for a file of one array (repeatable)")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app->add_option("--checkpoint", command->checkpoint,
+                  "weights of a checkpoint of mpc train, or of the newest in "
+                  "a --checkpoint-dir")
+      ->type_name("FOLDER");
+  app->add_option("--metric", command->metrics,
+                  "what to measure beside the loss: " + listEvalMetrics() +
+                      " (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  app->add_option("--format", command->format,
+                  "jsonl: as an \"eval\" line of mpc train --metrics")
+      ->check(CLI::IsMember({"text", "jsonl"}))
+      ->capture_default_str();
+  addSessionOptions(*app, command->session);
+  addKernelCacheOption(*app, command->compile);
+  app->callback([app, command, &exitCode] {
+    command->compile.threads = command->session.threads;
+    exitCode = static_cast<int>(
+        matchTargetAndDevice(*app, command->compile.pipeline.target,
+                             command->session.device, WithoutGPU::Fail));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runEval(*command));
+  });
+}

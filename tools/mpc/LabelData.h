@@ -1,0 +1,32 @@
+// What training and evaluation ask of the data before the model is compiled.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_LABELDATA_H
+#define MPC_TOOLS_MPC_LABELDATA_H
+
+#include "compiler/Support/ExitCode.h"
+#include "runtime/train/Array.h"
+#include "tools/mpc/Options.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+/// Gives `recipe` the shape of one sample of each array: what labels are like
+/// tells where their loss finds classes. Which arrays are labels is known
+/// later.
+void findLabelShapes(const std::vector<runtime::train::Array> &arrays,
+                     RecipeOptions &recipe);
+
+/// As in PyTorch, labels of -100 count nowhere unless the user says otherwise,
+/// which a note says. Where there are none, the loss is the simpler one.
+void chooseIgnoreIndex(CompileOptions &options,
+                       const std::vector<runtime::train::Array> &arrays);
+
+/// Usage, reported, where one of --metric is none, or is given twice.
+ExitCode checkMetricFlags(const std::vector<std::string> &names);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_LABELDATA_H
