@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/LostLayers.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/Trainable.h"
@@ -124,6 +125,8 @@ importForward(const Model &model, const ImportOptions &options,
                             function.reportUnsupported(nodes));
   function.importNodes(nodes);
   warnShared(function, nodes);
+  if (options.mode != ImportMode::Evaluation)
+    warnLost(*graph, nodes);
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
     Value value = function.materialize(output->name(), "");
     if (!value)

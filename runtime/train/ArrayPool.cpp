@@ -128,10 +128,19 @@ std::vector<std::string> ArrayPool::describeUnused() const {
   for (const Array &array : arrays)
     if (!taken.count(array.name))
       unused[array.source].push_back(array.name);
-  std::vector<std::string> notes;
+  // Of many files of the same arrays, the first is enough.
+  std::map<std::vector<std::string>, std::vector<std::string>> files;
   for (const auto &[source, names] : unused)
-    notes.push_back((source.empty() ? "" : source + ": ") + "no input takes " +
-                    listNames(names));
+    files[names].push_back(source);
+  std::vector<std::string> notes;
+  for (const auto &[names, sources] : files)
+    notes.push_back(
+        (sources[0].empty() ? "" : sources[0] + ": ") + "no input takes " +
+        listNames(names) +
+        (sources.size() > 1
+             ? ", nor those of " + std::to_string(sources.size() - 1) +
+                   (sources.size() > 2 ? " more files" : " more file")
+             : ""));
   return notes;
 }
 

@@ -36,7 +36,8 @@ public:
   Status missing(const Port &port,
                  const std::optional<std::string> &target) const;
 
-  /// A line for each file with arrays that nothing took.
+  /// A line for each file with arrays that nothing took, or for all files of
+  /// the same ones.
   std::vector<std::string> describeUnused() const;
 
 private:

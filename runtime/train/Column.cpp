@@ -10,10 +10,6 @@
 
 namespace mpc::runtime::train {
 
-/// Images of no more bytes than that, in the size that the model takes, are
-/// decoded before the first step; others each time they are used.
-constexpr int64_t kDecodedBytes = int64_t(1) << 30;
-
 //===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//
@@ -167,7 +163,7 @@ Status Column::addImages(Array part) {
 
 /// Decodes images for good where that takes little memory.
 Status Column::decodeImages() {
-  if (samples() > kDecodedBytes / rowElements) {
+  if (samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
         return status;

@@ -29,6 +29,7 @@ struct ColumnPreparation {
   std::optional<Normalization> normalization;
   std::optional<InputLayout> layout;
   Augmentation augmentation; ///< without steps: none
+  int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
 };
 
 /// A sample's random changes are those of its epoch; without one there are

@@ -185,6 +185,24 @@ readDataFiles(const std::vector<std::string> &files,
   return all;
 }
 
+int64_t countSamples(const std::vector<Array> &arrays,
+                     const std::string &name) {
+  int64_t count = 0, ofColumns = 0;
+  std::set<std::string> tables;
+  for (const Array &array : arrays) {
+    const int64_t samples = array.images          ? array.images->size()
+                            : array.shape.empty() ? 0
+                                                  : array.shape[0];
+    if (array.name == name)
+      count += samples;
+    // Which columns an input takes is found out later; all are as long.
+    if (array.isColumn && array.fault.empty() &&
+        tables.insert(array.source).second)
+      ofColumns += samples;
+  }
+  return count > 0 ? count : ofColumns;
+}
+
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second) {
   for (const Array &a : first)

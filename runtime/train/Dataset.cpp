@@ -151,6 +151,7 @@ static ColumnPreparation preparationFor(const Port &port,
   ColumnPreparation result;
   result.normalization = valueFor(preparation.normalize, port);
   result.layout = valueFor(preparation.layouts, port);
+  result.decodedBytes = preparation.decodedBytes;
   if (isImage(port))
     result.augmentation = preparation.augment;
   return result;

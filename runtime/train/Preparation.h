@@ -46,6 +46,9 @@ struct Preparation {
   std::vector<Normalization> normalize;
   std::vector<InputLayout> layouts;
   Augmentation augment;
+  /// Images of no more bytes than that, in the size that the model takes, are
+  /// decoded before the first step; others each time they are used.
+  int64_t decodedBytes = int64_t(1) << 30;
   /// The flags as they were given, for the run's identity; empty without any.
   std::string text;
 };

@@ -4,6 +4,7 @@ bits. Where docs/data.md names a flag, it is tried here.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import json
 import shutil
 import subprocess
 
@@ -212,6 +213,13 @@ def test_images_are_read_as_pillow_reads_them(kind, tmp_path):
     assert "8 images of 2 labels: 0 ant, 1 bee" in files.text
 
 
+def test_a_run_takes_no_images(tmp_path):
+    model = image_model(tmp_path, 3, 9, 12)
+    run = mpctest.mpc("run", model, "--data", f"x={IMAGES / 'folder'}")
+    assert run.returncode == UNSUPPORTED
+    assert "mpc run takes no folders of images" in run.stderr
+
+
 def test_a_damaged_image_is_named(tmp_path):
     model = image_model(tmp_path, 3, 9, 12)
     shutil.copytree(IMAGES / "folder", tmp_path / "folder")
@@ -320,6 +328,34 @@ def test_splits_keep_the_proportions_of_classes(tmp_path):
         held = [m for m in run.metrics if m["event"] == "eval"][-1]
         # All are taken for class 0, which nine of ten are.
         assert (held["eval_samples"], held["eval_accuracy"]) == (10, 0.9)
+
+
+def evaluate(model, *flags):
+    """The loss that `mpc eval` finds."""
+    process = mpctest.mpc_ok("eval", model, *flags, "--format", "jsonl")
+    return json.loads(process.stdout)["eval_loss"]
+
+
+def test_evaluations_take_the_same_data(tmp_path):
+    model = image_model(tmp_path, 3, 9, 12)
+    with np.load(IMAGES / "pixels.npz") as arrays:
+        pixels, target = arrays["rgb"], arrays["target"]
+    ready = (pixels.astype(np.float32) / np.float32(255) - 0.5) / 0.25
+    np.savez(tmp_path / "u8.npz", x=pixels, target=target)
+    np.savez(tmp_path / "ready.npz", x=ready.astype(np.float32), target=target)
+    normalize = ["--normalize", "0.5:0.25"]
+    expected = evaluate(model, *CLASSES, "--data", tmp_path / "ready.npz")
+    for data in (tmp_path / "u8.npz", f"x={IMAGES / 'folder'}"):
+        assert evaluate(model, *CLASSES, *normalize, "--data", data) == expected
+    rows = np.arange(12).reshape(4, 3) / 8
+    write_csv(tmp_path / "t.csv", ["a", "b", "target"], rows.tolist())
+    np.savez(tmp_path / "rows.npz", x=rows[:, :2], target=rows[:, 2:])
+    table = row_model(tmp_path, {"x": 2})
+    losses = [
+        evaluate(table, "--loss", "mse", "--data", tmp_path / name)
+        for name in ("t.csv", "rows.npz")
+    ]
+    assert losses[0] == losses[1]
 
 
 def test_files_larger_than_memory_are_read_in_place(tmp_path):

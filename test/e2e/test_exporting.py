@@ -1,12 +1,14 @@
-"""What docs/exporting.md tells to export trains as PyTorch does. Needs PyTorch:
-tools/models/requirements.txt.
+"""What docs/exporting.md tells to export trains: as PyTorch does, where that is
+installed (tools/models/requirements.txt). Of Keras and scikit-learn the files that
+the snippets wrote are kept, test/data/exporters, and the snippets are executed
+where their packages are installed.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
+import importlib.util
 import os
-import re
 
 import numpy as np
 import onnx
@@ -14,30 +16,50 @@ import pytest
 
 import mpctest
 
-torch = pytest.importorskip("torch")
-DOCUMENT = mpctest.ROOT / "docs" / "exporting.md"
+EXPORTERS = mpctest.DATA / "exporters"
 BATCH, STEPS, RATE = 8, 3, 0.05
+
+
+def load_maker():
+    path = EXPORTERS / "make_exporters.py"
+    spec = importlib.util.spec_from_file_location("make_exporters", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MAKER = load_maker()
+
+
+def execute(snippets, folder):
+    """Executes snippets in a folder; returns the names that they define."""
+    names, here = {}, os.getcwd()
+    os.chdir(folder)
+    try:
+        for snippet in snippets:
+            exec(compile(snippet, str(MAKER.DOCUMENT), "exec"), names)
+    finally:
+        os.chdir(here)
+    return names
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The folder where the snippets have written their files, and the model."""
+    torch = pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("exporting")
-    snippets = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+    snippets = []
+    for title in ("", "PyTorch, today's exporter", "PyTorch, the older exporter"):
+        snippets += MAKER.read_section(title)
     assert len(snippets) == 4
-    names, here = {}, os.getcwd()
     torch.manual_seed(0)
-    os.chdir(folder)
-    try:
-        for snippet in snippets:
-            exec(compile(snippet, str(DOCUMENT), "exec"), names)
-    finally:
-        os.chdir(here)
-    return folder, names["model"]
+    return folder, execute(snippets, folder)["model"]
 
 
 @pytest.mark.parametrize("file", ["model", "dynamic", "older"])
 def test_snippets_write_what_can_be_trained(file, exported, tmp_path):
+    import torch
+
     folder, model = exported
     path = folder / f"{file}.onnx"
     ops = {node.op_type for node in onnx.load(path).graph.node}
@@ -72,3 +94,52 @@ def test_snippets_write_what_can_be_trained(file, exported, tmp_path):
         optimizer.step()
         expected.append(loss.item())
     np.testing.assert_allclose(mpctest.losses(metrics), expected, rtol=0.2)
+
+
+# The section, its file, what its input takes of a sample, and its packages.
+OTHERS = [
+    ("Keras", "keras.onnx", (8, 8, 1), ["keras", "tensorflow", "tf2onnx"]),
+    ("scikit-learn", "sklearn.onnx", (4,), ["sklearn", "skl2onnx"]),
+]
+
+
+def check_learning(path, shape, folder):
+    """Trains on classes that the samples show."""
+    random = np.random.RandomState(0)
+    target = np.arange(60) % 3
+    samples = random.standard_normal((60, *shape)) / 4
+    samples.reshape(60, -1)[np.arange(60), target] += 2
+    (name,) = [value.name for value in onnx.load(path).graph.input]
+    metrics, weights = mpctest.train(
+        path,
+        {name: samples.astype(np.float32), "target": target},
+        folder,
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adam"),
+        *("--lr", 0.02, "--batch-size", 20, "--epochs", 60),
+    )
+    losses = mpctest.losses(metrics)
+    assert losses[-1] < 0.2 * losses[0]
+    before = mpctest.read_weights(path)
+    # Two layers, each with a bias.
+    changed = [k for k, v in weights.items() if not np.array_equal(v, before[k])]
+    assert len(changed) == 4, changed
+
+
+@pytest.mark.parametrize("title, name, shape, packages", OTHERS)
+def test_files_of_other_exporters_learn(title, name, shape, packages, tmp_path):
+    check_learning(EXPORTERS / name, shape, tmp_path)
+
+
+@pytest.mark.parametrize("title, name, shape, packages", OTHERS)
+def test_files_were_written_by_the_snippets(title, name, shape, packages):
+    model = onnx.load(EXPORTERS / name)
+    (made,) = [p.value for p in model.metadata_props if p.key == "snippet"]
+    assert made == MAKER.digest(title), "run make_exporters.py again"
+
+
+@pytest.mark.parametrize("title, name, shape, packages", OTHERS)
+def test_snippets_of_other_exporters(title, name, shape, packages, tmp_path):
+    for package in packages:
+        pytest.importorskip(package)
+    execute(MAKER.read_section(title), tmp_path)
+    check_learning(tmp_path / name, shape, tmp_path)

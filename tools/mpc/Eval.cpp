@@ -12,6 +12,7 @@
 #include "runtime/train/Metrics.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/DataFlags.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
@@ -36,7 +37,8 @@ using namespace mpc::runtime::train;
 namespace {
 struct EvalCommand {
   CompileOptions compile;
-  std::vector<std::string> data, metrics;
+  DataFlags data;
+  std::vector<std::string> metrics;
   std::string checkpoint;
   std::string format = "text";
   SessionOptions session;
@@ -99,7 +101,7 @@ ExitCode EvalRun::check() {
       return flags;
     };
   }
-  return reportError(Dataset::checkFiles(command.data));
+  return reportError(checkDataFlags(command.data));
 }
 
 ExitCode EvalRun::readFiles() {
@@ -116,7 +118,9 @@ ExitCode EvalRun::readFiles() {
     if (!isCompiled)
       command.compile.model.weights = {checkpointPath + "/state.safetensors"};
   }
-  StatusOr<std::vector<Array>> read = readDataFiles(command.data);
+  StatusOr<std::vector<Array>> read = readSamples(
+      command.data.data, command.data,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
@@ -142,10 +146,9 @@ ExitCode EvalRun::chooseBatchSize(Driver &driver) {
   if (!inputs)
     return reportError(inputs.takeError());
   for (const DeclaredShape &input : *inputs)
-    for (const Array &array : arrays)
-      if (array.name == input.name && !array.shape.empty() && input.isOpen(0) &&
-          !isBound(input, 0, model.shapes))
-        model.batchSize = std::clamp<int64_t>(array.shape[0], 1, usual);
+    if (const int64_t samples = countSamples(arrays, input.name);
+        samples > 0 && input.isOpen(0) && !isBound(input, 0, model.shapes))
+      model.batchSize = std::min(samples, usual);
   return ExitCode::Done;
 }
 
@@ -289,11 +292,16 @@ ExitCode EvalRun::open() {
   DatasetOptions options = datasetOptionsFor(info);
   options.targetArray =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
+  StatusOr<Preparation> preparation = preparationOf(command.data, /*seed=*/0);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  options.preparation = std::move(*preparation);
   StatusOr<Dataset> all =
       Dataset::create(std::move(arrays), *info.function("eval"), options);
   if (!all.ok())
     return reportError(all.status());
   data = std::move(*all);
+  printDataNotes(*data);
   llvm::errs() << "data: " << data->size() << " sample"
                << (data->size() == 1 ? "" : "s") << " in batches of "
                << data->batchSize() << "\n";
@@ -365,12 +373,7 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "eval", "loss, accuracy and metrics of a model on a data set");
   addCompileOptions(*app, command->compile);
-  app->add_option("--data", command->data,
-                  "arrays named as the model's inputs: npz, npy, safetensors; "
-                  "NAME=FILE for a file of one array (repeatable)")
-      ->required()
-      ->allow_extra_args(false)
-      ->type_name("FILE");
+  addDataFlags(*app, command->data);
   app->add_option("--checkpoint", command->checkpoint,
                   "weights of a checkpoint of mpc train, or of the newest in "
                   "a --checkpoint-dir")

@@ -415,6 +415,11 @@ static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
     return reportError(data.status());
   inputs.arrays = std::move(*data);
   for (const train::Array &array : inputs.arrays)
+    if (array.images)
+      return reportError(ExitCode::Unsupported,
+                         array.source + ": mpc run takes no folders of images; "
+                                        "mpc eval and mpc train do");
+  for (const train::Array &array : inputs.arrays)
     if (!inputs.ofData.insert(array.name).second)
       return reportError(ExitCode::InvalidInput,
                          train::locate(array) +

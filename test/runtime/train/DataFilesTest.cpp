@@ -7,6 +7,7 @@
 #include "runtime/train/DataFiles.h"
 
 #include <filesystem>
+#include <png.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -16,6 +17,24 @@ FunctionPorts rowPorts() {
   return {
       {{"x", "data", DType::F32, {2, 3}}, {"y", "label", DType::F32, {2, 1}}},
       {}};
+}
+
+/// A PNG file of pixels that are all different.
+std::string makePNG(uint32_t width, uint32_t height) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = width;
+  image.height = height;
+  image.format = PNG_FORMAT_RGB;
+  std::vector<uint8_t> pixels(PNG_IMAGE_SIZE(image));
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = uint8_t(3 * i);
+  std::string bytes(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
+  png_alloc_size_t size = bytes.size();
+  EXPECT_TRUE(png_image_write_to_memory(&image, bytes.data(), &size, 0,
+                                        pixels.data(), 0, nullptr));
+  bytes.resize(size);
+  return bytes;
 }
 
 StatusOr<Dataset> open(const std::vector<std::string> &files,
@@ -152,6 +171,61 @@ TEST(DataFiles, FoldersOfImagesNeedAnInput) {
   expectInvalid(open({"x=" + directory.path}, rowPorts()),
                 "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's 'x' "
                 "is [N,3] f32");
+}
+
+/// Takes any input, and keeps what the one called "x" was given.
+class Receiver : public ToyModel {
+public:
+  Status setInput(std::string_view, std::string_view name, const void *bytes,
+                  size_t size) override {
+    const auto *from = static_cast<const std::byte *>(bytes);
+    if (name == "x")
+      received.assign(from, from + size);
+    return Status();
+  }
+  std::vector<std::byte> received;
+};
+
+TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
+  TemporaryDirectory directory;
+  for (const char *name : {"cat", "dog"}) {
+    std::filesystem::create_directories(directory / name);
+    for (uint32_t i = 0; i < 3; ++i)
+      writeFile(directory / (name + ("/" + std::to_string(i)) + ".png"),
+                makePNG(3 + i, 4));
+  }
+  Receiver model;
+  const FunctionPorts ports{{{"x", "data", DType::F32, {4, 3, 5, 4}},
+                             {"target", "label", DType::I64, {4}}},
+                            {}};
+  model.description.functions["feed"] = ports;
+  DatasetOptions before, later;
+  before.preparation = later.preparation =
+      *parsePreparation({"0.5:0.5"}, {}, "flip,crop:1", 3);
+  later.preparation.decodedBytes = 6 * 60 - 1;
+  const auto open = [&](const DatasetOptions &options) {
+    return Dataset::create(*readDataFiles({"x=" + directory.path}), ports,
+                           options);
+  };
+  StatusOr<Dataset> first = open(before), second = open(later);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  const std::vector<int64_t> positions{5, 0, 3, 2};
+  ASSERT_TRUE(first->bind(model, "feed", positions.data(), 1).ok());
+  const std::vector<std::byte> pixels = model.received;
+  ASSERT_TRUE(second->bind(model, "feed", positions.data(), 1).ok());
+  EXPECT_EQ(model.received, pixels);
+  EXPECT_EQ(second->fingerprint(), open(later)->fingerprint());
+  // Damage behind the header is found where the image is used.
+  const std::string bytes = readFile(directory / "dog/0.png");
+  writeFile(directory / "dog/0.png", bytes.substr(0, bytes.size() - 20));
+  expectFailure(open(before).status(), StatusCode::InvalidInput, "dog/0.png");
+  second = open(later);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  expectFailure(second->bind(model, "feed", positions.data()),
+                StatusCode::InvalidInput, "dog/0.png");
+  writeFile(directory / "dog/0.png", "no image");
+  expectFailure(open(later).status(), StatusCode::InvalidInput, "dog/0.png");
 }
 
 TEST(DataFiles, LabelsOfTwoFoldersMustBeTheSame) {

@@ -370,6 +370,13 @@ TEST(Dataset, NotesArraysThatNothingTakes) {
       Dataset::create({images(1), labels("target", {0}), more}, imagePorts());
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(data->notes().back(), "a.npz: no input takes 'more'");
+  Array again = more;
+  again.source = "b.npz";
+  data = Dataset::create({images(1), labels("target", {0}), more, again},
+                         imagePorts());
+  ASSERT_TRUE(data.ok());
+  EXPECT_EQ(data->notes().back(),
+            "a.npz: no input takes 'more', nor those of 1 more file");
 }
 
 TEST(Dataset, SplitsClassesInProportion) {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/LostLayers.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+// A list such as "['', 'layers', 'layers.1']" of a node's metadata.
+static SmallVector<StringRef> readList(const proto::NodeProto &node,
+                                       StringRef key) {
+  SmallVector<StringRef> items;
+  for (const proto::StringStringEntryProto &entry : node.metadata_props())
+    if (entry.key() == key)
+      StringRef(entry.value()).split(items, ',');
+  for (StringRef &item : items)
+    item = item.trim("[]'\" ");
+  return items;
+}
+
+namespace {
+/// What the metadata of PyTorch's exporter says of a node.
+struct Origin {
+  /// The normalization in the program that it comes from, by its name there;
+  /// nothing where it comes from none.
+  std::optional<StringRef> batchNorm;
+  /// Whether that was in evaluation mode.
+  bool isEvaluation = false;
+};
+} // namespace
+
+// Classes of modules come from the outside in, the operator last.
+static Origin findOrigin(const proto::NodeProto &node) {
+  auto classes = readList(node, "pkg.torch.onnx.class_hierarchy");
+  auto scopes = readList(node, "pkg.torch.onnx.name_scopes");
+  Origin origin;
+  for (auto [index, name] : llvm::enumerate(classes)) {
+    bool isOperator = name.starts_with("aten.") && name.contains("batch_norm");
+    if (!isOperator && !name.starts_with("torch.nn.modules.batchnorm."))
+      continue;
+    if (!origin.batchNorm)
+      origin.batchNorm = index < scopes.size() ? scopes[index] : name;
+    origin.isEvaluation |= name.contains("no_training");
+  }
+  return origin;
+}
+
+static bool isProduct(StringRef op) {
+  return op == "Conv" || op == "ConvTranspose" || op == "Gemm" ||
+         op == "MatMul";
+}
+
+// The older exporter numbers the weights that it has multiplied by those of the
+// normalization; a weight that is the program's keeps its name.
+static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
+  return node.op_type() == "Conv" && node.input_size() > 2 &&
+         StringRef(node.input(1)).starts_with("onnx::Conv_") &&
+         StringRef(node.input(2)).starts_with("onnx::Conv_");
+}
+
+static std::string withOthers(const std::string &first, size_t count) {
+  return first + (count > 1
+                      ? " (and " + std::to_string(count - 1) + " more like it)"
+                      : "");
+}
+
+static void warnLostByPyTorch(const Model &model,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  std::vector<std::string> folded, foldedBefore;
+  bool isEvaluation = false;
+  for (const proto::NodeProto *node : nodes) {
+    Origin origin = findOrigin(*node);
+    isEvaluation |= origin.isEvaluation;
+    if (origin.batchNorm && isProduct(node->op_type()))
+      folded.push_back("'" + origin.batchNorm->str() + "' is folded into the " +
+                       node->op_type() + " before it");
+    else if (isFoldedByOlderExporter(*node))
+      foldedBefore.push_back("after node '" + node->name() +
+                             "' is folded into it");
+  }
+  StringRef dropout =
+      isEvaluation
+          ? "; it was exported after model.eval(), so that any Dropout "
+            "is lost as well"
+          : "";
+  if (!folded.empty())
+    model.warn("the BatchNormalization " +
+               withOthers(folded[0], folded.size()) +
+               ", and not there to train" + dropout +
+               "; PyTorch's exporter keeps it by torch.onnx.export("
+               "model.train(), ..., dynamo=True, optimize=False)");
+  else if (isEvaluation)
+    model.note("the model was exported after model.eval(), and has no Dropout "
+               "any more if it had some; PyTorch's exporter keeps it by "
+               "torch.onnx.export(model.train(), ..., dynamo=True, "
+               "optimize=False)");
+  if (!foldedBefore.empty())
+    model.warn("the BatchNormalization " +
+               withOthers(foldedBefore[0], foldedBefore.size()) +
+               ", and not there to train, and any Dropout is lost; PyTorch's "
+               "older exporter keeps them by torch.onnx.export(model.train(), "
+               "..., training=torch.onnx.TrainingMode.TRAINING, "
+               "do_constant_folding=False)");
+}
+
+// tf2onnx calls a product by what it has folded into it:
+// "batch_normalization_1/batchnorm/mul_1".
+static void warnLostByTF2ONNX(const Model &model,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  std::vector<std::string> folded;
+  for (const proto::NodeProto *node : nodes) {
+    auto [layer, rest] = StringRef(node->name()).split("/batchnorm/");
+    if (isProduct(node->op_type()) && !rest.empty())
+      folded.push_back("'" + layer.str() + "' is folded into the " +
+                       node->op_type() + " before it");
+  }
+  if (!folded.empty())
+    model.warn("the BatchNormalization " +
+               withOthers(folded[0], folded.size()) +
+               ", and not there to train; tf2onnx exports for inference and "
+               "has no way to keep it");
+}
+
+void mpc::onnx_frontend::warnLost(const Graph &graph,
+                                  ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = graph.getModel();
+  StringRef producer = model.getProto().producer_name();
+  if (producer == "pytorch")
+    warnLostByPyTorch(model, nodes);
+  else if (producer == "tf2onnx")
+    warnLostByTF2ONNX(model, nodes);
+}
