@@ -204,7 +204,7 @@ std::string CheckpointStore::pathOf(int64_t step) const {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
+StatusOr<std::vector<int64_t>> listCheckpoints(const std::string &directory) {
   StatusOr<std::vector<std::string>> names = directoriesIn(directory);
   if (!names.ok())
     return names.status();
@@ -217,7 +217,7 @@ static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
 }
 
 StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
-  return listSteps(directory);
+  return listCheckpoints(directory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -346,7 +346,7 @@ StatusOr<std::string> findCheckpoint(const std::string &path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored) &&
       !fs::exists(fs::path(path) / "train.json", ignored)) {
-    StatusOr<std::vector<int64_t>> steps = listSteps(path);
+    StatusOr<std::vector<int64_t>> steps = listCheckpoints(path);
     if (!steps.ok())
       return steps.status();
     if (!steps->empty())

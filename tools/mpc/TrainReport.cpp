@@ -18,7 +18,7 @@ using namespace mpc::runtime::train;
 //===----------------------------------------------------------------------===//
 
 // 12,345,678
-static std::string grouped(int64_t value) {
+std::string mpc::tools::formatCount(int64_t value) {
   std::string text = std::to_string(value);
   for (int64_t i = int64_t(text.size()) - 3; i > 0; i -= 3)
     text.insert(size_t(i), ",");
@@ -74,10 +74,10 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     width = std::max(width, variable.name.size());
   }
   os << "trainable: " << trainables.size() << " parameter"
-     << plural(int64_t(trainables.size())) << ", " << grouped(elements)
+     << plural(int64_t(trainables.size())) << ", " << formatCount(elements)
      << " element" << plural(elements);
   if (frozen > 0)
-    os << " (frozen: " << grouped(frozen) << " element" << plural(frozen)
+    os << " (frozen: " << formatCount(frozen) << " element" << plural(frozen)
        << ")";
   os << "\n";
   const bool abbreviated = trainables.size() > longest;

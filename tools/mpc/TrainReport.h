@@ -25,6 +25,9 @@ void printNormalizations(llvm::raw_ostream &os, const runtime::Plan &plan);
 void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
                     const std::string &device, int threads);
 
+/// "12,345,678".
+std::string formatCount(int64_t value);
+
 /// "1.5 GiB".
 std::string formatBytes(double bytes);
 
