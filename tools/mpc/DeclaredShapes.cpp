@@ -54,3 +54,19 @@ bool mpc::tools::isBound(const DeclaredShape &input, size_t axis,
     return name == input.name || isSymbol;
   });
 }
+
+std::optional<int64_t>
+mpc::tools::findBatchAxis(const DeclaredShape &input,
+                          llvm::ArrayRef<int64_t> shape,
+                          const std::vector<std::string> &batchAxes) {
+  int64_t axis = 0;
+  for (llvm::StringRef text : batchAxes) {
+    auto [name, word] = text.rsplit('=');
+    if (name == input.name && word.getAsInteger(10, axis))
+      return std::nullopt;
+  }
+  bool isRank = !input.dimensions || input.dimensions->size() == shape.size();
+  if (!isRank || axis < 0 || axis >= int64_t(shape.size()))
+    return std::nullopt;
+  return axis;
+}

@@ -35,6 +35,13 @@ readDeclaredInputs(const onnx_frontend::Model &model);
 bool isBound(const DeclaredShape &input, size_t axis,
              const std::vector<std::string> &shapes);
 
+/// The axis of samples of an input that is given an array of `shape`: by
+/// --batch-axis, or else the first. Nothing where it has none, or is of another
+/// rank.
+std::optional<int64_t> findBatchAxis(const DeclaredShape &input,
+                                     llvm::ArrayRef<int64_t> shape,
+                                     const std::vector<std::string> &batchAxes);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_DECLAREDSHAPES_H

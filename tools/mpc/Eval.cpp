@@ -138,11 +138,19 @@ ExitCode EvalRun::chooseBatchSize(Driver &driver) {
   auto inputs = readDeclaredInputs(driver.getModel());
   if (!inputs)
     return reportError(inputs.takeError());
-  for (const DeclaredShape &input : *inputs)
-    for (const Array &array : arrays)
-      if (array.name == input.name && !array.shape.empty() && input.isOpen(0) &&
-          !isBound(input, 0, model.shapes))
-        model.batchSize = std::clamp<int64_t>(array.shape[0], 1, usual);
+  for (const DeclaredShape &input : *inputs) {
+    auto array = llvm::find_if(
+        arrays, [&](const Array &other) { return other.name == input.name; });
+    if (array == arrays.end())
+      continue;
+    auto axis = findBatchAxis(input, array->shape, model.batchAxes);
+    if (!axis || !input.isOpen(size_t(*axis)) ||
+        isBound(input, size_t(*axis), model.shapes))
+      continue;
+    const int64_t samples = array->shape[size_t(*axis)];
+    model.batchSize = std::clamp<int64_t>(samples, 1, usual);
+    break;
+  }
   return ExitCode::Done;
 }
 
@@ -338,8 +346,10 @@ ExitCode EvalRun::evaluate() {
   print(*result);
   if (result->leftOut > 0)
     llvm::errs() << "note: left out " << result->leftOut
-                 << " samples that fill no batch: the model has no loss per "
-                    "sample; choose another --batch-size\n";
+                 << (result->leftOut == 1 ? " sample that fills"
+                                          : " samples that fill")
+                 << " no batch: the model has no loss per sample; choose a "
+                    "--batch-size that divides all\n";
   if (!std::isfinite(result->loss))
     return reportError(ExitCode::Numeric, "the loss is not finite");
   return ExitCode::Done;

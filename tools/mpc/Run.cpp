@@ -87,23 +87,6 @@ static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
          (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
 }
 
-// The axis of samples of an input, by --batch-axis or else the first.
-static std::optional<int64_t> findBatchAxis(const ModelOptions &model,
-                                            const train::Array &array,
-                                            const DeclaredShape &declared) {
-  int64_t axis = 0;
-  for (llvm::StringRef text : model.batchAxes) {
-    auto [name, word] = text.rsplit('=');
-    if (name == declared.name && word.getAsInteger(10, axis))
-      return std::nullopt;
-  }
-  bool isRank =
-      !declared.dimensions || declared.dimensions->size() == array.shape.size();
-  if (!isRank || axis < 0 || axis >= int64_t(array.shape.size()))
-    return std::nullopt;
-  return axis;
-}
-
 // Chooses the batch where it is not to be all samples: --batch-size, or what
 // the model fixes. The first input that has samples decides; others of the same
 // dimension have as many, and of another open one where they do.
@@ -115,7 +98,8 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
   int64_t samples = 0, size = 0;
   for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
-    auto axis = array ? findBatchAxis(model, *array, input) : std::nullopt;
+    auto axis = array ? findBatchAxis(input, array->shape, model.batchAxes)
+                      : std::nullopt;
     if (!axis)
       continue;
     int64_t extent = array->shape[size_t(*axis)];
