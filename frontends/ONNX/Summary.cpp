@@ -7,11 +7,21 @@
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
+
+std::vector<std::pair<std::string, std::string>>
+mpc::onnx_frontend::listInputs(const Model &model) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const proto::ValueInfoProto &input : model.getProto().graph().input())
+    inputs.emplace_back(input.name(), printType(model, input.type()));
+  return inputs;
+}
 
 //===----------------------------------------------------------------------===//
 // Parameters
@@ -22,6 +32,24 @@ namespace {
 using Readers = llvm::StringMap<
     llvm::SmallVector<std::pair<const proto::NodeProto *, int>, 2>>;
 } // namespace
+
+static Expected<mlir::RankedTensorType>
+getType(const Model &model, const proto::TensorProto &tensor) {
+  std::string what = "initializer '" + tensor.name() + "'";
+  Expected<mlir::Type> element = model.getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || llvm::MulOverflow(count, extent, count))
+      return model.error(ErrorKind::Invalid, what + ": impossible shape");
+  return mlir::RankedTensorType::get(shape, *element);
+}
+
+static bool isFloat(mlir::RankedTensorType type) {
+  return mlir::isa<mlir::FloatType>(type.getElementType());
+}
 
 // Those within bodies, too.
 static void addReaders(const proto::NodeProto &node, Readers &readers) {
@@ -47,9 +75,9 @@ listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
 
 // Why an initializer that is not among the trained ones is not.
 static std::string
-explain(const HostTensor &value, StringRef origin,
+explain(mlir::RankedTensorType type, StringRef origin,
         llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
-  if (!value.isFloat())
+  if (!isFloat(type))
     return "no floats";
   for (auto [node, index] : readers)
     if (node->op_type() == "BatchNormalization" && (index == 3 || index == 4))
@@ -62,8 +90,8 @@ explain(const HostTensor &value, StringRef origin,
   if (readers.empty())
     return "nothing reads it";
   std::string reading = " where it is read, in " + listNodes(readers);
-  return (value.getShape().empty() ? "a scalar, which is a constant"
-                                   : "it acts as no weight") +
+  return (type.getShape().empty() ? "a scalar, which is a constant"
+                                  : "it acts as no weight") +
          reading;
 }
 
@@ -97,14 +125,13 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     addReaders(*node, readers);
   std::vector<ParameterSummary> parameters;
   for (const proto::TensorProto &tensor : file.initializer()) {
-    Expected<HostTensor> value =
-        model.decode(tensor, "initializer '" + tensor.name() + "'");
-    if (!value)
-      return value.takeError();
-    ParameterSummary parameter{tensor.name(), value->type, false, ""};
-    parameter.isTrained = value->isFloat() && trained.contains(tensor.name());
+    Expected<mlir::RankedTensorType> type = getType(model, tensor);
+    if (!type)
+      return type.takeError();
+    ParameterSummary parameter{tensor.name(), *type, false, ""};
+    parameter.isTrained = isFloat(*type) && trained.contains(tensor.name());
     if (!parameter.isTrained)
-      parameter.why = explain(*value, origins.lookup(tensor.name()),
+      parameter.why = explain(*type, origins.lookup(tensor.name()),
                               readers.lookup(tensor.name()));
     parameters.push_back(std::move(parameter));
   }
@@ -140,12 +167,11 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
       const proto::TensorProto *tensor = graph->getInitializer(name);
       if (!tensor || llvm::is_contained(layer.parameters, name))
         continue;
-      Expected<HostTensor> value =
-          model.decode(*tensor, "initializer '" + name + "'");
-      if (!value)
-        return value.takeError();
+      Expected<mlir::RankedTensorType> type = getType(model, *tensor);
+      if (!type)
+        return type.takeError();
       layer.parameters.push_back(name.str());
-      layer.elements += value->isFloat() ? value->getNumElements() : 0;
+      layer.elements += isFloat(*type) ? type->getNumElements() : 0;
     }
     layers.push_back(std::move(layer));
   }

@@ -1,4 +1,5 @@
-// A model's parameters and layers, for `mpc inspect`.
+// A model's inputs, parameters and layers, from what the file says of them:
+// nothing is imported, and no values are read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_SUMMARY_H
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace mpc::onnx_frontend {
+
+/// The inputs that the file declares, each with its type as messages have it,
+/// such as "f32[N,1,28,28]".
+std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 
 /// An initializer.
 struct ParameterSummary {

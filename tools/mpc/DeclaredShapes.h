@@ -12,7 +12,7 @@
 
 namespace mpc::tools {
 
-/// "image: f32[N,1,8,8]".
+/// What is declared as f32[N,1,8,8].
 struct DeclaredShape {
   std::string name, type;
   /// A number, a symbol or "?" of each; nothing where the shape is open.
@@ -24,11 +24,8 @@ struct DeclaredShape {
   std::optional<int64_t> extent(size_t axis) const;
 };
 
-/// What the summary of a model says of one.
-DeclaredShape parseDeclaration(llvm::StringRef text);
-
 /// The model's inputs.
-llvm::Expected<std::vector<DeclaredShape>>
+std::vector<DeclaredShape>
 readDeclaredInputs(const onnx_frontend::Model &model);
 
 /// Whether one of --shape is of that input, or of the symbol on its axis.

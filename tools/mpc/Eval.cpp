@@ -135,10 +135,7 @@ ExitCode EvalRun::chooseBatchSize(Driver &driver) {
     return ExitCode::Done;
   if (llvm::Error error = driver.readModel(model.model))
     return reportError(std::move(error));
-  auto inputs = readDeclaredInputs(driver.getModel());
-  if (!inputs)
-    return reportError(inputs.takeError());
-  for (const DeclaredShape &input : *inputs) {
+  for (const DeclaredShape &input : readDeclaredInputs(driver.getModel())) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
     if (array == arrays.end())

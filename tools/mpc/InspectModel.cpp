@@ -117,10 +117,7 @@ static void inferTypes(const Model &model, mlir::MLIRContext &context,
           layers, [](const LayerSummary &layer) { return layer.type.empty(); }))
     return;
   std::string symbol;
-  auto inputs = readDeclaredInputs(model);
-  if (!inputs)
-    return llvm::consumeError(inputs.takeError());
-  for (const DeclaredShape &input : *inputs)
+  for (const DeclaredShape &input : readDeclaredInputs(model))
     if (symbol.empty() && input.dimensions && input.isOpen(0))
       symbol = input.dimensions->front();
   bool isOpen = !symbol.empty();

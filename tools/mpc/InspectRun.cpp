@@ -12,6 +12,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <cmath>
+
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
@@ -171,8 +173,10 @@ static void add(MetricsSummary &summary, llvm::StringRef text) {
     summary.last = line;
   // One that is not finite is text, which is never the least.
   const double loss = numberOf(line, "eval_loss");
-  if (event == "eval" &&
-      (summary.best.is_null() || loss < numberOf(summary.best, "eval_loss")))
+  const bool isBetter = summary.best.is_null() ||
+                        std::isnan(numberOf(summary.best, "eval_loss")) ||
+                        loss < numberOf(summary.best, "eval_loss");
+  if (event == "eval" && isBetter)
     summary.best = line;
 }
 

@@ -230,15 +230,13 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                            Driver &driver, std::vector<std::string> &known) {
   if (llvm::Error error = driver.readModel(options.model.model))
     return reportError(std::move(error));
-  auto declared = readDeclaredInputs(driver.getModel());
-  if (!declared)
-    return reportError(declared.takeError());
+  std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
   if (ExitCode code =
-          checkDeclared(*declared, inputs, options, driver.getModel());
+          checkDeclared(declared, inputs, options, driver.getModel());
       code != ExitCode::Done)
     return code;
   Batch batch;
-  if (ExitCode code = chooseBatch(*declared, inputs, options.model, batch);
+  if (ExitCode code = chooseBatch(declared, inputs, options.model, batch);
       code != ExitCode::Done)
     return code;
   if (batch.size > 0 && isTraining(options))
@@ -246,8 +244,8 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                        "a function of training runs once, on one batch: give "
                        "as many samples, or evaluate a data set with mpc eval");
   if (batch.size > 0)
-    bindBatch(batch, *declared, options);
-  for (const DeclaredShape &input : *declared) {
+    bindBatch(batch, declared, options);
+  for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
     if (!array)
       continue;
