@@ -243,7 +243,7 @@ std::string siblingOf(const std::string &path, int64_t step) {
       .string();
 }
 
-static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
+StatusOr<std::vector<int64_t>> listCheckpoints(const std::string &directory) {
   StatusOr<std::vector<std::string>> names = directoriesIn(directory);
   if (!names.ok())
     return names.status();
@@ -256,7 +256,7 @@ static StatusOr<std::vector<int64_t>> listSteps(const std::string &directory) {
 }
 
 StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
-  return listSteps(directory);
+  return listCheckpoints(directory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -385,7 +385,7 @@ StatusOr<std::string> findCheckpoint(const std::string &path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored) &&
       !fs::exists(fs::path(path) / "train.json", ignored)) {
-    StatusOr<std::vector<int64_t>> steps = listSteps(path);
+    StatusOr<std::vector<int64_t>> steps = listCheckpoints(path);
     if (!steps.ok())
       return steps.status();
     if (!steps->empty())

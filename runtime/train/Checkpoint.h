@@ -112,6 +112,10 @@ private:
 /// nothing of them: for finding a wrong path before anything else is done.
 Status checkCheckpointPath(const std::string &path);
 
+/// The steps of the complete checkpoints in a run's folder, in order; no lock
+/// is taken.
+StatusOr<std::vector<int64_t>> listCheckpoints(const std::string &directory);
+
 /// The folder of the checkpoint that `path` names: itself, or the newest of a
 /// run's folder. Checkpoint where there is none. Takes no lock: the run may be
 /// under way.

@@ -261,27 +261,45 @@ Status amendCheckpointFiles(const std::string &directory,
   return replaceFile(path, {text});
 }
 
-StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
-  const std::string trainPath = directory + kTrainFile;
-  const std::string statePath = directory + kStateFile;
-  StatusOr<json> document = openTrainFile(trainPath);
-  if (!document.ok())
-    return document.status();
-  StatusOr<Progress> progress = toProgress((*document)["progress"], trainPath);
+/// What train.json says of the run and its progress.
+static StatusOr<CheckpointContents> toContents(const json &document,
+                                               const std::string &path) {
+  StatusOr<Progress> progress = toProgress(document["progress"], path);
   if (!progress.ok())
     return progress.status();
   CheckpointContents contents;
   contents.progress = *progress;
   const auto texts = [&](const char *name) {
     std::map<std::string, std::string> values;
-    const json &fields = (*document)[name];
-    for (const auto &[key, value] : fields.items())
+    for (const auto &[key, value] : document[name].items())
       if (value.is_string())
         values[key] = value.get<std::string>();
     return values;
   };
   contents.identity = texts("run");
   contents.progress.settings = texts("settings");
+  return contents;
+}
+
+StatusOr<CheckpointContents>
+readCheckpointHeader(const std::string &directory) {
+  const std::string path = directory + kTrainFile;
+  StatusOr<json> document = openTrainFile(path);
+  if (!document.ok())
+    return document.status();
+  return toContents(*document, path);
+}
+
+StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
+  const std::string trainPath = directory + kTrainFile;
+  const std::string statePath = directory + kStateFile;
+  StatusOr<json> document = openTrainFile(trainPath);
+  if (!document.ok())
+    return document.status();
+  StatusOr<CheckpointContents> read = toContents(*document, trainPath);
+  if (!read.ok())
+    return read.status();
+  CheckpointContents contents = std::move(*read);
 
   StatusOr<std::shared_ptr<const MappedFile>> file =
       MappedFile::open(statePath);

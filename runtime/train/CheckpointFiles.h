@@ -48,6 +48,9 @@ Status amendCheckpointFiles(const std::string &directory,
 /// (white space in JSON apart), what was written.
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory);
 
+/// The same of train.json alone, without arrays and their digests.
+StatusOr<CheckpointContents> readCheckpointHeader(const std::string &directory);
+
 } // namespace mpc::runtime::train
 
 #endif // MPC_RUNTIME_TRAIN_CHECKPOINTFILES_H

@@ -190,6 +190,48 @@ def test_any_batch(tmp_path):
         )
 
 
+def test_samples_on_another_axis(tmp_path):
+    """The default batch is of the axis that --batch-axis names. There is no
+    loss per sample, and what fills no batch is left out."""
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], "t", perm=[1, 0])]
+    nodes.append(helper.make_node("MatMul", ["t", "w"], ["y"], "y"))
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["T", "N"])}),
+        *({"y": (np.float32, ["N", 3])}, {"w": np.eye(3, dtype=np.float32)}),
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.arange(120, dtype=np.float32).reshape(3, 40)
+    np.savez(tmp_path / "held.npz", x=x, target=x.T + 2)
+    event = evaluate(
+        *(tmp_path / "model.onnx", tmp_path, "--loss", "mse"),
+        *("--batch-axis", "x=1", "--shape", "T=3"),
+    )
+    assert event["eval_loss"] == 4
+    assert event["eval_samples"] == 32
+
+
+def test_without_a_loss_per_sample(tmp_path):
+    """What fills no batch is left out, which is said."""
+    nodes = [helper.make_node("Sub", ["x", "goal"], ["e"], "e")]
+    nodes.append(helper.make_node("ReduceSumSquare", ["e"], ["l"], "l"))
+    nodes.append(helper.make_node("Identity", ["l"], ["loss"], "loss"))
+    nodes[1].attribute.append(helper.make_attribute("keepdims", 0))
+    model = mpctest.make_model(
+        *(nodes, {n: (np.float32, ["N", 2]) for n in ("x", "goal")}),
+        *({"loss": (np.float32, [])}, {}),
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "held.npz", x=np.ones((5, 2)), goal=np.zeros((5, 2)))
+    flags = ("--loss", "output:loss", "--batch-size", 2)
+    event = evaluate(tmp_path / "model.onnx", tmp_path, *flags)
+    assert event["eval_samples"] == 4
+    process = mpctest.mpc_ok(
+        *("eval", tmp_path / "model.onnx", "--data", tmp_path / "held.npz"),
+        *(*flags, *mpctest.TARGET),
+    )
+    assert "note: left out 1 sample that fills no batch" in process.stderr
+
+
 def test_training_artifacts(tmp_path):
     """ONNX Runtime's, whose parameters are inputs."""
     folder = mpctest.DATA / "ort-lenet"

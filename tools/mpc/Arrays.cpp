@@ -114,33 +114,40 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
 // Out
 //===----------------------------------------------------------------------===//
 
-void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
-                             const Tensor &tensor) {
+std::string mpc::tools::describeValues(const Tensor &tensor) {
   constexpr int64_t longest = 32, ends = 8;
-  os << name << ": " << nameOf(tensor.type) << " " << toString(tensor.shape)
-     << " =";
   // All values are exact as one of three types.
   const DType type = isFloat(tensor.type)        ? DType::F64
                      : tensor.type == DType::U64 ? DType::U64
                                                  : DType::I64;
   StatusOr<Tensor> values = runtime::convert(tensor, type);
-  if (!values.ok()) {
-    os << " " << values.status().message() << "\n";
-    return;
-  }
+  if (!values.ok())
+    return values.status().message();
+  std::string text;
+  llvm::raw_string_ostream os(text);
   const int64_t count = tensor.size();
-  const char *format = tensor.type == DType::F64 ? " %.17g" : " %.9g";
+  const char *format = tensor.type == DType::F64 ? "%.17g" : "%.9g";
   for (int64_t i = 0; i < count; ++i) {
+    os << (i > 0 ? " " : "");
     if (count > longest && i == ends) {
       i = count - ends;
-      os << " ...";
+      os << "... ";
     }
     if (type == DType::I64)
-      os << " " << values->as<int64_t>()[i];
+      os << values->as<int64_t>()[i];
     else if (type == DType::U64)
-      os << " " << values->as<uint64_t>()[i];
+      os << values->as<uint64_t>()[i];
     else
       os << llvm::format(format, values->as<double>()[i]);
   }
+  return text;
+}
+
+void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
+                             const Tensor &tensor) {
+  os << name << ": " << nameOf(tensor.type) << " " << toString(tensor.shape)
+     << " =";
+  if (const std::string values = describeValues(tensor); !values.empty())
+    os << " " << values;
   os << "\n";
 }

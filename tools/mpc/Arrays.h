@@ -17,6 +17,9 @@ namespace mpc::tools {
 /// i64; binding converts them.
 runtime::StatusOr<runtime::train::Array> parseInput(const std::string &text);
 
+/// The values, long ones abbreviated.
+std::string describeValues(const runtime::Tensor &tensor);
+
 /// Prints `name: f32 2x3` and the values, long ones abbreviated.
 void printTensor(llvm::raw_ostream &os, const std::string &name,
                  const runtime::Tensor &tensor);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/DeclaredShapes.h"
 
+#include "frontends/ONNX/Summary.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -19,10 +21,8 @@ bool DeclaredShape::isOpen(size_t axis) const {
   return !dimensions || (axis < dimensions->size() && !extent(axis));
 }
 
-DeclaredShape mpc::tools::parseDeclaration(llvm::StringRef text) {
-  // Names may have anything in them; types have no ": ".
-  auto [name, type] = text.rsplit(": ");
-  DeclaredShape shape{name.str(), type.split('[').first.str(), std::nullopt};
+static DeclaredShape parse(const std::string &name, llvm::StringRef type) {
+  DeclaredShape shape{name, type.split('[').first.str(), std::nullopt};
   llvm::StringRef list = type.drop_front(shape.type.size());
   if (!list.consume_front("[") || !list.consume_back("]") || list == "...")
     return shape;
@@ -34,14 +34,11 @@ DeclaredShape mpc::tools::parseDeclaration(llvm::StringRef text) {
   return shape;
 }
 
-llvm::Expected<std::vector<DeclaredShape>>
+std::vector<DeclaredShape>
 mpc::tools::readDeclaredInputs(const onnx_frontend::Model &model) {
-  auto summary = onnx_frontend::summarizeModel(model);
-  if (!summary)
-    return summary.takeError();
   std::vector<DeclaredShape> inputs;
-  for (const std::string &input : summary->inputs)
-    inputs.push_back(parseDeclaration(input));
+  for (const auto &[name, type] : onnx_frontend::listInputs(model))
+    inputs.push_back(parse(name, type));
   return inputs;
 }
 
@@ -53,4 +50,20 @@ bool mpc::tools::isBound(const DeclaredShape &input, size_t axis,
                     name == (*input.dimensions)[axis];
     return name == input.name || isSymbol;
   });
+}
+
+std::optional<int64_t>
+mpc::tools::findBatchAxis(const DeclaredShape &input,
+                          llvm::ArrayRef<int64_t> shape,
+                          const std::vector<std::string> &batchAxes) {
+  int64_t axis = 0;
+  for (llvm::StringRef text : batchAxes) {
+    auto [name, word] = text.rsplit('=');
+    if (name == input.name && word.getAsInteger(10, axis))
+      return std::nullopt;
+  }
+  bool isRank = !input.dimensions || input.dimensions->size() == shape.size();
+  if (!isRank || axis < 0 || axis >= int64_t(shape.size()))
+    return std::nullopt;
+  return axis;
 }

@@ -12,7 +12,7 @@
 
 namespace mpc::tools {
 
-/// "image: f32[N,1,8,8]".
+/// What is declared as f32[N,1,8,8].
 struct DeclaredShape {
   std::string name, type;
   /// A number, a symbol or "?" of each; nothing where the shape is open.
@@ -24,16 +24,20 @@ struct DeclaredShape {
   std::optional<int64_t> extent(size_t axis) const;
 };
 
-/// What the summary of a model says of one.
-DeclaredShape parseDeclaration(llvm::StringRef text);
-
 /// The model's inputs.
-llvm::Expected<std::vector<DeclaredShape>>
+std::vector<DeclaredShape>
 readDeclaredInputs(const onnx_frontend::Model &model);
 
 /// Whether one of --shape is of that input, or of the symbol on its axis.
 bool isBound(const DeclaredShape &input, size_t axis,
              const std::vector<std::string> &shapes);
+
+/// The axis of samples of an input that is given an array of `shape`: by
+/// --batch-axis, or else the first. Nothing where it has none, or is of another
+/// rank.
+std::optional<int64_t> findBatchAxis(const DeclaredShape &input,
+                                     llvm::ArrayRef<int64_t> shape,
+                                     const std::vector<std::string> &batchAxes);
 
 } // namespace mpc::tools
 

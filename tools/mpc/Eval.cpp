@@ -142,13 +142,23 @@ ExitCode EvalRun::chooseBatchSize(Driver &driver) {
     return ExitCode::Done;
   if (llvm::Error error = driver.readModel(model.model))
     return reportError(std::move(error));
-  auto inputs = readDeclaredInputs(driver.getModel());
-  if (!inputs)
-    return reportError(inputs.takeError());
-  for (const DeclaredShape &input : *inputs)
-    if (const int64_t samples = countSamples(arrays, input.name);
-        samples > 0 && input.isOpen(0) && !isBound(input, 0, model.shapes))
-      model.batchSize = std::min(samples, usual);
+  for (const DeclaredShape &input : readDeclaredInputs(driver.getModel())) {
+    auto array = llvm::find_if(
+        arrays, [&](const Array &other) { return other.name == input.name; });
+    // Images and rows of tables are samples of the first axis.
+    std::optional<int64_t> axis = 0;
+    if (array != arrays.end() && !array->images)
+      axis = findBatchAxis(input, array->shape, model.batchAxes);
+    if (!axis || !input.isOpen(size_t(*axis)) ||
+        isBound(input, size_t(*axis), model.shapes))
+      continue;
+    const int64_t samples = *axis == 0 ? countSamples(arrays, input.name)
+                                       : array->shape[size_t(*axis)];
+    if (samples == 0)
+      continue;
+    model.batchSize = std::min(samples, usual);
+    break;
+  }
   return ExitCode::Done;
 }
 
@@ -347,9 +357,10 @@ ExitCode EvalRun::evaluate() {
     return reportError(result.status());
   print(*result);
   if (result->leftOut > 0)
-    note("left out " + llvm::Twine(result->leftOut) +
-         " samples that fill no batch: the model has no loss per sample; "
-         "choose another --batch-size");
+    note("left out " + counted(result->leftOut, "sample") +
+         (result->leftOut == 1 ? " that fills" : " that fill") +
+         " no batch: the model has no loss per sample; choose a --batch-size "
+         "that divides all");
   if (!std::isfinite(result->loss))
     return reportError(ExitCode::Numeric, "the loss is not finite");
   return ExitCode::Done;

@@ -1,6 +1,8 @@
-// mpc inspect: what a model, an artifact or a file of arrays contains.
+// mpc inspect: what a model, an artifact, a checkpoint, a metrics file or a
+// file of arrays contains.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/Inspect.h"
 #include "runtime/train/ArrayFile.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
@@ -17,56 +19,31 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 
 //===----------------------------------------------------------------------===//
-// Models
+// Tables
 //===----------------------------------------------------------------------===//
 
-static ExitCode inspectModel(const std::string &file) {
-  mlir::MLIRContext context;
-  auto model = onnx_frontend::readModel(file, &context);
-  if (!model)
-    return reportError(model.takeError());
-  auto summary = onnx_frontend::summarizeModel(**model);
-  if (!summary)
-    return reportError(summary.takeError());
-  PrintableStream os(llvm::outs());
-  os << file << ": ONNX model, IR version " << summary->irVersion;
-  for (const auto &[domain, version] : summary->opsets)
-    os << ", " << (domain.empty() ? "opset" : domain) << " " << version;
-  if (!summary->producer.empty())
-    os << ", by " << summary->producer;
-  os << "\n";
-  for (const std::string &input : summary->inputs)
-    os << "input   " << input << "\n";
-  for (const std::string &output : summary->outputs)
-    os << "output  " << output << "\n";
-  os << "initializers: " << summary->initializers << ", " << summary->parameters
-     << " float elements\n";
-  if (summary->hasTrainingInfo)
-    os << "has training_info\n";
-  os << "ops:";
-  for (const auto &[name, count] : summary->ops)
-    os << " " << name << " x" << count;
-  os << "\n";
-  return ExitCode::Done;
+std::string mpc::tools::describeShape(const Shape &shape) {
+  return shape.empty() ? "scalar" : toString(shape);
 }
 
-// A directory of ONNX Runtime's training artifacts.
-static ExitCode inspectFolder(const std::string &folder) {
-  bool found = false;
-  for (const char *name :
-       {"training_model.onnx", "optimizer_model.onnx", "eval_model.onnx"}) {
-    std::string file = folder + "/" + name;
-    if (!llvm::sys::fs::exists(file))
-      continue;
-    found = true;
-    if (ExitCode code = inspectModel(file); code != ExitCode::Done)
-      return code;
+void mpc::tools::printTable(llvm::raw_ostream &os,
+                            const std::vector<std::vector<std::string>> &rows) {
+  // Names may be of any length; those beyond stand out, and the rest lines up.
+  constexpr size_t widest = 60;
+  std::vector<size_t> widths;
+  for (const std::vector<std::string> &row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], std::min(widest, row[i].size()));
   }
-  if (found)
-    return ExitCode::Done;
-  return reportError(ExitCode::InvalidInput,
-                     folder + ": expected ONNX Runtime training artifacts, "
-                              "found no training_model.onnx");
+  for (const std::vector<std::string> &row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i)
+      line +=
+          row[i] +
+          std::string(2 + widths[i] - std::min(widths[i], row[i].size()), ' ');
+    os << llvm::StringRef(line).rtrim() << "\n";
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,7 +71,19 @@ static void printState(llvm::raw_ostream &os, const Plan &plan) {
        << formatBytes(double(total.second)) << "\n";
 }
 
-static ExitCode inspectArtifact(const std::string &file) {
+static void printStateVariables(llvm::raw_ostream &os, const Plan &plan) {
+  std::vector<std::vector<std::string>> rows;
+  for (const StateVariable &variable : plan.state)
+    rows.push_back({"  " + variable.name,
+                    std::string(nameOf(variable.type)) + " " +
+                        describeShape(variable.shape),
+                    formatCount(numElements(variable.shape)), variable.role});
+  os << "variables: " << rows.size() << "\n";
+  printTable(os, rows);
+}
+
+static ExitCode inspectArtifact(const std::string &file,
+                                const InspectOptions &options) {
   auto artifact = Artifact::open(file);
   if (!artifact.ok())
     return reportError(artifact.status());
@@ -116,6 +105,8 @@ static ExitCode inspectArtifact(const std::string &file) {
     printValues(os, "input", function, function.inputs);
     printValues(os, "output", function, function.outputs);
   }
+  if (options.parameters)
+    printStateVariables(os, plan);
   return ExitCode::Done;
 }
 
@@ -135,25 +126,70 @@ static ExitCode inspectArrays(const std::string &file) {
   return ExitCode::Done;
 }
 
-static ExitCode runInspect(const std::string &file) {
-  llvm::StringRef name(file);
-  if (llvm::sys::fs::is_directory(file))
-    return inspectFolder(file);
-  if (isArtifact(file))
-    return inspectArtifact(file);
-  if (name.ends_with(".npz") || name.ends_with(".npy") ||
-      name.ends_with(".safetensors"))
-    return inspectArrays(file);
-  return inspectModel(file);
+static bool isArrayFile(llvm::StringRef name) {
+  return name.ends_with(".npz") || name.ends_with(".npy") ||
+         name.ends_with(".safetensors");
 }
 
+// What there is at that path; a file that is nothing else is a model, or is
+// told why it is none.
+static ExitCode runInspect(const std::string &path,
+                           const InspectOptions &options) {
+  const bool isFolder = llvm::sys::fs::is_directory(path);
+  const bool isModel = isFolder ? isTrainingFolder(path)
+                                : !isArtifact(path) && !isArrayFile(path) &&
+                                      !isMetricsFile(path);
+  if (options.layers && !isModel)
+    return reportError(ExitCode::Usage,
+                       path + ": --layers is for models, and this is none");
+  if (options.parameters && !isModel && !isArtifact(path))
+    return reportError(ExitCode::Usage,
+                       path + ": --parameters is for models and artifacts, and "
+                              "this is neither");
+  if (isFolder && isModel)
+    return inspectTrainingFolder(path, options);
+  if (isFolder && isCheckpointFolder(path))
+    return inspectCheckpoints(path);
+  if (isFolder)
+    return reportError(ExitCode::InvalidInput,
+                       path + ": expected a checkpoint or ONNX Runtime "
+                              "training artifacts, found no train.json, no "
+                              "step-N and no training_model.onnx");
+  if (isArtifact(path))
+    return inspectArtifact(path, options);
+  if (isArrayFile(path))
+    return inspectArrays(path);
+  if (isMetricsFile(path))
+    return inspectMetrics(path);
+  return inspectModel(path, options);
+}
+
+namespace {
+struct InspectCommand {
+  std::string path;
+  InspectOptions options;
+};
+} // namespace
+
 void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
-  auto file = std::make_shared<std::string>();
+  auto command = std::make_shared<InspectCommand>();
   CLI::App *app = program.add_subcommand(
-      "inspect", "show what a model, an artifact or an array file contains");
-  app->add_option("file", *file, "ONNX model, .mpc, .npz, .npy or .safetensors")
+      "inspect", "show what a model, an artifact, a checkpoint, a metrics file "
+                 "or an array file contains");
+  app->add_option("file", command->path,
+                  "ONNX model, .mpc, .npz, .npy, .safetensors, what mpc train "
+                  "--metrics wrote, or a folder: of a checkpoint, of a run's "
+                  "checkpoints, of ONNX Runtime's training artifacts")
       ->required()
       ->type_name("FILE");
-  app->callback(
-      [file, &exitCode] { exitCode = static_cast<int>(runInspect(*file)); });
+  app->add_flag("--parameters", command->options.parameters,
+                "every parameter of a model with its type, shape and elements, "
+                "and whether mpc train trains it by default, or why not; of an "
+                "artifact every variable");
+  app->add_flag("--layers", command->options.layers,
+                "every node of a model with its op, its output's shape and its "
+                "parameters");
+  app->callback([command, &exitCode] {
+    exitCode = static_cast<int>(runInspect(command->path, command->options));
+  });
 }

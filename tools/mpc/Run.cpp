@@ -87,23 +87,6 @@ static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
          (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
 }
 
-// The axis of samples of an input, by --batch-axis or else the first.
-static std::optional<int64_t> findBatchAxis(const ModelOptions &model,
-                                            const train::Array &array,
-                                            const DeclaredShape &declared) {
-  int64_t axis = 0;
-  for (llvm::StringRef text : model.batchAxes) {
-    auto [name, word] = text.rsplit('=');
-    if (name == declared.name && word.getAsInteger(10, axis))
-      return std::nullopt;
-  }
-  bool isRank =
-      !declared.dimensions || declared.dimensions->size() == array.shape.size();
-  if (!isRank || axis < 0 || axis >= int64_t(array.shape.size()))
-    return std::nullopt;
-  return axis;
-}
-
 // Chooses the batch where it is not to be all samples: --batch-size, or what
 // the model fixes. The first input that has samples decides; others of the same
 // dimension have as many, and of another open one where they do.
@@ -115,7 +98,8 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
   int64_t samples = 0, size = 0;
   for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
-    auto axis = array ? findBatchAxis(model, *array, input) : std::nullopt;
+    auto axis = array ? findBatchAxis(input, array->shape, model.batchAxes)
+                      : std::nullopt;
     if (!axis)
       continue;
     int64_t extent = array->shape[size_t(*axis)];
@@ -246,15 +230,13 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                            Driver &driver, std::vector<std::string> &known) {
   if (llvm::Error error = driver.readModel(options.model.model))
     return reportError(std::move(error));
-  auto declared = readDeclaredInputs(driver.getModel());
-  if (!declared)
-    return reportError(declared.takeError());
+  std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
   if (ExitCode code =
-          checkDeclared(*declared, inputs, options, driver.getModel());
+          checkDeclared(declared, inputs, options, driver.getModel());
       code != ExitCode::Done)
     return code;
   Batch batch;
-  if (ExitCode code = chooseBatch(*declared, inputs, options.model, batch);
+  if (ExitCode code = chooseBatch(declared, inputs, options.model, batch);
       code != ExitCode::Done)
     return code;
   if (batch.size > 0 && isTraining(options))
@@ -262,8 +244,8 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                        "a function of training runs once, on one batch: give "
                        "as many samples, or evaluate a data set with mpc eval");
   if (batch.size > 0)
-    bindBatch(batch, *declared, options);
-  for (const DeclaredShape &input : *declared) {
+    bindBatch(batch, declared, options);
+  for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
     if (!array)
       continue;

@@ -51,13 +51,8 @@ findOutputs(func::FuncOp forward) {
 }
 
 // The same options for another batch, wherever they say the one.
-static llvm::Expected<ImportOptions> rebatch(const Model &model,
-                                             ImportOptions options,
-                                             const BatchedInputs &inputs,
-                                             int64_t batch) {
-  auto declared = readDeclaredInputs(model);
-  if (!declared)
-    return declared.takeError();
+static ImportOptions rebatch(const Model &model, ImportOptions options,
+                             const BatchedInputs &inputs, int64_t batch) {
   options.batchSize = batch;
   auto replace = [&](const std::string &name, size_t axis) {
     auto shape = options.shapes.find(name);
@@ -65,9 +60,10 @@ static llvm::Expected<ImportOptions> rebatch(const Model &model,
         shape->second[axis] == inputs.batch)
       shape->second[axis] = batch;
   };
+  std::vector<DeclaredShape> declared = readDeclaredInputs(model);
   for (const auto &[name, axis] : inputs.axes) {
     replace(name, size_t(axis));
-    for (const DeclaredShape &input : *declared)
+    for (const DeclaredShape &input : declared)
       if (input.name == name && input.dimensions &&
           size_t(axis) < input.dimensions->size())
         replace((*input.dimensions)[size_t(axis)], 0);
@@ -105,13 +101,11 @@ mpc::tools::findSampleAxes(const Model &model, const ImportOptions &options,
   if (inputs.axes.empty())
     return axes;
   int64_t otherBatch = inputs.batch + 1;
-  auto changed = rebatch(model, options, inputs, otherBatch);
-  if (!changed)
-    return changed.takeError();
   // What there is to say of the model has been said.
   ScopedDiagnosticHandler quiet(module.getContext(),
                                 [](Diagnostic &) { return success(); });
-  auto imported = importModel(model, *changed);
+  auto imported =
+      importModel(model, rebatch(model, options, inputs, otherBatch));
   if (!imported)
     return imported.takeError();
   auto other = (*imported)->lookupSymbol<func::FuncOp>("forward");

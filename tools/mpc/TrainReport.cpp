@@ -20,11 +20,10 @@ using namespace mpc::runtime::train;
 // Before the first step
 //===----------------------------------------------------------------------===//
 
-// "12,345,678 elements"
-static std::string grouped(int64_t value, const std::string &noun) {
-  const std::string digits = std::to_string(value);
-  std::string text = counted(value, noun);
-  for (int64_t i = int64_t(digits.size()) - 3; i > 0; i -= 3)
+// 12,345,678
+std::string mpc::tools::formatCount(int64_t value) {
+  std::string text = std::to_string(value);
+  for (int64_t i = int64_t(text.size()) - 3; i > 0; i -= 3)
     text.insert(size_t(i), ",");
   return text;
 }
@@ -75,9 +74,11 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     width = std::max(width, variable.name.size());
   }
   os << "trainable: " << counted(int64_t(trainables.size()), "parameter")
-     << ", " << grouped(elements, "element");
+     << ", " << formatCount(elements) << " element"
+     << (elements == 1 ? "" : "s");
   if (frozen > 0)
-    os << " (frozen: " << grouped(frozen, "element") << ")";
+    os << " (frozen: " << formatCount(frozen) << " element"
+       << (frozen == 1 ? "" : "s") << ")";
   os << "\n";
   const bool abbreviated = !isWhole && trainables.size() > longest;
   for (size_t i = 0; i < trainables.size(); ++i) {

@@ -26,6 +26,9 @@ void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
 /// Prints what each function of the plan consists of.
 void printFunctions(llvm::raw_ostream &os, const runtime::Plan &plan);
 
+/// "12,345,678".
+std::string formatCount(int64_t value);
+
 /// "1.5 GiB".
 std::string formatBytes(double bytes);
 

@@ -383,19 +383,30 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
   });
 }
 
-llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,
-                                                    const TensorMap &given) {
-  llvm::StringSet<> weights = TrainableSearch(graph, given).run();
+llvm::StringMap<std::string>
+mpc::onnx_frontend::findOrigins(const Graph &graph) {
+  llvm::StringMap<std::string> origins;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
       StringRef kind = findMetadata(
           value, "pkg.torch.export.graph_signature.InputSpec.kind");
-      if (kind == "PARAMETER")
-        weights.insert(value.name());
-      else if (!kind.empty() || isFoldedFromConstants(value))
-        weights.erase(value.name());
+      if (!kind.empty())
+        origins[value.name()] = kind.str();
+      else if (isFoldedFromConstants(value))
+        origins[value.name()] = kFoldedOrigin;
     }
+  return origins;
+}
+
+llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,
+                                                    const TensorMap &given) {
+  llvm::StringSet<> weights = TrainableSearch(graph, given).run();
+  for (const auto &entry : findOrigins(graph))
+    if (entry.second == kParameterOrigin)
+      weights.insert(entry.first());
+    else
+      weights.erase(entry.first());
   return weights;
 }

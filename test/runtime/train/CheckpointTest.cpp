@@ -5,6 +5,7 @@
 #include "Support.h"
 
 #include "runtime/train/Checkpoint.h"
+#include "runtime/train/CheckpointFiles.h"
 
 #include <cerrno>
 #include <cmath>
@@ -491,6 +492,34 @@ TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {
   smaller.description.state.erase(smaller.description.state.begin());
   expectFailure(restore(directory.path, smaller).status(),
                 StatusCode::Checkpoint, "'w' is not in the model");
+}
+
+TEST_F(Checkpoint, IsFoundByItselfOrAsTheNewestWhileTheRunGoesOn) {
+  saveSteps(directory.path, {9, 10});
+  StatusOr<CheckpointStore> run = CheckpointStore::open(directory.path);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(*findCheckpoint(directory.path), directory / "step-10");
+  EXPECT_EQ(*findCheckpoint(directory / "step-9"), directory / "step-9");
+  EXPECT_EQ(*listCheckpoints(directory.path), (std::vector<int64_t>{9, 10}));
+  TemporaryDirectory empty;
+  expectFailure(findCheckpoint(empty.path).status(), StatusCode::Checkpoint,
+                "train.json is missing");
+  expectFailure(findCheckpoint(empty / "none").status(), StatusCode::Checkpoint,
+                "expected the folder of a checkpoint");
+}
+
+TEST_F(Checkpoint, HeaderIsReadWithoutTheArrays) {
+  saveSteps(directory.path, {9});
+  const std::string path = directory / "step-9";
+  fs::remove(path + "/state.safetensors");
+  StatusOr<CheckpointContents> header = readCheckpointHeader(path);
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(header->progress.step, 9);
+  EXPECT_EQ(header->identity, kRun);
+  EXPECT_TRUE(header->arrays.empty());
+  writeFile(path + "/train.json", "{}");
+  expectFailure(readCheckpointHeader(path).status(), StatusCode::Checkpoint,
+                "train.json: corrupt");
 }
 
 TEST_F(Checkpoint, DirectoryServesOneRunAtATime) {

@@ -5,6 +5,7 @@
 
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Evaluator.h"
+#include "runtime/train/Metrics.h"
 
 #include <cmath>
 #include <set>
@@ -117,6 +118,27 @@ TEST(Evaluator, LeavesOutTheRestWithoutALossPerSample) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->samples, 8);
   EXPECT_EQ(result->leftOut, 3);
+}
+
+TEST(Evaluator, TellsHowFarItIsAfterEveryBatch) {
+  ToyModel model;
+  std::vector<int64_t> told;
+  ASSERT_TRUE(evaluate(model, toyData(model, 11), nullptr, {}, [&](int64_t n) {
+                told.push_back(n);
+              }).ok());
+  EXPECT_EQ(told, (std::vector<int64_t>{4, 8, 11}));
+}
+
+TEST(Evaluator, FiguresAreFieldsOfAnEvent) {
+  EvalResult result;
+  result.loss = 0.5;
+  result.metrics = {{"f1", 0.25}};
+  result.samples = 3;
+  MetricsLine line("eval", Digits::Single);
+  addEvaluation(line, result);
+  EXPECT_EQ(line.text(), "{\"event\":\"eval\",\"eval_loss\":0.5,"
+                         "\"eval_accuracy\":null,\"eval_f1\":0.25,"
+                         "\"eval_samples\":3}\n");
 }
 
 TEST(Evaluator, NeedsTheFunction) {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Summary.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/StepGraph.h"
+#include "frontends/ONNX/Training/Trainable.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+std::vector<std::pair<std::string, std::string>>
+mpc::onnx_frontend::listInputs(const Model &model) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const proto::ValueInfoProto &input : model.getProto().graph().input())
+    inputs.emplace_back(input.name(), printType(model, input.type()));
+  return inputs;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The nodes that read a value, with the index of the input.
+using Readers = llvm::StringMap<
+    llvm::SmallVector<std::pair<const proto::NodeProto *, int>, 2>>;
+} // namespace
+
+static Expected<mlir::RankedTensorType>
+getType(const Model &model, const proto::TensorProto &tensor) {
+  std::string what = "initializer '" + tensor.name() + "'";
+  Expected<mlir::Type> element = model.getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || llvm::MulOverflow(count, extent, count))
+      return model.error(ErrorKind::Invalid, what + ": impossible shape");
+  return mlir::RankedTensorType::get(shape, *element);
+}
+
+static bool isFloat(mlir::RankedTensorType type) {
+  return mlir::isa<mlir::FloatType>(type.getElementType());
+}
+
+// Those within bodies, too.
+static void addReaders(const proto::NodeProto &node, Readers &readers) {
+  for (int i = 0; i < node.input_size(); ++i)
+    readers[node.input(i)].push_back({&node, i});
+  for (const proto::GraphProto *body : getBodies(node))
+    for (const proto::NodeProto &nested : body->node())
+      addReaders(nested, readers);
+}
+
+// "Div 'scale', Sub 'shift' and 2 more".
+static std::string
+listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
+  constexpr size_t shown = 3;
+  std::string text;
+  for (auto [node, unused] : readers.take_front(shown))
+    text += (text.empty() ? "" : ", ") + getOpName(*node) + " '" +
+            getNodeName(*node) + "'";
+  if (readers.size() > shown)
+    text += " and " + std::to_string(readers.size() - shown) + " more";
+  return text;
+}
+
+// Why an initializer that is not among the trained ones is not.
+static std::string
+explain(mlir::RankedTensorType type, StringRef origin,
+        llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
+  if (!isFloat(type))
+    return "no floats";
+  for (auto [node, index] : readers)
+    if (node->op_type() == "BatchNormalization" && (index == 3 || index == 4))
+      return std::string(index == 3 ? "running mean" : "running variance") +
+             " of '" + getNodeName(*node) + "', which training updates";
+  if (origin == kFoldedOrigin)
+    return "the exporter computed it from constants";
+  if (!origin.empty())
+    return "a " + origin.str() + " to PyTorch's exporter";
+  if (readers.empty())
+    return "nothing reads it";
+  std::string reading = " where it is read, in " + listNodes(readers);
+  return (type.getShape().empty() ? "a scalar, which is a constant"
+                                  : "it acts as no weight") +
+         reading;
+}
+
+// Fails where the model trains itself.
+static Error checkForward(const Model &model, const Graph &graph) {
+  std::vector<std::string> notes;
+  Expected<std::optional<TrainingStep>> step =
+      findTrainingStep(graph, ImportOptions(), notes);
+  bool isStep = step && *step;
+  llvm::consumeError(step.takeError());
+  if (!isStep && !isTrainingArtifact(model) &&
+      model.getProto().training_info_size() == 0)
+    return Error::success();
+  return model.error(ErrorKind::Unsupported,
+                     "a training graph says itself what it updates; mpc train "
+                     "lists it");
+}
+
+Expected<std::vector<ParameterSummary>>
+mpc::onnx_frontend::describeParameters(const Model &model) {
+  const proto::GraphProto &file = model.getProto().graph();
+  Expected<Graph> graph = Graph::check(model, {&file});
+  if (!graph)
+    return graph.takeError();
+  if (Error error = checkForward(model, *graph))
+    return error;
+  llvm::StringSet<> trained = findTrainable(*graph, {});
+  llvm::StringMap<std::string> origins = findOrigins(*graph);
+  Readers readers;
+  for (const proto::NodeProto *node : graph->getNodes())
+    addReaders(*node, readers);
+  std::vector<ParameterSummary> parameters;
+  for (const proto::TensorProto &tensor : file.initializer()) {
+    Expected<mlir::RankedTensorType> type = getType(model, tensor);
+    if (!type)
+      return type.takeError();
+    ParameterSummary parameter{tensor.name(), *type, false, ""};
+    parameter.isTrained = isFloat(*type) && trained.contains(tensor.name());
+    if (!parameter.isTrained)
+      parameter.why = explain(*type, origins.lookup(tensor.name()),
+                              readers.lookup(tensor.name()));
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+Expected<std::vector<LayerSummary>>
+mpc::onnx_frontend::describeLayers(const Model &model) {
+  const proto::GraphProto &file = model.getProto().graph();
+  Expected<Graph> graph = Graph::check(model, {&file});
+  if (!graph)
+    return graph.takeError();
+  llvm::StringMap<std::string> types;
+  for (const auto *values : {&file.value_info(), &file.output()})
+    for (const proto::ValueInfoProto &value : *values)
+      if (value.type().has_tensor_type() &&
+          value.type().tensor_type().has_shape())
+        types[value.name()] = printType(model, value.type());
+  std::vector<LayerSummary> layers;
+  for (const proto::NodeProto *node : graph->getNodes()) {
+    if (node->op_type() == "Constant" || node->output_size() == 0)
+      continue;
+    LayerSummary layer;
+    layer.name = getNodeName(*node);
+    layer.op = getOpName(*node);
+    layer.output = node->output(0);
+    layer.type = types.lookup(node->output(0));
+    for (StringRef name : getReadValues(*node)) {
+      const proto::TensorProto *tensor = graph->getInitializer(name);
+      if (!tensor || llvm::is_contained(layer.parameters, name))
+        continue;
+      Expected<mlir::RankedTensorType> type = getType(model, *tensor);
+      if (!type)
+        return type.takeError();
+      layer.parameters.push_back(name.str());
+      layer.elements += isFloat(*type) ? type->getNumElements() : 0;
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}

@@ -1,0 +1,228 @@
+// mpc inspect of what a run of `mpc train` writes: checkpoints and metrics.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/CheckpointFiles.h"
+#include "tools/mpc/Arrays.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/Inspect.h"
+#include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/TrainReport.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cmath>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+//===----------------------------------------------------------------------===//
+// Checkpoints
+//===----------------------------------------------------------------------===//
+
+static bool isCheckpoint(const std::string &folder) {
+  return llvm::sys::fs::exists(folder + "/train.json");
+}
+
+bool mpc::tools::isCheckpointFolder(const std::string &folder) {
+  StatusOr<std::vector<int64_t>> steps = listCheckpoints(folder);
+  return isCheckpoint(folder) || (steps.ok() && !steps->empty());
+}
+
+static std::string textOf(const nlohmann::json &value) {
+  return value.is_string()
+             ? value.get<std::string>()
+             : value.dump(-1, ' ', false,
+                          nlohmann::json::error_handler_t::replace);
+}
+
+// "step 88, 2 epochs, 2,816 samples, 1 skipped": epochs that are complete.
+static std::string describeProgress(const Progress &progress) {
+  return "step " + formatCount(progress.step) + ", " +
+         formatCount(progress.epoch) + " epoch" +
+         (progress.epoch == 1 ? "" : "s") +
+         (progress.stepInEpoch > 0
+              ? " and " + formatCount(progress.stepInEpoch) + " steps"
+              : "") +
+         ", " + formatCount(progress.samples) + " samples, " +
+         formatCount(progress.skipped) + " skipped";
+}
+
+static void printEntries(llvm::raw_ostream &os, llvm::StringRef title,
+                         const std::map<std::string, std::string> &entries) {
+  os << title << "\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const auto &[key, value] : entries)
+    rows.push_back({"  " + key, value});
+  printTable(os, rows);
+}
+
+// The recipe, a JSON object, entry by entry; those that say nothing left out.
+static std::map<std::string, std::string> readRecipe(const std::string &text) {
+  std::map<std::string, std::string> entries;
+  const nlohmann::json recipe = parseBoundedJSON(text);
+  if (!recipe.is_object())
+    return {{"recipe", text}};
+  for (const auto &[key, value] : recipe.items())
+    if (!value.is_null() && !value.empty() && value != "")
+      entries[key] = textOf(value);
+  return entries;
+}
+
+static void printArrays(llvm::raw_ostream &os,
+                        const std::vector<Array> &arrays) {
+  double bytes = 0;
+  std::vector<std::vector<std::string>> rows;
+  for (const Array &array : arrays) {
+    bytes += double(array.bytes());
+    std::vector<std::string> row = {"  " + array.name,
+                                    std::string(train::nameOf(array.type)) +
+                                        " " + describeShape(array.shape)};
+    StatusOr<Tensor> value = array.shape.empty() ? toTensor(array) : Tensor();
+    // Counters, the loss scale.
+    if (array.shape.empty() && value.ok())
+      row.push_back("= " + describeValues(*value));
+    rows.push_back(std::move(row));
+  }
+  os << "arrays    " << arrays.size() << ", " << formatBytes(bytes) << "\n";
+  printTable(os, rows);
+}
+
+static ExitCode inspectCheckpoint(const std::string &folder) {
+  StatusOr<CheckpointContents> contents = readCheckpointFiles(folder);
+  if (!contents.ok())
+    return reportError(contents.status());
+  PrintableStream os(llvm::outs());
+  os << folder << ": checkpoint of mpc train, whole\n"
+     << "progress  " << describeProgress(contents->progress) << "\n";
+  printEntries(os, "settings", contents->progress.settings);
+  std::map<std::string, std::string> run = contents->identity;
+  const std::string recipe = run["recipe"];
+  run.erase("recipe");
+  printEntries(os, "run", run);
+  printEntries(os, "recipe", readRecipe(recipe));
+  printArrays(os, contents->arrays);
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::inspectCheckpoints(const std::string &folder) {
+  if (isCheckpoint(folder))
+    return inspectCheckpoint(folder);
+  StatusOr<std::vector<int64_t>> steps = listCheckpoints(folder);
+  if (!steps.ok())
+    return reportError(steps.status());
+  PrintableStream os(llvm::outs());
+  os << folder << ": " << steps->size() << " checkpoint"
+     << (steps->size() == 1 ? "" : "s") << " of mpc train\n";
+  ExitCode code = ExitCode::Done;
+  for (int64_t step : *steps) {
+    const std::string path = folder + "/step-" + std::to_string(step);
+    StatusOr<CheckpointContents> header = readCheckpointHeader(path);
+    if (header.ok())
+      os << "  " << path << ": " << describeProgress(header->progress) << "\n";
+    else
+      code = reportError(header.status());
+  }
+  if (!steps->empty())
+    os << "mpc inspect " << folder << "/step-" << steps->back()
+       << " shows what one holds\n";
+  return code;
+}
+
+//===----------------------------------------------------------------------===//
+// Metrics
+//===----------------------------------------------------------------------===//
+
+bool mpc::tools::isMetricsFile(const std::string &file) {
+  auto begin = llvm::MemoryBuffer::getFileSlice(file, 9, 0);
+  return begin && (*begin)->getBuffer() == "{\"event\":";
+}
+
+namespace {
+/// What the lines of a metrics file come to.
+struct MetricsSummary {
+  std::map<std::string, int64_t> events;
+  nlohmann::json start, first, last, best, end;
+  int64_t malformed = 0;
+};
+} // namespace
+
+static double numberOf(const nlohmann::json &line, const char *key) {
+  const nlohmann::json value = line.value(key, nlohmann::json());
+  return value.is_number() ? value.get<double>() : NAN;
+}
+
+static void add(MetricsSummary &summary, llvm::StringRef text) {
+  nlohmann::json line = parseBoundedJSON(text);
+  if (!line.is_object() || !line.value("event", nlohmann::json()).is_string()) {
+    ++summary.malformed;
+    return;
+  }
+  const std::string event = line["event"].get<std::string>();
+  ++summary.events[event];
+  if (event == "start")
+    summary.start = line;
+  if (event == "end")
+    summary.end = line;
+  if (event == "train" && summary.first.is_null())
+    summary.first = line;
+  if (event == "train")
+    summary.last = line;
+  // One that is not finite is text, which is never the least.
+  const double loss = numberOf(line, "eval_loss");
+  const bool isBetter = summary.best.is_null() ||
+                        std::isnan(numberOf(summary.best, "eval_loss")) ||
+                        loss < numberOf(summary.best, "eval_loss");
+  if (event == "eval" && isBetter)
+    summary.best = line;
+}
+
+// "step 88, epoch 1, loss 0.7": all of a line but its event.
+static void printLine(llvm::raw_ostream &os, llvm::StringRef title,
+                      const nlohmann::json &line) {
+  if (!line.is_object())
+    return;
+  os << title;
+  const char *separator = "";
+  for (const auto &[key, value] : line.items()) {
+    if (key == "event" || value.is_null())
+      continue;
+    os << separator << key << " " << textOf(value);
+    separator = ", ";
+  }
+  os << "\n";
+}
+
+ExitCode mpc::tools::inspectMetrics(const std::string &file) {
+  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return reportError(ExitCode::IO,
+                       file + ": cannot read: " + buffer.getError().message());
+  MetricsSummary summary;
+  llvm::StringRef rest = (*buffer)->getBuffer();
+  while (!rest.empty()) {
+    auto [line, after] = rest.split('\n');
+    if (!line.trim().empty())
+      add(summary, line);
+    rest = after;
+  }
+  PrintableStream os(llvm::outs());
+  os << file << ": metrics of mpc train:";
+  for (const auto &[event, count] : summary.events)
+    os << " " << event << " x" << count;
+  os << "\n";
+  printLine(os, "start       ", summary.start);
+  printLine(os, "first step  ", summary.first);
+  printLine(os, "last step   ", summary.last);
+  printLine(os, "best eval   ", summary.best);
+  printLine(os, "end         ", summary.end);
+  if (summary.malformed > 0)
+    return reportError(ExitCode::InvalidInput,
+                       file + ": " + llvm::Twine(summary.malformed) +
+                           " lines are no objects with an event");
+  return ExitCode::Done;
+}
