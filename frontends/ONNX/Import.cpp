@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
+#include "frontends/ONNX/Model/Functions.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
@@ -193,7 +194,11 @@ static std::string getModelPath(StringRef path) {
 
 Expected<std::shared_ptr<Model>>
 mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
-  return Model::read(getModelPath(path), context);
+  auto model = Model::read(getModelPath(path), context);
+  if (model)
+    if (Error error = inlineFunctions(**model))
+      return error;
+  return model;
 }
 
 static Expected<OwningOpRef<ModuleOp>>
