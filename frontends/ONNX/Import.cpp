@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
+#include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
@@ -114,9 +115,15 @@ importForward(const Model &model, const ImportOptions &options,
   ModuleImporter module(options, model.getContext(), rebatch);
   module.setTrainable(findTrainable(*graph, options.weights));
   FunctionImporter function(module, *graph, "forward");
-  SmallVector<StringRef> outputs;
+  // Of a graph that leaves the loss to the program around it, the forward part.
+  SmallVector<StringRef> outputs = getYielded(*graph);
+  bool isYielding = !outputs.empty();
+  if (isYielding && !rebatch)
+    model.note("taken as the forward model of what its YieldOp gives, " +
+               llvm::join(outputs, ", ") + "; its gradients are left out");
   for (const proto::ValueInfoProto *output : graph->getOutputs())
-    outputs.push_back(output->name());
+    if (!isYielding)
+      outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
   // Whoever has to bind a dimension also wants to know that it is in vain.
   if (Error error = addInputs(function, shapes))
@@ -124,13 +131,17 @@ importForward(const Model &model, const ImportOptions &options,
                             function.reportUnsupported(nodes));
   function.importNodes(nodes);
   warnShared(function, nodes);
-  for (const proto::ValueInfoProto *output : graph->getOutputs()) {
-    Value value = function.materialize(output->name(), "");
+  llvm::StringMap<const proto::ValueInfoProto *> declared;
+  for (const proto::ValueInfoProto *output : graph->getOutputs())
+    declared[output->name()] = output;
+  for (StringRef name : outputs) {
+    Value value = function.materialize(name, "");
     if (!value)
       continue;
-    if (Error error = checkOutput(model, *output, value))
-      module.report(std::move(error));
-    function.addOutput(output->name(), value, "output");
+    if (const proto::ValueInfoProto *output = declared.lookup(name))
+      if (Error error = checkOutput(model, *output, value))
+        module.report(std::move(error));
+    function.addOutput(name, value, "output");
   }
   function.finish();
   return module.finish();

@@ -1,6 +1,6 @@
 // What ONNX Runtime's trainer does with gradients before it updates: it scales
 // them, tests whether they are finite and takes their norm. And what it orders
-// its nodes with.
+// its nodes with, and where it leaves them to the program around.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
@@ -113,6 +113,35 @@ static LogicalResult importGroup(NodeImporter &node) {
   return node.define(0, done);
 }
 
+// Gives values to the program around, and takes their gradients from it. That of
+// a loss is known; others are not.
+static LogicalResult importYieldOp(NodeImporter &node) {
+  for (StringRef name : {"full_shape_outputs", "name"})
+    node.ignore(name);
+  SmallVector<int64_t> without =
+      node.integerList("non_differentiable_outputs")
+          .value_or(SmallVector<int64_t>());
+  int next = 0, outputs = node.getNode().output_size();
+  for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
+    if (llvm::is_contained(without, i))
+      continue;
+    RankedTensorType type = node.operandType(i);
+    bool isLoss = type.getNumElements() == 1 &&
+                  isa<FloatType>(type.getElementType());
+    if (!isLoss)
+      return node.unsupported(
+          "the gradient of '" + node.getInputName(i) +
+          "' comes from outside of the graph; choose a loss of it, such as "
+          "--loss mse@" +
+          node.getInputName(i));
+    node.setPhase("backward");
+    auto seed = node.create<GradientSeedOp>({}, {}, type);
+    if (!seed || failed(node.define(next++, seed.getOutput())))
+      return failure();
+  }
+  return success();
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getLossScalingOps() {
   static const OpEntry entries[] = {
       {kMicrosoft, "All", 1, kNoEnd, 1, 1, 1, importAll},
@@ -124,6 +153,8 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLossScalingOps() {
        importMixedPrecisionScale},
       {kMicrosoft, "ReduceAllL2", 1, kNoEnd, 1, kAnyNumber, 1,
        importReduceAllL2},
+      {kMicrosoft, "YieldOp", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
+       importYieldOp},
   };
   return entries;
 }

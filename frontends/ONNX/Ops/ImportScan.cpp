@@ -242,10 +242,11 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
     for (auto [i, direction] : llvm::enumerate(*directions))
       reversed[i] = direction == 1;
   }
-  if (node.operandShape(1 + counts->carried).size() < 2 ||
-      failed(checkSequenceLengths(node,
-                                  node.operandShape(1 + counts->carried)[1])))
+  ArrayRef<int64_t> shape = node.operandShape(1 + counts->carried);
+  if (shape.size() < 2)
     return node.invalid("expected scanned inputs of [batch, time, ...]");
+  if (failed(checkSequenceLengths(node, shape[1])))
+    return failure();
   std::vector<SmallVector<Value>> samples(counts->carried + counts->parts);
   SmallVector<bool> forwards(counts->parts, false);
   for (int64_t number = 0; number < *batch; ++number) {

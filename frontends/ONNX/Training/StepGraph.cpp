@@ -340,6 +340,12 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
+  // What the graph gives to whoever trains it comes first: its loss.
+  for (StringRef value : getYielded(graph)) {
+    step.outputs.push_back(value);
+    step.evalOutputs.push_back(value);
+    orders.insert(value);
+  }
   step.hasBackwardNodes =
       llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
         return node->op_type() == "Gradient";
@@ -375,6 +381,8 @@ Error StepRecogniser::findLoss() {
   };
   for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
     std::stable_partition(list->begin(), list->end(), isLoss);
+  if (!getYielded(graph).empty())
+    return Error::success();
   llvm::StringSet<> evaluated;
   for (StringRef name : step.evalOutputs)
     evaluated.insert(name);

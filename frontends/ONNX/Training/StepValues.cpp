@@ -127,6 +127,17 @@ std::optional<StringRef> StepValues::findByName(StringRef output) const {
   return std::nullopt;
 }
 
+SmallVector<StringRef>
+mpc::onnx_frontend::getYielded(const Graph &graph) {
+  SmallVector<StringRef> yielded;
+  for (const proto::NodeProto *node : graph.getNodes())
+    if (node->op_type() == "YieldOp")
+      for (StringRef value : node->input())
+        if (!value.empty() && !llvm::is_contained(yielded, value))
+          yielded.push_back(value);
+  return yielded;
+}
+
 bool mpc::onnx_frontend::isGradientNode(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   return op == "Gradient" || op.ends_with("Grad") || op.contains("Grad_") ||

@@ -44,6 +44,10 @@ private:
 /// Whether an output is declared as one number.
 bool isDeclaredScalar(const proto::ValueInfoProto *output);
 
+/// What YieldOp gives to the program that trains, which is where a graph of
+/// ONNX Runtime's has no loss of its own.
+llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
+
 /// Whether the node computes gradients, by its name.
 bool isGradientNode(const proto::NodeProto &node);
 /// Whether it computes a loss.
