@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
+#include "frontends/ONNX/Model/Functions.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
@@ -10,6 +11,7 @@
 #include "frontends/ONNX/Training/LostLayers.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
+#include "frontends/ONNX/Training/StepValues.h"
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
@@ -112,9 +114,15 @@ importForward(const Model &model, const ImportOptions &options,
   ModuleImporter module(options, model.getContext(), rebatch);
   module.setTrainable(findTrainable(*graph, options.weights));
   FunctionImporter function(module, *graph, "forward");
-  SmallVector<StringRef> outputs;
+  // Of a graph that leaves the loss to the program around it, the forward part.
+  SmallVector<StringRef> outputs = getYielded(*graph);
+  bool isYielding = !outputs.empty();
+  if (isYielding && !rebatch)
+    model.note("taken as the forward model of what its YieldOp gives, " +
+               llvm::join(outputs, ", ") + "; its gradients are left out");
   for (const proto::ValueInfoProto *output : graph->getOutputs())
-    outputs.push_back(output->name());
+    if (!isYielding)
+      outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
   // Whoever has to bind a dimension also wants to know that it is in vain.
   if (Error error = shapes.collect(graph->getInputs()))
@@ -127,13 +135,17 @@ importForward(const Model &model, const ImportOptions &options,
   warnShared(function, nodes);
   if (options.mode != ImportMode::Evaluation)
     warnLost(*graph, nodes);
-  for (const proto::ValueInfoProto *output : graph->getOutputs()) {
-    Value value = function.materialize(output->name(), "");
+  llvm::StringMap<const proto::ValueInfoProto *> declared;
+  for (const proto::ValueInfoProto *output : graph->getOutputs())
+    declared[output->name()] = output;
+  for (StringRef name : outputs) {
+    Value value = function.materialize(name, "");
     if (!value)
       continue;
-    if (Error error = checkOutput(model, *output, value))
-      module.report(std::move(error));
-    function.addOutput(output->name(), value, "output");
+    if (const proto::ValueInfoProto *output = declared.lookup(name))
+      if (Error error = checkOutput(model, *output, value))
+        module.report(std::move(error));
+    function.addOutput(name, value, "output");
   }
   function.finish();
   return module.finish();
@@ -198,7 +210,11 @@ static std::string getModelPath(StringRef path) {
 
 Expected<std::shared_ptr<Model>>
 mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
-  return Model::read(getModelPath(path), context);
+  auto model = Model::read(getModelPath(path), context);
+  if (model)
+    if (Error error = inlineFunctions(**model))
+      return error;
+  return model;
 }
 
 static Expected<OwningOpRef<ModuleOp>>

@@ -43,7 +43,7 @@ private:
   void replaceSeeds(FunctionOpInterface function);
   Value getScale(FunctionOpInterface function);
   SmallVector<Value> unscaleGradients(FunctionOpInterface function);
-  LogicalResult setConditions(FunctionOpInterface function, Value finite);
+  void setConditions(FunctionOpInterface function, Value finite);
   LogicalResult selectState(FunctionOpInterface function, Value finite);
   LogicalResult guardUpdate(FunctionOpInterface function, Value finite);
   void advanceScale(FunctionOpInterface function, Value finite);
@@ -210,8 +210,8 @@ static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
 
 // The condition goes to every op that can have one: all optimizer ops, and the
 // increments that are the new value of the counter they read.
-LogicalResult InsertLossScalingPass::setConditions(FunctionOpInterface function,
-                                                   Value finite) {
+void InsertLossScalingPass::setConditions(FunctionOpInterface function,
+                                          Value finite) {
   VariableTable variables(getOperation());
   llvm::SetVector<Operation *> conditional;
   function->walk([&](OptimizerOpInterface op) { conditional.insert(op); });
@@ -227,13 +227,18 @@ LogicalResult InsertLossScalingPass::setConditions(FunctionOpInterface function,
   }
   for (Operation *op : conditional) {
     MutableOperandRange apply = *getCondition(op);
-    if (!apply.empty())
-      return withExitCode(op->emitOpError(), ExitCode::Unsupported)
-             << "expected an update without a condition of its own where the "
-                "loss is scaled";
-    apply.assign(finite);
+    if (apply.empty()) {
+      apply.assign(finite);
+      continue;
+    }
+    // The model's own condition holds, too.
+    OpBuilder builder(op);
+    Value own = apply[0].get();
+    auto both =
+        AndOp::create(builder, op->getLoc(), finite.getType(), finite, own);
+    both->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    apply.assign(both);
   }
-  return success();
 }
 
 // The record of a guard: selection is exact, in the type of the state.
@@ -286,8 +291,8 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
 
 LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
                                                  Value finite) {
-  if (failed(setConditions(function, finite)) ||
-      failed(selectState(function, finite)))
+  setConditions(function, finite);
+  if (failed(selectState(function, finite)))
     return failure();
   // The flag is known only after the backward pass; counters may stand before.
   if (!sortTopologically(&function.getFunctionBody().front()))

@@ -11,15 +11,21 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// Whether `flag` is false wherever one of the gradients is not finite.
+// Whether `flag` is false wherever one of the gradients is not finite: their
+// test, by itself or beside a condition of the model's.
 static bool testsAll(Value flag, ArrayRef<Value> gradients) {
-  auto test = flag.getDefiningOp<AllFiniteOp>();
-  if (!test)
-    return false;
-  llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
-                                     test.getInputs().end());
-  return llvm::all_of(
-      gradients, [&](Value gradient) { return tested.contains(gradient); });
+  auto testsThem = [&](Value value) {
+    auto test = value.getDefiningOp<AllFiniteOp>();
+    if (!test)
+      return false;
+    llvm::SmallPtrSet<Value, 8> tested(test.getInputs().begin(),
+                                       test.getInputs().end());
+    return llvm::all_of(
+        gradients, [&](Value gradient) { return tested.contains(gradient); });
+  };
+  auto both = flag.getDefiningOp<AndOp>();
+  return testsThem(flag) ||
+         (both && (testsThem(both.getLhs()) || testsThem(both.getRhs())));
 }
 
 // Whether `next` is `old` wherever one of the gradients is not finite. The

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -177,6 +178,58 @@ def axes():
 
 
 CASES["axes"] = axes()
+
+
+def scan_of_samples(lengths=()):
+    """Opset 8: samples on axis 0, each scanned from its end."""
+    body = cell(
+        {"h": [4]},
+        {"x": [4]},
+        [
+            node("MatMul", ["h", "W"], ["m"]),
+            node("Add", ["m", "x"], ["s"]),
+            node("Tanh", ["s"], ["h1"]),
+            node("Mul", ["h1", "h1"], ["square"]),
+        ],
+        ["h1", "square"],
+    )
+
+    def reference(h0, X, W):
+        samples = []
+        for h, x in zip(h0, X):
+            squares = []
+            for part in x[::-1]:
+                h = np.tanh(h @ W + part)
+                squares.append(h * h)
+            samples.append([h, *squares])
+        return np.array(samples)
+
+    return LoopCase(
+        [
+            node(
+                "Scan",
+                ["lengths" if lengths else "", "h0", "X"],
+                ["last", "squares"],
+                body=body,
+                num_scan_inputs=1,
+                directions=[1],
+            ),
+            node("Unsqueeze", ["last"], ["last1"], axes=[1]),
+            node("Concat", ["last1", "squares"], ["y"], axis=1),
+        ],
+        {
+            "h0": normal(3, 4),
+            "X": normal(3, 6, 4),
+            "W": normal(4, 4, scale=0.4),
+        },
+        reference,
+        {"lengths": np.array(lengths)} if lengths else {},
+        opset=8,
+    )
+
+
+CASES["scan_of_samples"] = scan_of_samples()
+CASES["scan_of_samples_with_lengths"] = scan_of_samples([6, 6, 6])
 
 
 def counted():
@@ -398,3 +451,14 @@ def check_gradients(case, threads, tmp_path):
 def test_scans_follow_finite_differences(name, threads, tmp_path):
     reached = check_gradients(CASES[name], threads, tmp_path)
     assert reached == set(CASES[name].parameters), "a parameter does not matter"
+
+
+def test_samples_of_several_lengths_are_refused(tmp_path):
+    case = scan_of_samples([6, 2, 6])
+    onnx.save(case.model(normal(3, 7, 4)), tmp_path / "model.onnx")
+    process = mpctest.mpc(
+        *("compile", tmp_path / "model.onnx", "--batch-size", 1),
+        *("--emit=import", "--as-exported"),
+    )
+    assert process.returncode == 4, process.stderr
+    assert "sequences of another length than 6 are not" in process.stderr

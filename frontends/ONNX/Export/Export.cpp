@@ -401,6 +401,7 @@ ExportModel::create(std::shared_ptr<Model> model, const ShapeMap &shapes,
                     MLIRContext *context) {
   assert(model.use_count() == 1 && "tensors share the bytes that bind drops");
   model->setContext(context);
+  model->restoreCalls();
   auto impl = std::make_unique<Impl>(std::move(model));
   if (Error error = impl->bind(shapes))
     return error;

@@ -137,12 +137,16 @@ llvm::Error Model::checkHeader() {
               .str());
     version = import.version();
   }
-  int64_t opset = getOpset("");
-  if (opset != 0 && (opset < kOldestOpset || opset > kNewestOpset))
-    return error(ErrorKind::Unsupported,
-                 "expected opset " + Twine(kOldestOpset) + " to " +
-                     Twine(kNewestOpset) + ", found " + Twine(opset));
-  return llvm::Error::success();
+  return checkOpset(getOpset(""), "");
+}
+
+llvm::Error Model::checkOpset(int64_t opset, const Twine &where) const {
+  if (opset == 0 || (opset >= kOldestOpset && opset <= kNewestOpset))
+    return llvm::Error::success();
+  return error(ErrorKind::Unsupported, where + "expected opset " +
+                                           Twine(kOldestOpset) + " to " +
+                                           Twine(kNewestOpset) + ", found " +
+                                           Twine(opset));
 }
 
 bool Model::isFromUnbiasedProducer() const {
@@ -161,4 +165,37 @@ void Model::note(const llvm::Twine &message) const {
 
 int64_t Model::getOpset(StringRef domain) const {
   return opsets.lookup(normalizeDomain(domain));
+}
+
+int64_t Model::getOpset(const proto::NodeProto &node) const {
+  StringRef domain = normalizeDomain(node.domain());
+  if (const Opsets *own = nodeOpsets.lookup(&node))
+    if (int64_t version = own->lookup(domain))
+      return version;
+  return opsets.lookup(domain);
+}
+
+llvm::Expected<const Model::Opsets *> Model::addOpsets(
+    const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>
+        &imports,
+    const Twine &what) {
+  Opsets read;
+  for (const proto::OperatorSetIdProto &import : imports) {
+    StringRef domain = normalizeDomain(import.domain());
+    if (import.version() < 1)
+      return error(ErrorKind::Invalid, what + ": opset '" + domain +
+                                           "' has version " +
+                                           Twine(import.version()));
+    read[domain] = import.version();
+  }
+  if (llvm::Error error = checkOpset(read.lookup(""), what + ": "))
+    return error;
+  return &functionOpsets.emplace_back(std::move(read));
+}
+
+void Model::restoreCalls() {
+  nodeOpsets.clear();
+  for (auto &[graph, nodes] : graphsWithCalls)
+    graph->mutable_node()->Swap(&nodes);
+  graphsWithCalls.clear();
 }

@@ -10,6 +10,9 @@
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/ONNXProto.h"
 
+#include "llvm/ADT/DenseMap.h"
+
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -38,8 +41,34 @@ public:
   /// kept in it.
   void setContext(mlir::MLIRContext *other) { context = other; }
 
+  /// Versions by domain.
+  using Opsets = llvm::StringMap<int64_t>;
+
   /// The imported version of a domain; 0 if it is not imported.
   int64_t getOpset(llvm::StringRef domain) const;
+  /// That of a node's domain, for a node of a function as that says.
+  int64_t getOpset(const proto::NodeProto &node) const;
+  /// The opsets that `what` imports, kept here; where it says nothing of a
+  /// domain, the model's hold.
+  llvm::Expected<const Opsets *>
+  addOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>
+                &imports,
+            const llvm::Twine &what);
+  /// A node is a function's, of these opsets; null: it is the model's.
+  void setOpsets(const proto::NodeProto &node, const Opsets *opsets) {
+    if (opsets)
+      nodeOpsets[&node] = opsets;
+  }
+  /// Whether the node is of a function: its values have no names in the file.
+  bool isOfFunction(const proto::NodeProto &node) const {
+    return nodeOpsets.contains(&node);
+  }
+  /// Keeps the nodes of a graph whose calls of functions are to be replaced.
+  void keepCalls(proto::GraphProto &graph) {
+    graphsWithCalls.emplace_back(&graph, graph.node());
+  }
+  /// Gives the graphs the nodes back that the file has.
+  void restoreCalls();
 
   /// Whether the program that made the model trains with unbiased running
   /// variances: PyTorch and Keras do.
@@ -73,6 +102,7 @@ private:
 
   llvm::Error parse();
   llvm::Error checkHeader();
+  llvm::Error checkOpset(int64_t opset, const llvm::Twine &where) const;
   llvm::Expected<HostTensor> decodeRaw(llvm::ArrayRef<char> bytes,
                                        std::shared_ptr<const void> owner,
                                        mlir::RankedTensorType type,
@@ -87,7 +117,14 @@ private:
   std::string path, hash;
   mlir::MLIRContext *context;
   proto::ModelProto model;
-  llvm::StringMap<int64_t> opsets;
+  Opsets opsets;
+  /// As they are in the file.
+  std::vector<std::pair<proto::GraphProto *,
+                        google::protobuf::RepeatedPtrField<proto::NodeProto>>>
+      graphsWithCalls;
+  /// Of functions, and of the nodes that they have become.
+  std::deque<Opsets> functionOpsets;
+  llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
   std::vector<std::string> warnings;
   /// The files of external data that were read, by their locations.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;

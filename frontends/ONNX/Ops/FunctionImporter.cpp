@@ -450,14 +450,11 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
         missing[name + " (of data)"].push_back(node);
       continue;
     }
-    for (const auto &function : model.getProto().functions())
-      if (function.name() == node->op_type() &&
-          normalizeDomain(function.domain()) == domain)
-        name += " (a function of the model)";
-    if (model.getOpset(domain) == 0)
+    int64_t opset = model.getOpset(*node);
+    if (opset == 0)
       name += " (domain not imported)";
     else if (isKnownOp(domain, node->op_type()))
-      name += describeOpsets(domain, node->op_type(), model.getOpset(domain));
+      name += describeOpsets(domain, node->op_type(), opset);
     missing[name].push_back(node);
   }
   if (missing.empty())

@@ -334,19 +334,38 @@ static LogicalResult importAttention(NodeImporter &node) {
 // Rotary embedding
 //===----------------------------------------------------------------------===//
 
+// The positions of [batch, tokens]. One number alone is that of the first token
+// of each sample, in com.microsoft.
+static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
+                                      ArrayRef<int64_t> tokens) {
+  Value ids = node.operand(index);
+  ArrayRef<int64_t> shape = node.operandShape(index);
+  if (shape == tokens)
+    return ids;
+  if (shape != ArrayRef<int64_t>(1) || node.getNode().domain().empty())
+    return node.invalid("expected position_ids of [batch, tokens]");
+  Value all = node.emit<AddOp>(
+      {castTo(node, ids, node.attributes().getI64Type()),
+       iota(node, 2, 1, tokens[1])});
+  return all ? expand(node, all, tokens) : Value();
+}
+
 // The cosines or sines of every token, as they lie along tokens and sizes of
 // [batch, heads, tokens, size]: rows of the table that `position_ids` name, or
 // the input itself.
 static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
+                                   unsigned positions,
                                    ArrayRef<int64_t> tokens, int64_t half) {
   Value angles = node.operand(index);
-  if (node.hasInput(3)) {
-    if (node.operandShape(3) != tokens || node.operandShape(index).size() != 2)
-      return node.invalid("expected position_ids of [batch, tokens] and a "
-                          "table of rank 2");
-    if (failed(checkIndices(node, /*input=*/3, node.operandShape(index)[0])))
+  if (node.hasInput(positions)) {
+    FailureOr<Value> ids = readPositions(node, positions, tokens);
+    if (failed(ids))
       return failure();
-    angles = gather(node, angles, node.operand(3), /*axis=*/0);
+    if (node.operandShape(index).size() != 2)
+      return node.invalid("expected a table of rank 2 beside position_ids");
+    if (failed(checkIndices(node, positions, node.operandShape(index)[0])))
+      return failure();
+    angles = gather(node, angles, *ids, /*axis=*/0);
   }
   if (!angles)
     return failure();
@@ -358,15 +377,24 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
   return node.reshape(angles, {tokens[0], 1, tokens[1], half});
 }
 
+namespace {
+/// Where a rotary embedding has what.
+struct RotaryInputs {
+  unsigned cosines, sines, positions;
+  int64_t heads;
+};
+} // namespace
+
 // Pairs of elements are turned by an angle: (x1, x2) becomes
 // (x1 cos - x2 sin, x1 sin + x2 cos).
-static LogicalResult importRotaryEmbedding(NodeImporter &node) {
+static LogicalResult assembleRotation(NodeImporter &node,
+                                      const RotaryInputs &inputs) {
   size_t rank = node.operandShape(0).size();
   if (rank != 3 && rank != 4)
     return node.invalid("expected an input of rank 3 or 4");
   Value x = node.operand(0);
-  if (int64_t heads = node.integer("num_heads", 0); rank == 3) {
-    FailureOr<Value> apart = splitHidden(node, 0, heads);
+  if (rank == 3) {
+    FailureOr<Value> apart = splitHidden(node, 0, inputs.heads);
     if (failed(apart))
       return failure();
     x = transpose(node, *apart, {0, 2, 1, 3});
@@ -381,8 +409,11 @@ static LogicalResult importRotaryEmbedding(NodeImporter &node) {
     return node.invalid("expected an even number of elements to turn, of " +
                         Twine(shape[3]) + ", found " + Twine(turned));
   int64_t half = turned / 2;
-  FailureOr<Value> cosine = readAngles(node, 1, {shape[0], shape[2]}, half);
-  FailureOr<Value> sine = readAngles(node, 2, {shape[0], shape[2]}, half);
+  SmallVector<int64_t> tokens = {shape[0], shape[2]};
+  FailureOr<Value> cosine =
+      readAngles(node, inputs.cosines, inputs.positions, tokens, half);
+  FailureOr<Value> sine =
+      readAngles(node, inputs.sines, inputs.positions, tokens, half);
   if (failed(cosine) || failed(sine))
     return failure();
 
@@ -423,10 +454,31 @@ static LogicalResult importRotaryEmbedding(NodeImporter &node) {
   return node.define(0, result);
 }
 
+static LogicalResult importRotaryEmbedding(NodeImporter &node) {
+  return assembleRotation(node, {1, 2, 3, node.integer("num_heads", 0)});
+}
+
+// ONNX Runtime's, of before there was one of ONNX: positions come first, and
+// the tables say how large a head is.
+static LogicalResult importMicrosoftRotary(NodeImporter &node) {
+  if (node.real("scale", 1.0) != 1.0 ||
+      node.integer("is_packed_batching", 0) != 0)
+    return node.unsupported("attributes 'scale' and 'is_packed_batching' are "
+                            "not supported");
+  int64_t heads = node.integer("num_heads", 0);
+  ArrayRef<int64_t> table = node.operandShape(2);
+  if (heads == 0 && node.integer("rotary_embedding_dim", 0) == 0 &&
+      table.size() == 2 && table[1] > 0)
+    heads = node.operandShape(0).back() / (2 * table[1]);
+  return assembleRotation(node, {2, 3, 1, heads});
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getAttentionOps() {
   static const OpEntry entries[] = {
       {"", "Attention", 23, kNoEnd, 3, 7, 4, importAttention},
       {"", "RotaryEmbedding", 23, kNoEnd, 3, 4, 1, importRotaryEmbedding},
+      {kMicrosoft, "RotaryEmbedding", 1, kNoEnd, 4, 4, 1,
+       importMicrosoftRotary},
   };
   return entries;
 }

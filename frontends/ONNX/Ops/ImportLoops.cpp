@@ -1,12 +1,12 @@
-// Loop and Scan.
+// Loop.
 //
-// They run as often as is known when the model is imported, and become one
-// mpc.scan each. Where the number of an iteration or a value that is carried
+// It runs as often as is known when the model is imported, and becomes one
+// mpc.scan. Where the number of an iteration or a value that is carried
 // decides a shape, as in x[i : i + 2], there are the ops of every iteration
 // instead.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Bodies.h"
+#include "frontends/ONNX/Ops/LoopBody.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -17,121 +17,8 @@ static constexpr int64_t kMostIterations = 1 << 24;
 /// Of a loop of which there are the ops of every iteration, and all of these.
 static constexpr int64_t kMostUnrolled = 4096;
 static constexpr int64_t kMostUnrolledNodes = 100000;
-/// More than any Loop or Scan has; the first two of a Loop may be absent.
+/// More than any Loop has; the first two may be absent.
 static constexpr unsigned kMostInputs = 1 << 16;
-
-namespace {
-/// The body of a loop in the making: its arguments in the order that mpc.scan
-/// wants, and the ops between.
-class LoopBody {
-public:
-  LoopBody(NodeImporter &node, const Graph &graph)
-      : node(node), graph(graph), holder(createHolder(node)),
-        importer(node.getFunction(), graph, &holder->getBody().front()) {
-    importer.defaultPhase = node.getPhase();
-  }
-
-  FunctionImporter &getImporter() { return importer; }
-  StringRef getInput(unsigned index) {
-    return graph.getInputs()[index]->name();
-  }
-  StringRef getOutput(unsigned index) {
-    return graph.getOutputs()[index]->name();
-  }
-  /// Whether output `output` is input `input` as it is.
-  bool handsOn(unsigned input, unsigned output) {
-    StringRef name = getOutput(output);
-    const proto::NodeProto *node = graph.getProducer(name);
-    for (; node && node->op_type() == "Identity" && node->input_size() == 1;
-         node = graph.getProducer(name))
-      name = node->input(0);
-    return name == getInput(input);
-  }
-
-  /// Input `index` of the body starts as `init`.
-  void addCarried(unsigned index, Value init) {
-    addArgument(index, init, init.getType());
-    carried.push_back(init);
-  }
-  /// Input `index` is a part of `whole`.
-  void addScanned(unsigned index, Value whole, bool isReversed) {
-    addArgument(index, whole, ScanOp::getPartType(whole.getType()));
-    scanned.push_back(whole);
-    reversedInputs.push_back(isReversed);
-  }
-  /// Input `index` is the number of the iteration.
-  void addNumber(unsigned index) {
-    addArgument(index, Value(), RankedTensorType::get({}, getI64()));
-    scanned.push_back(Value());
-    reversedInputs.push_back(false);
-  }
-  LogicalResult importNodes();
-  /// The value of output `index`; null, with a finding, where it has none.
-  Value yield(unsigned index) {
-    return importer.materialize(getOutput(index), "");
-  }
-  /// One scan of it all. `yielded` are the new values of what is carried, then
-  /// parts.
-  ScanOp finish(int64_t length, ArrayRef<Value> yielded,
-                ArrayRef<bool> reversedOutputs);
-
-private:
-  void addArgument(unsigned index, Value outer, Type type) {
-    Location location =
-        NameLoc::get(StringAttr::get(node.getContext(), getInput(index)));
-    importer.bind(getInput(index),
-                  holder->getBody().front().addArgument(type, location));
-    importer.getOuterValues().push_back(outer);
-  }
-
-  Type getI64() { return node.attributes().getI64Type(); }
-  Value createNumbers(int64_t length);
-
-  NodeImporter &node;
-  const Graph &graph;
-  /// Has the body while it grows.
-  OwningOpRef<ScanOp> holder;
-  FunctionImporter importer;
-  SmallVector<Value> carried, scanned;
-  SmallVector<bool> reversedInputs;
-};
-} // namespace
-
-LogicalResult LoopBody::importNodes() {
-  importer.importNodes(findNodes(graph));
-  // The findings are about nodes of the body.
-  return failure(importer.getModule().hasFailed());
-}
-
-// 0 to `length` - 1.
-Value LoopBody::createNumbers(int64_t length) {
-  auto type = RankedTensorType::get({length}, getI64());
-  Attribute numbers = DenseIntElementsAttr::get(
-      type, llvm::to_vector(llvm::seq<int64_t>(0, length)));
-  return node.create<ConstantOp>({}, {node.attribute("value", numbers)}, type);
-}
-
-ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
-                        ArrayRef<bool> reversedOutputs) {
-  for (auto [index, init] : llvm::enumerate(carried))
-    if (yielded[index].getType() != init.getType()) {
-      std::string text;
-      llvm::raw_string_ostream(text)
-          << "a loop keeps the type and shape of what it carries: value "
-          << index << " is " << init.getType() << " at first and "
-          << yielded[index].getType() << " after an iteration";
-      (void)node.unsupported(text);
-      return {};
-    }
-  for (Value &whole : scanned)
-    if (!whole)
-      whole = createNumbers(length);
-  ArrayRef<Value> outer = importer.getOuterValues();
-  return node.createScan(length, carried, scanned,
-                         outer.drop_front(carried.size() + scanned.size()),
-                         holder->getBody(), yielded, reversedInputs,
-                         reversedOutputs);
-}
 
 //===----------------------------------------------------------------------===//
 // Loop
@@ -439,153 +326,9 @@ static LogicalResult importLoop(NodeImporter &node) {
   return LoopUnroller(node, *graph).import(*length);
 }
 
-//===----------------------------------------------------------------------===//
-// Scan
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// How a Scan goes through its tensors: an axis and a direction for each.
-struct Directions {
-  SmallVector<int64_t> axes;
-  SmallVector<bool> reversed;
-};
-} // namespace
-
-// `count` axes and directions of inputs or outputs, `what` says which.
-static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
-                                            size_t count) {
-  Directions result;
-  result.axes.assign(count, 0);
-  std::string axes = ("scan_" + what + "_axes").str();
-  std::string directions = ("scan_" + what + "_directions").str();
-  if (auto given = node.integerList(axes))
-    result.axes = *given;
-  for (int64_t direction :
-       node.integerList(directions).value_or(SmallVector<int64_t>(count, 0))) {
-    if (direction != 0 && direction != 1)
-      return node.invalid("attribute '" + directions +
-                          "' is of 0 and 1, found " + Twine(direction));
-    result.reversed.push_back(direction);
-  }
-  if (result.axes.size() != count || result.reversed.size() != count)
-    return node.invalid("expected " + Twine(count) +
-                        " axes and directions of " + what + "s");
-  return result;
-}
-
-// `value` with axis `from` as axis `to`, the others in order.
-static Value moveAxis(NodeImporter &node, Value value, int64_t from,
-                      int64_t to) {
-  if (!value || from == to)
-    return value;
-  auto perm = llvm::to_vector(
-      llvm::seq<int64_t>(0, NodeImporter::typeOf(value).getRank()));
-  perm.erase(perm.begin() + from);
-  perm.insert(perm.begin() + to, from);
-  return node.emit<TransposeOp>({value}, {node.attribute("perm", perm)});
-}
-
-namespace {
-/// Imports one Scan: inputs and outputs are carried values, then scanned ones.
-class ScanImporter {
-public:
-  ScanImporter(NodeImporter &node, const Graph &graph, unsigned numScanned)
-      : node(node), body(node, graph), numScanned(numScanned),
-        numCarried(node.getNumInputs() - numScanned),
-        numParts(node.getNode().output_size() - numCarried) {}
-
-  LogicalResult import();
-
-private:
-  LogicalResult addScanned(const Directions &inputs);
-  LogicalResult addScan(const Directions &outputs);
-
-  NodeImporter &node;
-  LoopBody body;
-  unsigned numScanned, numCarried, numParts;
-  std::optional<int64_t> length;
-};
-} // namespace
-
-LogicalResult ScanImporter::addScanned(const Directions &inputs) {
-  for (unsigned i = 0; i < numScanned; ++i) {
-    unsigned index = numCarried + i;
-    auto axis =
-        node.normalizeAxis(inputs.axes[i], node.operandType(index).getRank());
-    if (failed(axis))
-      return failure();
-    Value whole = moveAxis(node, node.operand(index), *axis, 0);
-    if (!whole)
-      return failure();
-    int64_t extent = NodeImporter::shapeOf(whole).front();
-    if (length.value_or(extent) != extent)
-      return node.invalid("scanned inputs have " + Twine(*length) + " and " +
-                          Twine(extent) + " parts");
-    length = extent;
-    body.addScanned(index, whole, inputs.reversed[i]);
-  }
-  if (*length == 0)
-    return node.unsupported("expected a part at least to scan");
-  return success();
-}
-
-LogicalResult ScanImporter::addScan(const Directions &outputs) {
-  SmallVector<Value> yielded;
-  for (unsigned i = 0; i < numCarried + numParts; ++i)
-    yielded.push_back(body.yield(i));
-  if (llvm::is_contained(yielded, Value()))
-    return failure();
-  ScanOp scan = body.finish(*length, yielded, outputs.reversed);
-  if (!scan)
-    return failure();
-  LogicalResult result = success();
-  for (unsigned i = 0; i < numCarried + numParts; ++i) {
-    Value value = scan->getResult(i);
-    if (i >= numCarried) {
-      auto axis = node.normalizeAxis(outputs.axes[i - numCarried],
-                                     NodeImporter::typeOf(value).getRank());
-      if (failed(axis))
-        return failure();
-      value = moveAxis(node, value, 0, *axis);
-    }
-    if (failed(node.define(i, value)))
-      result = failure();
-  }
-  return result;
-}
-
-LogicalResult ScanImporter::import() {
-  FailureOr<Directions> inputs = readDirections(node, "input", numScanned);
-  FailureOr<Directions> outputs = readDirections(node, "output", numParts);
-  if (failed(inputs) || failed(outputs))
-    return failure();
-  for (unsigned i = 0; i < numCarried; ++i)
-    body.addCarried(i, node.operand(i));
-  if (failed(addScanned(*inputs)) || node.hasFailed() ||
-      failed(body.importNodes()))
-    return failure();
-  return addScan(*outputs);
-}
-
-static LogicalResult importScan(NodeImporter &node) {
-  int64_t scanned = node.integer("num_scan_inputs", 0);
-  std::optional<Graph> graph = readBody(node, "body");
-  if (!graph)
-    return failure();
-  unsigned inputs = node.getNumInputs(), outputs = node.getNode().output_size();
-  if (scanned < 1 || scanned > inputs || inputs - scanned > outputs)
-    return node.invalid("expected num_scan_inputs between 1 and the number of "
-                        "inputs, found " +
-                        Twine(scanned));
-  if (failed(checkCounts(node, *graph, inputs, outputs)))
-    return failure();
-  return ScanImporter(node, *graph, scanned).import();
-}
-
 ArrayRef<OpEntry> mpc::onnx_frontend::getLoopOps() {
   static const OpEntry entries[] = {
       {"", "Loop", 1, kNoEnd, 0, kMostInputs, kAnyNumber, importLoop},
-      {"", "Scan", 9, kNoEnd, 1, kAnyNumber, kAnyNumber, importScan},
   };
   return entries;
 }

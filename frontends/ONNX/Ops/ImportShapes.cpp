@@ -168,8 +168,10 @@ static LogicalResult defineTensor(NodeImporter &node,
   }
   // Weights of some exporters; as state the user can choose to train them.
   bool isSetting = node.getFunction().isSetting(node.getOutputName(0));
+  bool hasName = !node.getFunction().isBody() &&
+                 !node.getFunction().getModel().isOfFunction(node.getNode());
   if (decoded->isFloat() && decoded->getNumElements() > 1 && !isSetting &&
-      !node.getFunction().isBody())
+      hasName)
     return node.defineState(0, *decoded, "frozen");
   return node.define(0, *decoded);
 }

@@ -562,6 +562,7 @@ llvm::ArrayRef<OpEntry> getNormalizationOps();
 llvm::ArrayRef<OpEntry> getLayerNormOps();
 llvm::ArrayRef<OpEntry> getAttentionOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
+llvm::ArrayRef<OpEntry> getScanOps();
 llvm::ArrayRef<OpEntry> getConditionalOps();
 llvm::ArrayRef<OpEntry> getRecurrentOps();
 llvm::ArrayRef<OpEntry> getRecurrentGradOps();
@@ -569,6 +570,8 @@ llvm::ArrayRef<OpEntry> getLossOps();
 llvm::ArrayRef<OpEntry> getGradientOps();
 llvm::ArrayRef<OpEntry> getTrainingOps();
 llvm::ArrayRef<OpEntry> getOptimizerOps();
+llvm::ArrayRef<OpEntry> getLossScalingOps();
+llvm::ArrayRef<OpEntry> getFusedOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();

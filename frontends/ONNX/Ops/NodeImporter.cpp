@@ -30,7 +30,7 @@ MLIRContext *NodeImporter::getContext() const {
 }
 
 int64_t NodeImporter::getOpset() const {
-  return function.getModel().getOpset(node.domain());
+  return function.getModel().getOpset(node);
 }
 
 ImportMode NodeImporter::getMode() const {

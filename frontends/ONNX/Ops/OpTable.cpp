@@ -18,7 +18,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getLossOps(),        getGradientOps(),    getTrainingOps(),
         getGridOps(),        getSampledOps(),     getTopKOps(),
         getFourierOps(),     getPoolingOps(),     getRandomOps(),
-        getSelectedOps(),    getQuantizedOps(),   getOptimizerOps()})
+        getSelectedOps(),    getQuantizedOps(),   getOptimizerOps(),
+        getLossScalingOps(), getFusedOps(),       getScanOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
@@ -82,7 +83,7 @@ const OpEntry *mpc::onnx_frontend::findOp(StringRef domain, StringRef name,
 const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
                                              const Model &model) {
   StringRef domain = normalizeDomain(node.domain());
-  int64_t opset = model.getOpset(domain);
+  int64_t opset = model.getOpset(node);
   const OpEntry *entry = findOp(domain, node.op_type(), opset);
   // The name of an experimental op of old opsets.
   if (entry || !domain.empty() || node.op_type() == "Scale")

@@ -18,6 +18,24 @@ static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
   return result;
 }
 
+// A signal, the loss scale, a norm, the rate and the count; then of every
+// parameter itself, its gradient, two states and a copy.
+static OptimizerNode readLamb(const proto::NodeProto &node) {
+  OptimizerNode result;
+  result.rate = 3;
+  result.count = 4;
+  result.firstCount = 1;
+  result.lossScale = 1;
+  result.states = {{4, 0}};
+  for (int input = 5, output = 1; input < node.input_size();
+       input += 5, output += 5) {
+    result.parameters.push_back({input, output});
+    for (int state : {2, 3})
+      result.states.push_back({input + state, output + state});
+  }
+  return result;
+}
+
 static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   llvm::StringRef domain = normalizeDomain(node.domain());
   llvm::StringRef op = node.op_type();
@@ -39,10 +57,13 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
     result.rate = 0;
     result.count = 1;
     result.firstCount = 1;
+    result.lossScale = 7;
     result.parameters = {{2, 3}};
     result.states = {{1, 0}, {4, 1}, {5, 2}};
     return result;
   }
+  if (isMicrosoft && op == "LambOptimizer")
+    return readLamb(node);
   if (domain.empty() && op == "SGD") {
     result.rate = 2;
     result.parameters = {{0, 0}};
@@ -65,7 +86,7 @@ mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
   };
   llvm::erase_if(found->parameters, isAbsent);
   llvm::erase_if(found->states, isAbsent);
-  for (int *place : {&found->rate, &found->count})
+  for (int *place : {&found->rate, &found->count, &found->lossScale})
     if (*place >= node.input_size() ||
         (*place >= 0 && node.input(*place).empty()))
       *place = -1;

@@ -15,15 +15,16 @@ struct OptimizerNode {
     int input, output;
   };
   std::vector<Update> parameters, states;
-  /// The learning rate and the count of updates; -1 where there is none.
-  int rate = -1, count = -1;
+  /// The learning rate, the count of updates and the loss scale; -1 where there
+  /// is none.
+  int rate = -1, count = -1, lossScale = -1;
   /// What the count is at the first update.
   int64_t firstCount = 0;
 };
 
 /// Of a node that is an optimizer of single tensors: Adam, Adagrad and Momentum
-/// of ai.onnx.preview.training, SGDOptimizer and AdamOptimizer of
-/// com.microsoft, SGD of no domain.
+/// of ai.onnx.preview.training, SGDOptimizer, AdamOptimizer and LambOptimizer
+/// of com.microsoft, SGD of no domain.
 std::optional<OptimizerNode> readOptimizerNode(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

@@ -50,6 +50,11 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, learningRate, type));
     return;
   }
+  if (step.lossScales.contains(name) && isScalar) {
+    Attribute one = FloatAttr::get(type.getElementType(), 1.0);
+    auto ones = HostTensor::fromAttribute(DenseElementsAttr::get(type, one));
+    return function.bindConstant(name, *ones);
+  }
   auto count = step.stepCounts.find(name);
   if (count != step.stepCounts.end() && isScalar &&
       type.getElementType().isInteger(64)) {
@@ -117,6 +122,8 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
       builder, NameLoc::get(builder.getStringAttr(name)), entry.constant->type);
   op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
   function.bind(name, op.getOutput());
+  // What is computed from it is no constant, either.
+  function.lookup(name).constant.reset();
   return true;
 }
 
@@ -137,6 +144,7 @@ void StepImporter::markPhases(FunctionImporter &function,
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!options.weights.contains(input->name()) &&
         !step.learningRates.contains(input->name()) &&
+        !step.lossScales.contains(input->name()) &&
         !step.stepCounts.contains(input->name()))
       data.insert(input->name());
   auto readsAny = [](const proto::NodeProto &node,

@@ -26,6 +26,8 @@ struct TrainingStep {
   llvm::StringSet<> parameters;
   /// Inputs that the caller's schedule sets.
   llvm::StringSet<> learningRates;
+  /// Inputs that scale the loss, which are 1.
+  llvm::StringSet<> lossScales;
   /// Inputs that count the updates, and what they are at the first one.
   llvm::StringMap<int64_t> stepCounts;
   /// Initializers that the backward pass starts from.

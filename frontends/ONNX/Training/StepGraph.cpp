@@ -142,6 +142,11 @@ Error StepRecogniser::readOptimizers() {
         return error;
     if (optimizer->rate >= 0)
       findRate(node->input(optimizer->rate), /*mayBeAnything=*/true);
+    if (optimizer->lossScale >= 0)
+      if (StringRef scale =
+              values.findScalarInput(node->input(optimizer->lossScale));
+          !scale.empty())
+        step.lossScales.insert(scale);
     if (optimizer->count >= 0)
       addCount(values.resolve(node->input(optimizer->count)),
                optimizer->firstCount);
@@ -319,18 +324,15 @@ Error StepRecogniser::readSpeltOut() {
 // The rest of the step
 //===----------------------------------------------------------------------===//
 
-// Nodes that compute gradients, by their names.
-static bool isGradientNode(const proto::NodeProto &node) {
-  StringRef op = node.op_type();
-  return op == "Gradient" || op.ends_with("Grad") || op.contains("Grad_") ||
-         op.starts_with("ConvGrad") || op == "YieldOp";
-}
-
 // @eval has the outputs that need neither gradients nor updates.
 void StepRecogniser::collectOutputs() {
-  llvm::StringSet<> derived;
+  llvm::StringSet<> derived, orders;
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool isGradient = isGradientNode(*node);
+    if (isScalingNode(*node))
+      step.optimizerNodes.insert(node);
+    if (node->op_type() == "Group")
+      orders.insert(node->output().begin(), node->output().end());
     bool isDerived = isGradient || step.optimizerNodes.contains(node) ||
                      llvm::any_of(getReadValues(*node), [&](StringRef value) {
                        return derived.contains(value);
@@ -338,25 +340,25 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
+  // What the graph gives to whoever trains it comes first: its loss.
+  for (StringRef value : getYielded(graph)) {
+    step.outputs.push_back(value);
+    step.evalOutputs.push_back(value);
+    orders.insert(value);
+  }
   step.hasBackwardNodes =
       llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
         return node->op_type() == "Gradient";
       });
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     StringRef name = output->name();
-    if (updated.count(name) || statistics.contains(name))
+    if (updated.count(name) || statistics.contains(name) ||
+        orders.contains(name))
       continue;
     step.outputs.push_back(name);
     if (!derived.contains(name))
       step.evalOutputs.push_back(name);
   }
-}
-
-// Whether the node computes a loss.
-static bool isLossNode(const proto::NodeProto &node) {
-  StringRef op = node.op_type();
-  return (op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
-         node.output_size() > 0 && !node.output(0).empty();
 }
 
 // Whether anything in the graph could be a loss. Without one, an output such as
@@ -379,6 +381,8 @@ Error StepRecogniser::findLoss() {
   };
   for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
     std::stable_partition(list->begin(), list->end(), isLoss);
+  if (!getYielded(graph).empty())
+    return Error::success();
   llvm::StringSet<> evaluated;
   for (StringRef name : step.evalOutputs)
     evaluated.insert(name);
@@ -407,36 +411,28 @@ Error StepRecogniser::findLoss() {
 
 // An input that is a rate of a step, or what a rate is a multiple of.
 void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
-  for (unsigned i = 0; i < 16; ++i) {
-    name = values.resolve(name);
-    if (values.isState(name))
-      return;
-    if (values.isInput(name)) {
-      bool isRate =
-          mayBeAnything || name.contains_insensitive("learning_rate") ||
-          name.equals_insensitive("lr") || name.equals_insensitive("eta");
-      if (isRate && values.isSmall(name))
-        step.learningRates.insert(name);
-      return;
-    }
-    const proto::NodeProto *producer = graph.getProducer(name);
-    if (!producer || producer->input_size() == 0 ||
-        (producer->op_type() != "Reshape" && producer->op_type() != "Squeeze" &&
-         producer->op_type() != "Unsqueeze"))
-      return;
-    name = producer->input(0);
-  }
+  StringRef input = values.findScalarInput(name);
+  bool isRate = mayBeAnything || input.contains_insensitive("learning_rate") ||
+                input.equals_insensitive("lr") ||
+                input.equals_insensitive("eta");
+  if (!input.empty() && isRate)
+    step.learningRates.insert(input);
 }
 
 // What updates that are spelt out read: a scalar input by a rate's name, and
 // ones that a backward pass starts from.
 void StepRecogniser::findScalars() {
-  for (const proto::ValueInfoProto *input : graph.getInputs())
+  for (const proto::ValueInfoProto *input : graph.getInputs()) {
     findRate(input->name(), /*mayBeAnything=*/false);
-  for (StringRef output : step.evalOutputs)
-    if (const proto::TensorProto *seed =
-            graph.getInitializer((output + "_grad").str()))
-      step.seeds.insert(seed->name());
+    if (StringRef(input->name()).contains_insensitive("loss_scale") &&
+        !values.findScalarInput(input->name()).empty())
+      step.lossScales.insert(input->name());
+  }
+  for (const proto::NodeProto *node : graph.getNodes())
+    for (StringRef value : node->output())
+      if (const proto::TensorProto *seed =
+              graph.getInitializer((value + "_grad").str()))
+        step.seeds.insert(seed->name());
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
     if ((op == "SoftmaxCrossEntropyLossGrad" ||
@@ -510,6 +506,11 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       "; --as-exported takes the graph as it is");
   if (step.learningRates.empty())
     notes.push_back("the learning rate is the graph's; --lr has no effect");
+  if (!step.lossScales.empty())
+    notes.push_back("the loss scale '" +
+                    step.lossScales.begin()->getKey().str() +
+                    "' is 1: --precision and --loss-scale say how the loss is "
+                    "scaled");
   for (const auto &count : counts)
     if (!updates.count(count.getKey()))
       notes.push_back("optimizers read '" + count.getKey().str() +

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/StepValues.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mpc::onnx_frontend;
 using llvm::SmallVector;
 using llvm::StringRef;
@@ -77,6 +79,26 @@ bool StepValues::isSmall(StringRef name) const {
   return producer && producer->op_type() == "Constant";
 }
 
+StringRef StepValues::findScalarInput(StringRef name) const {
+  for (unsigned i = 0; i < 16; ++i) {
+    name = resolve(name);
+    if (isState(name))
+      return {};
+    if (isInput(name))
+      return isSmall(name) ? name : StringRef();
+    const proto::NodeProto *producer = graph.getProducer(name);
+    bool isMoved = producer && producer->input_size() > 0 &&
+                   (producer->op_type() == "Reshape" ||
+                    producer->op_type() == "Squeeze" ||
+                    producer->op_type() == "Unsqueeze" ||
+                    producer->op_type() == "Cast");
+    if (!isMoved)
+      return {};
+    name = producer->input(0);
+  }
+  return {};
+}
+
 bool StepValues::isOne(StringRef name) const {
   const proto::TensorProto *tensor = graph.getInitializer(name);
   if (!tensor || !isSmall(name))
@@ -103,4 +125,39 @@ std::optional<StringRef> StepValues::findByName(StringRef output) const {
       return base;
   }
   return std::nullopt;
+}
+
+SmallVector<StringRef>
+mpc::onnx_frontend::getYielded(const Graph &graph) {
+  SmallVector<StringRef> yielded;
+  for (const proto::NodeProto *node : graph.getNodes())
+    if (node->op_type() == "YieldOp")
+      for (StringRef value : node->input())
+        if (!value.empty() && !llvm::is_contained(yielded, value))
+          yielded.push_back(value);
+  return yielded;
+}
+
+bool mpc::onnx_frontend::isGradientNode(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  return op == "Gradient" || op.ends_with("Grad") || op.contains("Grad_") ||
+         op.starts_with("ConvGrad") || op == "YieldOp";
+}
+
+bool mpc::onnx_frontend::isLossNode(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  return (op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
+         node.output_size() > 0 && !node.output(0).empty();
+}
+
+bool mpc::onnx_frontend::isScalingNode(const proto::NodeProto &node) {
+  static const llvm::StringSet<> known = {"All",
+                                          "Group",
+                                          "IsAllFinite",
+                                          "IsFinite",
+                                          "MixedPrecisionScale",
+                                          "ReduceAllL2"};
+  StringRef domain = normalizeDomain(node.domain());
+  return (domain.empty() || domain == "com.microsoft") &&
+         known.contains(node.op_type());
 }

@@ -27,6 +27,9 @@ public:
   bool fits(const proto::ValueInfoProto &output, llvm::StringRef state) const;
   /// Whether `name` is a number of the model: one element.
   bool isSmall(llvm::StringRef name) const;
+  /// The input of one element that `name` is, but for its shape and type; empty
+  /// where it is none.
+  llvm::StringRef findScalarInput(llvm::StringRef name) const;
   /// Whether it is an initializer that holds 1.
   bool isOne(llvm::StringRef name) const;
   /// The state whose next value `output` is by its name: `p_new` of `p`.
@@ -40,6 +43,18 @@ private:
 
 /// Whether an output is declared as one number.
 bool isDeclaredScalar(const proto::ValueInfoProto *output);
+
+/// What YieldOp gives to the program that trains, which is where a graph of
+/// ONNX Runtime's has no loss of its own.
+llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
+
+/// Whether the node computes gradients, by its name.
+bool isGradientNode(const proto::NodeProto &node);
+/// Whether it computes a loss.
+bool isLossNode(const proto::NodeProto &node);
+/// Whether it is of what ONNX Runtime's trainer does between gradients and the
+/// update: scale them, test whether they are finite, take their norm.
+bool isScalingNode(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend
 

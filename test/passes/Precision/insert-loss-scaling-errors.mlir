@@ -4,16 +4,6 @@
 // RUN: not mpc-opt %s -amp-insert-loss-scaling="loss-scale=-2" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: expected a loss scale of dynamic, none or a number above 0, found '-2'
 
-func.func @update_with_a_condition(%w: tensor<8xf32>, %lr: tensor<f32>, %ok: tensor<i1>) -> tensor<8xf32> {
-  %seed = mpc.gradient_seed : tensor<f32>
-  %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  // expected-error@+1 {{'mpc.sgd' op expected an update without a condition of its own where the loss is scaled}}
-  %w1 = mpc.sgd %w, %g, %lr, %ok : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-  return %w1 : tensor<8xf32>
-}
-
-// -----
-
 // expected-error@+1 {{no gradient of this update comes from a loss that could be scaled}}
 func.func @gradient_from_elsewhere(%w: tensor<8xf32>, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xf32> {
   %seed = mpc.gradient_seed : tensor<f32>

@@ -163,3 +163,19 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.st
   %w1 = mpc.sgd %w, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   return %w1, %w1, %next : tensor<8xf32>, tensor<8xf32>, tensor<i64>
 }
+
+// -----
+
+// A condition of the model's own holds beside that of finite gradients.
+// CHECK-LABEL: func @update_with_a_condition
+// SCALED: %[[FINITE:.*]] = amp.all_finite
+// SCALED: %[[BOTH:.*]] = mpc.and %[[FINITE]], %arg2 {mpc.phase = "optimizer"} : (tensor<i1>, tensor<i1>) -> tensor<i1>
+// SCALED: mpc.sgd %{{.*}}, %{{.*}}, %{{.*}}, %[[BOTH]]
+// NONE: mpc.sgd %{{.*}}, %{{.*}}, %{{.*}}, %arg2
+mpc.variable @w : tensor<8xf32> role "parameter"
+func.func @update_with_a_condition(%w: tensor<8xf32> {mpc.state = @w}, %lr: tensor<f32>, %ok: tensor<i1>) -> (tensor<8xf32> {mpc.updates = @w}) {
+  %seed = mpc.gradient_seed : tensor<f32>
+  %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %w1 = mpc.sgd %w, %g, %lr, %ok : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+  return %w1 : tensor<8xf32>
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Functions.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+using google::protobuf::RepeatedPtrField;
+using llvm::Error;
+using llvm::StringMap;
+
+/// Functions in functions could multiply without end.
+static constexpr int64_t kMostNodes = 300000;
+static constexpr size_t kMostDepth = 64;
+
+namespace {
+/// Replaces calls, graph by graph, and keeps names apart.
+class Inliner {
+public:
+  explicit Inliner(Model &model) : model(model) {}
+  Error run();
+
+private:
+  using Nodes = RepeatedPtrField<proto::NodeProto>;
+  /// What the names in a body become.
+  using Names = StringMap<std::string>;
+
+  Error readFunctions();
+  void collectNames(const proto::GraphProto &graph);
+  const proto::FunctionProto *findFunction(const proto::NodeProto &node) const;
+  Error checkCall(const proto::NodeProto &call,
+                  const proto::FunctionProto &function) const;
+  Error expandGraph(proto::GraphProto &graph, const Model::Opsets *opsets);
+  Error expandNodes(Nodes &nodes, const Model::Opsets *opsets);
+  Error expandCall(const proto::NodeProto &call,
+                   const proto::FunctionProto &function, Nodes &result);
+  Names bindNames(const proto::NodeProto &call,
+                  const proto::FunctionProto &function, Nodes &copies);
+
+  std::string makeName(StringRef prefix, StringRef name);
+  void renameNode(proto::NodeProto &node, StringRef prefix, Names &names);
+  void renameGraph(proto::GraphProto &graph, StringRef prefix, Names &names);
+  std::string rename(StringRef name, StringRef prefix, Names &names);
+
+  Error error(ErrorKind kind, const proto::NodeProto &call,
+              const Twine &message) const {
+    return model.error(kind, "node '" + getNodeName(call) + "': " + message);
+  }
+
+  Model &model;
+  StringMap<const proto::FunctionProto *> functions;
+  StringMap<const Model::Opsets *> opsets;
+  /// All values of the model.
+  llvm::StringSet<> taken;
+  /// The calls that the one at hand is in.
+  SmallVector<const proto::FunctionProto *> active;
+  int64_t added = 0;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What there is
+//===----------------------------------------------------------------------===//
+
+static std::string makeKey(StringRef domain, StringRef name,
+                           StringRef overload) {
+  return (normalizeDomain(domain) + "\n" + name + "\n" + overload).str();
+}
+
+static std::string makeKey(const proto::FunctionProto &function) {
+  return makeKey(function.domain(), function.name(), function.overload());
+}
+
+static std::string describe(const proto::FunctionProto &function) {
+  return "function '" + function.domain() + "." + function.name() + "'";
+}
+
+Error Inliner::readFunctions() {
+  for (const proto::FunctionProto &function : model.getProto().functions()) {
+    std::string key = makeKey(function);
+    if (!functions.try_emplace(key, &function).second)
+      return model.error(ErrorKind::Invalid,
+                         describe(function) + " is there twice");
+    auto read = model.addOpsets(function.opset_import(), describe(function));
+    if (!read)
+      return read.takeError();
+    opsets[key] = *read;
+  }
+  return Error::success();
+}
+
+// Bodies are nested as deep as protobuf lets messages be.
+void Inliner::collectNames(const proto::GraphProto &graph) {
+  for (const proto::ValueInfoProto &input : graph.input())
+    taken.insert(input.name());
+  for (const proto::TensorProto &tensor : graph.initializer())
+    taken.insert(tensor.name());
+  for (const proto::NodeProto &node : graph.node()) {
+    taken.insert(node.output().begin(), node.output().end());
+    for (const proto::GraphProto *body : getBodies(node))
+      collectNames(*body);
+  }
+}
+
+const proto::FunctionProto *
+Inliner::findFunction(const proto::NodeProto &node) const {
+  return functions.lookup(
+      makeKey(node.domain(), node.op_type(), node.overload()));
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+std::string Inliner::makeName(StringRef prefix, StringRef name) {
+  std::string made = (prefix + "/" + name).str();
+  while (!taken.insert(made).second)
+    made += "_";
+  return made;
+}
+
+std::string Inliner::rename(StringRef name, StringRef prefix, Names &names) {
+  if (name.empty())
+    return {};
+  auto [entry, isNew] = names.try_emplace(name);
+  if (isNew)
+    entry->second = makeName(prefix, name);
+  return entry->second;
+}
+
+void Inliner::renameGraph(proto::GraphProto &graph, StringRef prefix,
+                          Names &names) {
+  for (auto *values : {graph.mutable_input(), graph.mutable_output(),
+                       graph.mutable_value_info()})
+    for (proto::ValueInfoProto &value : *values)
+      value.set_name(rename(value.name(), prefix, names));
+  for (proto::TensorProto &tensor : *graph.mutable_initializer())
+    tensor.set_name(rename(tensor.name(), prefix, names));
+  for (proto::NodeProto &node : *graph.mutable_node())
+    renameNode(node, prefix, names);
+}
+
+void Inliner::renameNode(proto::NodeProto &node, StringRef prefix,
+                         Names &names) {
+  for (auto *list : {node.mutable_input(), node.mutable_output()})
+    for (std::string &name : *list)
+      name = rename(name, prefix, names);
+  if (!node.name().empty())
+    node.set_name((prefix + "/" + node.name()).str());
+  for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+    if (attribute.has_g())
+      renameGraph(*attribute.mutable_g(), prefix, names);
+    for (proto::GraphProto &graph : *attribute.mutable_graphs())
+      renameGraph(graph, prefix, names);
+    // Gradient has names of values as text.
+    if (node.op_type() != "Gradient")
+      continue;
+    if (attribute.has_s())
+      attribute.set_s(rename(attribute.s(), prefix, names));
+    for (std::string &name : *attribute.mutable_strings())
+      name = rename(name, prefix, names);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+static const proto::AttributeProto *
+findAttribute(const RepeatedPtrField<proto::AttributeProto> &attributes,
+              StringRef name) {
+  for (const proto::AttributeProto &attribute : attributes)
+    if (attribute.name() == name)
+      return &attribute;
+  return nullptr;
+}
+
+// Gives attributes that stand for one of the function's its value: the call's,
+// or else its default. Without either the node has no such attribute.
+static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
+                           const proto::FunctionProto &function) {
+  RepeatedPtrField<proto::AttributeProto> bound;
+  for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+    if (attribute.ref_attr_name().empty()) {
+      bound.Add()->Swap(&attribute);
+      continue;
+    }
+    const proto::AttributeProto *value =
+        findAttribute(call.attribute(), attribute.ref_attr_name());
+    if (!value)
+      value = findAttribute(function.attribute_proto(),
+                            attribute.ref_attr_name());
+    if (!value)
+      continue;
+    proto::AttributeProto *copy = bound.Add();
+    copy->CopyFrom(*value);
+    copy->set_name(attribute.name());
+  }
+  node.mutable_attribute()->Swap(&bound);
+  for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+    if (attribute.has_g())
+      for (proto::NodeProto &inner : *attribute.mutable_g()->mutable_node())
+        bindAttributes(inner, call, function);
+    for (proto::GraphProto &graph : *attribute.mutable_graphs())
+      for (proto::NodeProto &inner : *graph.mutable_node())
+        bindAttributes(inner, call, function);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+Error Inliner::checkCall(const proto::NodeProto &call,
+                         const proto::FunctionProto &function) const {
+  std::string what = describe(function);
+  if (llvm::is_contained(active, &function))
+    return error(ErrorKind::Invalid, call, what + " calls itself");
+  if (active.size() == kMostDepth)
+    return error(ErrorKind::Unsupported, call,
+                 "functions call each other more than " + Twine(kMostDepth) +
+                     " deep");
+  if (call.input_size() > function.input_size() ||
+      call.output_size() > function.output_size())
+    return error(ErrorKind::Invalid, call,
+                 what + " has " + Twine(function.input_size()) +
+                     " inputs and " + Twine(function.output_size()) +
+                     " outputs, found " + Twine(call.input_size()) + " and " +
+                     Twine(call.output_size()));
+  for (const proto::AttributeProto &attribute : call.attribute())
+    if (!llvm::is_contained(function.attribute(), attribute.name()) &&
+        !findAttribute(function.attribute_proto(), attribute.name()))
+      return error(ErrorKind::Invalid, call,
+                   what + " has no attribute '" + attribute.name() + "'");
+  return Error::success();
+}
+
+// The names of inputs and outputs become those of the call. An output that has
+// one already, being an input or another output, is a copy of that.
+Inliner::Names Inliner::bindNames(const proto::NodeProto &call,
+                                  const proto::FunctionProto &function,
+                                  Nodes &copies) {
+  Names names;
+  for (int i = 0; i < function.input_size(); ++i)
+    names[function.input(i)] =
+        i < call.input_size() ? call.input(i) : std::string();
+  for (int i = 0; i < function.output_size(); ++i) {
+    if (i >= call.output_size() || call.output(i).empty())
+      continue;
+    auto [entry, isNew] = names.try_emplace(function.output(i), call.output(i));
+    if (isNew)
+      continue;
+    proto::NodeProto *copy = copies.Add();
+    copy->set_op_type("Identity");
+    copy->add_input(entry->second);
+    copy->add_output(call.output(i));
+  }
+  return names;
+}
+
+Error Inliner::expandCall(const proto::NodeProto &call,
+                          const proto::FunctionProto &function, Nodes &result) {
+  if (Error error = checkCall(call, function))
+    return error;
+  added += function.node_size();
+  if (added > kMostNodes)
+    return error(ErrorKind::Unsupported, call,
+                 "the functions of the model make more than " +
+                     Twine(kMostNodes) + " nodes");
+  std::string prefix = getNodeName(call);
+  Nodes body, copies;
+  Names names = bindNames(call, function, copies);
+  for (const proto::NodeProto &node : function.node()) {
+    proto::NodeProto *copy = body.Add();
+    copy->CopyFrom(node);
+    // A graph that the call gives as an attribute has names of the caller.
+    renameNode(*copy, prefix, names);
+    bindAttributes(*copy, call, function);
+  }
+  active.push_back(&function);
+  if (Error error = expandNodes(body, opsets.lookup(makeKey(function))))
+    return error;
+  active.pop_back();
+  for (Nodes *nodes : {&body, &copies}) {
+    std::vector<proto::NodeProto *> moved(nodes->size());
+    nodes->ExtractSubrange(0, nodes->size(), moved.data());
+    for (proto::NodeProto *node : moved)
+      result.AddAllocated(node);
+  }
+  return Error::success();
+}
+
+// `nodes` without calls; all others are of these opsets.
+Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
+  Nodes result;
+  for (proto::NodeProto &node : nodes) {
+    if (const proto::FunctionProto *function = findFunction(node)) {
+      if (Error error = expandCall(node, *function, result))
+        return error;
+      continue;
+    }
+    proto::NodeProto *kept = result.Add();
+    kept->Swap(&node);
+    model.setOpsets(*kept, opsets);
+    for (proto::AttributeProto &attribute : *kept->mutable_attribute()) {
+      if (attribute.has_g())
+        if (Error error = expandGraph(*attribute.mutable_g(), opsets))
+          return error;
+      for (proto::GraphProto &graph : *attribute.mutable_graphs())
+        if (Error error = expandGraph(graph, opsets))
+          return error;
+    }
+  }
+  nodes.Swap(&result);
+  return Error::success();
+}
+
+Error Inliner::expandGraph(proto::GraphProto &graph,
+                           const Model::Opsets *opsets) {
+  return expandNodes(*graph.mutable_node(), opsets);
+}
+
+Error Inliner::run() {
+  if (Error error = readFunctions())
+    return error;
+  proto::ModelProto &file = model.getProto();
+  std::vector<proto::GraphProto *> graphs = {file.mutable_graph()};
+  for (proto::TrainingInfoProto &info : *file.mutable_training_info()) {
+    if (info.has_initialization())
+      graphs.push_back(info.mutable_initialization());
+    if (info.has_algorithm())
+      graphs.push_back(info.mutable_algorithm());
+  }
+  for (proto::GraphProto *graph : graphs)
+    collectNames(*graph);
+  for (proto::GraphProto *graph : graphs) {
+    model.keepCalls(*graph);
+    if (Error error = expandGraph(*graph, nullptr))
+      return error;
+  }
+  return Error::success();
+}
+
+Error mpc::onnx_frontend::inlineFunctions(Model &model) {
+  if (model.getProto().functions_size() == 0)
+    return Error::success();
+  return Inliner(model).run();
+}
