@@ -176,7 +176,9 @@ void PagePrinter::printFacts(unsigned index) {
   }
   auto printTypes = [&](StringRef about, TypeRange types) {
     os << "<dt>" << about << "</dt><dd>"
-       << escapeHTML(llvm::join(llvm::map_range(types, toString), ", "))
+       << escapeHTML(llvm::join(
+              llvm::map_range(types, [](Type type) { return toString(type); }),
+              ", "))
        << "</dd>";
   };
   printTypes("operands", decision.op->getOperandTypes());
