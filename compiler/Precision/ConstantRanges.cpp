@@ -5,11 +5,13 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 using namespace mlir;
@@ -48,8 +50,29 @@ static Bounds magnitude(Bounds a) {
   return {hasZero ? 0.0 : std::min(std::abs(a.low), std::abs(a.high)), largest};
 }
 
+// The same for numbers of `type` in memory.
+static std::optional<Bounds> boundsOf(ArrayRef<char> bytes, FloatType type) {
+  std::optional<Bounds> range;
+  const unsigned width = type.getWidth() / 8;
+  for (size_t at = 0; at + width <= bytes.size(); at += width) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, width);
+    APFloat value(type.getFloatSemantics(), APInt(type.getWidth(), bits));
+    if (!value.isFinite())
+      continue;
+    double number = value.convertToDouble();
+    range = hull(range.value_or(Bounds{number, number}), {number, number});
+  }
+  return range;
+}
+
 // Of the finite elements: an infinite one is as infinite in any type.
 static std::optional<Bounds> boundsOf(ElementsAttr elements) {
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
+    auto type = dyn_cast<FloatType>(resource.getElementType());
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    return type && blob ? boundsOf(blob->getData(), type) : std::nullopt;
+  }
   auto values = elements.try_value_begin<APFloat>();
   if (!values)
     return std::nullopt;

@@ -1,18 +1,14 @@
-// Printing decision records.
+// Collecting decision records, naming them, and what is said of all together.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Precision/Lowered.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -20,120 +16,120 @@ using namespace mpc;
 using namespace mpc::amp;
 
 //===----------------------------------------------------------------------===//
-// Words
-//===----------------------------------------------------------------------===//
-
-static std::string toString(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
-// A sentence per reason code.
-static StringRef getSentence(Reason reason) {
-  switch (reason) {
-  case Reason::Mode:
-    return "the mode has one float type";
-  case Reason::AllowList:
-    return "on the allow list";
-  case Reason::AllowListUnbounded:
-    return "on the allow list, though it multiplies sums of unbounded range";
-  case Reason::BetweenLow:
-    return "between low ops";
-  case Reason::FollowsNeighbours:
-    return "exact in any type, and only low ops read it";
-  case Reason::NotBetweenLow:
-    return "not between low ops, so a low type would gain nothing";
-  case Reason::DenyList:
-    return "on the deny list";
-  case Reason::AfterDenied:
-    return "reads the result of a denied op";
-  case Reason::LossRegion:
-    return "part of the loss or of its gradient";
-  case Reason::Update:
-    return "part of the parameter update or of loss scaling";
-  case Reason::ModelCast:
-    return "a conversion the model asks for";
-  case Reason::ModelType:
-    return "the model has it in another type than fp32";
-  case Reason::Constant:
-    return "a constant, cast where it is read";
-  case Reason::ConstantRange:
-    return "a constant puts its values beyond the low type's range";
-  case Reason::KeepFP32:
-    return "named by --keep-fp32";
-  case Reason::ForceLow:
-    return "named by --force-low";
-  case Reason::UnknownOp:
-    return "in no list";
-  }
-  llvm_unreachable("unknown reason");
-}
-
-static std::string joinPath(DecisionAttr decision, StringRef separator) {
-  std::string text;
-  for (auto name : decision.getPath().getAsRange<StringAttr>())
-    text += (text.empty() ? "" : separator.str()) + name.str();
-  return text;
-}
-
-std::string mpc::describeDecision(DecisionAttr decision) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << decision.getStorage() << " (compute " << decision.getCompute()
-     << ", accumulate " << decision.getAccumulate() << "), "
-     << stringifyPrecisionClass(decision.getPrecisionClass()) << ": "
-     << getSentence(decision.getReason());
-  if (decision.getPath().size() > 1)
-    os << " (" << joinPath(decision, " -> ") << ")";
-  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
-    os << ", stored wide since no low op reads it";
-  os << "; rule " << decision.getRule().getValue();
-  if (StringRef why = decision.getWhy().getValue(); !why.empty())
-    os << ": " << why;
-  if (!decision.getNative())
-    os << "; the target has no fast kernel for " << decision.getCompute();
-  return text;
-}
-
-//===----------------------------------------------------------------------===//
-// The report
+// Collecting
 //===----------------------------------------------------------------------===//
 
 // What trains, or what there is instead.
-static SmallVector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
+static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   static constexpr llvm::StringLiteral choices[][2] = {
       {"step", ""}, {"accumulate", "update"}, {"forward", ""}, {"eval", ""}};
   for (const auto &names : choices) {
-    SmallVector<FunctionOpInterface> found;
+    std::vector<FunctionOpInterface> found;
     for (StringRef name : names)
       if (auto function = module.lookupSymbol<FunctionOpInterface>(name))
         found.push_back(function);
     if (!found.empty())
       return found;
   }
-  return llvm::to_vector(module.getOps<FunctionOpInterface>());
+  auto all = module.getOps<FunctionOpInterface>();
+  return {all.begin(), all.end()};
 }
 
-DecisionReport::DecisionReport(ModuleOp module) : module(module) {
-  for (FunctionOpInterface function : getShownFunctions(module))
+// The name, or the n-th of it that is free. An op without one goes by its kind.
+static std::string makeId(Operation *op, llvm::StringSet<> &taken) {
+  StringRef name = getNodeName(op);
+  if (name.empty())
+    name = op->getName().stripDialect();
+  std::string id = name.str();
+  for (unsigned n = 2; !taken.insert(id).second; ++n)
+    id = (name + "~" + llvm::Twine(n)).str();
+  return id;
+}
+
+DecisionReport::DecisionReport(ModuleOp module)
+    : module(module), functions(getShownFunctions(module)) {
+  llvm::StringSet<> taken;
+  for (FunctionOpInterface function : functions)
     function->walk([&](Operation *op) {
-      if (DecisionAttr::of(op))
-        ops.push_back(op);
+      if (DecisionAttr record = DecisionAttr::of(op))
+        decisions.push_back({op, record, makeId(op, taken)});
       numCasts += isa<amp::CastOp>(op);
     });
+  summary = summarize();
 }
 
-std::string DecisionReport::getSummary() const {
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+// conv1 of conv1#dx, w of w#update. What a node of the model is called may have
+// a # too, but then it is a forward op's.
+static StringRef getForwardName(StringRef name, StringRef phase) {
+  bool isForward = phase == "forward" || phase == "loss";
+  return isForward ? name : name.split('#').first;
+}
+
+StringRef Decision::getNode() const {
+  return getForwardName(getNodeName(op), getPhase(op));
+}
+
+// Whether `node` addresses the op: by its id, or by a node it stands for.
+static bool isAddressed(const Decision &decision, StringRef node) {
+  return decision.id == node ||
+         llvm::any_of(getNodeNames(decision.op), [&](StringRef name) {
+           return name.consume_front(node) &&
+                  (name.empty() || name.front() == '#');
+         });
+}
+
+std::optional<std::string>
+DecisionReport::select(llvm::ArrayRef<std::string> nodes) {
+  std::vector<bool> isShown(decisions.size(), false);
+  for (const std::string &node : nodes) {
+    bool found = false;
+    for (auto [i, decision] : llvm::enumerate(decisions))
+      if (isAddressed(decision, node))
+        isShown[i] = found = true;
+    if (!found)
+      return node;
+  }
+  std::vector<Decision> shown;
+  for (auto [i, decision] : llvm::enumerate(decisions))
+    if (isShown[i])
+      shown.push_back(std::move(decision));
+  decisions = std::move(shown);
+  return std::nullopt;
+}
+
+std::vector<std::string> DecisionReport::suggest(StringRef node) const {
+  constexpr size_t kMost = 3;
+  constexpr unsigned kNear = 2;
+  std::vector<std::string> near;
+  for (const Decision &decision : decisions)
+    for (StringRef name : getNodeNames(decision.op)) {
+      name = getForwardName(name, getPhase(decision.op));
+      bool isNear =
+          (node.size() > 1 && name.contains_insensitive(node)) ||
+          name.edit_distance(node, /*AllowReplacements=*/true, kNear) <= kNear;
+      if (isNear && near.size() < kMost && !llvm::is_contained(near, name))
+        near.push_back(name.str());
+    }
+  return near;
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+std::string DecisionReport::summarize() const {
   unsigned low = 0, contractions = 0, lowContractions = 0, missing = 0;
-  for (Operation *op : ops) {
-    DecisionAttr decision = DecisionAttr::of(op);
-    bool contraction =
-        cast<PrecisionOpInterface>(op).getNumContractedOperands() > 0;
-    low += isLowered(decision);
-    contractions += contraction;
-    lowContractions += contraction && isLowered(decision);
-    missing += !decision.getNative();
+  for (const Decision &decision : decisions) {
+    bool isContraction =
+        cast<PrecisionOpInterface>(decision.op).getNumContractedOperands() > 0;
+    low += isLowered(decision.record);
+    contractions += isContraction;
+    lowContractions += isContraction && isLowered(decision.record);
+    missing += !decision.record.getNative();
   }
   auto textOf = [&](StringRef name) {
     auto text = module->getAttrOfType<StringAttr>(name);
@@ -141,12 +137,13 @@ std::string DecisionReport::getSummary() const {
   };
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << textOf(kModeAttr) << ": " << low << " of " << ops.size() << " ops low ("
-     << lowContractions << " of " << contractions << " contractions), "
-     << numCasts << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
-     << textOf(kLossScaleAttr);
+  os << textOf(kModeAttr) << ": " << low << " of " << decisions.size()
+     << " ops low (" << lowContractions << " of " << contractions
+     << " contractions), " << numCasts << (numCasts == 1 ? " cast" : " casts")
+     << ", loss scale " << textOf(kLossScaleAttr);
   if (missing != 0)
-    os << "; the target has no fast kernel for " << missing << " ops";
+    os << "; the target has no fast kernel for " << missing
+       << (missing == 1 ? " op" : " ops");
   return text;
 }
 
@@ -161,152 +158,4 @@ std::string DecisionReport::getDigest() const {
   });
   return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
                          /*Width=*/16);
-}
-
-void DecisionReport::printCounts(llvm::raw_ostream &os) const {
-  // Columns are the types that occur, widest first.
-  auto wider = [](FloatType a, FloatType b) {
-    return std::make_pair(a.getWidth(), toString(a)) >
-           std::make_pair(b.getWidth(), toString(b));
-  };
-  SmallVector<FloatType> types;
-  llvm::MapVector<StringRef, llvm::DenseMap<Type, unsigned>> counts;
-  for (Operation *op : ops) {
-    FloatType type = DecisionAttr::of(op).getStorage();
-    if (!llvm::is_contained(types, type))
-      types.push_back(type);
-    ++counts[op->getName().stripDialect()][type];
-  }
-  llvm::sort(types, wider);
-
-  os << llvm::formatv("{0,-32}", "op");
-  for (FloatType type : types)
-    os << llvm::formatv("{0,8}", toString(type));
-  os << "\n";
-  llvm::DenseMap<Type, unsigned> totals;
-  for (auto &[name, byType] : counts) {
-    os << llvm::formatv("{0,-32}", name);
-    for (FloatType type : types) {
-      os << llvm::formatv("{0,8}", byType.lookup(type));
-      totals[type] += byType.lookup(type);
-    }
-    os << "\n";
-  }
-  os << llvm::formatv("{0,-32}", "total");
-  for (FloatType type : types)
-    os << llvm::formatv("{0,8}", totals.lookup(type));
-  os << "\n";
-}
-
-void DecisionReport::printNodes(llvm::raw_ostream &os) const {
-  constexpr const char *row = "{0,-28} {1,-32} {2,-10} {3,-8} {4,-8} {5,-6} "
-                              "{6}\n";
-  os << llvm::formatv(row, "node", "op", "phase", "compute", "storage", "class",
-                      "reason");
-  for (Operation *op : ops) {
-    DecisionAttr decision = DecisionAttr::of(op);
-    os << llvm::formatv(row, getNodeName(op), op->getName().stripDialect(),
-                        getPhase(op), toString(decision.getCompute()),
-                        toString(decision.getStorage()),
-                        stringifyPrecisionClass(decision.getPrecisionClass()),
-                        stringifyReason(decision.getReason()));
-  }
-}
-
-static llvm::json::Array listTypes(TypeRange types) {
-  llvm::json::Array list;
-  for (Type type : types)
-    list.push_back(toString(type));
-  return list;
-}
-
-static llvm::json::Object toJSON(Operation *op) {
-  DecisionAttr decision = DecisionAttr::of(op);
-  StringRef name = getNodeName(op);
-  llvm::json::Array path;
-  for (auto step : decision.getPath().getAsRange<StringAttr>())
-    path.push_back(step.getValue());
-  // The loss belongs to the forward pass here.
-  StringRef phase = getPhase(op) == "loss" ? "forward" : getPhase(op);
-  llvm::json::Value flip = nullptr;
-  if (StringAttr flag = decision.getFlip())
-    flip = flag.getValue();
-  return llvm::json::Object{
-      {"schema", 1},
-      {"id", name},
-      {"node", name.split('#').first},
-      {"op", op->getName().stripDialect()},
-      {"phase", phase},
-      {"operands", listTypes(op->getOperandTypes())},
-      {"results", listTypes(op->getResultTypes())},
-      {"compute", toString(decision.getCompute())},
-      {"accumulate", toString(decision.getAccumulate())},
-      {"storage", toString(decision.getStorage())},
-      {"class", stringifyPrecisionClass(decision.getPrecisionClass())},
-      {"rule", decision.getRule().getValue()},
-      {"why", decision.getWhy().getValue()},
-      {"reason", stringifyReason(decision.getReason())},
-      {"path", std::move(path)},
-      {"evidence",
-       llvm::json::Object{
-           {"kind", stringifyEvidence(decision.getEvidence())},
-           {"kernel", decision.getNative() ? "native" : "missing"}}},
-      {"casts_in", decision.getCastsIn()},
-      {"casts_out", decision.getCastsOut()},
-      {"casts_fused", decision.getCastsFused()},
-      {"cost_low", decision.getCostLow()},
-      {"cost_high", decision.getCostHigh()},
-      {"flip", std::move(flip)},
-  };
-}
-
-void DecisionReport::printJSONL(llvm::raw_ostream &os) const {
-  for (Operation *op : ops)
-    os << llvm::json::Value(toJSON(op)) << "\n";
-}
-
-static void explain(Operation *op, llvm::raw_ostream &os) {
-  DecisionAttr decision = DecisionAttr::of(op);
-  os << getNodeName(op) << ": " << op->getName().stripDialect() << ", "
-     << getPhase(op) << "\n";
-  os << "  types     storage " << decision.getStorage() << ", compute "
-     << decision.getCompute() << ", accumulate " << decision.getAccumulate()
-     << "\n";
-  os << "  class     " << stringifyPrecisionClass(decision.getPrecisionClass())
-     << " by " << decision.getRule().getValue();
-  if (StringRef why = decision.getWhy().getValue(); !why.empty())
-    os << ": " << why;
-  os << "\n";
-  os << "  reason    " << stringifyReason(decision.getReason()) << ": "
-     << getSentence(decision.getReason()) << "\n";
-  if (decision.getStorage().getWidth() > decision.getCompute().getWidth())
-    os << "            stored wide since no low op reads it\n";
-  if (decision.getPath().size() > 1)
-    os << "  path      " << joinPath(decision, " -> ") << "\n";
-  os << "  evidence  " << stringifyEvidence(decision.getEvidence());
-  if (!decision.getNative())
-    os << "; the target has no fast kernel for " << decision.getCompute();
-  os << "\n  casts     " << decision.getCastsIn() << " in, "
-     << decision.getCastsOut() << " out, " << decision.getCastsFused()
-     << " of them fused\n";
-  os << "  cost      " << decision.getCostLow() << " ns low, "
-     << decision.getCostHigh() << " ns high (nominal)\n";
-  if (StringAttr flip = decision.getFlip())
-    os << "  to flip   " << flip.getValue() << "\n";
-  else
-    os << "  to flip   nothing: a hard constraint\n";
-}
-
-bool DecisionReport::explainNode(StringRef node, llvm::raw_ostream &os) const {
-  bool found = false;
-  for (Operation *op : ops) {
-    bool isOf = llvm::any_of(getNodeNames(op), [&](StringRef name) {
-      return name == node || name.split('#').first == node;
-    });
-    if (!isOf)
-      continue;
-    explain(op, os);
-    found = true;
-  }
-  return found;
 }

@@ -1,24 +1,11 @@
-// The policy file: a JSON object that edits the default table.
-//
-//   {
-//     "preset": "torch",
-//     "rules": [
-//       {"op": "Softmax", "class": "infer"},
-//       {"node": "^encoder/.*#dx$", "class": "deny", "reason": "diverged"},
-//       {"op": "Exp", "type": "bf16", "class": "deny", "poison": true}
-//     ]
-//   }
-//
-// A rule holds for nodes that meet all its conditions: `op` (ONNX's or mpc's
-// name; it includes the op's gradients), `node` (an expression searched in the
-// node's name), `type` (`fp16` or `bf16`). The last rule that holds wins.
-// `class` is allow, infer, deny or clear.
+// Reading policy files (JSON). docs/precision.md documents the format, and
+// `mpc explain --print-policy` writes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/JSON.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -54,6 +41,48 @@ static llvm::Error readString(const llvm::json::Object &object, StringRef where,
   return llvm::Error::success();
 }
 
+// Reads the class under `key`, which must be there.
+static llvm::Expected<PrecisionClass>
+readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
+  std::string word;
+  if (llvm::Error error = readString(object, where, key, word))
+    return std::move(error);
+  if (auto parsed = amp::symbolizePrecisionClass(word))
+    return *parsed;
+  return reject(where, key +
+                           ": expected allow, infer, deny or clear, found \"" +
+                           word + "\"");
+}
+
+// Reads `poison` into `value` where there is one.
+static llvm::Error readPoison(const llvm::json::Object &object, StringRef where,
+                              std::optional<bool> &value) {
+  const llvm::json::Value *member = object.get("poison");
+  if (!member)
+    return llvm::Error::success();
+  value = member->getAsBoolean();
+  return value ? llvm::Error::success()
+               : reject(where, "poison: expected true or false");
+}
+
+// Resolves the op that `name` is, by the names that mpc and ONNX have for it.
+static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
+  if (StringRef key = resolvePolicyKey(name); !key.empty())
+    return key.str();
+  return reject(where, "op: unknown op \"" + name + "\"");
+}
+
+// The default row of an op.
+static const PolicyRow &getDefaultRow(StringRef key) {
+  StringRef leader = getPolicyLeader(key);
+  return *llvm::find_if(getPolicyRows(),
+                        [&](const PolicyRow &row) { return row.op == leader; });
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
 static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                                             StringRef where) {
   const llvm::json::Object *object = value.getAsObject();
@@ -64,14 +93,13 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     return error;
 
   PolicyRule rule;
-  std::string op, precisionClass;
+  std::string op;
   struct {
     StringRef key;
     std::string &value;
   } strings[] = {{"op", op},
                  {"node", rule.node},
                  {"type", rule.type},
-                 {"class", precisionClass},
                  {"reason", rule.why}};
   for (auto &[key, target] : strings)
     if (llvm::Error error = readString(*object, where, key, target))
@@ -80,25 +108,158 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   if (op.empty() && rule.node.empty() && rule.type.empty())
     return reject(where, "expected a condition: op, node or type");
   if (!op.empty()) {
-    rule.op = resolvePolicyKey(op).str();
-    if (rule.op.empty())
-      return reject(where, "op: unknown op \"" + op + "\"");
+    auto key = readOp(op, where);
+    if (!key)
+      return key.takeError();
+    rule.op = std::move(*key);
+    if (const PolicyRow &row = getDefaultRow(rule.op);
+        row.fp16 == PrecisionClass::Fixed && row.bf16 == PrecisionClass::Fixed)
+      return reject(where,
+                    "op: \"" + op +
+                        "\" is fixed, which no rule changes: " + row.why);
   }
   if (!rule.type.empty() && rule.type != "fp16" && rule.type != "bf16")
     return reject(where,
                   "type: expected fp16 or bf16, found \"" + rule.type + "\"");
-  auto parsed = amp::symbolizePrecisionClass(precisionClass);
-  if (!parsed || *parsed == PrecisionClass::Fixed)
-    return reject(where,
-                  "class: expected allow, infer, deny or clear, found \"" +
-                      precisionClass + "\"");
+  auto parsed = readClass(*object, where, "class");
+  if (!parsed)
+    return parsed.takeError();
+  if (*parsed == PrecisionClass::Fixed)
+    return reject(where, "class: expected allow, infer, deny or clear, found "
+                         "\"fixed\", which only the table's own rows are");
   rule.precisionClass = *parsed;
-  if (const llvm::json::Value *poison = object->get("poison")) {
-    rule.poison = poison->getAsBoolean();
-    if (!rule.poison)
-      return reject(where, "poison: expected true or false");
-  }
+  if (llvm::Error error = readPoison(*object, where, rule.poison))
+    return std::move(error);
   return rule;
+}
+
+llvm::Error PrecisionPolicy::parseRules(const llvm::json::Array &list,
+                                        StringRef path) {
+  for (auto [index, value] : llvm::enumerate(list)) {
+    std::string label = (path + ":rules[" + llvm::Twine(index) + "]").str();
+    auto rule = parseRule(value, label);
+    if (!rule)
+      return rule.takeError();
+    if (llvm::Error error = addRule(std::move(*rule), std::move(label)))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+// What a row repeats of the default table for its readers, and may not change.
+static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
+                              StringRef op) {
+  const llvm::json::Object given = describePolicyRow(op);
+  for (StringRef key :
+       {"onnx", "follows", "accumulate", "fp32_operands", "fp32_results"}) {
+    const llvm::json::Value *found = row.get(key);
+    const llvm::json::Value *expected = given.get(key);
+    if (!found || (expected && *found == *expected))
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (expected)
+      os << "expected " << *expected << ", which no policy changes, found "
+         << *found;
+    else
+      os << "expected none for \"" << op << "\", found " << *found;
+    return reject(where, key + ": " + text);
+  }
+  return llvm::Error::success();
+}
+
+// Fixed ops stay so, and no others become it.
+static llvm::Error checkFixed(StringRef where, StringRef key,
+                              PrecisionClass found, PrecisionClass byDefault) {
+  if ((found == PrecisionClass::Fixed) == (byDefault == PrecisionClass::Fixed))
+    return llvm::Error::success();
+  return reject(where, key + ": " +
+                           (byDefault == PrecisionClass::Fixed
+                                ? "expected fixed, which no policy changes, "
+                                  "found "
+                                : "expected allow, infer, deny or clear, "
+                                  "found ") +
+                           amp::stringifyPrecisionClass(found));
+}
+
+// Reads the classes, poison and reason of a row.
+llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
+                                      StringRef where, StringRef op) {
+  auto fp16 = readClass(object, where, "fp16");
+  if (!fp16)
+    return fp16.takeError();
+  auto bf16 = readClass(object, where, "bf16");
+  if (!bf16)
+    return bf16.takeError();
+  const PolicyRow &row = getDefaultRow(op);
+  if (llvm::Error error = checkFixed(where, "fp16", *fp16, row.fp16))
+    return error;
+  if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
+    return error;
+  std::optional<bool> poison;
+  if (llvm::Error error = readPoison(object, where, poison))
+    return error;
+  PolicyEntry entry;
+  entry.precisionClass = low.isF16() ? *fp16 : *bf16;
+  entry.poison = low.isF16() && poison.value_or(false);
+  entry.rule = where.str();
+  if (llvm::Error error = readString(object, where, "reason", entry.why))
+    return error;
+  setRow(op, entry);
+  return llvm::Error::success();
+}
+
+llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
+                                        StringRef path) {
+  llvm::StringSet<> seen;
+  for (auto [index, value] : llvm::enumerate(list)) {
+    std::string where = (path + ":table[" + llvm::Twine(index) + "]").str();
+    const llvm::json::Object *object = value.getAsObject();
+    if (!object)
+      return reject(where, "expected an object");
+    if (llvm::Error error =
+            checkKeys(*object, where,
+                      {"op", "onnx", "follows", "fp16", "bf16", "accumulate",
+                       "poison", "fp32_operands", "fp32_results", "reason"}))
+      return error;
+    std::string name;
+    if (llvm::Error error = readString(*object, where, "op", name))
+      return error;
+    auto op = readOp(name, where);
+    if (!op)
+      return op.takeError();
+    if (!seen.insert(*op).second)
+      return reject(where, "op: \"" + name + "\" has a row already");
+    if (llvm::Error error = checkGiven(*object, where, *op))
+      return error;
+    // Without classes of its own a gradient has those of its leader.
+    bool follows =
+        object->get("follows") && !object->get("fp16") && !object->get("bf16");
+    if (follows)
+      continue;
+    if (llvm::Error error = parseRow(*object, where, *op))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+// The array under `key`; null where there is none.
+static llvm::Expected<const llvm::json::Array *>
+readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
+  const llvm::json::Value *list = object.get(key);
+  if (!list)
+    return nullptr;
+  if (const llvm::json::Array *array = list->getAsArray())
+    return array;
+  return reject(path, key + ": expected an array");
 }
 
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
@@ -112,7 +273,8 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   const llvm::json::Object *object = document->getAsObject();
   if (!object)
     return reject(path, "expected a JSON object");
-  if (llvm::Error error = checkKeys(*object, path, {"preset", "rules"}))
+  if (llvm::Error error =
+          checkKeys(*object, path, {"preset", "table", "rules"}))
     return error;
 
   std::string preset;
@@ -125,19 +287,14 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   if (llvm::Error error = applyPreset(preset))
     return error;
 
-  const llvm::json::Value *list = object->get("rules");
-  if (!list)
-    return llvm::Error::success();
-  const llvm::json::Array *array = list->getAsArray();
-  if (!array)
-    return reject(path, "rules: expected an array");
-  for (auto [index, value] : llvm::enumerate(*array)) {
-    std::string label = (path + ":rules[" + llvm::Twine(index) + "]").str();
-    auto rule = parseRule(value, label);
-    if (!rule)
-      return rule.takeError();
-    if (llvm::Error error = addRule(std::move(*rule), std::move(label)))
+  auto table = readArray(*object, path, "table");
+  if (!table)
+    return table.takeError();
+  if (*table)
+    if (llvm::Error error = parseTable(**table, path))
       return error;
-  }
-  return llvm::Error::success();
+  auto rules = readArray(*object, path, "rules");
+  if (!rules)
+    return rules.takeError();
+  return *rules ? parseRules(**rules, path) : llvm::Error::success();
 }

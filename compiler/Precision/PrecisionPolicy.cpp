@@ -1,32 +1,13 @@
-// The default table, presets, and matching of rules.
+// Presets, and matching of rules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
-
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mpc;
 using amp::PrecisionClass;
 
 namespace {
-struct TableRow {
-  llvm::StringLiteral op, onnx;
-  PrecisionClass fp16, bf16;
-  bool poison;
-  unsigned fp32Operands, fp32Results;
-  llvm::StringLiteral why;
-};
-
-struct FollowerRow {
-  llvm::StringLiteral op, leader;
-  unsigned fp32Operands, fp32Results;
-};
-
-struct AliasRow {
-  llvm::StringLiteral op, onnx;
-};
-
 struct PresetRow {
   llvm::StringLiteral preset, op;
   PrecisionClass fp16, bf16;
@@ -34,88 +15,18 @@ struct PresetRow {
 };
 } // namespace
 
-static constexpr TableRow tableRows[] = {
-#define MPC_POLICY(OP, ONNX, FP16, BF16, POISON, OPERANDS, RESULTS, WHY)       \
-  {                                                                            \
-      #OP,                                                                     \
-      ONNX,                                                                    \
-      PrecisionClass::FP16,                                                    \
-      PrecisionClass::BF16,                                                    \
-      POISON,                                                                  \
-      OPERANDS,                                                                \
-      RESULTS,                                                                 \
-      WHY},
-#include "compiler/Precision/DefaultPolicy.def"
-#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
-                    BNAME, B, FORMULA)                                         \
-  {#MNEMONIC, ONNX, PrecisionClass::FP16, PrecisionClass::BF16, false, 0,      \
-   0,         WHY},
-#include "compiler/Dialect/MPC/Formulas.def"
-};
-
-static constexpr FollowerRow followerRows[] = {
-#define MPC_POLICY_FOLLOWS(OP, LEADER, OPERANDS, RESULTS)                      \
-  {#OP, #LEADER, OPERANDS, RESULTS},
-#include "compiler/Precision/DefaultPolicy.def"
-};
-
-static constexpr AliasRow aliasRows[] = {
-#define MPC_POLICY_ALIAS(OP, ONNX) {#OP, ONNX},
-#include "compiler/Precision/DefaultPolicy.def"
-};
-
 static constexpr PresetRow presetRows[] = {
 #define MPC_PRESET(PRESET, OP, FP16, BF16, WHY)                                \
   {#PRESET, #OP, PrecisionClass::FP16, PrecisionClass::BF16, WHY},
 #include "compiler/Precision/PolicyPresets.def"
 };
 
-StringRef mpc::resolvePolicyKey(StringRef name) {
-  for (const TableRow &row : tableRows)
-    if (name == row.op || (!row.onnx.empty() && name == row.onnx))
-      return row.op;
-  for (const FollowerRow &row : followerRows)
-    if (name == row.op)
-      return row.op;
-  for (const AliasRow &row : aliasRows)
-    if (name == row.onnx)
-      return row.op;
-  return {};
-}
-
-// The op whose classes and rules `key` shares; `key` itself where it leads.
-static StringRef getLeader(StringRef key) {
-  for (const FollowerRow &row : followerRows)
-    if (key == row.op)
-      return row.leader;
-  return key;
-}
-
-// The masks of operands and results of `key` that stay fp32.
-static std::pair<unsigned, unsigned> getMasks(StringRef key) {
-  for (const TableRow &row : tableRows)
-    if (key == row.op)
-      return {row.fp32Operands, row.fp32Results};
-  for (const FollowerRow &row : followerRows)
-    if (key == row.op)
-      return {row.fp32Operands, row.fp32Results};
-  return {0, 0};
-}
-
-bool mpc::policyKeepsOperandFP32(StringRef key, unsigned index) {
-  return index < 32 && (getMasks(key).first >> index & 1);
-}
-
-bool mpc::policyKeepsResultFP32(StringRef key, unsigned index) {
-  return index < 32 && (getMasks(key).second >> index & 1);
-}
-
 PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {
-  for (const TableRow &row : tableRows)
+  for (const PolicyRow &row : getPolicyRows())
     table[row.op] = {low.isF16() ? row.fp16 : row.bf16,
                      row.poison && low.isF16(), ("default:" + row.op).str(),
                      row.why.str()};
-  for (const FollowerRow &row : followerRows)
+  for (const PolicyFollower &row : getPolicyFollowers())
     table[row.op] = table.lookup(row.leader);
 }
 
@@ -130,7 +41,7 @@ llvm::Error PrecisionPolicy::applyPreset(StringRef preset) {
       continue;
     PrecisionClass precisionClass = low.isF16() ? row.fp16 : row.bf16;
     for (auto &item : table) {
-      if (getLeader(item.first()) != row.op)
+      if (getPolicyLeader(item.first()) != row.op)
         continue;
       item.second.precisionClass = precisionClass;
       item.second.rule = ("preset:" + preset + ":" + row.op).str();
@@ -145,6 +56,13 @@ llvm::Error PrecisionPolicy::load(StringRef fileOrPreset) {
   if (llvm::is_contained(getPresets(), fileOrPreset))
     return applyPreset(fileOrPreset);
   return parseFile(fileOrPreset);
+}
+
+void PrecisionPolicy::setRow(StringRef key, const PolicyEntry &entry) {
+  table[key] = entry;
+  for (const PolicyFollower &row : getPolicyFollowers())
+    if (row.leader == key)
+      table[row.op] = entry;
 }
 
 llvm::Error PrecisionPolicy::addRule(PolicyRule rule, std::string label) {
@@ -173,7 +91,7 @@ PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
   PolicyEntry entry = found->second;
   for (ActiveRule &active : rules) {
     const PolicyRule &rule = active.rule;
-    if (!rule.op.empty() && rule.op != key && rule.op != getLeader(key))
+    if (!rule.op.empty() && rule.op != key && rule.op != getPolicyLeader(key))
       continue;
     if (!rule.type.empty() && (rule.type == "fp16") != low.isF16())
       continue;
@@ -192,6 +110,18 @@ PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
     entry.why = rule.why;
   }
   return entry;
+}
+
+const PolicyEntry *PrecisionPolicy::findRow(StringRef key) const {
+  auto found = table.find(key);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+std::vector<const PolicyRule *> PrecisionPolicy::getRules() const {
+  std::vector<const PolicyRule *> list;
+  for (const ActiveRule &active : rules)
+    list.push_back(&active.rule);
+  return list;
 }
 
 std::vector<std::string> PrecisionPolicy::getUnmatchedRules() const {

@@ -6,9 +6,11 @@
 #define MPC_COMPILER_PRECISION_PRECISIONPOLICY_H
 
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Precision/PolicyTable.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Regex.h"
 
 #include <optional>
@@ -45,9 +47,9 @@ public:
   /// The default table for `low`, f16 or bf16.
   explicit PrecisionPolicy(mlir::FloatType low);
 
-  /// Reads a policy file (JSON; PolicyFile.cpp documents it) or takes a preset
-  /// by its name, and lays it over the default table. Unknown keys, op names,
-  /// classes and malformed expressions are errors that say where.
+  /// Reads a policy file (JSON; docs/precision.md documents it) or takes a
+  /// preset by its name, and lays it over the default table. Unknown keys, op
+  /// names, classes and malformed expressions are errors that say where.
   llvm::Error load(llvm::StringRef fileOrPreset);
 
   /// Names `load` takes that are not files.
@@ -57,6 +59,12 @@ public:
   /// wins; ops in no table get none. Counts which rules matched.
   std::optional<PolicyEntry>
   lookup(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> nodeNames = {});
+
+  /// The row of an op, before any rule; null where no table has the op.
+  const PolicyEntry *findRow(llvm::StringRef key) const;
+
+  /// The user's rules, in the order of the file.
+  std::vector<const PolicyRule *> getRules() const;
 
   /// Rules that have matched no node so far, as the file numbers them.
   std::vector<std::string> getUnmatchedRules() const;
@@ -74,9 +82,15 @@ private:
     bool matched = false;
   };
 
+  /// The row of an op and of its gradients.
+  void setRow(llvm::StringRef key, const PolicyEntry &entry);
   llvm::Error addRule(PolicyRule rule, std::string label);
   llvm::Error applyPreset(llvm::StringRef preset);
   llvm::Error parseFile(llvm::StringRef path);
+  llvm::Error parseTable(const llvm::json::Array &list, llvm::StringRef path);
+  llvm::Error parseRow(const llvm::json::Object &object, llvm::StringRef where,
+                       llvm::StringRef op);
+  llvm::Error parseRules(const llvm::json::Array &list, llvm::StringRef path);
 
   mlir::FloatType low;
   std::string name = "default";
@@ -84,14 +98,14 @@ private:
   std::vector<ActiveRule> rules;
 };
 
-/// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
-/// rows never share a name.
-llvm::StringRef resolvePolicyKey(llvm::StringRef name);
+/// What every policy says of an op's row: its names, what it follows, the type
+/// it accumulates in, operands and results that stay fp32.
+llvm::json::Object describePolicyRow(llvm::StringRef op);
 
-/// Whether an operand or result of the op `key` stays fp32 whatever its class:
-/// no rule changes that.
-bool policyKeepsOperandFP32(llvm::StringRef key, unsigned index);
-bool policyKeepsResultFP32(llvm::StringRef key, unsigned index);
+/// Writes what the two policies of one file or preset say, as JSON that `load`
+/// reads: the same decisions follow from it.
+void printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
+                 const PrecisionPolicy &bf16);
 
 } // namespace mpc
 

@@ -177,6 +177,8 @@ class Step:
         self.arena = int(re.search(r"arena_bytes = (\d+)", lines[0])[1])
         self.steps, self.size, alias = [], {}, {}
         for line in lines[1:]:
+            # Without the node's name.
+            line = line.split(" loc(")[0]
             name = re.match(r" *(%\d+) =", line)
             place = re.search(r"plan.arena .*memref<(.*)>", line)
             view = re.search(r"plan.view (%\d+)", line)

@@ -17,6 +17,7 @@ struct CompileCommand {
   std::string output;
   std::string emit = "artifact";
   std::string device = "auto";
+  bool withData = false;
 };
 
 /// What can be emitted after the last stage.
@@ -34,20 +35,29 @@ static constexpr CodeInfo codeFormats[] = {
     {"obj", CodeFormat::Object, "an object file of the kernels, of a CPU"},
 };
 
+/// Constants of more elements are left out of a stage's text.
+static constexpr int64_t kLargeConstant = 16;
+
 static bool isText(llvm::StringRef emit) {
   return emit != "artifact" && emit != "obj";
 }
 
-// The module as it is after a stage, large constants left out.
-static std::string printModule(mlir::ModuleOp module) {
+// The module as it is after a stage, with the names of nodes as locations, so
+// that mpc-opt knows them.
+static std::string printModule(mlir::ModuleOp module, bool withData) {
   std::string text;
   llvm::raw_string_ostream os(text);
   mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo();
   // What is no resource is small; those are not even turned into text.
-  flags.elideLargeElementsAttrs(16).elideLargeResourceString(0);
+  if (!withData)
+    flags.elideLargeElementsAttrs(kLargeConstant).elideLargeResourceString(0);
   module.print(os, flags);
-  os << "\n";
-  return text;
+  // MLIR writes the frame of the resources also where it has left out all.
+  llvm::StringRef whole = llvm::StringRef(text).rtrim();
+  whole.consume_back("{-#\n\n#-}");
+  text.resize(whole.rtrim().size());
+  return text + "\n";
 }
 
 // What `--emit` asks for short of an artifact, as bytes.
@@ -57,7 +67,7 @@ static ExitCode emit(const CompileCommand &command, Driver &driver,
     if (command.emit == info.name) {
       ExitCode code = driver.compile(command.options, info.stage);
       if (code == ExitCode::Done)
-        bytes = printModule(driver.getModule());
+        bytes = printModule(driver.getModule(), command.withData);
       return code;
     }
   for (const CodeInfo &info : codeFormats)
@@ -77,7 +87,16 @@ static ExitCode writeOutput(const std::string &file, ByteWriter write) {
   return ExitCode::Done;
 }
 
+static bool isStage(llvm::StringRef emit) {
+  return llvm::any_of(getStages(),
+                      [&](const StageInfo &info) { return emit == info.name; });
+}
+
 static ExitCode runCompile(CompileCommand &command) {
+  if (command.withData && !isStage(command.emit))
+    return reportError(ExitCode::Usage,
+                       "--emit-data: --emit=" + command.emit +
+                           " has all data there is; leave the flag out");
   if (command.output.empty() && !isText(command.emit))
     return reportError(ExitCode::Usage,
                        "expected -o FILE for --emit=" + command.emit +
@@ -128,6 +147,9 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
       ->check(CLI::IsMember(names))
       ->type_name("STAGE")
       ->capture_default_str();
+  app->add_flag("--emit-data", command->withData,
+                "print large constants and parameters of a stage too: mpc-opt "
+                "refuses a constant without its values");
   addKernelCacheOption(*app, command->options);
   app->add_option(
          "--threads", command->options.threads,

@@ -3,7 +3,16 @@
 
 #include "llvm/Support/JSON.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 using namespace mpc::tools;
+
+unsigned mpc::tools::getColumnsOfStdout() {
+  winsize size = {};
+  bool isTerminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return isTerminal ? size.ws_col : 0;
+}
 
 bool mpc::tools::isControl(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;

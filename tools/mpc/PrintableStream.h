@@ -23,6 +23,9 @@ private:
   llvm::raw_ostream &os;
 };
 
+/// How wide the terminal on standard output is; 0 where there is none.
+unsigned getColumnsOfStdout();
+
 /// Whether a byte moves a terminal's cursor or does worse.
 bool isControl(char c);
 

@@ -18,7 +18,24 @@ using namespace mpc::amp;
 #define GET_OP_CLASSES
 #include "compiler/Dialect/AMP/AMPOps.cpp.inc"
 
+namespace {
+/// Records stand in front of the module, by names, so that an op's line is its
+/// operands and types.
+struct DecisionAliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attribute,
+                       llvm::raw_ostream &os) const override {
+    if (!isa<DecisionAttr>(attribute))
+      return AliasResult::NoAlias;
+    os << "decision";
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void AMPDialect::initialize() {
+  addInterfaces<DecisionAliases>();
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/AMP/AMPOps.cpp.inc"

@@ -73,6 +73,11 @@ inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
 /// The most classes mpc.accuracy tells apart: positions that are exact in f32.
 inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
 
+/// Fails where the values of a constant were left out of the text that it was
+/// read from: any other value for them would be a wrong one.
+llvm::LogicalResult verifyHasData(mlir::Operation *op,
+                                  mlir::ElementsAttr value);
+
 /// The name of the ONNX node an op comes from ("conv1", "conv1#dx"), from its
 /// location; empty where it has none.
 llvm::StringRef getNodeName(mlir::Operation *op);

@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -19,7 +21,32 @@ using namespace mpc;
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"
 
+namespace {
+/// A location is called as its node: `loc(#conv1_)`, and
+/// `loc(#Add_9_and_1_more)` for an op that stands for two.
+struct NodeAliases : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attribute,
+                       llvm::raw_ostream &os) const override {
+    auto location = dyn_cast<LocationAttr>(attribute);
+    if (!isa_and_present<NameLoc, FusedLoc>(location))
+      return AliasResult::NoAlias;
+    SmallVector<StringRef> names = getNodeNames(location);
+    if (names.empty() || names.front().empty())
+      return AliasResult::NoAlias;
+    // What an alias may not have: it may have $, and node#dx is node$dx.
+    for (char c : names.front())
+      os << (c == '#' ? '$' : llvm::isAlnum(c) || c == '-' ? c : '_');
+    if (names.size() > 1)
+      os << "_and_" << names.size() - 1 << "_more";
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void MPCDialect::initialize() {
+  addInterfaces<NodeAliases>();
   addOperations<
 #define GET_OP_LIST
 #include "compiler/Dialect/MPC/MPCOps.cpp.inc"

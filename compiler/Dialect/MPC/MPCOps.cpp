@@ -5,6 +5,7 @@
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -32,6 +33,18 @@ static void printWord(OpAsmPrinter &printer, Operation *, AttrT attribute) {
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/MPC/MPCOps.cpp.inc"
+
+LogicalResult mpc::verifyHasData(Operation *op, ElementsAttr value) {
+  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
+  if (!resource || resource.getRawHandle().getBlob())
+    return success();
+  return op->emitOpError("has no values, which were left out where this was "
+                         "printed; mpc compile --emit-data prints them");
+}
+
+LogicalResult mpc::ConstantOp::verify() {
+  return verifyHasData(*this, getValue());
+}
 
 LogicalResult VariableOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());

@@ -56,6 +56,7 @@ def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["val
   let results = (outs MPC_Tensor:$output);
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
+  let hasVerifier = 1;
   let extraClassDefinition = [{
     ::mpc::RegionRole $cppClass::getRegionRole() {
       return ::mpc::RegionRole::Constant;

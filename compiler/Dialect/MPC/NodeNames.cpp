@@ -5,9 +5,13 @@ using namespace mlir;
 using namespace mpc;
 
 SmallVector<StringRef> mpc::getNodeNames(Operation *op) {
+  return getNodeNames(op->getLoc());
+}
+
+SmallVector<StringRef> mpc::getNodeNames(LocationAttr location) {
   SmallVector<StringRef> names;
-  op->getLoc()->walk([&](Location location) {
-    auto name = dyn_cast<NameLoc>(location);
+  location.walk([&](Location part) {
+    auto name = dyn_cast<NameLoc>(part);
     if (name && !llvm::is_contained(names, name.getName().getValue()))
       names.push_back(name.getName().getValue());
     // What is within a name is where it stands in a file.

@@ -15,6 +15,9 @@ namespace mpc {
 /// An op of the backward pass has the suffix with each: [Add_9#dx, Mul_8#dx].
 llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::Operation *op);
 
+/// Those of a location.
+llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::LocationAttr location);
+
 /// Whether the expression is found in one of them. An op without a name has the
 /// empty one.
 bool matchesNode(mlir::Operation *op, const llvm::Regex &expression);

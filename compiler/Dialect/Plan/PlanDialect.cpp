@@ -136,7 +136,7 @@ LogicalResult plan::ConstantOp::verify() {
   if (bufferOf(getValue().getType()) != getBuffer().getType())
     return emitOpError("expected a buffer for ")
            << getValue().getType() << ", found " << getBuffer().getType();
-  return success();
+  return verifyHasData(*this, getValue());
 }
 
 LogicalResult ArenaOp::verify() {

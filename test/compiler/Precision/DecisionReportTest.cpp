@@ -1,4 +1,5 @@
-// What the views say of records that stand in the IR.
+// What the views say of records that stand in the IR: @step, and in some tests
+// @update alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -7,7 +8,11 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Base64.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -32,6 +37,22 @@ module attributes {amp.mode = "bf16-mixed", amp.loss_scale = "none"} {
         : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc#dx")
     return %2 : tensor<4x4xf32>
   }
+  // A node that became two ops, called as no HTML, no JSON and no DOT may be.
+  func.func @update(%x: tensor<4xf16>) -> tensor<4xf16> {
+    %0 = mpc.neg %x {amp.decision = #amp.decision<
+        compute = f32, accumulate = f32, storage = f16, class = clear,
+        rule = "policy.json:rules[0]", why = "<b>&\22", reason = model_type,
+        path = ["</td><script>\22'\FF"], evidence = proved, native = true,
+        casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1,
+        cost_high = 2>} : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
+    %1 = mpc.neg %0 {amp.decision = #amp.decision<
+        compute = f32, accumulate = f32, storage = f16, class = clear,
+        rule = "default:neg", why = "exact", reason = model_type,
+        path = ["</td><script>\22'\FF"], evidence = proved, native = true,
+        casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 1,
+        cost_high = 2>} : (tensor<4xf16>) -> tensor<4xf16> loc("</td><script>\22'\FF")
+    return %1 : tensor<4xf16>
+  }
   func.func @eval(%x: tensor<4x4xf32>) -> tensor<4x4xbf16> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
     return %0 : tensor<4x4xbf16>
@@ -46,23 +67,37 @@ struct DecisionReportTest : testing::Test {
     module = parseSourceString<ModuleOp>(source, &context);
   }
 
+  /// A report of @update.
+  DecisionReport reportHostile() {
+    module->lookupSymbol("step")->erase();
+    return DecisionReport(*module);
+  }
+
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
 };
 } // namespace
 
+/// What a view of the report prints.
+template <typename Print>
+static std::string capture(Print print) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
+  return text;
+}
+
 TEST_F(DecisionReportTest, SummaryCountsWhatTrains) {
   ASSERT_TRUE(module);
   EXPECT_EQ(DecisionReport(*module).getSummary(),
             "bf16-mixed: 1 of 2 ops low (1 of 1 contractions), 1 cast, loss "
-            "scale none; the target has no fast kernel for 1 ops");
+            "scale none; the target has no fast kernel for 1 op");
 }
 
 TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   ASSERT_TRUE(module);
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  DecisionReport(*module).printJSONL(os);
+  std::string text =
+      capture([&](auto &os) { DecisionReport(*module).printJSONL(os); });
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
   ASSERT_EQ(lines.size(), 2u);
@@ -88,32 +123,117 @@ TEST_F(DecisionReportTest, EveryLineOfJSONLIsARecord) {
   EXPECT_TRUE(second->getAsObject()->get("flip")->getAsNull().has_value());
 }
 
+TEST_F(DecisionReportTest, NoTwoOpsHaveOneId) {
+  ASSERT_TRUE(module);
+  DecisionReport report = reportHostile();
+  std::string text = capture([&](auto &os) { report.printJSONL(os); });
+  EXPECT_NE(text.find("\"id\":\"</td><script>\\\"'\xef\xbf\xbd\","),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\"id\":\"</td><script>\\\"'\xef\xbf\xbd~2\","),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(DecisionReportTest, ANodeStandsForItsBackwardOps) {
   ASSERT_TRUE(module);
   DecisionReport report(*module);
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  EXPECT_TRUE(report.explainNode("fc", os));
+  EXPECT_EQ(report.select({"fc"}), std::nullopt);
+  std::string text = capture([&](auto &os) { report.printReasons(os); });
   EXPECT_NE(text.find("fc: matmul, forward"), std::string::npos);
   EXPECT_NE(text.find("fc#dx: softmax, backward"), std::string::npos);
   EXPECT_NE(text.find("path      exp -> fc#dx"), std::string::npos);
   EXPECT_NE(text.find("nothing: a hard constraint"), std::string::npos);
-
-  text.clear();
-  EXPECT_TRUE(report.explainNode("fc#dx", os));
-  EXPECT_EQ(text.find("matmul"), std::string::npos);
-  EXPECT_FALSE(report.explainNode("fc9", os));
 }
 
-TEST_F(DecisionReportTest, CountsHaveAColumnPerType) {
+TEST_F(DecisionReportTest, ABackwardOpStandsForItself) {
   ASSERT_TRUE(module);
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  DecisionReport(*module).printCounts(os);
-  EXPECT_NE(text.find("matmul                                 1"),
+  DecisionReport report(*module);
+  EXPECT_EQ(report.select({"fc#dx"}), std::nullopt);
+  std::string text = capture([&](auto &os) { report.printTable(os); });
+  EXPECT_EQ(text, "node   op       phase     compute  storage  class  reason\n"
+                  "fc#dx  softmax  backward  f32      f32      fixed  "
+                  "after_denied\n");
+}
+
+TEST_F(DecisionReportTest, AnUnknownNodeSelectsNothing) {
+  ASSERT_TRUE(module);
+  DecisionReport report(*module);
+  EXPECT_EQ(report.select({"fc", "fc9"}), "fc9");
+  EXPECT_EQ(report.suggest("fc9"), std::vector<std::string>{"fc"});
+  std::string text = capture([&](auto &os) { report.printTable(os); });
+  EXPECT_NE(text.find("fc#dx"), std::string::npos);
+}
+
+TEST_F(DecisionReportTest, CountsAreTheSummarysByEitherType) {
+  ASSERT_TRUE(module);
+  std::string text =
+      capture([&](auto &os) { DecisionReport(*module).printCounts(os); });
+  EXPECT_EQ(text, "                   compute        storage\n"
+                  "op       ops  low      f32  bf16      f32\n"
+                  "matmul     1    1        0     1        1\n"
+                  "softmax    1    0        1     0        1\n"
+                  "total      2    1        1     1        2\n");
+}
+
+TEST_F(DecisionReportTest, TheGraphHasCastsOnItsEdges) {
+  ASSERT_TRUE(module);
+  std::string text =
+      capture([&](auto &os) { DecisionReport(*module).printDot(os); });
+  EXPECT_NE(text.find("label=\"fc\\nmatmul f32, compute bf16\\nallow_list\""),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("total                                  2"),
-            std::string::npos)
-      << text;
+  EXPECT_NE(text.find("label=\"f32 -> bf16\""), std::string::npos) << text;
+  EXPECT_EQ(text.find("amp.cast"), std::string::npos) << text;
+}
+
+TEST_F(DecisionReportTest, NamesAreTextInTheGraph) {
+  ASSERT_TRUE(module);
+  DecisionReport report = reportHostile();
+  std::string text = capture([&](auto &os) { report.printDot(os); });
+  EXPECT_NE(text.find("label=\"</td><script>\\\"'"), std::string::npos) << text;
+}
+
+TEST_F(DecisionReportTest, NamesAreTextOnThePage) {
+  ASSERT_TRUE(module);
+  DecisionReport report = reportHostile();
+  std::string text =
+      capture([&](auto &os) { report.printPage(os, "<i>&.onnx"); });
+  llvm::StringRef page(text);
+  EXPECT_TRUE(page.contains("<title>Precision of &lt;i&gt;&amp;.onnx</title>"));
+  EXPECT_TRUE(
+      page.contains("&lt;/td&gt;&lt;script&gt;&quot;&#39;\xef\xbf\xbd~2"));
+  EXPECT_TRUE(page.contains("&lt;b&gt;&amp;&quot;"));
+  // The page's own script, and no other.
+  EXPECT_EQ(page.count("<script"), 1u);
+  EXPECT_FALSE(page.contains("<b>"));
+}
+
+TEST_F(DecisionReportTest, ThePageRunsItsOwnScriptAlone) {
+  ASSERT_TRUE(module);
+  std::string text =
+      capture([&](auto &os) { DecisionReport(*module).printPage(os, "m"); });
+  llvm::StringRef page(text);
+  auto [before, script] = page.rsplit("<script>");
+  script = script.split("</script>").first;
+  auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(script));
+  EXPECT_TRUE(
+      page.contains("script-src 'sha256-" + llvm::encodeBase64(hash) + "'\">"));
+  EXPECT_TRUE(page.contains("default-src 'none'"));
+  EXPECT_FALSE(page.contains("http:"));
+  EXPECT_FALSE(page.contains("https:"));
+}
+
+// docs/precision.md lists the codes and says of each what the reports say.
+TEST_F(DecisionReportTest, EveryReasonIsDocumented) {
+  auto docs = llvm::MemoryBuffer::getFile(MPC_DOCS "/precision.md");
+  ASSERT_TRUE(static_cast<bool>(docs));
+  size_t rows = 0;
+  for (int i = 0; auto reason = amp::symbolizeReason(i); ++i, ++rows) {
+    std::string row = ("| `" + amp::stringifyReason(*reason) + "` | " +
+                       describeReason(*reason) + " |\n")
+                          .str();
+    EXPECT_TRUE((*docs)->getBuffer().contains(row)) << row;
+  }
+  EXPECT_EQ(rows, amp::getMaxEnumValForReason() + 1u);
 }

@@ -1,11 +1,11 @@
 // Flags, policy files and presets that change decisions.
 // RUN: split-file %s %t
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc2" | FileCheck %s --check-prefix=KEEP
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc1#" | FileCheck %s --check-prefix=BACKWARD
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=softmax" | FileCheck %s --check-prefix=FORCE
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=softmax keep-fp32=soft" | FileCheck %s --check-prefix=BOTH
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=tensorflow" | FileCheck %s --check-prefix=PRESET
-// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/policy.json" | FileCheck %s --check-prefix=FILE
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc2" -mlir-print-local-scope | FileCheck %s --check-prefix=KEEP
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc1#" -mlir-print-local-scope | FileCheck %s --check-prefix=BACKWARD
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=softmax" -mlir-print-local-scope | FileCheck %s --check-prefix=FORCE
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=softmax keep-fp32=soft" -mlir-print-local-scope | FileCheck %s --check-prefix=BOTH
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=tensorflow" -mlir-print-local-scope | FileCheck %s --check-prefix=PRESET
+// RUN: mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/policy.json" -mlir-print-local-scope | FileCheck %s --check-prefix=FILE
 
 // The expression is searched in names, forward and backward.
 // KEEP: mpc.gemm {{.*}}reason = allow_list, path = ["fc1"]

@@ -1,7 +1,7 @@
 // A loss that the model computes is a loss region, back to the first contraction
 // on each way and with its gradient: fp32, and no flag changes it.
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" | FileCheck %s
-// RUN: mpc-opt %s -amp-assign-precision="mode=32-true target=zen5" | FileCheck %s --check-prefix=TRUE
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-local-scope | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=32-true target=zen5" -mlir-print-local-scope | FileCheck %s --check-prefix=TRUE
 // RUN: not mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5 force-low=^softmax" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^softmax' matches only nodes whose precision is fixed
 

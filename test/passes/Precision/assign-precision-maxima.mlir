@@ -1,8 +1,8 @@
 // A maximum is stored in fp32, and so is a view of it unless the values it is
 // taken of are stored low: its gradient looks for those that equal it, and would
 // divide by their number, zero.
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view" | FileCheck %s
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view|^low" | FileCheck %s --check-prefix=LOW
+// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view" -mlir-print-local-scope | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view|^low" -mlir-print-local-scope | FileCheck %s --check-prefix=LOW
 // RUN: not mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^max" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^max' matches only nodes whose precision is fixed
 

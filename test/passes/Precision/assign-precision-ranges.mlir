@@ -1,6 +1,6 @@
 // Constants' ranges go through elementwise ops and views: what they take beyond
 // the low type stays fp32, and what is bounded again does not.
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" | FileCheck %s
+// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-local-scope | FileCheck %s
 
 // The smallest float, where a mask is 0, on top of scores.
 // CHECK-LABEL: func.func @smallest_float
@@ -58,3 +58,30 @@ func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %5 = mpc.matmul %3, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after_zeros")
   return %4, %5 : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// Large constants have ranges as small ones have.
+// CHECK-LABEL: func.func @resource
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %least = mpc.constant dense_resource<least> : tensor<2x1xf32>
+  %ones = mpc.constant dense_resource<ones> : tensor<2x1xf32>
+  %scores = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("r")
+  %parts = mpc.reshape %scores : (tensor<4x4xf32>) -> tensor<2x8xf32> loc("s")
+  %0 = mpc.add %parts, %least : (tensor<2x8xf32>, tensor<2x1xf32>) -> tensor<2x8xf32> loc("t")
+  %1 = mpc.add %parts, %ones : (tensor<2x8xf32>, tensor<2x1xf32>) -> tensor<2x8xf32> loc("u")
+  %2 = mpc.reshape %1 : (tensor<2x8xf32>) -> tensor<4x4xf32> loc("v")
+  %3 = mpc.reshape %0 : (tensor<2x8xf32>) -> tensor<4x4xf32> loc("w")
+  %4 = mpc.matmul %2, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("x")
+  %5 = mpc.matmul %3, %4 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("y")
+  return %5 : tensor<4x4xf32>
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      least: "0x04000000FFFF7FFF0000803F",
+      ones: "0x040000000000803F0000803F"
+    }
+  }
+#-}

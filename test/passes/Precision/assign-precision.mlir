@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,FP16
 // RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,BF16
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=32-true target=zen5" | FileCheck %s --check-prefix=FP32
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=64-true target=zen5" | FileCheck %s --check-prefix=FP64
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=32-true target=zen5" -mlir-print-local-scope | FileCheck %s --check-prefix=FP32
+// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=64-true target=zen5" -mlir-print-local-scope | FileCheck %s --check-prefix=FP64
 
 // The mode with one type decides nothing, and says so.
 // FP32: amp.mode = "32-true"

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s | mpc-opt | FileCheck %s
+// RUN: mpc-opt %s | mpc-opt -mlir-print-local-scope | FileCheck %s
 
 // CHECK-LABEL: func @cast
 func.func @cast(%x: tensor<8xf32>) -> tensor<8xbf16> {

@@ -97,9 +97,9 @@ func.func @keeps_arithmetic_of_floats() -> tensor<f32> {
 // Small modules can ask for large constants.
 // CHECK-LABEL: func @keeps_what_is_too_large
 // CHECK: mpc.equal
-func.func @keeps_what_is_too_large(%c: tensor<1x2048xi64>) -> tensor<2048x2049xi1> {
-  %a = mpc.constant dense<1> : tensor<2048x1xi64>
-  %b = mpc.constant dense_resource<b> : tensor<2049xi64>
-  %0 = mpc.equal %a, %b : (tensor<2048x1xi64>, tensor<2049xi64>) -> tensor<2048x2049xi1>
-  return %0 : tensor<2048x2049xi1>
+func.func @keeps_what_is_too_large() -> tensor<2097153x2xi1> {
+  %a = mpc.constant dense<1> : tensor<2097153x1xi64>
+  %b = mpc.constant dense<[1, 2]> : tensor<2xi64>
+  %0 = mpc.equal %a, %b : (tensor<2097153x1xi64>, tensor<2xi64>) -> tensor<2097153x2xi1>
+  return %0 : tensor<2097153x2xi1>
 }

@@ -575,3 +575,12 @@ func.func @attention_with_half_a_dropout(%q: tensor<2x8x4xf32>) {
   %0 = mpc.attention %q, %q, %q {dropout = 0.5} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return
 }
+
+// -----
+
+// As it is printed where large constants are left out.
+func.func @values_left_out() {
+  // expected-error @+1 {{has no values, which were left out where this was printed; mpc compile --emit-data prints them}}
+  %0 = mpc.constant dense_resource<__elided__> : tensor<100xf32>
+  return
+}

@@ -1,0 +1,171 @@
+// Decision records as a graph, for Graphviz.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/Lowered.h"
+#include "compiler/Precision/PrecisionGraph.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+// A string of the DOT language. Names come from models: entities are not meant
+// as such, and control characters are none.
+static std::string quote(StringRef text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '\n')
+      quoted += "\\n";
+    else if (c == '&')
+      quoted += "&amp;";
+    else if (c == '"' || c == '\\')
+      quoted += {'\\', c};
+    else
+      quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return quoted + "\"";
+}
+
+static StringRef getFill(DecisionAttr record) {
+  if (!isLowered(record))
+    return record.getPrecisionClass() == PrecisionClass::Fixed ? "white"
+                                                               : "#dbe4f0";
+  // What computes low, but is stored wide, is in between.
+  return record.getStorage().getWidth() < 32 ? "#bfe3c6" : "#fdeeb5";
+}
+
+namespace {
+/// Where a value comes from, if not for casts.
+struct Source {
+  Value value;
+  /// Null for the argument of a function.
+  Operation *op;
+};
+
+class DotPrinter {
+public:
+  DotPrinter(llvm::raw_ostream &os, ArrayRef<Decision> decisions) : os(os) {
+    for (const Decision &decision : decisions)
+      shown[decision.op] = &decision;
+  }
+
+  void printFunction(FunctionOpInterface function);
+
+private:
+  Source findSource(Value value);
+  unsigned declare(Operation *op);
+  unsigned declare(BlockArgument argument);
+  void printEdge(OpOperand &operand);
+
+  llvm::raw_ostream &os;
+  llvm::DenseMap<Operation *, const Decision *> shown;
+  llvm::DenseMap<const void *, unsigned> numbers;
+};
+} // namespace
+
+// An argument of a loop's body comes from the loop.
+Source DotPrinter::findSource(Value value) {
+  while (auto cast = value.getDefiningOp<amp::CastOp>())
+    value = cast.getInput();
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    op = cast<BlockArgument>(value).getOwner()->getParentOp();
+  return {value, isa<FunctionOpInterface>(op) ? nullptr : op};
+}
+
+// Ops without a record, and those that were not selected, are drawn faintly.
+unsigned DotPrinter::declare(Operation *op) {
+  auto [it, isNew] = numbers.try_emplace(op, numbers.size());
+  unsigned number = it->second;
+  if (!isNew)
+    return number;
+  StringRef kind = op->getName().stripDialect();
+  auto found = shown.find(op);
+  if (found == shown.end()) {
+    std::string label = getNodeName(op).str();
+    label += (label.empty() ? "" : "\n") + kind.str();
+    os << "  n" << number << " [label=" << quote(label)
+       << ", style=dashed, color=gray, fontcolor=gray];\n";
+    return number;
+  }
+  const Decision &decision = *found->second;
+  DecisionAttr record = decision.record;
+  std::string label =
+      decision.id + "\n" + kind.str() + " " + toString(record.getStorage());
+  if (record.getCompute() != record.getStorage())
+    label += ", compute " + toString(record.getCompute());
+  label += "\n" + stringifyReason(record.getReason()).str();
+  os << "  n" << number << " [label=" << quote(label) << ", fillcolor=\""
+     << getFill(record) << "\", tooltip=" << quote(describeDecision(record))
+     << "];\n";
+  return number;
+}
+
+unsigned DotPrinter::declare(BlockArgument argument) {
+  auto [it, isNew] =
+      numbers.try_emplace(argument.getAsOpaquePointer(), numbers.size());
+  if (!isNew)
+    return it->second;
+  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  unsigned index = argument.getArgNumber();
+  std::string label = "argument " + std::to_string(index);
+  if (auto name = function.getArgAttrOfType<StringAttr>(index, kInputAttr))
+    label = name.getValue().str();
+  else if (auto state =
+               function.getArgAttrOfType<FlatSymbolRefAttr>(index, kStateAttr))
+    label = state.getValue().str();
+  os << "  n" << it->second << " [label=" << quote(label)
+     << ", shape=ellipse, style=solid];\n";
+  return it->second;
+}
+
+// From what a shown op reads, or to who reads a shown op.
+void DotPrinter::printEdge(OpOperand &operand) {
+  // What a loop's body yields goes to the loop.
+  Operation *reader = operand.getOwner();
+  if (reader->hasTrait<OpTrait::IsTerminator>())
+    reader = reader->getParentOp();
+  Source source = findSource(operand.get());
+  if (isa<FunctionOpInterface>(reader) ||
+      (!shown.count(reader) && !shown.count(source.op)))
+    return;
+  Type from = getElementTypeOrSelf(source.value.getType());
+  Type to = getElementTypeOrSelf(operand.get().getType());
+  unsigned begin = source.op ? declare(source.op)
+                             : declare(cast<BlockArgument>(source.value));
+  unsigned end = declare(reader);
+  os << "  n" << begin << " -> n" << end;
+  if (from == to)
+    os << " [label=" << quote(toString(to));
+  else
+    os << " [color=\"#b03020\", fontcolor=\"#b03020\", label="
+       << quote(toString(from) + " -> " + toString(to));
+  os << ", tooltip=" << quote(toString(operand.get().getType())) << "];\n";
+}
+
+void DotPrinter::printFunction(FunctionOpInterface function) {
+  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (shown.count(op))
+      declare(op);
+    if (!isa<amp::CastOp>(op))
+      for (OpOperand &operand : op->getOpOperands())
+        printEdge(operand);
+  });
+}
+
+void DecisionReport::printDot(llvm::raw_ostream &os) const {
+  os << "digraph precision {\n"
+     << "  label=" << quote(summary) << ";\n"
+     << "  labelloc=t;\n"
+     << "  fontname=\"sans-serif\";\n"
+     << "  node [shape=box, style=filled, fontname=\"sans-serif\"];\n"
+     << "  edge [fontname=\"sans-serif\", fontsize=10];\n";
+  DotPrinter printer(os, decisions);
+  for (FunctionOpInterface function : functions)
+    printer.printFunction(function);
+  os << "}\n";
+}

@@ -1,0 +1,80 @@
+// Decision records as JSON, one object a line.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/PrecisionGraph.h"
+
+#include "compiler/Dialect/MPC/NodeNames.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+namespace json = llvm::json;
+
+// Names and rules come from models and files, whose bytes may be anything.
+static std::string validText(StringRef name) { return json::fixUTF8(name); }
+
+static json::Array listTypes(TypeRange types) {
+  json::Array list;
+  for (Type type : types)
+    list.push_back(toString(type));
+  return list;
+}
+
+static json::Array listNames(ArrayRef<StringRef> names) {
+  json::Array list;
+  for (StringRef name : names)
+    list.push_back(validText(name));
+  return list;
+}
+
+static json::Array listPath(DecisionAttr record) {
+  json::Array path;
+  for (auto step : record.getPath().getAsRange<StringAttr>())
+    path.push_back(validText(step.getValue()));
+  return path;
+}
+
+static json::Object toJSON(const Decision &decision) {
+  Operation *op = decision.op;
+  DecisionAttr record = decision.record;
+  // The loss belongs to the forward pass here.
+  StringRef phase = getPhase(op) == "loss" ? "forward" : getPhase(op);
+  json::Value flip = nullptr;
+  if (StringAttr flag = record.getFlip())
+    flip = validText(flag.getValue());
+  return json::Object{
+      {"schema", 1},
+      {"id", validText(decision.id)},
+      {"node", validText(decision.getNode())},
+      {"nodes", listNames(getNodeNames(op))},
+      {"op", op->getName().stripDialect()},
+      {"phase", phase},
+      {"operands", listTypes(op->getOperandTypes())},
+      {"results", listTypes(op->getResultTypes())},
+      {"compute", toString(record.getCompute())},
+      {"accumulate", toString(record.getAccumulate())},
+      {"storage", toString(record.getStorage())},
+      {"class", stringifyPrecisionClass(record.getPrecisionClass())},
+      {"rule", validText(record.getRule().getValue())},
+      {"why", validText(record.getWhy().getValue())},
+      {"reason", stringifyReason(record.getReason())},
+      {"path", listPath(record)},
+      {"evidence",
+       json::Object{{"kind", stringifyEvidence(record.getEvidence())},
+                    {"kernel", record.getNative() ? "native" : "missing"}}},
+      {"casts_in", record.getCastsIn()},
+      {"casts_out", record.getCastsOut()},
+      {"casts_fused", record.getCastsFused()},
+      {"cost_low", record.getCostLow()},
+      {"cost_high", record.getCostHigh()},
+      {"flip", std::move(flip)},
+  };
+}
+
+void DecisionReport::printJSONL(llvm::raw_ostream &os) const {
+  for (const Decision &decision : decisions)
+    os << json::Value(toJSON(decision)) << "\n";
+}

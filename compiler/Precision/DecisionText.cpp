@@ -1,0 +1,142 @@
+// Decision records in words.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/PrecisionGraph.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::amp;
+
+std::string mpc::toString(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+StringRef mpc::describeReason(Reason reason) {
+  switch (reason) {
+  case Reason::Mode:
+    return "the mode has one float type";
+  case Reason::AllowList:
+    return "on the allow list";
+  case Reason::AllowListUnbounded:
+    return "on the allow list, though it multiplies sums of unbounded range";
+  case Reason::BetweenLow:
+    return "between low ops";
+  case Reason::FollowsNeighbours:
+    return "exact in any type, and only low ops read it";
+  case Reason::NotBetweenLow:
+    return "not between low ops, so a low type would gain nothing";
+  case Reason::DenyList:
+    return "on the deny list";
+  case Reason::AfterDenied:
+    return "reads the result of a denied op";
+  case Reason::LossRegion:
+    return "part of the loss or of its gradient";
+  case Reason::Update:
+    return "part of the parameter update or of loss scaling";
+  case Reason::ModelCast:
+    return "a conversion the model asks for";
+  case Reason::ModelType:
+    return "the model has it in another type than fp32";
+  case Reason::Constant:
+    return "a constant, cast where it is read";
+  case Reason::ConstantRange:
+    return "a constant puts its values beyond the low type's range";
+  case Reason::KeepFP32:
+    return "named by --keep-fp32";
+  case Reason::ForceLow:
+    return "named by --force-low";
+  case Reason::UnknownOp:
+    return "in no list";
+  }
+  llvm_unreachable("unknown reason");
+}
+
+static std::string joinPath(DecisionAttr decision) {
+  std::string text;
+  for (auto name : decision.getPath().getAsRange<StringAttr>())
+    text += (text.empty() ? "" : " -> ") + name.str();
+  return text;
+}
+
+static bool isStoredWide(DecisionAttr decision) {
+  return decision.getStorage().getWidth() > decision.getCompute().getWidth();
+}
+
+std::string mpc::describeDecision(DecisionAttr decision) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << decision.getStorage() << " (compute " << decision.getCompute()
+     << ", accumulate " << decision.getAccumulate() << "), "
+     << stringifyPrecisionClass(decision.getPrecisionClass()) << ": "
+     << describeReason(decision.getReason());
+  if (decision.getPath().size() > 1)
+    os << " (" << joinPath(decision) << ")";
+  if (isStoredWide(decision))
+    os << ", stored wide since no low op reads it";
+  os << "; rule " << decision.getRule().getValue();
+  if (StringRef why = decision.getWhy().getValue(); !why.empty())
+    os << ": " << why;
+  if (!decision.getNative())
+    os << "; the target has no fast kernel for " << decision.getCompute();
+  return text;
+}
+
+// What an op's types follow from.
+static void explainReason(DecisionAttr decision,
+                          std::vector<DecisionFact> &facts) {
+  std::string rule = (stringifyPrecisionClass(decision.getPrecisionClass()) +
+                      " by " + decision.getRule().getValue())
+                         .str();
+  if (StringRef why = decision.getWhy().getValue(); !why.empty())
+    rule += ": " + why.str();
+  facts.push_back({"class", std::move(rule)});
+  facts.push_back({"reason", (stringifyReason(decision.getReason()) + ": " +
+                              describeReason(decision.getReason()))
+                                 .str()});
+  if (isStoredWide(decision))
+    facts.push_back({"", "stored wide since no low op reads it"});
+  if (decision.getPath().size() > 1)
+    facts.push_back({"path", joinPath(decision)});
+  std::string evidence = stringifyEvidence(decision.getEvidence()).str();
+  if (!decision.getNative())
+    evidence += "; the target has no fast kernel for " +
+                toString(decision.getCompute());
+  facts.push_back({"evidence", std::move(evidence)});
+}
+
+std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
+  std::vector<DecisionFact> facts;
+  facts.push_back({"types", "storage " + toString(decision.getStorage()) +
+                                ", compute " + toString(decision.getCompute()) +
+                                ", accumulate " +
+                                toString(decision.getAccumulate())});
+  explainReason(decision, facts);
+  facts.push_back(
+      {"casts", (llvm::Twine(decision.getCastsIn()) + " in, " +
+                 llvm::Twine(decision.getCastsOut()) + " out, " +
+                 llvm::Twine(decision.getCastsFused()) + " of them fused")
+                    .str()});
+  facts.push_back(
+      {"cost", (llvm::Twine(decision.getCostLow()) + " ns low, " +
+                llvm::Twine(decision.getCostHigh()) + " ns high (nominal)")
+                   .str()});
+  StringAttr flip = decision.getFlip();
+  facts.push_back(
+      {"to flip", flip ? flip.getValue().str() : "nothing: a hard constraint"});
+  return facts;
+}
+
+void DecisionReport::printReasons(llvm::raw_ostream &os) const {
+  for (const Decision &decision : decisions) {
+    os << decision.id << ": " << decision.op->getName().stripDialect() << ", "
+       << getPhase(decision.op) << "\n";
+    for (const DecisionFact &fact : explainDecision(decision.record))
+      os << "  " << fact.about
+         << std::string(fact.about.size() < 10 ? 10 - fact.about.size() : 1,
+                        ' ')
+         << fact.text << "\n";
+  }
+}

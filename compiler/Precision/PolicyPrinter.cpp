@@ -1,0 +1,132 @@
+// Writing policies in the format that policy files have.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/PrecisionPolicy.h"
+
+using namespace mlir;
+using namespace mpc;
+using amp::PrecisionClass;
+namespace json = llvm::json;
+
+// The operands or results that `keeps` says yes to; all is a word.
+static json::Value
+listPositions(StringRef op,
+              llvm::function_ref<bool(StringRef, unsigned)> keeps) {
+  json::Array positions;
+  for (unsigned i = 0; i < 32; ++i)
+    if (keeps(op, i))
+      positions.push_back(i);
+  if (positions.size() == 32)
+    return "all";
+  return positions;
+}
+
+json::Object mpc::describePolicyRow(StringRef op) {
+  json::Object row{{"accumulate", "fp32"}};
+  json::Array onnx;
+  for (StringRef name : getONNXNames(op))
+    onnx.push_back(name);
+  if (!onnx.empty())
+    row["onnx"] = std::move(onnx);
+  if (StringRef leader = getPolicyLeader(op); leader != op)
+    row["follows"] = leader;
+  auto addPositions = [&](StringRef key, json::Value positions) {
+    if (positions != json::Value(json::Array()))
+      row[key] = std::move(positions);
+  };
+  addPositions("fp32_operands", listPositions(op, policyKeepsOperandFP32));
+  addPositions("fp32_results", listPositions(op, policyKeepsResultFP32));
+  return row;
+}
+
+// Whether two rows say the same of one low type.
+static bool isSame(const PolicyEntry &a, const PolicyEntry &b) {
+  return a.precisionClass == b.precisionClass && a.poison == b.poison &&
+         a.why == b.why;
+}
+
+static void printRow(json::OStream &os, StringRef op,
+                     const PrecisionPolicy &fp16, const PrecisionPolicy &bf16) {
+  const json::Object given = describePolicyRow(op);
+  auto addGiven = [&](StringRef key) {
+    if (const json::Value *value = given.get(key))
+      os.attribute(key, *value);
+  };
+  const PolicyEntry &entry = *fp16.findRow(op), &other = *bf16.findRow(op);
+  StringRef leader = getPolicyLeader(op);
+  bool follows = leader != op && isSame(entry, *fp16.findRow(leader)) &&
+                 isSame(other, *bf16.findRow(leader));
+  os.objectBegin();
+  os.attribute("op", op);
+  addGiven("onnx");
+  addGiven("follows");
+  if (!follows) {
+    os.attribute("fp16", amp::stringifyPrecisionClass(entry.precisionClass));
+    os.attribute("bf16", amp::stringifyPrecisionClass(other.precisionClass));
+  }
+  addGiven("accumulate");
+  if (!follows && entry.poison)
+    os.attribute("poison", true);
+  addGiven("fp32_operands");
+  addGiven("fp32_results");
+  if (!follows)
+    os.attribute("reason", json::fixUTF8(entry.why));
+  os.objectEnd();
+}
+
+static void printRule(json::OStream &os, const PolicyRule &rule) {
+  auto addText = [&](StringRef key, StringRef text) {
+    if (!text.empty())
+      os.attribute(key, json::fixUTF8(text));
+  };
+  os.objectBegin();
+  addText("op", rule.op);
+  addText("node", rule.node);
+  addText("type", rule.type);
+  os.attribute("class", amp::stringifyPrecisionClass(rule.precisionClass));
+  if (rule.poison)
+    os.attribute("poison", *rule.poison);
+  addText("reason", rule.why);
+  os.objectEnd();
+}
+
+// `key` and an array of one object a line.
+static void printLines(llvm::raw_ostream &os, StringRef key,
+                       ArrayRef<std::string> lines) {
+  os << "  \"" << key << "\": [";
+  llvm::interleave(
+      lines, [&](const std::string &line) { os << "\n    " << line; },
+      [&] { os << ","; });
+  os << (lines.empty() ? "]" : "\n  ]");
+}
+
+void mpc::printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
+                      const PrecisionPolicy &bf16) {
+  auto print = [](llvm::function_ref<void(json::OStream &)> write) {
+    std::string line;
+    llvm::raw_string_ostream stream(line);
+    json::OStream writer(stream);
+    write(writer);
+    return line;
+  };
+  // A row, then those that follow it.
+  std::vector<std::string> rows, rules;
+  auto addRow = [&](StringRef op) {
+    rows.push_back(
+        print([&](json::OStream &os) { printRow(os, op, fp16, bf16); }));
+  };
+  for (const PolicyRow &row : getPolicyRows()) {
+    addRow(row.op);
+    for (const PolicyFollower &follower : getPolicyFollowers())
+      if (follower.leader == row.op)
+        addRow(follower.op);
+  }
+  for (const PolicyRule *rule : fp16.getRules())
+    rules.push_back(print([&](json::OStream &os) { printRule(os, *rule); }));
+
+  os << "{\n";
+  printLines(os, "table", rows);
+  os << ",\n";
+  printLines(os, "rules", rules);
+  os << "\n}\n";
+}

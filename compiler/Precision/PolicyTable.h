@@ -1,0 +1,50 @@
+// The rows of the default precision policy (DefaultPolicy.def).
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_PRECISION_POLICYTABLE_H
+#define MPC_COMPILER_PRECISION_POLICYTABLE_H
+
+#include "compiler/Dialect/AMP/AMP.h"
+
+#include <vector>
+
+namespace mpc {
+
+/// The classes of an op, by the low type.
+struct PolicyRow {
+  /// mpc's name, and ONNX's where it has one.
+  llvm::StringLiteral op, onnx;
+  amp::PrecisionClass fp16, bf16;
+  bool poison;
+  /// Bit i: operand or result i stays fp32 whatever the class.
+  unsigned fp32Operands, fp32Results;
+  llvm::StringLiteral why;
+};
+
+/// An op of the classes of another one: a gradient.
+struct PolicyFollower {
+  llvm::StringLiteral op, leader;
+  unsigned fp32Operands, fp32Results;
+};
+
+llvm::ArrayRef<PolicyRow> getPolicyRows();
+llvm::ArrayRef<PolicyFollower> getPolicyFollowers();
+
+/// The op whose classes and rules `key` shares; `key` itself where it leads.
+llvm::StringRef getPolicyLeader(llvm::StringRef key);
+
+/// All names that ONNX has for an op.
+std::vector<llvm::StringRef> getONNXNames(llvm::StringRef key);
+
+/// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
+/// rows never share a name.
+llvm::StringRef resolvePolicyKey(llvm::StringRef name);
+
+/// Whether an operand or result of the op `key` stays fp32 whatever its class:
+/// no rule changes that.
+bool policyKeepsOperandFP32(llvm::StringRef key, unsigned index);
+bool policyKeepsResultFP32(llvm::StringRef key, unsigned index);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_PRECISION_POLICYTABLE_H

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Support/TextTable.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Unicode.h"
+
+#include <algorithm>
+
+using namespace mpc;
+
+/// Between columns.
+static constexpr unsigned kGap = 2;
+/// A column is not shortened below this.
+static constexpr unsigned kLeastWidth = 16;
+static constexpr llvm::StringLiteral kEllipsis = "...";
+
+// How many columns of a terminal the text takes.
+static unsigned widthOf(llvm::StringRef text) {
+  int width = llvm::sys::unicode::columnWidthUTF8(text);
+  return width < 0 ? text.size() : width;
+}
+
+static std::string toPrintable(std::string text) {
+  text = llvm::json::fixUTF8(text);
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = ' ';
+  return text;
+}
+
+// Where the next character of UTF-8 begins.
+static size_t nextCharacter(llvm::StringRef text, size_t at) {
+  do
+    ++at;
+  while (at < text.size() && (text[at] & 0xc0) == 0x80);
+  return at;
+}
+
+// The longest beginning of `text` of at most `width`.
+static llvm::StringRef takeFront(llvm::StringRef text, unsigned width) {
+  size_t end = 0;
+  while (end < text.size()) {
+    size_t next = nextCharacter(text, end);
+    if (widthOf(text.take_front(next)) > width)
+      break;
+    end = next;
+  }
+  return text.take_front(end);
+}
+
+// The longest end of `text` of at most `width`.
+static llvm::StringRef takeBack(llvm::StringRef text, unsigned width) {
+  size_t begin = 0;
+  while (begin < text.size() && widthOf(text.drop_front(begin)) > width)
+    begin = nextCharacter(text, begin);
+  return text.drop_front(begin);
+}
+
+// Names of one model begin alike and differ at their ends, so the end gets the
+// larger half.
+static std::string shorten(llvm::StringRef text, unsigned width) {
+  if (widthOf(text) <= width)
+    return text.str();
+  unsigned kept = width - kEllipsis.size();
+  return (takeFront(text, kept / 3) + kEllipsis +
+          takeBack(text, kept - kept / 3))
+      .str();
+}
+
+void TextTable::addRow(std::vector<std::string> cells) {
+  for (std::string &cell : cells)
+    cell = toPrintable(std::move(cell));
+  rows.push_back(std::move(cells));
+}
+
+bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
+  std::vector<unsigned> widths(columns.size(), 0);
+  for (const std::vector<std::string> &row : rows)
+    for (size_t i = 0; i < columns.size(); ++i)
+      widths[i] = std::max(widths[i], widthOf(row[i]));
+
+  // What the other columns leave is the first one's.
+  unsigned total = kGap * (columns.size() - 1);
+  for (unsigned each : widths)
+    total += each;
+  const unsigned whole = widths[0];
+  if (width != 0 && total > width)
+    widths[0] = std::min(
+        whole, std::max(kLeastWidth, whole - std::min(whole, total - width)));
+
+  for (const std::vector<std::string> &row : rows) {
+    std::string line;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      std::string cell = i == 0 ? shorten(row[i], widths[i]) : row[i];
+      std::string padding(widths[i] - widthOf(cell), ' ');
+      line += std::string(i == 0 ? 0 : kGap, ' ');
+      line += columns[i] == Align::Left ? cell + padding : padding + cell;
+    }
+    os << llvm::StringRef(line).rtrim(' ') << "\n";
+  }
+  return widths[0] < whole;
+}
