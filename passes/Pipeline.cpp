@@ -41,10 +41,8 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
   static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm",    "rms_norm",
-      "gelu",          "swish",
-      "attention",     "cross_entropy",
-      "embedding_bag", "binary_cross_entropy"};
+      "layer_norm", "rms_norm",      "gelu",          "swish",
+      "attention",  "cross_entropy", "embedding_bag", "binary_cross_entropy"};
   return ops;
 }
 

@@ -20,8 +20,7 @@ bool Match::isClosed() const {
     Type element = elementOf(op->getResult(0));
     bool isRounded =
         isa<FloatType>(element) && !element.isF32() && !element.isF64();
-    return !isRounded &&
-           op->getBlock() == root->getBlock() &&
+    return !isRounded && op->getBlock() == root->getBlock() &&
            op->getAttr(kPhaseAttr) == root->getAttr(kPhaseAttr) &&
            (op == root || isInside);
   });

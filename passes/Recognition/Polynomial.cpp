@@ -136,9 +136,10 @@ Polynomial PolynomialExpander::expandLinear(Operation *op) {
       return multiply(left, right);
     return add(left, right, isa<SubOp>(op) ? -1 : 1);
   }
-  // Of what has no x, only 1 - t and t - 1 are taken apart: a label may be a sum
-  // itself.
-  bool hasOne = isNumber(op->getOperand(0), 1) || isNumber(op->getOperand(1), 1);
+  // Of what has no x, only 1 - t and t - 1 are taken apart: a label may be a
+  // sum itself.
+  bool hasOne =
+      isNumber(op->getOperand(0), 1) || isNumber(op->getOperand(1), 1);
   if (!isa<SubOp>(op) || !hasOne)
     return {};
   termsWithoutX.push_back(op);

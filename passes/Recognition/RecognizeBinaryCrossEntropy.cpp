@@ -89,9 +89,8 @@ static Value findTarget(const Polynomial &polynomial,
     unsigned t = Atom::kFirstOther + i;
     Polynomial ofLogits = {
         {{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}, {{Atom::kX, t}, -1}};
-    Polynomial ofProbabilities = {{{Atom::kLogYes, t}, -1},
-                                  {{Atom::kLogNo}, -1},
-                                  {{Atom::kLogNo, t}, 1}};
+    Polynomial ofProbabilities = {
+        {{Atom::kLogYes, t}, -1}, {{Atom::kLogNo}, -1}, {{Atom::kLogNo, t}, 1}};
     isOfProbability = polynomial == ofProbabilities;
     if (isOfProbability || polynomial == ofLogits)
       return expander.getOther(t);
@@ -154,9 +153,8 @@ static bool isReadByLogarithms(SigmoidOp sigmoid) {
   auto isLogarithm = [](Operation *op) { return isa<LogOp>(op); };
   return llvm::all_of(sigmoid->getUsers(), [&](Operation *user) {
     auto rest = dyn_cast<SubOp>(user);
-    return isLogarithm(user) ||
-           (rest && isNumber(rest.getLhs(), 1) &&
-            llvm::all_of(rest->getUsers(), isLogarithm));
+    return isLogarithm(user) || (rest && isNumber(rest.getLhs(), 1) &&
+                                 llvm::all_of(rest->getUsers(), isLogarithm));
   });
 }
 
@@ -204,8 +202,8 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     rewriter.setInsertionPoint(op);
     Attribute phase = op->getAttr(kPhaseAttr);
     auto create = [&](auto kind, Value operand) -> Operation * {
-      auto made = decltype(kind)::create(rewriter, match.getLocation(), type,
-                                         operand);
+      auto made =
+          decltype(kind)::create(rewriter, match.getLocation(), type, operand);
       if (phase)
         made->setAttr(kPhaseAttr, phase);
       return made;

@@ -154,7 +154,8 @@ static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   return first;
 }
 
-// Elements [start, start + bags * length) of the source, as [bags, length, ...].
+// Elements [start, start + bags * length) of the source, as [bags, length,
+// ...].
 static Value createBags(const Bag &bag, int64_t bags, PatternRewriter &rewriter,
                         Location location) {
   RankedTensorType type = typeOf(bag.source);

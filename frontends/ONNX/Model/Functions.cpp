@@ -190,8 +190,8 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
     const proto::AttributeProto *value =
         findAttribute(call.attribute(), attribute.ref_attr_name());
     if (!value)
-      value = findAttribute(function.attribute_proto(),
-                            attribute.ref_attr_name());
+      value =
+          findAttribute(function.attribute_proto(), attribute.ref_attr_name());
     if (!value)
       continue;
     proto::AttributeProto *copy = bound.Add();

@@ -8,8 +8,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Replaces calls of the model's functions in all of its graphs. A function goes
-/// before an operator of its name, and its nodes keep the opsets that it
+/// Replaces calls of the model's functions in all of its graphs. A function
+/// goes before an operator of its name, and its nodes keep the opsets that it
 /// imports. A finding where a function calls itself, or where a call does not
 /// fit its function.
 llvm::Error inlineFunctions(Model &model);

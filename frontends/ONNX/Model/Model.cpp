@@ -137,10 +137,9 @@ llvm::Error Model::checkHeader() {
 llvm::Error Model::checkOpset(int64_t opset, const Twine &where) const {
   if (opset == 0 || (opset >= kOldestOpset && opset <= kNewestOpset))
     return llvm::Error::success();
-  return error(ErrorKind::Unsupported, where + "expected opset " +
-                                           Twine(kOldestOpset) + " to " +
-                                           Twine(kNewestOpset) + ", found " +
-                                           Twine(opset));
+  return error(ErrorKind::Unsupported,
+               where + "expected opset " + Twine(kOldestOpset) + " to " +
+                   Twine(kNewestOpset) + ", found " + Twine(opset));
 }
 
 bool Model::isFromUnbiasedProducer() const {

@@ -344,9 +344,9 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
     return ids;
   if (shape != ArrayRef<int64_t>(1) || node.getNode().domain().empty())
     return node.invalid("expected position_ids of [batch, tokens]");
-  Value all = node.emit<AddOp>(
-      {castTo(node, ids, node.attributes().getI64Type()),
-       iota(node, 2, 1, tokens[1])});
+  Value all =
+      node.emit<AddOp>({castTo(node, ids, node.attributes().getI64Type()),
+                        iota(node, 2, 1, tokens[1])});
   return all ? expand(node, all, tokens) : Value();
 }
 
@@ -354,8 +354,8 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
 // [batch, heads, tokens, size]: rows of the table that `position_ids` name, or
 // the input itself.
 static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
-                                   unsigned positions,
-                                   ArrayRef<int64_t> tokens, int64_t half) {
+                                   unsigned positions, ArrayRef<int64_t> tokens,
+                                   int64_t half) {
   Value angles = node.operand(index);
   if (node.hasInput(positions)) {
     FailureOr<Value> ids = readPositions(node, positions, tokens);

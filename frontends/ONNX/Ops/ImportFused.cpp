@@ -105,8 +105,8 @@ static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
   int64_t batch = node.operandShape(0)[0];
   Type integer = node.attributes().getI32Type();
   if (!node.hasInput(mask))
-    return node.define(
-        1, expand(node, numberConstant(node, 0, integer), {batch}));
+    return node.define(1,
+                       expand(node, numberConstant(node, 0, integer), {batch}));
   Value sum = reduce<ReduceSumOp>(
       node, castTo(node, node.operand(mask), integer), {1}, false);
   return node.define(1, sum);
@@ -177,8 +177,7 @@ FailureOr<Value> FusedAttention::splitHeads(Value x) {
   if (heads < 1 || shape[2] % heads != 0)
     return node.invalid(Twine(heads) + " heads do not divide the " +
                         Twine(shape[2]) + " elements of a token");
-  Value apart =
-      node.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  Value apart = node.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
   return transpose(node, apart, {0, 2, 1, 3});
 }
 
@@ -193,8 +192,8 @@ LogicalResult FusedAttention::readKeyMask(unsigned index, int64_t batch,
   Value given = castTo(node, node.operand(index), integer), isSeen;
   Value zero = integerConstant(node, {}, 0);
   if (shape == ArrayRef<int64_t>({batch, keys}))
-    isSeen = node.emit<LessOp>(
-        {zero, node.reshape(given, {batch, 1, 1, keys})});
+    isSeen =
+        node.emit<LessOp>({zero, node.reshape(given, {batch, 1, 1, keys})});
   else if (shape == ArrayRef<int64_t>({batch, queries, keys}))
     isSeen = node.emit<LessOp>(
         {zero, node.reshape(given, {batch, 1, queries, keys})});
@@ -272,8 +271,8 @@ LogicalResult FusedAttention::importProjected() {
   Value parts[3];
   int64_t offset = 0;
   for (unsigned i = 0; i < 3; offset += sizes[i++]) {
-    FailureOr<Value> part = splitHeads(
-        slice(node, all, {0, 0, offset}, {x[0], x[1], sizes[i]}));
+    FailureOr<Value> part =
+        splitHeads(slice(node, all, {0, 0, offset}, {x[0], x[1], sizes[i]}));
     if (failed(part))
       return failure();
     parts[i] = *part;

@@ -37,8 +37,8 @@ static Value findNonFinite(NodeImporter &node, Value x) {
 }
 
 static LogicalResult importIsFinite(NodeImporter &node) {
-  return node.define(
-      0, node.emit<NotOp>({findNonFinite(node, node.operand(0))}));
+  return node.define(0,
+                     node.emit<NotOp>({findNonFinite(node, node.operand(0))}));
 }
 
 // Of all elements of all inputs.
@@ -97,9 +97,9 @@ static LogicalResult importReduceAllL2(NodeImporter &node) {
     if (!square)
       return failure();
     if (int64_t rank = NodeImporter::typeOf(square).getRank(); rank > 0)
-      square = reduce<ReduceSumOp>(
-          node, square, llvm::to_vector(llvm::seq<int64_t>(0, rank)),
-          /*keepDims=*/false);
+      square = reduce<ReduceSumOp>(node, square,
+                                   llvm::to_vector(llvm::seq<int64_t>(0, rank)),
+                                   /*keepDims=*/false);
     sum = sum ? node.emit<AddOp>({sum, square}) : square;
   }
   return node.define(0, node.emit<SqrtOp>({sum}));
@@ -113,21 +113,20 @@ static LogicalResult importGroup(NodeImporter &node) {
   return node.define(0, done);
 }
 
-// Gives values to the program around, and takes their gradients from it. That of
-// a loss is known; others are not.
+// Gives values to the program around, and takes their gradients from it. That
+// of a loss is known; others are not.
 static LogicalResult importYieldOp(NodeImporter &node) {
   for (StringRef name : {"full_shape_outputs", "name"})
     node.ignore(name);
-  SmallVector<int64_t> without =
-      node.integerList("non_differentiable_outputs")
-          .value_or(SmallVector<int64_t>());
+  SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
+                                     .value_or(SmallVector<int64_t>());
   int next = 0, outputs = node.getNode().output_size();
   for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
     if (llvm::is_contained(without, i))
       continue;
     RankedTensorType type = node.operandType(i);
-    bool isLoss = type.getNumElements() == 1 &&
-                  isa<FloatType>(type.getElementType());
+    bool isLoss =
+        type.getNumElements() == 1 && isa<FloatType>(type.getElementType());
     if (!isLoss)
       return node.unsupported(
           "the gradient of '" + node.getInputName(i) +

@@ -93,8 +93,7 @@ static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
   Value most = numberConstant(node, maxNorm, element);
   Value norm = castTo(node, readScalar(node, inputs.norm), element);
   Value isAbove = node.emit<LessOp>({node.emit<MulOp>({scale, most}), norm});
-  return node.emit<SelectOp>(
-      {isAbove, node.emit<DivOp>({norm, most}), scale});
+  return node.emit<SelectOp>({isAbove, node.emit<DivOp>({norm, most}), scale});
 }
 
 // The gradient that an update goes by, of the parameter's type.
@@ -150,15 +149,14 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
   Value step = node.operand(1);
   Value count = node.reshape(step, {});
-  Value gradient = readGradient(node, 3, inputs,
-                                node.real("max_norm_clip", 1.0),
-                                elementTypeOf(w));
+  Value gradient = readGradient(
+      node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
   Value signal = readScalar(node, inputs.signal);
   if (!rate || !count || !gradient)
     return failure();
-  auto op = node.create<AdamOp>({w, gradient, node.operand(4), node.operand(5),
-                                 rate, count, signal},
-                                attributes);
+  auto op = node.create<AdamOp>(
+      {w, gradient, node.operand(4), node.operand(5), rate, count, signal},
+      attributes);
   if (!op)
     return failure();
   (void)node.define(1, op.getNewM());
@@ -218,8 +216,7 @@ Value LambImporter::correct(Value moment, double decay) {
   Type element = elementTypeOf(moment);
   Value one = numberConstant(node, 1, element);
   Value count = castTo(node, step, element);
-  Value power =
-      node.emit<PowOp>({numberConstant(node, decay, element), count});
+  Value power = node.emit<PowOp>({numberConstant(node, decay, element), count});
   Value isCounted =
       node.emit<LessOp>({numberConstant(node, 0, element), count});
   Value divisor =
@@ -288,13 +285,12 @@ LogicalResult LambImporter::importGroup(unsigned group) {
   double beta = readOf("beta", group, 0.999f);
   Value newM = average(m, alpha, g);
   Value newV = average(v, beta, node.emit<MulOp>({g, g}));
-  Value root = node.emit<AddOp>(
-      {node.emit<SqrtOp>({correct(newV, beta)}),
-       number(readOf("epsilon", group, 1e-6f))});
+  Value root = node.emit<AddOp>({node.emit<SqrtOp>({correct(newV, beta)}),
+                                 number(readOf("epsilon", group, 1e-6f))});
   Value direction = node.emit<DivOp>({correct(newM, alpha), root});
   if (double decay = readOf("lambda", group, 0.0); decay != 0)
-    direction = node.emit<AddOp>(
-        {direction, node.emit<MulOp>({w, number(decay)})});
+    direction =
+        node.emit<AddOp>({direction, node.emit<MulOp>({w, number(decay)})});
   Value length = node.emit<MulOp>({rate, findRatio(w, direction)});
   Value newW = node.emit<SubOp>({w, node.emit<MulOp>({length, direction})});
   Value results[] = {keepUnlessSignal(newW, w), Value(),

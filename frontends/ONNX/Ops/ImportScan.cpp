@@ -120,9 +120,8 @@ struct ScanCounts {
 } // namespace
 
 // Of inputs from number `first` on.
-static FailureOr<ScanCounts> readScanCounts(NodeImporter &node,
-                                            const Graph &graph,
-                                            unsigned first) {
+static FailureOr<ScanCounts>
+readScanCounts(NodeImporter &node, const Graph &graph, unsigned first) {
   int64_t scanned = node.integer("num_scan_inputs", 0);
   unsigned inputs = node.getNumInputs() - std::min(first, node.getNumInputs());
   unsigned outputs = node.getNode().output_size();
@@ -160,9 +159,9 @@ static LogicalResult importScan(NodeImporter &node) {
     if (!scanned.back())
       return failure();
   }
-  auto results = ScanImporter(node, *graph)
-                     .import(carried, scanned, inputs->reversed,
-                             outputs->reversed);
+  auto results =
+      ScanImporter(node, *graph)
+          .import(carried, scanned, inputs->reversed, outputs->reversed);
   if (failed(results))
     return failure();
   LogicalResult result = success();
@@ -256,10 +255,10 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
     if (llvm::is_contained(inputs, Value()))
       return failure();
     ArrayRef<Value> all = inputs;
-    auto results = ScanImporter(node, *graph)
-                       .import(all.take_front(counts->carried),
-                               all.drop_front(counts->carried), reversed,
-                               forwards);
+    auto results =
+        ScanImporter(node, *graph)
+            .import(all.take_front(counts->carried),
+                    all.drop_front(counts->carried), reversed, forwards);
     if (failed(results))
       return failure();
     for (auto [i, value] : llvm::enumerate(*results)) {

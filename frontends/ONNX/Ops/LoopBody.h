@@ -48,7 +48,8 @@ public:
   }
   /// Input `index` is the number of the iteration.
   void addNumber(unsigned index) {
-    addArgument(index, mlir::Value(), mlir::RankedTensorType::get({}, getI64()));
+    addArgument(index, mlir::Value(),
+                mlir::RankedTensorType::get({}, getI64()));
     scanned.push_back(mlir::Value());
     reversedInputs.push_back(false);
   }
@@ -64,8 +65,8 @@ public:
 
 private:
   void addArgument(unsigned index, mlir::Value outer, mlir::Type type) {
-    mlir::Location location =
-        mlir::NameLoc::get(mlir::StringAttr::get(node.getContext(), getInput(index)));
+    mlir::Location location = mlir::NameLoc::get(
+        mlir::StringAttr::get(node.getContext(), getInput(index)));
     importer.bind(getInput(index),
                   holder->getBody().front().addArgument(type, location));
     importer.getOuterValues().push_back(outer);

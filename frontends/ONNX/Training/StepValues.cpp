@@ -87,11 +87,10 @@ StringRef StepValues::findScalarInput(StringRef name) const {
     if (isInput(name))
       return isSmall(name) ? name : StringRef();
     const proto::NodeProto *producer = graph.getProducer(name);
-    bool isMoved = producer && producer->input_size() > 0 &&
-                   (producer->op_type() == "Reshape" ||
-                    producer->op_type() == "Squeeze" ||
-                    producer->op_type() == "Unsqueeze" ||
-                    producer->op_type() == "Cast");
+    bool isMoved =
+        producer && producer->input_size() > 0 &&
+        (producer->op_type() == "Reshape" || producer->op_type() == "Squeeze" ||
+         producer->op_type() == "Unsqueeze" || producer->op_type() == "Cast");
     if (!isMoved)
       return {};
     name = producer->input(0);
@@ -127,8 +126,7 @@ std::optional<StringRef> StepValues::findByName(StringRef output) const {
   return std::nullopt;
 }
 
-SmallVector<StringRef>
-mpc::onnx_frontend::getYielded(const Graph &graph) {
+SmallVector<StringRef> mpc::onnx_frontend::getYielded(const Graph &graph) {
   SmallVector<StringRef> yielded;
   for (const proto::NodeProto *node : graph.getNodes())
     if (node->op_type() == "YieldOp")
@@ -151,12 +149,9 @@ bool mpc::onnx_frontend::isLossNode(const proto::NodeProto &node) {
 }
 
 bool mpc::onnx_frontend::isScalingNode(const proto::NodeProto &node) {
-  static const llvm::StringSet<> known = {"All",
-                                          "Group",
-                                          "IsAllFinite",
-                                          "IsFinite",
-                                          "MixedPrecisionScale",
-                                          "ReduceAllL2"};
+  static const llvm::StringSet<> known = {
+      "All",        "Group", "IsAllFinite", "IsFinite", "MixedPrecisionScale",
+      "ReduceAllL2"};
   StringRef domain = normalizeDomain(node.domain());
   return (domain.empty() || domain == "com.microsoft") &&
          known.contains(node.op_type());
