@@ -78,7 +78,6 @@ EXCLUDED = {
         for rank in (2, 3)
         for scale in ("float16", "float32")
     },
-    "test_scan_sum": "a Scan of opset 8, with a batch, is not supported",
     "test_training_dropout": "the specification leaves the random mask open",
     "test_training_dropout_mask": "the random mask is left open",
     "test_training_dropout_default": "the random mask is left open",

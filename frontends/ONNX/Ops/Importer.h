@@ -580,10 +580,9 @@ std::vector<OpEntry> getAllOps();
 const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
                       int64_t opset);
 
-/// The entry for a node's op at the opset that its model imports. An op that
+/// The entry for a node's op at its opset; null where there is none. An op that
 /// ONNX's own domain does not have, and com.microsoft does, is taken for that,
-/// as tools that compile for small devices leave domains out. Null where there
-/// is none.
+/// as tools that compile for small devices leave domains out.
 const OpEntry *findEntry(const proto::NodeProto &node, const Model &model);
 
 /// What an op in ONNX's own domain is taken for where that does not have it:
