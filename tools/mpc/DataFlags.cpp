@@ -2,7 +2,7 @@
 #include "tools/mpc/DataFlags.h"
 
 #include "runtime/train/CSV.h"
-#include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -74,7 +74,6 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
 }
 
 void mpc::tools::printDataNotes(const Dataset &data) {
-  PrintableStream os(llvm::errs());
-  for (const std::string &note : data.notes())
-    os << "note: " << note << "\n";
+  for (const std::string &text : data.notes())
+    note(text);
 }
