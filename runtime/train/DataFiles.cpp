@@ -185,14 +185,14 @@ readDataFiles(const std::vector<std::string> &files,
   return all;
 }
 
-int64_t countSamples(const std::vector<Array> &arrays,
-                     const std::string &name) {
+int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
+                     size_t axis) {
   int64_t count = 0, ofColumns = 0;
   std::set<std::string> tables;
   for (const Array &array : arrays) {
-    const int64_t samples = array.images          ? array.images->size()
-                            : array.shape.empty() ? 0
-                                                  : array.shape[0];
+    const int64_t samples = array.images                ? array.images->size()
+                            : axis < array.shape.size() ? array.shape[axis]
+                                                        : 0;
     if (array.name == name)
       count += samples;
     // Which columns an input takes is found out later; all are as long.

@@ -30,9 +30,10 @@ StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});
 
-/// How many samples there are for an input of that name, along the first axis;
-/// 0 where that is not known yet.
-int64_t countSamples(const std::vector<Array> &arrays, const std::string &name);
+/// How many samples there are for an input of that name, along that axis of
+/// arrays; 0 where that is not known yet.
+int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
+                     size_t axis = 0);
 
 /// InvalidInput where both have folders of images whose labels differ: label 1
 /// of one would not be label 1 of the other.

@@ -228,6 +228,22 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   expectFailure(open(later).status(), StatusCode::InvalidInput, "dog/0.png");
 }
 
+TEST(DataFiles, CountsTheSamplesOfAnInput) {
+  const Array part =
+      makeArray<float>("x", ElementType::F32, {2, 3}, std::vector<float>(6));
+  EXPECT_EQ(countSamples({part, part}, "x"), 4);
+  EXPECT_EQ(countSamples({part, part}, "x", 1), 6);
+  EXPECT_EQ(countSamples({part}, "y"), 0);
+  TemporaryDirectory directory;
+  writeFile(directory / "1.csv", "name,a,b\nann,1,2\n");
+  writeFile(directory / "2.csv", "name,a,b\nbob,1,2\neve,3,4\n");
+  // Of columns side by side, whatever the input is called.
+  EXPECT_EQ(countSamples(*readDataFiles({directory / "*.csv"}), "x"), 3);
+  std::filesystem::create_directory(directory / "cat");
+  writeFile(directory / "cat/a.png", "");
+  EXPECT_EQ(countSamples(*readDataFiles({"x=" + directory.path}), "x"), 1);
+}
+
 TEST(DataFiles, LabelsOfTwoFoldersMustBeTheSame) {
   TemporaryDirectory directory;
   for (const char *name : {"1/cat", "1/dog", "2/dog"}) {
