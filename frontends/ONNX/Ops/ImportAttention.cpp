@@ -52,6 +52,7 @@ private:
   LogicalResult readLengths();
   Value maskWhere(Value scores, Value isSeen);
   Value applyMasks(Value scores);
+  bool mayHideAllKeys() const { return mask || bias; }
   Value normalize(Value scores);
   Value mix(Value weights);
   LogicalResult defineScores(int64_t mode, Value scores);
@@ -230,6 +231,8 @@ LogicalResult AttentionBuilder::defineScores(int64_t mode, Value scores) {
   return node.define(3, castTo(node, whole, elementTypeOf(query)));
 }
 
+/// The softmax; zeros for a query that sees no key, as the specification has
+/// it. The order of keys alone leaves every query one.
 Value AttentionBuilder::normalize(Value scores) {
   if (!scores)
     return {};
@@ -238,8 +241,12 @@ Value AttentionBuilder::normalize(Value scores) {
   if (failed(type))
     return {};
   int64_t axis = NodeImporter::shapeOf(scores).size() - 1;
-  return node.emit<SoftmaxOp>({castTo(node, scores, *type)},
-                              {node.attribute("axis", axis)});
+  Value weights = node.emit<SoftmaxOp>({castTo(node, scores, *type)},
+                                       {node.attribute("axis", axis)});
+  if (!weights || !mayHideAllKeys())
+    return weights;
+  return node.emit<SelectOp>(
+      {node.emit<IsNaNOp>({weights}), numberConstant(node, 0, *type), weights});
 }
 
 /// The values that each query sees, as [batch, heads, queries, size].
@@ -281,6 +288,8 @@ Value AttentionBuilder::buildOneOp() {
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0)))};
   if (node.integer("is_causal", 0) != 0)
     attributes.push_back(node.attribute("causal_offset", past));
+  if (mayHideAllKeys())
+    attributes.emplace_back("zero_empty_rows", b.getUnitAttr());
   auto attention = node.create<AttentionOp>(operands, attributes);
   if (!attention)
     return {};
@@ -316,6 +325,9 @@ LogicalResult AttentionBuilder::build() {
     return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
                         "found " +
                         Twine(mode));
+  for (StringRef name : {"left_window_size", "right_window_size"})
+    if (node.integer(name, -1) >= 0)
+      return node.unsupported("attribute '" + name + "' is not supported");
   if (failed(readMask()) || failed(readLengths()))
     return failure();
   Value mixed = isOneOp() ? buildOneOp() : buildParts();
