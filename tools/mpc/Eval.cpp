@@ -10,6 +10,7 @@
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Evaluator.h"
 #include "runtime/train/Metrics.h"
+#include "runtime/train/Text.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
@@ -312,9 +313,8 @@ ExitCode EvalRun::open() {
     return reportError(all.status());
   data = std::move(*all);
   printDataNotes(*data);
-  llvm::errs() << "data: " << data->size() << " sample"
-               << (data->size() == 1 ? "" : "s") << " in batches of "
-               << data->batchSize() << "\n";
+  llvm::errs() << "data: " << counted(data->size(), "sample")
+               << " in batches of " << data->batchSize() << "\n";
   return ExitCode::Done;
 }
 
