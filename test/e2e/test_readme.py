@@ -47,7 +47,9 @@ def test_the_two_commands_exist():
 )
 def test_command(command, shown, tmp_path):
     shutil.copy(mpctest.MODELS / "digits-cnn.onnx", tmp_path / "model.onnx")
+    shutil.copy(mpctest.MODELS / "digits-cnn.onnx", tmp_path / "trained.onnx")
     shutil.copy(mpctest.DIGITS / "digits-train.npz", tmp_path / "train.npz")
+    shutil.copy(mpctest.DIGITS / "digits-test.npz", tmp_path / "test.npz")
     path = f"{mpctest.BUILD.resolve() / 'bin'}:{os.environ['PATH']}"
     process = subprocess.run(
         command,

@@ -92,6 +92,10 @@ static void check(const Rule &rule, const CLI::App &command,
   const CLI::Option *other = findFlag(command, rule.other);
   if (!flag || !other || flag->count() == 0)
     return;
+  // A policy is printed for either type, whatever a model would run in.
+  const CLI::Option *printed = findFlag(command, "--print-policy");
+  if (rule.flag == "--policy" && printed && printed->count() > 0)
+    return;
   if (rule.isWorking && !configuration.sourceOf(*flag).empty())
     return;
   const std::string name = nameOf(*flag, configuration);
@@ -154,9 +158,14 @@ static void checkStreams(const CLI::App &command,
 static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                const Configuration &configuration) {
   std::vector<std::string> given;
-  for (const CLI::Option *option : command.get_options())
-    if (option->get_group() == kCompileGroup && option->count() > 0)
+  for (const CLI::Option *option : command.get_options()) {
+    // An evaluation puts other weights in the place of the artifact's.
+    const bool isReplaced =
+        command.get_name() == "eval" && option->check_name("--weights");
+    if (option->get_group() == kCompileGroup && option->count() > 0 &&
+        !isReplaced)
       given.push_back(nameOf(*option, configuration));
+  }
   if (!given.empty())
     throw CLI::ValidationError(
         file + ": an artifact is compiled already; leave out " +
@@ -167,9 +176,41 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                "effect on an artifact");
 }
 
+//===----------------------------------------------------------------------===//
+// Policies
+//===----------------------------------------------------------------------===//
+
+// A policy is printed of no model, and --policy alone changes it. What the
+// environment and files of flags say is for other commands too.
+static void checkPrintPolicy(const CLI::App &command,
+                             const Configuration &configuration) {
+  const CLI::Option *printed = findFlag(command, "--print-policy");
+  if (!printed || printed->count() == 0)
+    return;
+  std::vector<std::string> idle;
+  for (const CLI::Option *option : command.get_options()) {
+    const bool isMeant = option == printed || option->check_name("--policy") ||
+                         option->check_name("--config");
+    if (!isMeant && option->count() > 0 &&
+        configuration.sourceOf(*option).empty())
+      idle.push_back(option->check_name("model")
+                         ? "MODEL"
+                         : nameOf(*option, configuration));
+  }
+  if (!idle.empty())
+    throw CLI::ValidationError("--print-policy",
+                               llvm::join(idle, ", ") +
+                                   ": has no effect on a policy; leave it out");
+}
+
+//===----------------------------------------------------------------------===//
+// All of a command
+//===----------------------------------------------------------------------===//
+
 void mpc::tools::checkEffects(const CLI::App &command,
                               const Configuration &configuration) {
   checkStreams(command, configuration);
+  checkPrintPolicy(command, configuration);
   const CLI::Option *model = command.get_option_no_throw("model");
   const bool isCompiled =
       model && model->count() > 0 && isArtifact(model->results().back());

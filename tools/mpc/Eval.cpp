@@ -96,11 +96,6 @@ ExitCode EvalRun::check() {
   if (isCompiled) {
     weights = std::move(options.model.weights);
     options.model.weights.clear();
-    options.given = [given = options.given] {
-      std::vector<std::string> flags = given();
-      llvm::erase(flags, "--weights");
-      return flags;
-    };
   }
   return reportError(checkDataFlags(command.data));
 }

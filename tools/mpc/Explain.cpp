@@ -105,30 +105,9 @@ static ExitCode runPrintPolicy(const ExplainCommand &command) {
   return ExitCode::Done;
 }
 
-// A policy is printed of no model, and nothing else changes it. The environment
-// is there for other commands too.
-static void checkPrintPolicy(const CLI::App &app,
-                             const ExplainCommand &command) {
-  std::vector<std::string> given = command.compile.given();
-  if (app.count("--format") > 0)
-    given.push_back("--format");
-  llvm::erase_if(given, [&](const std::string &flag) {
-    const std::string name = app.get_option(flag)->get_envname();
-    return flag == "--policy" || std::getenv(name.c_str());
-  });
-  if (app.count("model") > 0)
-    given.push_back("MODEL");
-  if (!given.empty())
-    throw CLI::ValidationError("--print-policy",
-                               llvm::join(given, ", ") +
-                                   ": has no effect on a policy; leave it out");
-}
-
-static ExitCode run(const CLI::App &app, ExplainCommand &command) {
-  if (command.printsPolicy) {
-    checkPrintPolicy(app, command);
+static ExitCode run(ExplainCommand &command) {
+  if (command.printsPolicy)
     return runPrintPolicy(command);
-  }
   if (command.compile.model.model.empty())
     throw CLI::RequiredError("model");
   if (command.format.empty())
@@ -160,7 +139,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
           {"summary", "reasons", "table", "jsonl", "dot", "html"}));
   app->add_flag("--print-policy", command->printsPolicy,
                 "print the policy, in the format that --policy reads");
-  app->callback([app, command, &exitCode] {
-    exitCode = static_cast<int>(run(*app, *command));
+  app->callback([command, &exitCode] {
+    exitCode = static_cast<int>(run(*command));
   });
 }

@@ -245,6 +245,8 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                        "as many samples, or evaluate a data set with mpc eval");
   if (batch.size > 0)
     bindBatch(batch, declared, options);
+  else if (!batch.axes.empty())
+    options.model.batchSize = 0; // all samples, as the inputs' shapes say
   for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
     if (!array)

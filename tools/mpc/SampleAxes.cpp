@@ -54,6 +54,7 @@ findOutputs(func::FuncOp forward) {
 static ImportOptions rebatch(const Model &model, ImportOptions options,
                              const BatchedInputs &inputs, int64_t batch) {
   options.batchSize = batch;
+  options.readsValues = false;
   auto replace = [&](const std::string &name, size_t axis) {
     auto shape = options.shapes.find(name);
     if (shape != options.shapes.end() && axis < shape->second.size() &&

@@ -48,6 +48,9 @@ struct ImportOptions {
   /// all outputs of such a graph instead.
   bool findsSpeltOutSteps = true;
   RunningVariance runningVariance = RunningVariance::Auto;
+  /// Whether large initial values are read; zeros stand for them where shapes
+  /// alone are of interest.
+  bool readsValues = true;
   /// Scalars are the model's constants, but for those whose name matches one of
   /// these: `--train`.
   std::vector<std::string> trainableScalars;

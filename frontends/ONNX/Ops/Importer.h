@@ -72,6 +72,8 @@ public:
 
   /// Names of float initializers that are trained by default: findTrainable.
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
+  /// Whether the values of large tensors are wanted.
+  bool readsValues() const;
   /// The attribute with the elements of `tensor`. An import that takes notes
   /// for another has zeros in place of those that take no part in folding.
   mlir::ElementsAttr toAttribute(const HostTensor &tensor,

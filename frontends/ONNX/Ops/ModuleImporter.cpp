@@ -79,8 +79,10 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   VariableOp &variable = variables[name];
   if (variable)
     return variable;
-  bool isRead = init && !(rebatch && rebatch->isRecording());
-  if (std::string found = isRead ? findNonFinite(*init) : ""; !found.empty())
+  std::string found;
+  if (init && readsValues())
+    found = findNonFinite(*init);
+  if (!found.empty())
     warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
   variable = declare(symbol, role, type,
@@ -88,10 +90,14 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   return variable;
 }
 
+bool ModuleImporter::readsValues() const {
+  return options.readsValues && !(rebatch && rebatch->isRecording());
+}
+
 ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
                                          StringRef name) const {
   bool isSmall = tensor.getNumElements() <= kMostFoldedElements;
-  if (!rebatch || !rebatch->isRecording() || isSmall)
+  if (readsValues() || isSmall)
     return tensor.toAttribute(name);
   Attribute zero = Builder(context).getZeroAttr(tensor.type.getElementType());
   return DenseElementsAttr::get(tensor.type, zero);
