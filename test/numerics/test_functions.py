@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -90,6 +91,13 @@ def ordered(bits):
     return np.where(bits & 0x8000, -(bits & 0x7FFF), bits)
 
 
+def flushes_subnormals():
+    """Whether the target rounds to bfloat16 by the CPU's own instruction, which
+    takes subnormal numbers for zero: arguments and results."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+    return not mpctest.TARGET and "avx512_bf16" in flags
+
+
 @pytest.mark.parametrize("kind", ("float16", "bfloat16"))
 def test_every_number_of_16_bits(kind, tmp_path):
     bits = np.arange(65536, dtype=np.uint16)
@@ -110,7 +118,11 @@ def test_every_number_of_16_bits(kind, tmp_path):
                 found = results[op].view(np.uint32) >> 16
         is_nan = np.isnan(exact)
         np.testing.assert_array_equal(np.isnan(results[op]), is_nan, op)
-        distance = np.abs(ordered(found) - ordered(expected))[~is_nan]
+        distance = np.abs(ordered(found) - ordered(expected))
+        if kind == "bfloat16" and flushes_subnormals():
+            least = np.minimum(np.abs(x), np.abs(exact))
+            distance[(found & 0x7FFF == 0) & (least < 2.0**-126)] = 0
+        distance = distance[~is_nan]
         assert distance.max() <= (0 if op in STEPS else 1), op
         assert np.count_nonzero(distance) <= 20, op
 
