@@ -22,7 +22,7 @@ static bool isSampled(const Port &port) {
   return port.role == "data" || port.role == "label";
 }
 
-static bool isInteger(DType type) { return !isFloat(toElementType(type)); }
+static bool holdsIntegers(DType type) { return !isFloat(toElementType(type)); }
 
 static bool isBatched(const Port &port) { return port.batchAxis >= 0; }
 
@@ -377,7 +377,7 @@ std::vector<T> Dataset::labelRows(const std::string &input, bool integers,
   const auto column =
       std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
         return c.port().role == "label" && c.port().name == input &&
-               isInteger(c.port().type) == integers;
+               holdsIntegers(c.port().type) == integers;
       });
   if (column == columns.end())
     return {};

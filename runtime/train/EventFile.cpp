@@ -139,7 +139,7 @@ static StatusOr<std::vector<fs::path>> listEventFiles(const fs::path &folder) {
 }
 
 /// The events are another run's work, which nobody asked to lose or to mix.
-static Status checkStart(const std::string &folder, MetricsStart start) {
+static Status checkFolder(const std::string &folder, MetricsStart start) {
   StatusOr<std::vector<fs::path>> files = listEventFiles(folder);
   if (!files.ok())
     return files.status();
@@ -170,7 +170,7 @@ Status EventFile::check(const std::string &folder, MetricsStart start) {
                   existing.string() + ": is a file, expected a folder");
   if (access(existing.c_str(), W_OK | X_OK) != 0)
     return failure(existing.string(), "cannot write");
-  return checkStart(folder, start);
+  return checkFolder(folder, start);
 }
 
 /// This machine's name, as far as a file's name may have it.
@@ -190,7 +190,7 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::open(const std::string &folder,
                                                      int64_t firstStep) {
   if (Status status = makeDirectories(folder); !status.ok())
     return status;
-  if (Status status = checkStart(folder, start); !status.ok())
+  if (Status status = checkFolder(folder, start); !status.ok())
     return status;
   StatusOr<std::vector<fs::path>> old = listEventFiles(folder);
   if (!old.ok())

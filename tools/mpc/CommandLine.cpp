@@ -110,7 +110,7 @@ static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
   return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
 }
 
-static std::vector<std::string> flagsOf(const CLI::App &command) {
+static std::vector<std::string> longNamesOf(const CLI::App &command) {
   std::vector<std::string> names;
   for (const CLI::Option *option : command.get_options())
     for (const std::string &name : option->get_lnames())
@@ -121,7 +121,7 @@ static std::vector<std::string> flagsOf(const CLI::App &command) {
 // What stands where a command is expected.
 static std::string describeWord(const CLI::App &program,
                                 const std::string &word) {
-  std::vector<std::string> names = flagsOf(program);
+  std::vector<std::string> names = longNamesOf(program);
   llvm::StringRef name = word;
   const bool flag = name.consume_front("--");
   if (!flag)
@@ -169,7 +169,7 @@ std::string mpc::tools::describe(const CLI::App &program,
     for (const std::string &extra : command->remaining()) {
       llvm::StringRef word(extra);
       if (word.consume_front("--"))
-        message += hint(flagsOf(*command), word.split('=').first, "--");
+        message += hint(longNamesOf(*command), word.split('=').first, "--");
     }
   return message;
 }

@@ -139,7 +139,6 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
           {"summary", "reasons", "table", "jsonl", "dot", "html"}));
   app->add_flag("--print-policy", command->printsPolicy,
                 "print the policy, in the format that --policy reads");
-  app->callback([command, &exitCode] {
-    exitCode = static_cast<int>(run(*command));
-  });
+  app->callback(
+      [command, &exitCode] { exitCode = static_cast<int>(run(*command)); });
 }

@@ -23,7 +23,7 @@ using namespace mpc::runtime;
 //===----------------------------------------------------------------------===//
 
 std::string mpc::tools::describeShape(const Shape &shape) {
-  return shape.empty() ? "scalar" : toString(shape);
+  return shape.empty() ? "scalar" : runtime::toString(shape);
 }
 
 void mpc::tools::printTable(llvm::raw_ostream &os,

@@ -47,6 +47,7 @@ struct Inputs {
 /// How many samples are run at once, and of which inputs they are.
 struct Batch {
   int64_t size = 0; ///< 0: as many as there are
+  int64_t samples = 0;
   std::map<std::string, int64_t> axes;
 };
 } // namespace
@@ -127,6 +128,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
       batch.axes[input.name] = *axis;
   }
   batch.size = size == samples ? 0 : size;
+  batch.samples = samples;
   return ExitCode::Done;
 }
 
@@ -245,8 +247,8 @@ static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
                        "as many samples, or evaluate a data set with mpc eval");
   if (batch.size > 0)
     bindBatch(batch, declared, options);
-  else if (!batch.axes.empty())
-    options.model.batchSize = 0; // all samples, as the inputs' shapes say
+  else if (!batch.axes.empty()) // no more than there are
+    options.model.batchSize = std::min(options.model.batchSize, batch.samples);
   for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);
     if (!array)

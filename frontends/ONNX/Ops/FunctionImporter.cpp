@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
 #include "frontends/ONNX/Model/Weights.h"
+
+#include "llvm/Support/MemAlloc.h"
 
 #include <map>
 
@@ -235,6 +238,27 @@ func::FuncOp FunctionImporter::finish() {
 // Values
 //===----------------------------------------------------------------------===//
 
+// The value of an initializer; where values are of no interest, zeros in place
+// of a large one, whose memory is not there until it is written to.
+static llvm::Expected<HostTensor>
+readInitializer(const Model &model, const proto::TensorProto &tensor,
+                bool readsValues) {
+  const std::string what = "initializer '" + tensor.name() + "'";
+  if (readsValues)
+    return model.decode(tensor, what);
+  llvm::Expected<Type> element = model.getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  std::optional<int64_t> bytes = getCheckedBytes(dims, *element);
+  constexpr int64_t widest = sizeof(int64_t);
+  if (!bytes || *bytes <= kMostFoldedElements * widest)
+    return model.decode(tensor, what);
+  std::shared_ptr<void> zeros(llvm::safe_calloc(1, size_t(*bytes)), std::free);
+  ArrayRef<char> data(static_cast<const char *>(zeros.get()), size_t(*bytes));
+  return HostTensor{RankedTensorType::get(dims, *element), data, zeros};
+}
+
 ImportedValue &FunctionImporter::lookup(StringRef name) {
   ImportedValue &entry = values[name];
   if (entry.value || entry.variable || entry.constant || entry.failed ||
@@ -246,7 +270,8 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
       capture(name, entry);
     return entry;
   }
-  auto decoded = getModel().decode(*tensor, "initializer '" + name + "'");
+  auto decoded =
+      readInitializer(getModel(), *tensor, module.getOptions().readsValues);
   if (!decoded) {
     entry.failed = true;
     module.report(decoded.takeError());

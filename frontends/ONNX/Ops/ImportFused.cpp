@@ -310,7 +310,7 @@ LogicalResult FusedAttention::importApart() {
   return attend(parts[0], parts[1], parts[2], 4, 5);
 }
 
-static LogicalResult importAttention(NodeImporter &node) {
+static LogicalResult importPackedAttention(NodeImporter &node) {
   return FusedAttention(node).importProjected();
 }
 
@@ -370,7 +370,7 @@ static LogicalResult importBiasSplitGelu(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getFusedOps() {
   static const OpEntry entries[] = {
-      {kMicrosoft, "Attention", 1, kNoEnd, 2, 7, 2, importAttention},
+      {kMicrosoft, "Attention", 1, kNoEnd, 2, 7, 2, importPackedAttention},
       {kMicrosoft, "BiasSplitGelu", 1, kNoEnd, 2, 2, 1, importBiasSplitGelu},
       {kMicrosoft, "EmbedLayerNormalization", 1, kNoEnd, 1, 9, 3,
        importEmbedLayerNorm},
