@@ -81,7 +81,7 @@ def to_checks(after, arguments):
 def run(flags, before):
     """What mpc-opt prints of the module, and its exit status."""
     done = subprocess.run(
-        ["mpc-opt", "-", *flags],
+        ["mpc-opt", "-", "--mlir-print-op-on-diagnostic=false", *flags],
         input=before,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -126,7 +126,7 @@ def check_pass(name, section):
     """What is wrong with the examples of a pass, and how many there are."""
     problems, before, count = [], None, 0
     fences = FENCE.findall(section)
-    if len(fences) != section.count("```\n") // 2:
+    if len(fences) != len(re.findall(r"```\w", section)):
         problems.append("every example needs a line above it, and an empty one")
     for above, example in fences:
         lead = LEAD.search(above)
