@@ -24,8 +24,10 @@ import sys
 import tempfile
 
 PASS = re.compile(r"^### `-([a-z0-9-]+)`$", re.M)
+# An example with the line above it.
 FENCE = re.compile(r"([^\n]*)\n\n```(?:mlir|text)\n(.*?)```", re.S)
 LEAD = re.compile(r"(Before|After)(?:, with `([^`]*)`)?(?:, [^:]*)?:")
+# Where names begin anew.
 FUNCTION = re.compile(r"\s*(func\.func|llvm\.func|plan\.program)\b")
 VALUE = re.compile(r"%\w+")
 
@@ -45,11 +47,13 @@ def join(example):
 
 def to_pattern(line, bound):
     """What FileCheck matches with the line; `bound` are the names known."""
+    # What the line defines is new, whatever had the name in another block.
     if FUNCTION.match(line):
         bound.clear()
-    block = set(VALUE.findall(line)) if line.startswith("^") else set()
-    results = set(VALUE.findall(line.split(" = ")[0])) if " = " in line else set()
-    bound -= block | results if line.startswith(("%", "^")) else set()
+    elif line.startswith("^"):
+        bound.difference_update(VALUE.findall(line))
+    elif line.startswith("%"):
+        bound.difference_update(VALUE.findall(line.split(" = ")[0]))
 
     def replace(match):
         text = match.group()
@@ -129,7 +133,7 @@ def check_pass(name, section):
     if len(fences) != len(re.findall(r"```\w", section)):
         problems.append("every example needs a line above it, and an empty one")
     for above, example in fences:
-        lead = LEAD.search(above)
+        lead = LEAD.fullmatch(above)
         if not lead:
             problems.append(f"neither Before nor After: {above}")
         elif lead.group(1) == "Before":
@@ -143,8 +147,9 @@ def check_pass(name, section):
 
 
 def main():
-    include, problems, count = sys.argv[1], [], 0
-    for table in sys.argv[2:]:
+    include, tables = sys.argv[1], sys.argv[2:]
+    problems, count = [], 0
+    for table in tables:
         document = subprocess.run(
             ["mlir-tblgen", "-gen-pass-doc", "-I", include, table],
             capture_output=True,
