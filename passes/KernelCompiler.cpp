@@ -121,10 +121,12 @@ void Worker::compile(Job &job) {
 /// Compiles those of `jobs` that have no code yet.
 static void compileJobs(std::vector<Job> &jobs,
                         const KernelCompilerOptions &options) {
+  // Jobs that the cache has no code for.
   std::vector<Job *> missing;
   for (Job &job : jobs)
     if (!job.code)
       missing.push_back(&job);
+  // Workers take the next job until none is left: kernels differ in size.
   std::atomic<size_t> next = 0;
   auto work = [&] {
     Worker worker(options.target);

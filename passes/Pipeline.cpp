@@ -140,10 +140,13 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.forceLow = llvm::to_vector(precision.forceLow);
   assign.target = options.target;
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
+  // 64-true changes the model's types, after which there is nothing to cast.
   if (precision.mode == "64-true")
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
+  // Loss scaling needs the gradients as the casts have left them; low copies
+  // come last, since they stand for casts.
   InsertLossScalingPassOptions scaling;
   scaling.lossScale = precision.lossScale;
   pm.addPass(createInsertLossScalingPass(std::move(scaling)));
@@ -154,11 +157,13 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
+  // Control flow and attention first: what is in them is ordinary afterwards.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass({options.target}));
   pm.addPass(createOutlineBodiesPass());
+  // Ops become those that kernels are made of,
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass({options.target}));
@@ -168,8 +173,10 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass({options.target}));
+  // common ones are merged, so that kernels share them,
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
+  // and kernels are formed. Copies of recomputed ops must not be merged before.
   if (options.recompute)
     nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());

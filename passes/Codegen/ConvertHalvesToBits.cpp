@@ -32,10 +32,12 @@ void ConvertHalvesToBitsPass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
   if (failed(info))
     return signalPassFailure();
+  // Types that the target has no instructions for,
   auto isHidden = [&](Type type) {
     return (type.isBF16() && !info->hasNativeBF16Conversion()) ||
            (type.isF16() && !info->hasNativeF16Conversion());
   };
+  // and what stands for them: the type, and the bits of constants.
   auto word = IntegerType::get(&getContext(), 16);
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

@@ -195,10 +195,12 @@ static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
   std::optional<double> exponent = getConstantNumber(op.getRhs());
+  // A constant exponent, such as 2, needs no powers with general exponents.
   if (g.needs(0) && exponent) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {
     Location loc = g.at("da");
+    // 0 where b is: a^(b-1) may be infinite there.
     Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
     Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);
     Value product = g.mul(loc, g.mul(loc, g.dy(), b), power);
@@ -206,6 +208,7 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
   if (g.needs(1)) {
     Location loc = g.at("db");
+    // 0 where a is: there is no log(0).
     Value logarithm =
         LogOp::create(g.ops(), loc, getGradientType(a.getType()), a);
     Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);

@@ -188,6 +188,7 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
   Layout layout = op.getLayout();
   int64_t rank = op.getInput().getType().getRank();
+  // Each gradient computes 1 / sqrt(var + epsilon) under a name of its own.
   auto inverseDeviation = [&](Location loc) -> Value {
     Value variance = op.getVar();
     Value epsilon =
@@ -197,12 +198,14 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     Value root = SqrtOp::create(g.ops(), loc, type, sum);
     return ReciprocalOp::create(g.ops(), loc, type, root);
   };
+  // dx = dy * inv_std * scale
   if (g.needs(0)) {
     Location loc = g.at("dx");
     Value factor = g.mul(loc, inverseDeviation(loc), op.getScale());
     factor = alongChannels(g, loc, factor, layout, rank);
     g.add(0, "dx", g.mul(loc, g.dy(), factor));
   }
+  // dscale = sum(dy * (x - mean)) * inv_std, dbias = sum(dy)
   if (g.needs(1)) {
     Location loc = g.at("dscale");
     Value mean = alongChannels(g, loc, op.getMean(), layout, rank);

@@ -33,6 +33,7 @@ struct BuildProgramsPass
     if (failed(info))
       return signalPassFailure();
     SymbolTable symbols(getOperation());
+    // Bodies of loops and branches become steps of the programs that call them.
     llvm::SetVector<StringRef> bodies;
     getOperation().walk([&](Operation *op) {
       if (auto scan = dyn_cast<ScanCallOp>(op))
@@ -50,8 +51,10 @@ struct BuildProgramsPass
         return signalPassFailure();
       function.erase();
     }
+    // Those have been copied into each caller.
     for (StringRef body : bodies)
       symbols.lookup(body)->erase();
+    // Copies of rows need no code: plan.copy does them.
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!findRowCopies(kernel, *info).empty())

@@ -94,6 +94,7 @@ Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
 
 void ProgramBuilder::addArguments() {
   for (BlockArgument argument : block.getArguments()) {
+    // State first: it has memory of its own.
     unsigned number = argument.getArgNumber();
     if (auto state =
             function.getArgAttrOfType<FlatSymbolRefAttr>(number, kStateAttr)) {
@@ -101,6 +102,7 @@ void ProgramBuilder::addArguments() {
       oldValues[state] = argument;
       continue;
     }
+    // Everything else is an input; what the function does not say has defaults.
     auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
     auto role = function.getArgAttrOfType<StringAttr>(number, kRoleAttr);
     auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);

@@ -51,6 +51,7 @@ static bool canUnscale(Operation *user) {
 
 // `user` reading what `region` reads, and unscaling it.
 static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
+  // The user reads the gradient and the scale in place of the result.
   Value read[] = {region.getTiedInput(unscale.getGrad()),
                   region.getTiedInput(unscale.getScale())};
   llvm::SetVector<Value> inputs;
@@ -59,12 +60,14 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
       inputs.insert(input);
   inputs.insert(std::begin(read), std::end(read));
 
+  // A region like `user`, with the new inputs,
   OpBuilder builder(user);
   auto changed = RegionOp::create(builder, user.getLoc(), user.getResultTypes(),
                                   user.getKind(), inputs.getArrayRef());
   changed.setKernelAttr(user.getKernelAttr());
   changed.setProviderAttr(user.getProviderAttr());
   changed->setDiscardableAttrs(user->getDiscardableAttrDictionary());
+  // whose body starts with the unscale
   Block *body = builder.createBlock(&changed.getBody());
   IRMapping known;
   for (Value input : inputs)
@@ -73,6 +76,7 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
             amp::UnscaleOp::create(builder, unscale.getLoc(), unscale.getType(),
                                    known.lookup(read[0]), known.lookup(read[1]))
                 .getOutput());
+  // and goes on as the old one.
   IRMapping mapping;
   for (auto [argument, input] :
        llvm::zip(user.getBody().getArguments(), user.getInputs()))
@@ -90,8 +94,10 @@ void RecomputeUnscalePass::runOnOperation() {
   FailureOr<TargetInfo> info = TargetInfo::get(target, function);
   if (failed(info))
     return signalPassFailure();
+  // CPUs do the unscale as the epilogue of the product.
   if (info->callsEpilogues())
     return;
+  // All readers must be able to repeat it, or it has to stay.
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())
     if (findUnscale(region) && llvm::all_of(region->getUsers(), canUnscale))

@@ -59,6 +59,7 @@ static SmallVector<RowCopy> findSlice(SliceOp slice) {
 static SmallVector<RowCopy> findJoin(ConcatOp join) {
   if (join.getInputs().size() < kManyInputs)
     return {};
+  // Rows of each input lie side by side in a row of the result.
   int64_t axis = join.getAxis();
   ArrayRef<int64_t> shape = shapeOf(join.getOutput());
   int64_t inner = bytesBehind(join.getOutput(), axis);

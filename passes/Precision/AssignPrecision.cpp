@@ -146,6 +146,7 @@ static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 static std::string getFlip(Reason reason, bool low, StringRef rule,
                            StringRef name) {
   switch (reason) {
+  // Nothing that a flag says changes these.
   case Reason::Mode:
   case Reason::Update:
   case Reason::ModelCast:
@@ -153,6 +154,7 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   case Reason::Constant:
   case Reason::LossRegion:
     return "";
+  // What a flag asked for is undone by dropping it.
   case Reason::KeepFP32:
   case Reason::ForceLow:
     return ("drop " + rule).str();
@@ -323,6 +325,7 @@ void AssignPrecisionPass::countCasts(Block &block) {
            regions.getRegion(a) == regions.getRegion(b);
   };
   for (Operation &each : block) {
+    // Bodies of loops and branches have kernels of their own.
     if (isa<BodyOpInterface>(each))
       for (Region &body : each.getRegions())
         countCasts(body.front());
@@ -331,11 +334,13 @@ void AssignPrecisionPass::countCasts(Block &block) {
     if (!decision)
       continue;
     int64_t in = 0, out = 0, fused = 0;
+    // Casts of operands, of which some are within a kernel.
     for (OpOperand &operand : op->getOpOperands())
       if (needsCast(operand)) {
         ++in;
         fused += shareKernel(operand.get().getDefiningOp(), op);
       }
+    // Casts of results: one for each type that readers want.
     for (OpResult result : op->getResults()) {
       llvm::SmallDenseMap<Type, bool, 2> types;
       for (OpOperand &use : result.getUses())

@@ -306,9 +306,11 @@ findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
 // none but those that the other hides: their numbers count unless they are
 // infinite.
 void AttentionMatcher::findCausalMask() {
+  // How low a number must be to hide a key.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
   double low = found.mask && found.bias ? kHidden : kLow;
+  // A mask becomes an offset, or else a bias does.
   if (found.mask && found.hidden <= low)
     if (auto constant = found.mask.getDefiningOp<ConstantOp>())
       if (auto offset =
@@ -331,6 +333,7 @@ void AttentionMatcher::findCausalMask() {
 //===----------------------------------------------------------------------===//
 
 bool AttentionMatcher::run() {
+  // The last product: weights times values.
   MatMulOp root = getRoot();
   int64_t rank = typeOf(root.getLhs()).getRank();
   bool isPlain = !root.getTransA() && !root.getTransB() &&
@@ -338,11 +341,13 @@ bool AttentionMatcher::run() {
   if (!isPlain || rank < 3)
     return false;
   found.value = root.getRhs();
+  // Back from the weights: dropout, guard, softmax, scores.
   Value weights = passGuard(passDropout(root.getLhs()));
   auto softmax = match.take<SoftmaxOp>(weights);
   if (!softmax || static_cast<int64_t>(softmax.getAxis()) != rank - 1 ||
       !matchScores(softmax.getInput()))
     return false;
+  // Query, key and value come from outside of what was matched.
   for (Value part : {found.query, found.key, found.value})
     if (typeOf(part).getRank() != rank || match.contains(part))
       return false;
@@ -391,6 +396,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
                                            "attention");
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
+  // What the op wants otherwise than it was spelled.
   Value key = found.isKeyTransposed ? exchangeLastAxes(found.key, rewriter, loc)
                                     : found.key;
   Value mask = found.mask;

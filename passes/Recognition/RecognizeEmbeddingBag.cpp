@@ -181,6 +181,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (!bag || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
                                            "ops read parts of them");
+  // All bags in one matrix of indices, of rows, or of the table's rows.
   Location location = match.getLocation();
   Attribute phase = op->getAttr(kPhaseAttr);
   auto withPhase = [&](Value value) {
@@ -197,6 +198,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
         rewriter, location, typeOf(bag->table).clone(shape), bag->table, rows,
         rewriter.getI64IntegerAttr(0), rewriter.getI64IntegerAttr(0)));
   }
+  // The reduction of one bag, now along axis 1 of all.
   OperationState state(location, bag->reduction);
   state.addOperands(rows);
   state.addTypes(op.getType());
