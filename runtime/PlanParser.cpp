@@ -499,6 +499,7 @@ static Function readFunction(Reader &in, std::string name) {
 
 static Plan readPlan(Reader &in, int64_t dataBytes) {
   Plan plan;
+  // The version first: of another one, other keys are expected.
   int64_t version = in.integer("format");
   if (!in.failed() && version != format::kVersion) {
     in.fail("format version " + std::to_string(version) +
@@ -508,6 +509,7 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
   }
   in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
                  "constant_bytes", "state", "functions"});
+  // What was compiled, and how.
   plan.producer = in.string("producer");
   Reader model = in.object("model");
   plan.modelName = model.string("name");
@@ -520,6 +522,7 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
   plan.target = {target.string("triple"), target.string("cpu"),
                  target.strings("features")};
   plan.constantBytes = in.integerOr("constant_bytes", dataBytes);
+  // Variables and functions.
   in.each("state",
           [&](Reader &state) { plan.state.push_back(readState(state)); });
   Reader functions = in.object("functions");

@@ -103,6 +103,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   where = prefix + ", inputs";
   expect(checked.arenaBytes >= 0, "the arena's size is negative");
   verifyValues(checked.inputs, kInputRoles);
+  // Inputs are memory of their own, of what the roles say.
   for (size_t i = 0; i < checked.inputs.size() && failure.ok(); ++i) {
     const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
     expect(buffer.space == Space::Input && buffer.index == i &&
@@ -119,6 +120,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   }
   where = prefix + ", outputs";
   verifyValues(checked.outputs, kOutputRoles);
+  // Buffers next, since steps name them by number.
   for (size_t i = 0; i < checked.buffers.size() && failure.ok(); ++i) {
     where = prefix + ", buffer " + std::to_string(i);
     verifyBuffer(checked.buffers[i]);
@@ -211,6 +213,7 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
   if (!expect(strided.rows >= 1 && (target || dst.bytes % strided.rows == 0),
               "its rows do not fill the destination"))
     return;
+  // Rows lie apart within either side.
   int64_t row = target ? target->rowBytes : dst.bytes / strided.rows;
   auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
                         const std::string &side) {
@@ -247,10 +250,12 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
         !expect(seen.insert(moving.buffer).second,
                 "it moves a buffer twice at once"))
       return false;
+    // How far the loops around this one move the buffer already.
     const Buffer &buffer = function->buffers[moving.buffer];
     auto [entry, isNew] =
         reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
     auto &[low, high] = entry->second;
+    // And how far this one does, backwards or forwards.
     Checked way = Checked(step.count - 1) * moving.bytes;
     Checked moved = way + (moving.bytes < 0 ? low : high);
     std::optional<int64_t> limit = findLimit(buffer);

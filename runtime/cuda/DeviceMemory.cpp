@@ -101,6 +101,7 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
 }
 
 std::string describeMemory(const Plan &plan) {
+  // State, by variable, and the function with the largest arena.
   int64_t stateBytes = 0;
   std::vector<Consumer> variables;
   for (const StateVariable &variable : plan.state) {
@@ -162,6 +163,7 @@ Workspace::~Workspace() {
 Status Workspace::reserve(size_t bytes) {
   if (bytes <= size)
     return Status();
+  // A block that a graph has captured stays; another takes its place.
   if (taken) {
     retired.push_back(block);
   } else {

@@ -87,6 +87,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   for (const Port &port : ports.outputs) {
     if (port.role != "sample_loss")
       continue;
+    // A loss for each sample of the batch,
     if (port.shape.empty() || port.shape[0] != batch)
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
@@ -94,6 +95,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                         counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
+    // and the weights that go with it by name.
     for (const Port &other : ports.outputs)
       if (other.role == "sample_weight" &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
