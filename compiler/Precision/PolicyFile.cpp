@@ -92,6 +92,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
           *object, where, {"op", "node", "type", "class", "poison", "reason"}))
     return error;
 
+  // The values of all keys, then what they may be.
   PolicyRule rule;
   std::string op;
   struct {
@@ -105,6 +106,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     if (llvm::Error error = readString(*object, where, key, target))
       return error;
 
+  // A rule says which ops it is for, and must be able to change them.
   if (op.empty() && rule.node.empty() && rule.type.empty())
     return reject(where, "expected a condition: op, node or type");
   if (!op.empty()) {
@@ -121,6 +123,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   if (!rule.type.empty() && rule.type != "fp16" && rule.type != "bf16")
     return reject(where,
                   "type: expected fp16 or bf16, found \"" + rule.type + "\"");
+  // The class it gives them.
   auto parsed = readClass(*object, where, "class");
   if (!parsed)
     return parsed.takeError();
@@ -189,6 +192,7 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
 // Reads the classes, poison and reason of a row.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
+  // Classes for either low type; those of fixed rows do not change.
   auto fp16 = readClass(object, where, "fp16");
   if (!fp16)
     return fp16.takeError();
@@ -200,6 +204,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
     return error;
   if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
     return error;
+  // What counts in the mode that is compiled for.
   std::optional<bool> poison;
   if (llvm::Error error = readPoison(object, where, poison))
     return error;
@@ -263,6 +268,7 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
 }
 
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
+  // A JSON object with known keys.
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return reject(path, "cannot read the policy file: " +
@@ -277,6 +283,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
           checkKeys(*object, path, {"preset", "table", "rules"}))
     return error;
 
+  // The preset is the ground that the file's rows and rules lie on.
   std::string preset;
   if (llvm::Error error = readString(*object, path, "preset", preset))
     return error;
