@@ -58,6 +58,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
                                  bool addsOptimizer) {
   const RecipeOptions &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
+  // What training does, where mpc adds it.
   if (addsOptimizer)
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())
@@ -68,6 +69,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lr_scale"] = listOf(training.lrScale);
   if (training.ema)
     recipe["ema"] = *training.ema;
+  // What decides values or their types; files count by what is in them.
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

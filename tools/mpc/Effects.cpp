@@ -260,6 +260,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                                            bool addsOptimizer) {
   if (addsOptimizer)
     return llvm::Error::success();
+  // A forward model without a loss is not trained.
   std::string given = findGiven(options, kOptimizerFlags);
   if (module.lookupSymbol("forward")) {
     if (given.empty())
@@ -270,6 +271,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                          : makeUsage(given + " is for training, and has no "
                                              "effect without --loss");
   }
+  // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
+  // only says how many batches make a step.
   const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});

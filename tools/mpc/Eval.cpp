@@ -194,6 +194,7 @@ ExitCode EvalRun::checkFunctions() const {
 }
 
 ExitCode EvalRun::compile() {
+  // A model is compiled for batches of the data.
   Driver driver;
   if (!isCompiled)
     if (ExitCode code = chooseBatchSize(driver); code != ExitCode::Done)
@@ -204,6 +205,7 @@ ExitCode EvalRun::compile() {
     return code;
   if (ExitCode code = checkFunctions(); code != ExitCode::Done)
     return code;
+  // What runs, in which precision, where.
   llvm::StringRef decisions = driver.getPrecisionSummary();
   PrintableStream os(llvm::errs());
   if (decisions.empty())
@@ -241,6 +243,7 @@ ExitCode EvalRun::loadCheckpoint() {
       loadWeights(*trainee, evaluatedState(*checkpoint), findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "is of another model file");
+  // Names may fit by chance: the checkpoint must be of this model.
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
                        checkpointPath + ": " + status.message() + "; give " +
@@ -267,6 +270,7 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   if (!status.ok())
     return reportError(
         Status(status.getCode(), file + ": " + status.message()));
+  // Say how much of the model the file has.
   const std::vector<std::string> names = findWeightNames(trainee->info());
   const auto given = llvm::count_if(names, [&](const std::string &name) {
     return llvm::any_of(*values,
@@ -278,6 +282,7 @@ ExitCode EvalRun::loadFile(const std::string &file) {
 }
 
 ExitCode EvalRun::open() {
+  // The artifact as a session, with weights from the checkpoint or files.
   auto opened = Session::create(artifact, command.session);
   if (!opened.ok())
     return reportError(opened.status());
@@ -292,6 +297,7 @@ ExitCode EvalRun::open() {
   for (const std::string &file : weights)
     if (ExitCode code = loadFile(file); code != ExitCode::Done)
       return code;
+  // What is asked for must be measurable, and the data must fit.
   const TraineeInfo &info = trainee->info();
   if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
     return reportError(status);
@@ -339,6 +345,7 @@ void EvalRun::print(const EvalResult &result) const {
 }
 
 ExitCode EvalRun::evaluate() {
+  // A terminal sees how far it is.
   const bool isShown = isatty(STDERR_FILENO) != 0;
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
@@ -351,6 +358,7 @@ ExitCode EvalRun::evaluate() {
   if (!result.ok())
     return reportError(result.status());
   print(*result);
+  // A loss that is a mean of a batch needs whole batches.
   if (result->leftOut > 0)
     note("left out " + counted(result->leftOut, "sample") +
          (result->leftOut == 1 ? " that fills" : " that fill") +

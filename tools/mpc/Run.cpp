@@ -106,6 +106,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     int64_t extent = array->shape[size_t(*axis)];
     std::string own =
         input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
+    // The first input with samples says how many a batch has.
     if (!first) {
       first = array;
       dimension = own;
@@ -115,6 +116,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
       if (size != fixed)
         size = std::min(size, samples);
     }
+    // Others share its dimension, by name or by size.
     bool isSame = own == dimension && own != "?";
     bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
     if (isSame && extent != samples && size != samples)
@@ -127,6 +129,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     if (isSame || isOpen)
       batch.axes[input.name] = *axis;
   }
+  // All at once needs no batches.
   batch.size = size == samples ? 0 : size;
   batch.samples = samples;
   return ExitCode::Done;
@@ -202,6 +205,8 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                               const Inputs &inputs,
                               const CompileOptions &options,
                               const onnx_frontend::Model &model) {
+  // Arrays that are no inputs: those of --input are wrong, those of --data may
+  // be more than the model takes.
   std::vector<std::string> unknown, ofData;
   for (const train::Array &input : inputs.arrays)
     if (llvm::none_of(declared, [&](const DeclaredShape &other) {
@@ -218,6 +223,7 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
               "') is an input; ";
   if (problem.empty() || isTraining(options))
     return ExitCode::Done;
+  // The message lists what the model does take.
   auto summary = onnx_frontend::summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
@@ -348,6 +354,7 @@ static Status runOnce(Session &session, const Function &function,
 static Status runBatches(Session &session, const Function &function,
                          const Inputs &inputs, const Batching &batching,
                          const std::string &file) {
+  // Outputs grow by a batch at a time.
   std::vector<JoinedOutput> outputs;
   for (const FunctionValue &port : function.outputs)
     outputs.emplace_back(port.name, function.buffers[port.buffer],
@@ -365,6 +372,7 @@ static Status runBatches(Session &session, const Function &function,
       output.add(*part, begin);
     }
   }
+  // Printed or written once all are whole.
   std::vector<train::Array> arrays;
   PrintableStream os(llvm::outs());
   for (const JoinedOutput &output : outputs)
@@ -396,6 +404,7 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
 }
 
 static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
+  // --data, of which every array has a name of its own,
   StatusOr<std::vector<train::Array>> data = train::readDataFiles(command.data);
   if (!data.ok())
     return reportError(data.status());
@@ -410,6 +419,7 @@ static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
       return reportError(ExitCode::InvalidInput,
                          train::locate(array) +
                              ": another array has that name");
+  // then --input, which may not give one of them again.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -451,11 +461,13 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
 }
 
 static ExitCode runRun(RunCommand &command) {
+  // Before anything takes time: whether there is something to write to.
   if (ExitCode code = checkOutput(command); code != ExitCode::Done)
     return code;
   Inputs inputs;
   if (ExitCode code = readInputs(command, inputs); code != ExitCode::Done)
     return code;
+  // A model is compiled for the inputs it is given; an artifact is as it is.
   Driver driver;
   std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
@@ -467,6 +479,7 @@ static ExitCode runRun(RunCommand &command) {
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
+  // The function, whose inputs must be the ones given.
   const Function *function = nullptr;
   if (ExitCode code =
           chooseFunction(artifact->plan(), command.function, function);

@@ -54,6 +54,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return ExitCode::Done;
   if (ExitCode code = checkDestination(options.output); code != ExitCode::Done)
     return code;
+  // Arrays need no model to go into.
   llvm::StringRef extension = extensionOf(options.output);
   const bool isArrays = extension == ".npz" || extension == ".safetensors";
   if (isArrays && !options.exportModel.empty())
@@ -63,6 +64,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                            extension);
   if (isArrays)
     return ExitCode::Done;
+  // Weights go into a copy of a model: the one that is trained, or another.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
@@ -129,6 +131,7 @@ TrainedModelWriter::~TrainedModelWriter() = default;
 ExitCode
 TrainedModelWriter::prepare(const Plan &plan,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
+  // Names and shapes of what will be written.
   std::vector<std::string> names;
   for (const StateVariable &variable : plan.state)
     if (isExported(variable))
@@ -142,6 +145,7 @@ TrainedModelWriter::prepare(const Plan &plan,
                                                          variable.shape.end());
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
+  // Found out before training, not after it.
   using onnx_frontend::ExportModel;
   auto read =
       options.exportModel.empty()
@@ -164,6 +168,8 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (!state.ok())
     return reportError(state.status());
   ExitCode code = ExitCode::Done;
+  // Into the model, or as arrays; if that fails, somewhere, so that training
+  // was not for nothing.
   if (model) {
     onnx_frontend::TensorMap values;
     for (const train::Array &array : *state)

@@ -236,6 +236,7 @@ void Reader::end(const json &line) {
 }
 
 std::string Reader::read(const json &line) {
+  // A line is an event; events of later versions are passed over.
   auto event = line.is_object() ? line.find("event") : line.end();
   if (event == line.end() || !event->is_string())
     return "expected a JSON object with an \"event\", as mpc train --metrics "
@@ -263,6 +264,7 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
     return Status(StatusCode::IO,
                   path + ": cannot read: " + file.getError().message());
   RunMetrics run;
+  // Line by line; the last one may have been cut off by a crash.
   Reader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
   for (int64_t number = 1; !rest.empty(); ++number) {
