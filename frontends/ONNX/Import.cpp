@@ -58,6 +58,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
         function.getModule().getRebatch()->addInput(input->name());
       continue;
     }
+    // A given value must fit the declared type.
     Expected<HostTensor> value =
         fitWeight(graph.getModel(), "input '" + input->name() + "'",
                   weight->second, *type);
@@ -233,11 +234,13 @@ importOnce(const Model &model, const ImportOptions &options) {
                        "--optimizer");
   };
   bool hasOptimizer = !options.optimizerModel.empty();
+  // training_info has an optimizer in it.
   if (model.getProto().training_info_size() != 0) {
     if (hasOptimizer)
       return refuseOptimizer();
     return importTrainingInfo(model, options);
   }
+  // A graph that computes gradients or updates is taken as a training step.
   if (options.findsSteps) {
     Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
     if (!graph)
@@ -256,6 +259,7 @@ importOnce(const Model &model, const ImportOptions &options) {
     if (*step)
       return importTrainingStep(*graph, **step, options);
   }
+  // Anything else is a forward model.
   if (hasOptimizer)
     return refuseOptimizer();
   return importForward(model, options);
@@ -267,6 +271,7 @@ Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(const Model &model,
                                 const ImportOptions &options) {
   ImportOptions bound = options;
+  // What is said is held back: an import that is done again would say it twice.
   while (true) {
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
@@ -283,6 +288,7 @@ mpc::onnx_frontend::importModel(const Model &model,
         model.getContext()->getDiagEngine().emit(std::move(each));
       return imported;
     }
+    // More values are known from here on.
     llvm::consumeError(imported.takeError());
     for (const auto &name : demanded) {
       bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
@@ -314,6 +320,7 @@ ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {
 }
 
 Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
+  // What the file says of itself.
   const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
@@ -322,6 +329,7 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
   for (const auto &opset : file.opset_import())
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
                                 opset.version());
+  // Inputs, outputs and ops.
   auto describe = [&](const proto::ValueInfoProto &value) {
     return value.name() + ": " + printType(model, value.type());
   };
@@ -331,6 +339,7 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
     summary.outputs.push_back(describe(output));
   for (const auto &node : graph.node())
     ++summary.ops[getOpName(node)];
+  // Parameters are floats of more than one element.
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
     auto decoded = model.decode(tensor, "initializer '" + tensor.name() + "'");

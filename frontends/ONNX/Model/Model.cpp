@@ -74,6 +74,7 @@ llvm::Error Model::parse() {
   if (!file)
     return file.takeError();
   FileInput input(*file);
+  // The beginning says whether this can be an ONNX file at all.
   auto start = input.peek(256);
   if (!start)
     return start.takeError();
@@ -98,6 +99,7 @@ llvm::Error Model::parse() {
     hash = input.getHash();
     return llvm::Error::success();
   }
+  // Say what went wrong, from the outside in: file, size, contents.
   if (llvm::Error error = input.takeError())
     return error;
   if (llvm::Error error = checkSize(input.getCount()))

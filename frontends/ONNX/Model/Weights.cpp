@@ -64,6 +64,7 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
   llvm::StringSet<> isTaken;
   isTaken.insert(taken.begin(), taken.end());
   Error errors = Error::success();
+  // A file that gives nothing is a mistake: its names are not the model's.
   for (const auto &[file, names] : options.weightFiles) {
     if (llvm::any_of(names, [&](const std::string &name) {
           return isTaken.contains(name);

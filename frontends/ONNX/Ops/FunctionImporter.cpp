@@ -67,6 +67,7 @@ Value FunctionImporter::getState(VariableOp variable) {
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
+  // A body reads the state of the function around it.
   if (parent)
     return value = captureValue(parent->getState(variable));
   if (isTooNarrow(variable)) {
@@ -78,6 +79,7 @@ Value FunctionImporter::getState(VariableOp variable) {
            "model to float32 and choose with --precision what it computes in";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
+  // The first reader makes it an argument.
   value = body->addArgument(variable.getTensorType(), variable.getLoc());
   Port port{{}, value};
   port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
@@ -278,6 +280,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   entry.constant = *decoded;
+  // A weights file may have another value for it.
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end()) {
     auto value = fitWeight(getModel(), "initializer '" + name + "'",
@@ -313,6 +316,7 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   }
   if (!outer.value && !outer.variable && !outer.constant)
     return;
+  // Anything else becomes an argument of the body.
   Value value = parent->materialize(name, "");
   if (!value) {
     entry.failed = true;
@@ -461,6 +465,7 @@ FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
+  // Ops that are known may still not take data.
   llvm::StringSet<> data = findData(nodes);
   std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
@@ -475,6 +480,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
         missing[name + " (of data)"].push_back(node);
       continue;
     }
+    // Of unknown ones, say whether another opset has them.
     int64_t opset = model.getOpset(*node);
     if (opset == 0)
       name += " (domain not imported)";
@@ -484,6 +490,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   }
   if (missing.empty())
     return llvm::Error::success();
+  // One line for each, with its first node.
   std::string list;
   for (const auto &[name, found] : missing)
     list += (list.empty() ? "" : ", ") + name + " x" +

@@ -155,6 +155,7 @@ LogicalResult AttentionBuilder::readMask() {
   SmallVector<int64_t> shape(node.operandShape(3));
   if (shape.empty() || shape.size() > 4)
     return node.invalid("expected attn_mask of rank 1 to 4");
+  // Keys that the mask does not reach are hidden.
   bool isBoolean = elementTypeOf(given).isInteger(1);
   if (int64_t missing = keys - shape.back(); missing > 0) {
     SmallVector<int64_t> rest(shape);
@@ -165,6 +166,7 @@ LogicalResult AttentionBuilder::readMask() {
                         shape.size() - 1);
     shape.back() = keys;
   }
+  // It broadcasts to [batch, heads, queries, keys].
   SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
   auto spread = broadcastShapes(whole, shape);
   if (failed(spread) || *spread != whole)
@@ -173,6 +175,7 @@ LogicalResult AttentionBuilder::readMask() {
   given = shareHeads(node.reshape(given, shape), shape[1]);
   if (!given)
     return failure();
+  // Booleans choose; numbers are added to the scores.
   if (isBoolean)
     mask = given;
   else
@@ -275,12 +278,14 @@ bool AttentionBuilder::isOneOp() {
 
 /// The output, as [batch, heads, queries, size].
 Value AttentionBuilder::buildOneOp() {
+  // All operands with as many heads as the query.
   Builder &b = node.attributes();
   Value keysOfAll = shareHeads(key, heads),
         valuesOfAll = shareHeads(value, heads);
   Value operands[] = {shareHeads(query, queryHeads), keysOfAll, valuesOfAll,
                       bias, mask};
   int32_t counts[] = {1, 1, 1, bias ? 1 : 0, mask ? 1 : 0, 0, 0};
+  // Scores are scaled by 1 / sqrt(size) unless the model says otherwise.
   double size = NodeImporter::shapeOf(query).back();
   SmallVector<NamedAttribute> attributes = {
       {"operandSegmentSizes", b.getDenseI32ArrayAttr(counts)},
@@ -293,6 +298,7 @@ Value AttentionBuilder::buildOneOp() {
   auto attention = node.create<AttentionOp>(operands, attributes);
   if (!attention)
     return {};
+  // Heads side by side again.
   int64_t columns = NodeImporter::shapeOf(value).back();
   return node.reshape(attention.getOutput(),
                       {batch, queryHeads, queries, columns});

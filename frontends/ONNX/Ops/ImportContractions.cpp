@@ -16,6 +16,7 @@ using namespace mpc::onnx_frontend;
 // A vector becomes a row (left) or a column (right) whose axis is dropped again
 // from the result.
 static LogicalResult importMatMul(NodeImporter &node) {
+  // Vectors become matrices of one row or column,
   Value lhs = node.operand(0), rhs = node.operand(1);
   SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
@@ -29,6 +30,7 @@ static LogicalResult importMatMul(NodeImporter &node) {
   auto op = node.create<MatMulOp>({node.reshape(lhs, a), node.reshape(rhs, b)});
   if (!op)
     return failure();
+  // and the axis that they got leaves the result.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(op.getOutput()));
   if (isColumn)
     shape.pop_back();

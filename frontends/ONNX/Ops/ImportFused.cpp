@@ -118,6 +118,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
     return node.invalid("expected ids and a table of positions of rank 2");
+  // Rows of the three tables; without ids, positions are counted.
   FailureOr<Value> words = lookUp(node, 2, 0);
   FailureOr<Value> segments = lookUp(node, 4, 1);
   FailureOr<Value> positions = lookUp(node, 3, 8);
@@ -131,6 +132,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
                           " ids of a sample");
     positions = slice(node, node.operand(3), {0, 0}, {shape[1], table[1]});
   }
+  // Their sum is normalized.
   Value sum = addTo(node, addTo(node, *words, *positions), *segments);
   if (!sum || failed(node.define(2, sum)) || failed(defineMaskIndex(node, 7)))
     return failure();

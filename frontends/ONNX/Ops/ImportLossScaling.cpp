@@ -120,6 +120,7 @@ static LogicalResult importYieldOp(NodeImporter &node) {
     node.ignore(name);
   SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
                                      .value_or(SmallVector<int64_t>());
+  // Each differentiable output has a gradient as the node's next output.
   int next = 0, outputs = node.getNode().output_size();
   for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
     if (llvm::is_contained(without, i))

@@ -39,6 +39,7 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "
                             "are");
+  // A statistic is a variable of its own, which this node alone updates.
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())

@@ -12,6 +12,7 @@ using namespace mpc::onnx_frontend;
 // to stay so.
 static void warnAliases(FunctionImporter &function,
                         ArrayRef<const proto::NodeProto *> nodes) {
+  // Aliases of parameters, and which of them are read.
   llvm::StringSet<> read;
   llvm::MapVector<StringRef, std::vector<StringRef>> names;
   for (const proto::NodeProto *node : nodes) {

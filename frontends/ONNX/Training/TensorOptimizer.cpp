@@ -173,6 +173,7 @@ Error TensorOptimizerImporter::run() {
           "input '" + input->name() +
               "' is neither a parameter, nor a gradient such as w_grad, nor "
               "what an optimizer reads as its rate, its count or its state");
+  // The nodes that new values need, then the updates.
   SmallVector<StringRef> values;
   for (const Update &update : updates)
     values.push_back(update.value);

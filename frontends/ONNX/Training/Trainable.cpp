@@ -227,8 +227,10 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
+  // A number that keeps the root from 0.
   bool isStabilized = (isSum(op) || op == "Max" || op == "Clip") &&
                       (get(1).isFixed || node.input_size() == 1);
+  // Roots, their inverses, and what is multiplied or divided by them.
   if (op == "Sqrt" || op == "ReduceL2")
     result.isRoot = !result.isFixed;
   else if (isStabilized)
@@ -335,12 +337,14 @@ bool TrainableSearch::isRow(StringRef value) {
 // rank 0 only with `orScalar`, and those of more than one element that it is
 // computed from.
 void TrainableSearch::use(StringRef value, bool orScalar) {
+  // From the value back through what computes it.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
   while (!worklist.empty()) {
     auto [current, within] = worklist.pop_back_val();
     if (!getFacts(current).isFixed ||
         !(within ? searchedWithin : searched).insert(current).second)
       continue;
+    // An initializer is a weight, unless it is a number.
     if (auto shape = getStoredShape(current)) {
       bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
       bool isScalar = shape->empty() && !orScalar;
@@ -351,6 +355,7 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     const Node *producer = graph.getProducer(current);
     if (!producer || producer->op_type() == "Shape")
       continue;
+    // Views hand on all of a weight, others only what is computed from it.
     bool isComputed = within || !isView(producer->op_type());
     for (const std::string &input : producer->input())
       worklist.push_back({input, isComputed});
