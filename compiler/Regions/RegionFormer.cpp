@@ -289,6 +289,7 @@ void RegionFormer::run() {
           matches(*regions[i].kind))
         body(i);
   };
+  // Contractions first: what a product's tail takes costs no memory traffic.
   forEach([](KernelKind kind) { return kind == KernelKind::Contraction; },
           [&](unsigned i) { growTail(i); });
   forEach(
@@ -297,13 +298,16 @@ void RegionFormer::run() {
                kind == KernelKind::ColumnReduce;
       },
       [&](unsigned i) { growReduction(i); });
+  // Reductions of the same rows share a kernel, whatever each has taken.
   mergeReductions();
   forEach([](KernelKind kind) { return kind == KernelKind::Scatter; },
           [&](unsigned i) { growScatter(i); });
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
+  // What is left over and small shares launches.
   mergeSmall();
   assert(order.isTopological() && "kernels can run one after another");
+  // Ops in the order of the block, since they join in another.
   for (KernelRegion &region : regions)
     llvm::sort(region.ops, [&](Operation *a, Operation *b) {
       return position.lookup(a) < position.lookup(b);

@@ -78,7 +78,6 @@ def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
         : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x8xf32>
     %1 = mpc.softmax %0 {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xbf16>
     %2 = mpc.matmul %1, %v : (tensor<2x8x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
-    return %2 : tensor<2x8x4xbf16>
     ```
 
     Afterwards no `mpc.attention` and no `mpc.attention_grad` is left.
@@ -118,8 +117,7 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
 
     ```mlir
     %0 = mpc.reshape %q : (tensor<4x64x8xf32>) -> tensor<2x2x64x8xf32>
-    %1 = mpc.reshape %k : (tensor<4x64x8xf32>) -> tensor<2x2x64x8xf32>
-    %2 = mpc.reshape %v : (tensor<4x64x8xf32>) -> tensor<2x2x64x8xf32>
+    ...
     %3 = mpc.scan 2 scanned(%0, %1, %2
         : tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>)
         -> (tensor<2x2x64x8xf32>) {
@@ -276,7 +274,6 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
     %2 = mpc.relu %1 : (tensor<2x8x8x6xf32>) -> tensor<2x8x8x6xf32>
     %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>}
         : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
-    return %y : tensor<2x6x8x8xf32>
     ```
   }];
   let options = [
@@ -312,7 +309,6 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
     %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true}
         : (tensor<32x10xf32>) -> tensor<32x1xf32>
     %4 = mpc.div %2, %3 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
-    return %4 : tensor<32x10xf32>
     ```
 
     Afterwards no op of role Composite is left.
@@ -383,7 +379,6 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     %3 = mpc.transpose %2 {perm = array<i64: 1, 0, 2>}
         : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
     %4 = mpc.matmul %3, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
-    return %4 : tensor<2x8x8xf32>
     ```
   }];
 }
@@ -521,18 +516,12 @@ def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
     After:
 
     ```mlir
-    %0 = mpc.matmul %x, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
-    %1 = mpc.add %0, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
-    %2 = mpc.kept %1 : tensor<64x32xbf16>
-    %3 = mpc.sigmoid %1 : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
-    %4 = mpc.mul %1, %3 : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
-    %5 = mpc.matmul %4, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
-    %6 = mpc.matmul %5, %w {transB = true}
-        : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
-    %7 = mpc.sigmoid %2 : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
-    %8 = mpc.mul %6, %7 : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
-    %9 = mpc.mul %8, %2 : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
-    return %9 : tensor<64x32xf32>
+    %h = mpc.add %0, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
+    %kept = mpc.kept %h : tensor<64x32xbf16>
+    ...
+    %again = mpc.sigmoid %kept : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+    %d = mpc.mul %g, %again : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+    %dh = mpc.mul %d, %kept : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
     ```
 
     Results are the same bits: each copy is rounded as the original is, and a

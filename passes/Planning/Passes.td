@@ -454,9 +454,6 @@ def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"
     }
     func.func private @step_0_relu1(%x: tensor<64xf32>) -> tensor<64xf32>
         attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-      %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
-      return %0 : tensor<64xf32>
-    }
     ```
   }];
 }
@@ -470,8 +467,8 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     epilogues may write over an operand that ends there. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
     and libraries choose tiles. On a CPU, a kernel that takes a slice along one
-    axis is a copy of rows, without code of its own. Expects that what computes is a call of a kernel,
-    a contraction of the library or a `plan.product`.
+    axis is a copy of rows, without code of its own. Expects that what computes
+    is a call of a kernel, a contraction of the library or a `plan.product`.
 
     Before:
 
@@ -507,16 +504,6 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
           extent 4 grain 16384
       plan.launch @sub ins(%1, %2 : memref<4xf32>, memref<4xf32>) outs(%1 : memref<4xf32>)
           extent 4 grain 16384
-    }
-    func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32>
-        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-      %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-      return %0 : tensor<4xf32>
-    }
-    func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
-        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-      %0 = mpc.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-      return %0 : tensor<4xf32>
     }
     ```
 

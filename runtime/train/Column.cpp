@@ -123,6 +123,8 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
+  // The first file says whether channels are last; all must fit the model and
+  // each other.
   if (parts.empty())
     turned = isTurned(input, part, prepared.layout);
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
@@ -132,6 +134,7 @@ Status Column::addPart(Array part) {
     return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
                                      ", in " + parts[0].source + " it is " +
                                      std::string(nameOf(parts[0].type)));
+  // Samples of this file begin where those of the last one end.
   if (isBatched()) {
     const size_t axis = size_t(input.batchAxis);
     if (shape[axis] == 0)
@@ -163,12 +166,14 @@ Status Column::addImages(Array part) {
 
 /// Decodes images for good where that takes little memory.
 Status Column::decodeImages() {
+  // Images of many files stay files, of which headers are checked.
   if (samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
         return status;
     return Status();
   }
+  // Others are decoded once, all of a folder at a time.
   for (Array &part : parts) {
     const int64_t count = part.images->size();
     std::shared_ptr<std::byte[]> pixels(
@@ -210,6 +215,7 @@ Status Column::setPreparation() {
                                                   runtime::nameOf(input.type)) +
                                          "; " + text);
   };
+  // Normalization has a number for each channel, along one axis.
   if (prepared.normalization) {
     const size_t channels = std::max(prepared.normalization->mean.size(),
                                      prepared.normalization->deviation.size());
@@ -222,6 +228,7 @@ Status Column::setPreparation() {
                                       " numbers are not one for each channel");
     channelAxis = *axis;
   }
+  // Augmentation moves pixels: what is an image must be known.
   if (prepared.augmentation.steps.empty())
     return Status();
   const Shape sample = sampleShape();
@@ -278,6 +285,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     return invalid(locate(parts[1]), "is the same for every batch, and in " +
                                          parts[0].source + " as well");
   const bool isImages = parts[0].images != nullptr;
+  // Files of one kind, which fit each other,
   for (Array &part : parts) {
     if ((part.images != nullptr) != isImages)
       return invalid(locate(part), "images and arrays cannot be joined");
@@ -288,6 +296,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     if (!status.ok())
       return status;
   }
+  // and flags that fit them.
   if (Status status = column.setPreparation(); !status.ok())
     return status;
   if (isImages)
@@ -314,6 +323,7 @@ struct IntegerRange {
 constexpr int64_t kIgnored = -100;
 
 static Status checkIntegers(const Array &array, const IntegerRange &range) {
+  // In parts, since a file may be larger than memory.
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
@@ -419,6 +429,7 @@ Status Column::fillPlain(const int64_t *rows, int64_t count,
     to += size * runtime::sizeOf(type);
     return bad ? invalid(describe(part, *bad, type)) : Status();
   };
+  // The same for all batches, or row by row.
   if (!isBatched())
     return convert(parts[0], 0, parts[0].size());
   for (int64_t o = 0; o < outer; ++o)
@@ -437,6 +448,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
                             AugmentedEpoch epoch, std::byte *to) const {
   Array images;
   std::vector<uint8_t> pixels;
+  // Images that are not decoded yet are, for this batch alone.
   if (isDecodedLater()) {
     pixels.resize(size_t(count * rowElements));
     std::vector<ImageRequest> requests;
@@ -451,6 +463,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
     images.shape = {count, rowElements};
     images.data = reinterpret_cast<const std::byte *>(pixels.data());
   }
+  // Then each row is normalized and moved.
   const int64_t bytes = rowElements * runtime::sizeOf(input.type);
   for (int64_t i = 0; i < count; ++i, to += bytes) {
     const auto [part, row] = placeOf(rows[i]);

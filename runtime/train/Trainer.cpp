@@ -152,6 +152,7 @@ Status TrainingRun::resume() {
   if (checkpoints)
     if (Status status = checkDirectory(options, *checkpoints); !status.ok())
       return status;
+  // A checkpoint that is named, of this run or of another,
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
@@ -265,6 +266,7 @@ Status TrainingRun::prepare() {
   if (Status status = planSteps(); !status.ok())
     return status;
   attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
+  // Checkpoints: to write, and to go on from.
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);
@@ -276,6 +278,7 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = openMetrics(); !status.ok())
     return status;
+  // What the run starts with is told once it is known to start.
   StartReport report;
   report.samples = data.size();
   report.evalSamples = evalData ? evalData->size() : 0;

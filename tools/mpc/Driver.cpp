@@ -290,6 +290,7 @@ static bool givesGradients(ModuleOp module) {
 
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
+  // What the command line says of shapes and batches,
   for (const std::string &shape : options.model.shapes)
     if (llvm::Error error = parseShape(shape, importOptions))
       return error;
@@ -298,6 +299,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &axis : options.model.batchAxes)
     if (llvm::Error error = parseBatchAxis(axis, importOptions))
       return error;
+  // of the mode that the model is imported in,
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
   importOptions.mode = recipe.asExported       ? ImportMode::AsExported
@@ -325,6 +327,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
     return imported.takeError();
   module = std::move(*imported);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
+  // Flags without effect can be told only now: the model says whether it
+  // trains.
   if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
     return error;
   noteWeights(*module, importOptions);

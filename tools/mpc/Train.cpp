@@ -114,6 +114,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   Schedule &schedule = command.train.schedule;
   if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
     return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
+  // Flags that do not go together.
   if (schedule.kind == ScheduleKind::OneCycle &&
       (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
     return reportError(ExitCode::Usage,
@@ -134,6 +135,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
+  // What the loop is told: whether there are evaluations, and whether anything
+  // keeps the best weights.
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool keepsWeights =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
@@ -216,6 +219,7 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
+  // Data of both kinds before the model: the labels' shapes are compiled in.
   const std::string target =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
   StatusOr<std::vector<Array>> read =

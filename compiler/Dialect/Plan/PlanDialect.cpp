@@ -338,6 +338,7 @@ LogicalResult AccessOp::verify() {
   if (static_cast<int64_t>(getStrides().size()) != output.getRank())
     return emitOpError("expected a stride for each of ")
            << output.getRank() << " axes, found " << getStrides().size();
+  // The first and the last element lie in the source, and so do all between.
   int64_t last = getOffset();
   for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
     if (stride < 0)
@@ -408,6 +409,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
            << name << " to have " << count << " elements of " << element
            << ", found " << type;
   };
+  // The fallback is kernels, one after another.
   if (!op.getUnfused().empty() &&
       (!op.getFused() ||
        !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))

@@ -422,7 +422,6 @@ void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
 // What updates that are spelt out read: a scalar input by a rate's name, and
 // ones that a backward pass starts from.
 void StepRecogniser::findScalars() {
-  // Inputs by name: a rate, a loss scale.
   for (const proto::ValueInfoProto *input : graph.getInputs()) {
     findRate(input->name(), /*mayBeAnything=*/false);
     if (StringRef(input->name()).contains_insensitive("loss_scale") &&
@@ -436,7 +435,6 @@ void StepRecogniser::findScalars() {
       if (const proto::TensorProto *seed =
               graph.getInitializer((value + "_grad").str()))
         step.seeds.insert(seed->name());
-  // So is the first input of a loss's gradient.
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
     if ((op == "SoftmaxCrossEntropyLossGrad" ||
@@ -455,7 +453,6 @@ void StepRecogniser::findUpdateNodes() {
       "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
       "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
       "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
-  // Not into the forward pass.
   std::vector<const proto::NodeProto *> forward =
       graph.getNodesFor(step.evalOutputs);
   llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
@@ -499,7 +496,6 @@ void StepRecogniser::findParameters() {
 }
 
 void StepRecogniser::describe(std::vector<std::string> &notes) const {
-  // What is trained, and what else the graph updates.
   std::vector<std::string> trained, others;
   for (const auto &[state, value] : step.updates)
     (step.parameters.contains(state) ? trained : others)
@@ -511,7 +507,6 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       "); it trains " + joinFirst(trained) +
       (others.empty() ? "" : "; its state is " + joinFirst(others)) +
       "; --as-exported takes the graph as it is");
-  // What the command line does not decide.
   if (step.learningRates.empty())
     notes.push_back("the learning rate is the graph's; --lr has no effect");
   if (!step.lossScales.empty())
@@ -567,7 +562,6 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     updated[name] = parameter.str();
     trained.push_back(parameter.str());
   }
-  // Without values there is nothing to start from.
   if (!withoutValue.empty())
     notes.push_back("the graph has gradients of " + joinFirst(withoutValue) +
                     ", inputs without a value; it trains them where --weights "
@@ -580,7 +574,6 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  // Scalars that the backward pass reads, and what was found.
   findScalars();
   StringRef flag =
       options.optimizerModel.empty() ? "--optimizer" : "--optimizer-model";
