@@ -54,8 +54,9 @@ private:
 // Kernels as text
 //===----------------------------------------------------------------------===//
 
-/// The kernel without a name of its own, and without what is said of its ops
-/// beside what they compute: why they have their types, which node they are of.
+/// Prints the kernel without its name, and without notes on its ops such as
+/// precision records and node names. Kernels that print alike have the same
+/// code.
 static std::string printKernel(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
   Attribute kind = kernel->getAttr(kKernelAttr);

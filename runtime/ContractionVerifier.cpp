@@ -163,7 +163,8 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
                 "a tile size is out of range");
 }
 
-/// An operand of the library's tail is there exactly where its kind wants it.
+/// Checks that an operand of the library's tail is there if its kind has it,
+/// and only then.
 void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
                                       bool wanted, const char *name, DType type,
                                       Checked elements) {

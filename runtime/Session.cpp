@@ -385,7 +385,8 @@ Session::trace(std::string_view function) {
     return found.status();
   FunctionInstance &instance = **found;
   impl->lastRun = nullptr;
-  // What earlier runs left would be taken for what this one reads.
+  // Clear the arena: the trace would take values of an earlier run for values
+  // of this one.
   const std::vector<std::byte> zeros(impl->arenaBytes);
   if (Status status =
           impl->device->upload(impl->arena, zeros.data(), zeros.size());

@@ -437,8 +437,9 @@ FailureOr<json::Object> ProgramWriter::write() {
 
 FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   PlanMembers members;
-  // Constants come first: they alone are kept where steps read them. What has
-  // no data is reported where it is written.
+  // Constants come first, since steps read them where they lie in the file;
+  // initial values behind them are copied. A constant without data is reported
+  // where it is written.
   module.walk(
       [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
   members.constantBytes = data.getSize();

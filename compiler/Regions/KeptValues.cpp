@@ -168,7 +168,8 @@ void KeptValues::addValue(Value value, MinCut &cut) {
   auto need = op ? needs.find(op) : needs.end();
   const Kernels &kernels = getReaders(value);
   if (need == needs.end()) {
-    // Kept where it is needed; it costs nothing that is paid anyway.
+    // A value that is in memory anyway, or that a kernel computes anyway, costs
+    // nothing to keep.
     bool isPaid = inMemory.contains(value) || !kernels.empty();
     Nodes added = {MinCut::kSource, MinCut::kSink};
     if (!isPaid) {
@@ -193,8 +194,8 @@ void KeptValues::addValue(Value value, MinCut &cut) {
     cut.addEdge(added.needed, MinCut::kSink, MinCut::kInfinite);
 }
 
-// What computing `op` again takes: its operands, which kernels load that do not
-// do so anyway.
+// Adds the price of computing `op` again: the operands that a kernel would load
+// for that alone.
 void KeptValues::addLoads(Operation *op, MinCut &cut) {
   // To compute `op`, each operand must be needed where `op` is computed,
   unsigned computed = nodes.lookup(op->getResult(0)).computed;

@@ -85,7 +85,8 @@ private:
   /// By op and result: the last op that reads it, kNever where one elsewhere
   /// does.
   SmallVector<SmallVector<size_t, 1>> lastUses;
-  /// Elements that pass from the ops before each to it and those behind it.
+  /// For each place between ops: how many elements pass it, made before and
+  /// read behind.
   SmallVector<int64_t> passing;
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 };

@@ -91,8 +91,8 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
-/// Kinds whose loops run over what their hero computes, so that results may be
-/// stored in another order.
+/// True for kinds whose loops run over the hero's result, which can then be
+/// stored in another order of axes.
 static bool storesArranged(KernelKind kind) {
   return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
 }

@@ -236,7 +236,7 @@ static Value scaleBy(OpBuilder &builder, double factor, Value value) {
   return MulOp::create(builder, location, type, value, number);
 }
 
-// The sum of values of one shape, in f64 where one of them is.
+// Adds up values of one shape, in f64 if any of them is f64.
 static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   if (values.size() == 1)
     return values.front();

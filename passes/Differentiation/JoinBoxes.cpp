@@ -48,7 +48,8 @@ struct Run {
 // Every box goes to the first run that ends where it begins.
 static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
                                  ArrayRef<GradientBox> boxes) {
-  // Boxes that span all axes but one lie along that; others stay alone.
+  // Boxes that are narrower than the whole along one axis are joined along that
+  // axis; others stay alone.
   SmallVector<Run> runs;
   std::map<int64_t, SmallVector<const GradientBox *>> alongAxis;
   for (const GradientBox &box : boxes) {

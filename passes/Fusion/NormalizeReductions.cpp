@@ -48,7 +48,8 @@ static constexpr int64_t kFewestParts = 4;
 static constexpr int64_t kShortestRun = 64;
 
 namespace {
-/// What is reduced next: these axes, the first of them in this many parts.
+/// One step of a reduction: the axes to reduce, and into how many parts the
+/// first of them is split.
 struct Step {
   ArrayRef<int64_t> axes;
   int64_t parts = 1;

@@ -78,7 +78,7 @@ private:
 };
 } // namespace
 
-// Finds what the ops read of others, and what others read of theirs.
+// Lists the values that enter the loop and those that leave it.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
     // Operands from outside: cut into parts, copied constants, or read whole.
@@ -284,7 +284,8 @@ ScanOp LoopBuilder::build() {
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;
-  // Those that are computed again come behind those that they are copies of.
+  // In program order: a product that is computed again stands behind its
+  // original.
   for (Operation &op : block) {
     auto product = dyn_cast<MatMulOp>(op);
     if (!product)

@@ -189,7 +189,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // Products ask where their operands are, and write arranged what they do.
+  // plan.access and plan.arrange have no step: the product next to them reads
+  // and writes with their strides.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     buffers[access.getOutput()] = buffers.lookup(access.getSource());
     return success();

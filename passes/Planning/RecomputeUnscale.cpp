@@ -38,8 +38,9 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// Kernels whose loops read an element where they use it. One that unscales
-// itself stays as it is: it may be about to move into its own users.
+// True for kernels whose loops read a gradient's element where they use it, so
+// that they can unscale it. A kernel that is itself such an unscale stays: it
+// may move into its own users.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))

@@ -357,8 +357,8 @@ bool AttentionMatcher::run() {
   return sharesHeads && match.isClosed();
 }
 
-// `value` with its last two axes exchanged, by another move of what it was
-// moved from where there is one.
+// Exchanges the last two axes of `value`. If `value` is itself a transpose, one
+// other transpose of its operand does both.
 static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   RankedTensorType type = typeOf(value);
   int64_t rank = type.getRank();

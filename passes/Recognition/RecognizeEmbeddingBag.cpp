@@ -132,8 +132,8 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
 // All of them
 //===----------------------------------------------------------------------===//
 
-// What all bags are of, the first one first, where one ends where the next
-// starts.
+// Matches bags of one table, one reduction and one length, each beginning where
+// the one before ends. Returns the first.
 static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   ValueRange parts = op.getInputs();
   if (parts.size() < 2 || op.getAxis() != 0)

@@ -303,8 +303,8 @@ void OneDNNConv::layOutMemory() {
   size_t plainBytes = w.type == types.w ? 0 : floats(geometry.wElements);
   sharedSize = (isWeightGrad() ? slices : 1) * weightsBytes + plainBytes;
 
-  // Memory of each worker: what it reads as floats, what it computes, and what
-  // the library asks for.
+  // Memory of each worker: its inputs as floats, its sums, and the library's
+  // scratch memory.
   if (isWeightGrad()) {
     secondOffset =
         x.type == types.x ? 0 : floats(imagesPerSlice * geometry.xElements);

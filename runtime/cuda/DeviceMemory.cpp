@@ -79,8 +79,8 @@ static std::string listLargest(std::vector<Consumer> consumers) {
   return list;
 }
 
-/// The buffers of the arena, each under the first step that names it: that is
-/// the one that writes it.
+/// The buffers of the arena, each with the name of the first step that names
+/// it, which is the step that writes it.
 static std::vector<Consumer> arenaBuffers(const Function &function) {
   std::vector<Consumer> consumers;
   std::vector<bool> seen(function.buffers.size());

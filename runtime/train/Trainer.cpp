@@ -134,7 +134,7 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Goes on from there, if there is such a place in this run.
+/// Goes on from a checkpoint, if its epoch and batch exist in this run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
@@ -549,7 +549,7 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   return Progress();
 }
 
-/// The failure, with where it comes from and what there still is.
+/// Adds the origin of the non-finite values and the last good checkpoint.
 Status TrainingRun::explain(const Status &failure) {
   if (guard.firstOfRow() == 0)
     return failure;

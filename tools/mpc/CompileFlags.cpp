@@ -69,7 +69,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lr_scale"] = listOf(training.lrScale);
   if (training.ema)
     recipe["ema"] = *training.ema;
-  // What decides values or their types; files count by what is in them.
+  // Flags that decide values or types. Files count by their contents, not by
+  // their names.
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

@@ -200,7 +200,8 @@ private:
   std::shared_ptr<const Artifact> artifact;
   /// What was compiled; null where the artifact was there before.
   std::shared_ptr<onnx_frontend::Model> model;
-  /// What was decided, in one line; empty where the artifact was there before.
+  /// The precision decisions in one line; empty for an artifact that was
+  /// compiled before.
   std::string decisions;
   TrainedModelWriter writer;
   std::unique_ptr<Session> session;

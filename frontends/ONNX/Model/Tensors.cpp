@@ -268,7 +268,7 @@ parseLocation(const proto::TensorProto &tensor) {
   return result;
 }
 
-// Adds where a finding is to one that does not say it.
+// Puts `where` (the tensor's name) in front of the messages of an error.
 static llvm::Error prefix(llvm::Error error, const Twine &where) {
   std::string start = where.str();
   return llvm::handleErrors(std::move(error), [&](const ImportError &finding) {

@@ -209,7 +209,8 @@ Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
           kept};
 }
 
-// The axes in that order; those that the term lacks have one element.
+// Transposes the term to `order`. A label that the term lacks becomes an axis
+// of one element.
 Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm, shape;
   for (Label label : order) {

@@ -176,7 +176,8 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
     return node.invalid("the last axis of the indices has " + Twine(tuple) +
                         " elements, expected one to " +
                         Twine(rank - batchDims));
-  // Axes that a tuple names become one, in which its element has a number.
+  // The axes that a tuple indexes become one axis: (i, j) of axes of 4 and 6 is
+  // element 6 i + j.
   Tuples tuples;
   tuples.batchDims = batchDims;
   tuples.extents = SmallVector<int64_t>(data.slice(batchDims, tuple));

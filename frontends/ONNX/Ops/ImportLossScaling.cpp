@@ -105,7 +105,8 @@ static LogicalResult importReduceAllL2(NodeImporter &node) {
   return node.define(0, node.emit<SqrtOp>({sum}));
 }
 
-// Waits for its inputs; that they are there is all that its output says.
+// Group waits for its inputs. In mpc's graph values are there when they are
+// read, so its output is the constant true.
 static LogicalResult importGroup(NodeImporter &node) {
   auto [done, bytes] = HostTensor::allocate(
       RankedTensorType::get({}, node.attributes().getI1Type()));

@@ -114,7 +114,8 @@ static LogicalResult importDropout(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws what a node asks for, with attribute 'seed' where it has one.
+/// Draws the random numbers of a node, from attribute 'seed' if it has one,
+/// else from the run's seed.
 class Generator {
 public:
   Generator(NodeImporter &node) : node(node) {

@@ -228,7 +228,8 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
   if (!bytes)
     return node.invalid("the shape has a negative extent or overflows");
   auto type = RankedTensorType::get(shape, elementType);
-  // Folding reads elements, so what may take part in it has them all.
+  // A small constant is written out, element by element: folding reads
+  // elements.
   constexpr int64_t kMostBytes = int64_t(1) << 19;
   if (*bytes <= kMostBytes) {
     auto [tensor, data] = HostTensor::allocate(type);

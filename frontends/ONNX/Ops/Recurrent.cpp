@@ -71,8 +71,8 @@ static std::optional<GateFunction> findActivation(StringRef name) {
   return std::nullopt;
 }
 
-// Names of functions and their parameters, which those that have any take in
-// turn.
+// Reads the activations: names, and lists of parameters. Each function that has
+// a parameter takes the next one of the list.
 LogicalResult RecurrentImporter::readActivations() {
   // Names for all directions, defaults where none are given.
   SmallVector<std::string> names;
@@ -172,8 +172,8 @@ Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
   return sliceAxis(node, value, axis, first * hidden, count * hidden);
 }
 
-// What input `input` has for direction `index`, along its first axis; null
-// where there is no such input.
+// The part of input `input` for direction `index`, without the axis of
+// directions; null if the node has no such input.
 Value RecurrentImporter::part(unsigned input, unsigned index) {
   if (!node.hasInput(input))
     return {};

@@ -21,8 +21,8 @@ static SmallVector<StringRef> readList(const proto::NodeProto &node,
 namespace {
 /// What the metadata of PyTorch's exporter says of a node.
 struct Origin {
-  /// The normalization in the program that it comes from, by its name there;
-  /// nothing where it comes from none.
+  /// The name of the BatchNormalization in the program that the node comes
+  /// from; nothing if it comes from none.
   std::optional<StringRef> batchNorm;
   /// Whether that was in evaluation mode.
   bool isEvaluation = false;

@@ -374,7 +374,8 @@ bool StepRecogniser::mayHaveLoss() const {
          });
 }
 
-// The loss is the first scalar; one that is called so goes before others.
+// The loss is the first scalar whose name says "loss", or else the first
+// scalar.
 Error StepRecogniser::findLoss() {
   auto isLoss = [](StringRef name) {
     return name.lower().find("loss") != std::string::npos;

@@ -57,7 +57,7 @@ private:
   SmallVector<unsigned> outputNodes;
   /// Of the pass being emitted.
   SmallVector<const Output *> elementOutputs;
-  /// Whether this thread has columns of its own; null where every one has.
+  /// True if this thread has columns of its own; null if every thread has.
   Value hasColumns;
 };
 } // namespace
@@ -240,7 +240,8 @@ void ColumnEmitter::emit(Value begin, Value end) {
 // column by summing it again.
 void ColumnEmitter::emitBlock(Value block) {
   const Team &team = context.columns;
-  // Which block of which outer index this is, and which vector is the thread's.
+  // The block's outer index and its part of the columns, then the thread's
+  // vector.
   int64_t width = context.getVectorWidth();
   int64_t vectors = context.partition.inner / width;
   int64_t blocks = llvm::divideCeilSigned(vectors, team.size);

@@ -244,7 +244,7 @@ ActivationHero::Source ActivationHero::getSource(const Position &at,
 // source; at its border each is looked at on its own.
 Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
                                Channels channels, ValueRange sums) {
-  // One position: its part of the sums changes where it has a source.
+  // Adds to the sums of position i, if the tap lies inside the image there.
   auto addOne = [&](size_t i) {
     size_t count = channels.chunk.count;
     ValueRange own = sums.slice(i * count, count);

@@ -417,8 +417,8 @@ static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
   return rows;
 }
 
-/// Which of the input's elements lies at `part` of a padded axis, and whether
-/// there is one; that is null where there is one everywhere.
+/// The element of the input at index `part` of a padded axis, and a flag that
+/// it exists. The flag is null on axes without padding.
 static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
                                           const PaddedAxis &axis) {
   // Before the input's first, the distance is a large unsigned number.

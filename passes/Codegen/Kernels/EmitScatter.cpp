@@ -181,8 +181,7 @@ void ScatterEmitter::combineAt(const Scope &scope, Value part) {
 /// null where every element has an index of its own.
 void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
                                   const Owned &owned, Value part) {
-  // Vectors where neighbours have one index; single elements where each has its
-  // own.
+  // Neighbours that share an index are combined as vectors, others one by one.
   unsigned last = body.getDimensions().size() - 1;
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(2) ? context.columns : Team();
@@ -239,7 +238,8 @@ void ScatterEmitter::emitOuter(Value outer) {
   Scope scope = fragments.createScope();
   fragments.enterGroup(scope, 0, outer);
   fragments.evaluate(scope, {index.node, update.node});
-  // Updates one after the other; those of elements of other slices do nothing.
+  // Updates run in order. An update of an element outside of the slice is
+  // skipped.
   emitLoop(b, space.updates, 1, {}, [&](Value number, ValueRange) {
     Scope at = scope;
     fragments.enterGroup(at, 1, number);

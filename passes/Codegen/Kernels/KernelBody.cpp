@@ -185,7 +185,8 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   return stridesAlongAxes(indexed.getIndexedShape(), place, rank);
 }
 
-/// Makes `node`, if its op reads a table, one that does so at its place.
+/// If the node's op reads a table (a gather), notes the argument that is the
+/// table and the strides of its place.
 static LogicalResult addTable(Node &node, size_t rank) {
   OpOperand *operand = findTable(node.op);
   if (!operand)

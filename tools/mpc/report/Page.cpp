@@ -110,7 +110,8 @@ private:
 };
 } // namespace
 
-/// A line's label: of one run what it is, of several which run it is.
+/// The label of a line: what it shows, or on a page of several runs the run's
+/// name.
 std::string Charts::nameOf(size_t run, llvm::StringRef what) const {
   return runs.size() == 1 ? what.str() : runs[run].name;
 }

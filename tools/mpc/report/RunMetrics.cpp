@@ -170,7 +170,7 @@ void Reader::add(Series &series, double step, std::optional<double> value) {
 }
 
 void Reader::start(const json &line) {
-  // What a run does again after this counts in place of what it did.
+  // A resumed run repeats steps: the new values replace the old ones.
   const double from = numberOf(line, "resumed_from").value_or(0);
   for (Series *series : {&run.loss, &run.learningRate, &run.gradNorm,
                          &run.lossScale, &run.stepMs})
