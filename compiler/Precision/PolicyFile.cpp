@@ -6,7 +6,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -267,13 +268,63 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
   return reject(path, key + ": expected an array");
 }
 
+// The text of a policy, which may come through a pipe that never ends.
+static llvm::Expected<std::string> readText(StringRef path) {
+  constexpr size_t kMostBytes = size_t(16) << 20;
+  std::error_code error;
+  std::string text(kMostBytes + 1, '\0');
+  size_t size = 0;
+  auto file = llvm::sys::fs::openNativeFileForRead(path);
+  if (!file)
+    error = llvm::errorToErrorCode(file.takeError());
+  while (!error && size < text.size()) {
+    auto count = llvm::sys::fs::readNativeFile(
+        *file, MutableArrayRef<char>(text.data() + size, text.size() - size));
+    if (!count)
+      error = llvm::errorToErrorCode(count.takeError());
+    else if (*count == 0)
+      break;
+    else
+      size += *count;
+  }
+  if (file)
+    (void)llvm::sys::fs::closeFile(*file);
+  if (error)
+    return reject(path, "cannot read the policy file: " + error.message());
+  if (size > kMostBytes)
+    return reject(path, "expected a policy of at most 16 MiB");
+  text.resize(size);
+  return text;
+}
+
+// Whether brackets are nested deeper than in any policy: the parser would run
+// out of stack on them.
+static bool isNestedDeeply(StringRef text) {
+  constexpr unsigned kDeepest = 64;
+  unsigned depth = 0;
+  bool isInString = false;
+  for (size_t i = 0; i < text.size() && depth <= kDeepest; ++i) {
+    char c = text[i];
+    if (c == '"')
+      isInString = !isInString;
+    else if (isInString && c == '\\')
+      ++i;
+    else if (!isInString && (c == '[' || c == '{'))
+      ++depth;
+    else if (!isInString && (c == ']' || c == '}') && depth > 0)
+      --depth;
+  }
+  return depth > kDeepest;
+}
+
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   // A JSON object with known keys.
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return reject(path, "cannot read the policy file: " +
-                            buffer.getError().message());
-  auto document = llvm::json::parse((*buffer)->getBuffer());
+  llvm::Expected<std::string> text = readText(path);
+  if (!text)
+    return text.takeError();
+  if (isNestedDeeply(*text))
+    return reject(path, "is nested too deeply");
+  auto document = llvm::json::parse(*text);
   if (!document)
     return reject(path, llvm::toString(document.takeError()));
   const llvm::json::Object *object = document->getAsObject();

@@ -190,6 +190,13 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
     return value;
   };
   int64_t bags = op.getInputs().size();
+  Value reduced = bag->table ? bag->table : bag->source;
+  // Rows of [1, size] are joined along an axis of their own once the bag has
+  // none.
+  SmallVector<int64_t> joined = {bags};
+  llvm::append_range(joined, shapeOf(reduced).drop_front());
+  if (shapeOf(op) != ArrayRef<int64_t>(joined))
+    return rewriter.notifyMatchFailure(op, "joined along an axis of the rows");
   Value rows = withPhase(createBags(*bag, bags, rewriter, location));
   if (bag->table) {
     SmallVector<int64_t> shape = {bags, bag->length};

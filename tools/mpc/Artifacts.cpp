@@ -277,6 +277,9 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isArtifact(const std::string &path) {
+  // A pipe that nobody writes to would be waited for.
+  if (!llvm::sys::fs::is_regular_file(path))
+    return false;
   auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
   return file && (*file)->getBuffer().starts_with("\x7f"
                                                   "ELF");

@@ -139,6 +139,8 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder) {
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isMetricsFile(const std::string &file) {
+  if (!llvm::sys::fs::is_regular_file(file))
+    return false;
   auto begin = llvm::MemoryBuffer::getFileSlice(file, 9, 0);
   return begin && (*begin)->getBuffer() == "{\"event\":";
 }
