@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/FoldedParameters.h"
 #include "frontends/ONNX/Training/LostLayers.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
@@ -133,9 +134,11 @@ importForward(const Model &model, const ImportOptions &options,
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   function.importNodes(nodes);
-  warnShared(function, nodes);
-  if (options.mode != ImportMode::Evaluation)
+  warnShared(function, *graph, nodes);
+  if (options.mode != ImportMode::Evaluation) {
     warnLost(*graph, nodes);
+    warnFolded(function, *graph);
+  }
   llvm::StringMap<const proto::ValueInfoProto *> declared;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     declared[output->name()] = output;

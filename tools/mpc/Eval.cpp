@@ -59,7 +59,7 @@ public:
   ExitCode evaluate();
 
 private:
-  ExitCode chooseBatchSize(Driver &driver);
+  ExitCode chooseShapes(Driver &driver);
   ExitCode checkFunctions() const;
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
@@ -130,15 +130,19 @@ ExitCode EvalRun::readFiles() {
 //===----------------------------------------------------------------------===//
 
 // A model that leaves the batch open needs one: PyTorch's and Keras's usual 32,
-// or all samples where there are fewer.
-ExitCode EvalRun::chooseBatchSize(Driver &driver) {
+// or all samples where there are fewer. Other open dimensions are those of the
+// data.
+ExitCode EvalRun::chooseShapes(Driver &driver) {
   constexpr int64_t usual = 32;
   ModelOptions &model = command.compile.model;
-  if (model.batchSize != 0)
-    return ExitCode::Done;
   if (llvm::Error error = driver.readModel(model.model))
     return reportError(std::move(error));
-  for (const DeclaredShape &input : readDeclaredInputs(driver.getModel())) {
+  const auto inputs = readDeclaredInputs(driver.getModel());
+  if (command.data.inputLayout.empty())
+    bindDataShapes(inputs, arrays, model);
+  if (model.batchSize != 0)
+    return ExitCode::Done;
+  for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
     // Images and rows of tables are samples of the first axis.
@@ -197,7 +201,7 @@ ExitCode EvalRun::compile() {
   // A model is compiled for batches of the data.
   Driver driver;
   if (!isCompiled)
-    if (ExitCode code = chooseBatchSize(driver); code != ExitCode::Done)
+    if (ExitCode code = chooseShapes(driver); code != ExitCode::Done)
       return code;
   command.compile.pipeline.evaluationAlone = true;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);

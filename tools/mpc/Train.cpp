@@ -193,6 +193,7 @@ public:
   int train();
 
 private:
+  ExitCode bindShapes(Driver &driver);
   int finish(const TrainResult &result);
 
   TrainCommand &command;
@@ -241,11 +242,25 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
+// Dimensions that the model leaves open are those of the data.
+ExitCode TrainRun::bindShapes(Driver &driver) {
+  ModelOptions &options = command.compile.model;
+  // Where channels are last, axes of the data are others than the model's.
+  if (isArtifact(options.model) || !command.data.inputLayout.empty())
+    return ExitCode::Done;
+  if (llvm::Error error = driver.readModel(options.model))
+    return reportError(std::move(error));
+  bindDataShapes(readDeclaredInputs(driver.getModel()), arrays, options);
+  return ExitCode::Done;
+}
+
 ExitCode TrainRun::compile() {
   ExitCode code;
   {
     Driver driver;
-    code = loadArtifact(driver, command.compile, artifact);
+    code = bindShapes(driver);
+    if (code == ExitCode::Done)
+      code = loadArtifact(driver, command.compile, artifact);
     decisions = driver.getPrecisionSummary();
     if (command.isVerbose)
       driver.getCompileTimes().print(llvm::errs());

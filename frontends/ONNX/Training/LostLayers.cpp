@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/LostLayers.h"
 
+#include "frontends/ONNX/Training/ExporterMetadata.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
-
-// A list such as "['', 'layers', 'layers.1']" of a node's metadata.
-static SmallVector<StringRef> readList(const proto::NodeProto &node,
-                                       StringRef key) {
-  SmallVector<StringRef> items;
-  for (const proto::StringStringEntryProto &entry : node.metadata_props())
-    if (entry.key() == key)
-      StringRef(entry.value()).split(items, ',');
-  for (StringRef &item : items)
-    item = item.trim("[]'\" ");
-  return items;
-}
 
 namespace {
 /// What the metadata of PyTorch's exporter says of a node.
@@ -31,8 +21,9 @@ struct Origin {
 
 // Classes of modules come from the outside in, the operator last.
 static Origin findOrigin(const proto::NodeProto &node) {
-  auto classes = readList(node, "pkg.torch.onnx.class_hierarchy");
-  auto scopes = readList(node, "pkg.torch.onnx.name_scopes");
+  auto classes =
+      readMetadataList(node.metadata_props(), "pkg.torch.onnx.class_hierarchy");
+  auto scopes = readMetadataList(node.metadata_props(), kNameScopes);
   Origin origin;
   for (auto [index, name] : llvm::enumerate(classes)) {
     bool isOperator = name.starts_with("aten.") && name.contains("batch_norm");
@@ -58,12 +49,6 @@ static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
          StringRef(node.input(2)).starts_with("onnx::Conv_");
 }
 
-static std::string withOthers(const std::string &first, size_t count) {
-  return first + (count > 1
-                      ? " (and " + std::to_string(count - 1) + " more like it)"
-                      : "");
-}
-
 static void warnLostByPyTorch(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {
   std::vector<std::string> folded, foldedBefore;
@@ -84,9 +69,9 @@ static void warnLostByPyTorch(const Model &model,
             "is lost as well"
           : "";
   if (!folded.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(folded[0], folded.size()) +
-               ", and not there to train" + dropout +
+    model.warn("the BatchNormalization " + folded[0] +
+               countOthers(folded.size()) + ", and not there to train" +
+               dropout +
                "; PyTorch's exporter keeps it by torch.onnx.export("
                "model.train(), ..., dynamo=True, optimize=False)");
   else if (isEvaluation)
@@ -95,8 +80,8 @@ static void warnLostByPyTorch(const Model &model,
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
   if (!foldedBefore.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(foldedBefore[0], foldedBefore.size()) +
+    model.warn("the BatchNormalization " + foldedBefore[0] +
+               countOthers(foldedBefore.size()) +
                ", and not there to train, and any Dropout is lost; PyTorch's "
                "older exporter keeps them by torch.onnx.export(model.train(), "
                "..., training=torch.onnx.TrainingMode.TRAINING, "
@@ -115,8 +100,8 @@ static void warnLostByTF2ONNX(const Model &model,
                        node->op_type() + " before it");
   }
   if (!folded.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(folded[0], folded.size()) +
+    model.warn("the BatchNormalization " + folded[0] +
+               countOthers(folded.size()) +
                ", and not there to train; tf2onnx exports for inference and "
                "has no way to keep it");
 }

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "frontends/ONNX/Training/ExporterMetadata.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mpc::onnx_frontend;
@@ -366,26 +368,12 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
 // Metadata
 //===----------------------------------------------------------------------===//
 
-static StringRef findMetadata(const proto::ValueInfoProto &value,
-                              StringRef key) {
-  for (const proto::StringStringEntryProto &entry : value.metadata_props())
-    if (entry.key() == key)
-      return entry.value();
-  return {};
-}
-
 // Whether the exporter computed the value from constants alone, such as the
 // ones that it gives a normalization as scale: what is folded from is a list
 // like "['val_0', 'val_7']", and a parameter has a name of its own.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
-  StringRef list = findMetadata(value, "pkg.onnxscript.optimizer.folded_from");
-  if (list.empty())
-    return false;
-  llvm::SmallVector<StringRef> names;
-  list.split(names, ',');
-  return llvm::all_of(names, [](StringRef name) {
-    return name.trim("[]' ").starts_with("val_");
-  });
+  auto names = readMetadataList(value.metadata_props(), kFoldedFrom);
+  return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
 llvm::StringMap<std::string>
@@ -395,8 +383,9 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
-      StringRef kind = findMetadata(
-          value, "pkg.torch.export.graph_signature.InputSpec.kind");
+      StringRef kind =
+          findMetadata(value.metadata_props(),
+                       "pkg.torch.export.graph_signature.InputSpec.kind");
       if (!kind.empty())
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
