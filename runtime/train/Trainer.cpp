@@ -400,8 +400,8 @@ Status TrainingRun::evaluateNow() {
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
-                  counted(evaluation->leftOut, "sample") +
-                  ": the model has no loss per sample");
+                  counted(evaluation->leftOut, "sample") + ": " +
+                  whyLeftOut(*evaluation));
   if (!std::isfinite(evaluation->loss))
     observer.warning("the loss of the evaluation is not finite");
   return heed(*evaluation);

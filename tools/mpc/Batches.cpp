@@ -208,7 +208,7 @@ static int64_t countBlocks(const Shape &shape, size_t axis) {
 }
 
 Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
-                              int64_t batch) {
+                              int64_t batch, Filling filling) {
   const size_t at = size_t(axis);
   const int64_t samples = array.shape[at];
   const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
@@ -224,7 +224,9 @@ Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
   std::byte *to = bytes->data();
   for (int64_t block = 0; block < countBlocks(array.shape, at); ++block)
     for (int64_t i = 0; i < batch; ++i, to += row) {
-      const int64_t sample = std::min(begin + i, samples - 1);
+      const int64_t sample = filling == Filling::LastSample
+                                 ? std::min(begin + i, samples - 1)
+                                 : (begin + i) % samples;
       std::memcpy(to, array.data + size_t(block * samples + sample) * row, row);
     }
   part.data = bytes->data();
@@ -244,11 +246,26 @@ JoinedOutput::JoinedOutput(std::string name, const Buffer &buffer, int64_t axis,
           Tensor::zeros(buffer.type, withSamples(buffer.shape, axis, samples))),
       axis(size_t(axis)) {}
 
-void JoinedOutput::add(const Tensor &part, int64_t begin) {
+template <typename Visit>
+void JoinedOutput::zip(const Tensor &part, int64_t begin, Visit visit) const {
   const int64_t samples = whole.shape[axis], batch = part.shape[axis];
   const size_t row = rowBytes(part.shape, axis, sizeOf(part.type));
   const size_t size = size_t(std::min(batch, samples - begin)) * row;
   for (int64_t block = 0; block < countBlocks(part.shape, axis); ++block)
-    std::memcpy(whole.bytes.data() + size_t(block * samples + begin) * row,
-                part.bytes.data() + size_t(block * batch) * row, size);
+    visit(size_t(block * samples + begin) * row,
+          part.bytes.data() + size_t(block * batch) * row, size);
+}
+
+void JoinedOutput::add(const Tensor &part, int64_t begin) {
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    std::memcpy(whole.bytes.data() + at, from, size);
+  });
+}
+
+bool JoinedOutput::has(const Tensor &part, int64_t begin) const {
+  bool isSame = true;
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    isSame = isSame && std::memcmp(whole.bytes.data() + at, from, size) == 0;
+  });
+  return isSame;
 }

@@ -366,8 +366,8 @@ ExitCode EvalRun::evaluate() {
   if (result->leftOut > 0)
     note("left out " + counted(result->leftOut, "sample") +
          (result->leftOut == 1 ? " that fills" : " that fill") +
-         " no batch: the model has no loss per sample; choose a --batch-size "
-         "that divides all");
+         " no batch: " + train::whyLeftOut(*result) +
+         "; choose a --batch-size that divides all");
   if (!std::isfinite(result->loss))
     return reportError(ExitCode::Numeric, "the loss is not finite");
   return ExitCode::Done;

@@ -290,7 +290,7 @@ static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
 // One batch, or all there is.
 static Status setInputs(Session &session, const Function &function,
                         const Inputs &inputs, const Batching *batching,
-                        int64_t begin) {
+                        int64_t begin, Filling filling) {
   for (const FunctionValue &port : function.inputs) {
     const train::Array *given = inputs.find(port.name);
     if (!given)
@@ -304,7 +304,8 @@ static Status setInputs(Session &session, const Function &function,
     if (batching)
       if (auto axis = batching->inputs.find(port.name);
           axis != batching->inputs.end())
-        part = takeSamples(*given, axis->second, begin, batching->batch);
+        part =
+            takeSamples(*given, axis->second, begin, batching->batch, filling);
     StatusOr<Tensor> value = train::toTensor(part, buffer.type);
     if (!value.ok())
       return value.status();
@@ -331,8 +332,8 @@ static Status writeOutput(llvm::raw_ostream &os, const std::string &name,
 // Runs once, and prints or saves what comes out.
 static Status runOnce(Session &session, const Function &function,
                       const Inputs &inputs, const std::string &file) {
-  Status status =
-      setInputs(session, function, inputs, /*batching=*/nullptr, /*begin=*/0);
+  Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
+                            /*begin=*/0, Filling::LastSample);
   if (status.ok())
     status = session.run(function.name);
   if (!status.ok())
@@ -350,6 +351,50 @@ static Status runOnce(Session &session, const Function &function,
   return file.empty() ? Status() : train::writeArrays(file, arrays);
 }
 
+// Runs the batch from `begin` on, and gives what comes out of it.
+static Status
+runBatch(Session &session, const Function &function, const Inputs &inputs,
+         const Batching &batching, int64_t begin, Filling filling,
+         std::vector<JoinedOutput> &outputs,
+         llvm::function_ref<Status(JoinedOutput &, const Tensor &)> take) {
+  Status status =
+      setInputs(session, function, inputs, &batching, begin, filling);
+  if (status.ok())
+    status = session.run(function.name);
+  for (JoinedOutput &output : outputs) {
+    if (!status.ok())
+      break;
+    StatusOr<Tensor> part = session.output(function.name, output.name);
+    status = part.ok() ? take(output, *part) : part.status();
+  }
+  return status;
+}
+
+// Runs a last batch that is filled up once more, beside other samples: what
+// fills it must change nothing.
+static Status checkFilled(Session &session, const Function &function,
+                          const Inputs &inputs, const Batching &batching,
+                          std::vector<JoinedOutput> &outputs) {
+  const int64_t rest = batching.samples % batching.batch;
+  if (rest == 0)
+    return Status();
+  const int64_t begin = batching.samples - rest;
+  return runBatch(
+      session, function, inputs, batching, begin, Filling::FirstSamples,
+      outputs, [&](JoinedOutput &output, const Tensor &part) {
+        if (output.has(part, begin))
+          return Status();
+        return Status(StatusCode::Unsupported,
+                      "output '" + output.name +
+                          "': the samples of a batch depend on each other, and "
+                          "of " +
+                          std::to_string(batching.samples) + " samples " +
+                          std::to_string(rest) + " fill no batch of " +
+                          std::to_string(batching.batch) +
+                          "; choose a --batch-size that divides them");
+      });
+}
+
 // Runs batch by batch, and prints or saves what comes out of all.
 static Status runBatches(Session &session, const Function &function,
                          const Inputs &inputs, const Batching &batching,
@@ -360,18 +405,18 @@ static Status runBatches(Session &session, const Function &function,
     outputs.emplace_back(port.name, function.buffers[port.buffer],
                          batching.outputs.at(port.name), batching.samples);
   for (int64_t begin = 0; begin < batching.samples; begin += batching.batch) {
-    Status status = setInputs(session, function, inputs, &batching, begin);
-    if (status.ok())
-      status = session.run(function.name);
+    Status status = runBatch(session, function, inputs, batching, begin,
+                             Filling::LastSample, outputs,
+                             [&](JoinedOutput &output, const Tensor &part) {
+                               output.add(part, begin);
+                               return Status();
+                             });
     if (!status.ok())
       return status;
-    for (JoinedOutput &output : outputs) {
-      StatusOr<Tensor> part = session.output(function.name, output.name);
-      if (!part.ok())
-        return part.status();
-      output.add(*part, begin);
-    }
   }
+  if (Status status = checkFilled(session, function, inputs, batching, outputs);
+      !status.ok())
+    return status;
   // Printed or written once all are whole.
   std::vector<train::Array> arrays;
   PrintableStream os(llvm::outs());
