@@ -87,9 +87,10 @@ static LogicalResult spareFromDecay(TrainingFunction &step,
     isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
     group.decays = !isSpared;
   }
-  if (takesBias && !foundBias)
+  // Both words together are of every recipe, and many models have no biases.
+  if (takesBias && !foundBias && !(takesNorm && foundNorm))
     return reportUsage(location, "--no-decay bias: no bias is trained");
-  if (takesNorm && !foundNorm)
+  if (takesNorm && !foundNorm && !(takesBias && foundBias))
     return reportUsage(location,
                        "--no-decay norm: no scale of a normalization is "
                        "trained");

@@ -85,4 +85,6 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   for (const std::string &file : options.model.weights)
     weights.push_back(digestOf(file));
   recipe["weights"] = std::move(weights);
+  if (!options.model.weightsPrefixes.empty())
+    recipe["weights_prefix"] = listOf(options.model.weightsPrefixes);
 }

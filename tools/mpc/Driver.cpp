@@ -222,8 +222,61 @@ mpc::tools::toHostTensor(const runtime::train::Array &array,
   return copy;
 }
 
+namespace {
+/// The names in files of weights as the model has them.
+class WeightNames {
+public:
+  /// From FROM=TO, of which the first that holds is taken.
+  llvm::Error add(StringRef text);
+  /// `name` with the prefix that it has in the model.
+  std::string rename(StringRef name);
+  /// An error where one of them has been the prefix of no name.
+  llvm::Error verify() const;
+
+private:
+  struct Prefix {
+    std::string from, to;
+    bool isUsed = false;
+  };
+  SmallVector<Prefix> prefixes;
+};
+} // namespace
+
+llvm::Error WeightNames::add(StringRef text) {
+  auto [from, to] = text.split('=');
+  if (text.contains('=') && from != to) {
+    prefixes.push_back({from.str(), to.str()});
+    return llvm::Error::success();
+  }
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--weights-prefix " + text +
+          ": expected FROM=TO, of which one may be empty, such as "
+          "model.=bert.");
+}
+
+std::string WeightNames::rename(StringRef name) {
+  for (Prefix &prefix : prefixes)
+    if (name.starts_with(prefix.from)) {
+      prefix.isUsed = true;
+      return prefix.to + name.drop_front(prefix.from.size()).str();
+    }
+  return name.str();
+}
+
+llvm::Error WeightNames::verify() const {
+  for (const Prefix &prefix : prefixes)
+    if (!prefix.isUsed)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--weights-prefix " + prefix.from + "=" + prefix.to +
+              ": no name in --weights begins with '" + prefix.from + "'");
+  return llvm::Error::success();
+}
+
 // Reads parameter values from an ONNX model, or from arrays.
 static llvm::Error readWeights(const std::string &file,
+                               WeightNames &weightNames,
                                onnx_frontend::ImportOptions &options,
                                MLIRContext *context) {
   std::vector<std::string> &names = options.weightFiles[file];
@@ -232,16 +285,16 @@ static llvm::Error readWeights(const std::string &file,
     if (!read)
       return read.takeError();
     for (auto &[name, value] : *read) {
-      options.weights[name] = value;
-      names.push_back(name.str());
+      names.push_back(weightNames.rename(name));
+      options.weights[names.back()] = value;
     }
   } else {
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
     for (const runtime::train::Array &array : *arrays) {
-      options.weights[array.name] = toHostTensor(array, context);
-      names.push_back(array.name);
+      names.push_back(weightNames.rename(array.name));
+      options.weights[names.back()] = toHostTensor(array, context);
     }
   }
   llvm::sort(names);
@@ -250,6 +303,19 @@ static llvm::Error readWeights(const std::string &file,
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
                                   "--weights " + file +
                                       ": the file holds no arrays");
+}
+
+static llvm::Error readWeights(const ModelOptions &model,
+                               onnx_frontend::ImportOptions &options,
+                               MLIRContext *context) {
+  WeightNames names;
+  for (const std::string &prefix : model.weightsPrefixes)
+    if (llvm::Error error = names.add(prefix))
+      return error;
+  for (const std::string &file : model.weights)
+    if (llvm::Error error = readWeights(file, names, options, context))
+      return error;
+  return names.verify();
 }
 
 // How many of the model's parameters and statistics each file gave.
@@ -316,9 +382,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
-  for (const std::string &file : options.model.weights)
-    if (llvm::Error error = readWeights(file, importOptions, &context))
-      return error;
+  if (llvm::Error error = readWeights(options.model, importOptions, &context))
+    return error;
   if (!model)
     if (llvm::Error error = readModel(options.model.model))
       return error;

@@ -51,6 +51,8 @@ static const std::vector<Rule> &getRules() {
       {"--keep-checkpoints", "--checkpoint-dir", {}},
       {"--overwrite-metrics", "--metrics", {}},
       {"--export-model", "--output", {}},
+      {"--trained-only", "--output", {}},
+      {"--weights-prefix", "--weights", {}},
       {"--kernel-cache", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
       {"--threads", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
   };

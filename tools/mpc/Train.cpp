@@ -441,6 +441,9 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
       ->type_name("FILE");
+  app.add_flag("--trained-only", command.trained.trainedOnly,
+               "write to --output what was trained alone, such as adapters, "
+               "and running statistics; .safetensors and .npz");
   app.add_option("--metric", command.train.evalMetrics,
                  "what to measure in evaluations beside the loss: " +
                      listEvalMetrics() + " (repeatable)")

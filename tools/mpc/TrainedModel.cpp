@@ -64,6 +64,10 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                            extension);
   if (isArrays)
     return ExitCode::Done;
+  if (options.trainedOnly)
+    return reportError(ExitCode::Usage,
+                       "--trained-only is of an --output that is .safetensors "
+                       "or .npz; a model has all its weights");
   // Weights go into a copy of a model: the one that is trained, or another.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
@@ -134,7 +138,9 @@ TrainedModelWriter::prepare(const Plan &plan,
   // Names and shapes of what will be written.
   std::vector<std::string> names;
   for (const StateVariable &variable : plan.state)
-    if (isExported(variable))
+    if (options.trainedOnly && variable.role == "frozen")
+      leftOut.push_back(variable.name);
+    else if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
@@ -177,6 +183,9 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
     if (llvm::Error error = model->write(options.output, values))
       code = reportError(std::move(error));
   } else {
+    llvm::erase_if(*state, [&](const train::Array &array) {
+      return llvm::is_contained(leftOut, array.name);
+    });
     code = reportError(writeState(options.output, *state));
   }
   if (code != ExitCode::Done)
