@@ -6,6 +6,7 @@
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/WeightFiles.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
@@ -104,12 +105,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
-
-static llvm::Error toError(const runtime::Status &status) {
-  return onnx_frontend::makeError(
-      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
-      status.message());
-}
 
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
@@ -222,54 +217,6 @@ mpc::tools::toHostTensor(const runtime::train::Array &array,
   return copy;
 }
 
-// Reads parameter values from an ONNX model, or from arrays.
-static llvm::Error readWeights(const std::string &file,
-                               onnx_frontend::ImportOptions &options,
-                               MLIRContext *context) {
-  std::vector<std::string> &names = options.weightFiles[file];
-  if (StringRef(file).ends_with(".onnx")) {
-    auto read = onnx_frontend::readWeights(file, context);
-    if (!read)
-      return read.takeError();
-    for (auto &[name, value] : *read) {
-      options.weights[name] = value;
-      names.push_back(name.str());
-    }
-  } else {
-    auto arrays = runtime::train::readArrays(file);
-    if (!arrays.ok())
-      return toError(arrays.status());
-    for (const runtime::train::Array &array : *arrays) {
-      options.weights[array.name] = toHostTensor(array, context);
-      names.push_back(array.name);
-    }
-  }
-  llvm::sort(names);
-  if (!names.empty())
-    return llvm::Error::success();
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
-                                  "--weights " + file +
-                                      ": the file holds no arrays");
-}
-
-// How many of the model's parameters and statistics each file gave.
-static void noteWeights(ModuleOp module,
-                        const onnx_frontend::ImportOptions &options) {
-  for (const auto &[file, names] : options.weightFiles) {
-    int64_t total = 0, given = 0;
-    for (auto variable : module.getOps<VariableOp>()) {
-      StringRef role = variable.getRole();
-      if (role != "parameter" && role != "frozen" && role != "statistic")
-        continue;
-      ++total;
-      given += llvm::binary_search(
-          names, onnx_frontend::getONNXName(variable.getSymName()));
-    }
-    note(llvm::Twine(given) + " of " + llvm::Twine(total) + " parameter" +
-         (total == 1 ? "" : "s") + " from " + file);
-  }
-}
-
 llvm::Error Driver::readModel(StringRef path) {
   auto read = onnx_frontend::readModel(path, &context);
   if (!read)
@@ -314,11 +261,12 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
-  for (const std::string &file : options.model.weights)
-    if (llvm::Error error = readWeights(file, importOptions, &context))
-      return error;
   if (!model)
     if (llvm::Error error = readModel(options.model.model))
+      return error;
+  for (const std::string &file : options.model.weights)
+    if (llvm::Error error =
+            readWeightFile(file, *model, importOptions, &context))
       return error;
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
