@@ -335,6 +335,17 @@ std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   return listNearestNames(expression, names);
 }
 
+// The ops of the model, those most like `op` first.
+std::string PrecisionGraph::listOps(StringRef op) const {
+  std::vector<std::string> names;
+  for (const PrecisionGraphNode &node : nodes) {
+    PrecisionOpInterface first = node.ops.front();
+    if (node.isOpen)
+      names.push_back(first.getPolicyKey().str());
+  }
+  return listNearestNames(op, names);
+}
+
 // Pins the nodes that the user's expressions match. Fixed nodes are passed
 // over; an expression that matches fixed nodes alone is an error, as is one
 // that matches none.
@@ -431,10 +442,12 @@ FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
   PrecisionGraph graph;
   graph.collect(module);
   graph.consult(policy);
-  for (const std::string &rule : policy.getUnmatchedRules())
-    return withExitCode(module.emitError(), ExitCode::Usage)
-           << rule << ": matches no node of the model";
   graph.pin(policy, module);
+  for (const auto &[place, rule] : policy.getUnmatchedRules())
+    return withExitCode(module.emitError(), ExitCode::Usage)
+           << place << ": matches no node of the model; there are "
+           << (rule->node.empty() ? graph.listOps(rule->op)
+                                  : graph.listOpenNodes(rule->node));
   // Keeping fp32 is the safe side, so it wins where both flags match.
   if (failed(graph.apply(overrides.forceLow, "--force-low", Pin::Low,
                          Reason::ForceLow, module)) ||

@@ -63,7 +63,9 @@ FailureOr<FloatType> AssignPrecisionPass::getLowType() {
     return FloatType();
   if (llvm::is_contained({"16-true", "bf16-true", "auto"}, mode))
     return withExitCode(getOperation().emitError(), ExitCode::Unsupported)
-           << "precision '" << mode << "' is not supported";
+           << "precision '" << mode
+           << "' is not supported, expected 32-true, 16-mixed, bf16-mixed or "
+              "64-true";
   return withExitCode(getOperation().emitError(), ExitCode::Usage)
          << "unknown precision '" << mode
          << "', expected 32-true, 16-mixed, bf16-mixed or 64-true";

@@ -330,6 +330,23 @@ static std::string recipeDifference(const std::string &then,
   return "recipe was " + abbreviated(then) + ", now it is " + abbreviated(now);
 }
 
+/// Whether the digests differ that fingerprints of data begin with, and not
+/// only how it is prepared.
+static bool isOtherData(const std::string &key, const std::string &then,
+                        const std::string &now) {
+  constexpr size_t digits = 16;
+  return key == "data" && then.substr(0, digits) != now.substr(0, digits);
+}
+
+/// A digest would tell nobody what the data was.
+static std::string dataDifference(const Progress &then) {
+  const auto files = then.settings.find("data");
+  return "the data is another, or split otherwise" +
+         (files == then.settings.end()
+              ? std::string()
+              : "; it was " + abbreviated(files->second));
+}
+
 static Status checkFit(const CheckpointContents &contents,
                        const TraineeInfo &info, const RunIdentity &identity,
                        const std::string &path) {
@@ -340,9 +357,11 @@ static Status checkFit(const CheckpointContents &contents,
     const std::string then =
         found == contents.identity.end() ? "nothing" : found->second;
     if (then != value) {
-      problem = key == "recipe" ? recipeDifference(then, value)
-                                : key + " was " + abbreviated(then) +
-                                      ", now it is " + value;
+      problem =
+          key == "recipe" ? recipeDifference(then, value)
+          : isOtherData(key, then, value)
+              ? dataDifference(contents.progress)
+              : key + " was " + abbreviated(then) + ", now it is " + value;
       break;
     }
   }

@@ -62,6 +62,18 @@ static bool isTurned(const Port &port, const Array &array,
          !fits(port, array.shape);
 }
 
+/// Images that fit but for the number of their channels.
+static std::string channelHelp(const Port &port, const Array &array) {
+  if (port.role != "data" || port.shape.size() != 4)
+    return "";
+  for (const Shape &found : {array.shape, channelsFirst(array.shape)})
+    if (found[2] == port.shape[2] && found[3] == port.shape[3])
+      return "; help: these are images of " + std::to_string(found[1]) +
+             " channels, and the model takes " + std::to_string(port.shape[1]) +
+             (found == array.shape ? "" : ", before height and width");
+  return "";
+}
+
 /// What to do about an array whose shape does not fit.
 static std::string shapeHelp(const Port &port, const Array &array) {
   if (port.batchAxis != 0)
@@ -79,7 +91,7 @@ static std::string shapeHelp(const Port &port, const Array &array) {
            ".argmax(-1)";
   // Of equal rank, a reshape would mix up what the axes mean.
   if (array.shape.size() == port.shape.size())
-    return "";
+    return channelHelp(port, array);
   const int64_t wanted = rowSize(port.shape);
   if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
       array.size() / array.shape[0] != wanted)

@@ -25,13 +25,18 @@ struct Argument {
 };
 } // namespace
 
-/// The name and the path of "NAME=FILE", unless that is itself a file.
+/// The name and the path of "NAME=FILE", unless that is itself a file. `mpc run
+/// --input` has an @ before FILE.
 static Argument parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   std::error_code ignored;
   if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
     return {"", argument};
-  return {argument.substr(0, equals), argument.substr(equals + 1)};
+  std::string path = argument.substr(equals + 1);
+  if (path.size() > 1 && path[0] == '@' &&
+      !std::filesystem::exists(path, ignored))
+    path.erase(0, 1);
+  return {argument.substr(0, equals), path};
 }
 
 static bool isPattern(const std::string &path) {

@@ -54,6 +54,7 @@ private:
   Status heed(const EvalResult &evaluation);
   Status keepBest();
   Status restoreBest();
+  bool saveBest();
   void keepOn(const std::string &what, const Status &status);
   void save();
   void record(const MetricsLine &line);
@@ -140,7 +141,7 @@ Status TrainingRun::accept(Progress restored) {
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
       !status.ok())
     return status;
-  const auto settings = settingsOf(options, totalSteps);
+  const auto settings = settingsOf(options, data, totalSteps);
   const std::string changes = changedSettings(progress.settings, settings);
   if (!changes.empty())
     observer.note("resumed with other settings: " + changes);
@@ -462,7 +463,7 @@ void TrainingRun::save() {
     observer.warning("checkpoint not saved: the loss is not finite");
     return;
   }
-  progress.settings = settingsOf(options, totalSteps);
+  progress.settings = settingsOf(options, data, totalSteps);
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {
@@ -569,15 +570,24 @@ Status TrainingRun::explain(const Status &failure) {
   return Status(failure.getCode(), message);
 }
 
+/// Whether the model of a run that failed has the best weights from before.
+bool TrainingRun::saveBest() {
+  return best && progress.evaluations.best.best && restoreBest().ok() &&
+         useAverages(model).ok();
+}
+
 StatusOr<TrainResult> TrainingRun::run() {
   if (Status status = prepare(); !status.ok())
     return status;
   Status status = train();
   if (status.getCode() == StatusCode::Numeric)
     status = explain(status);
+  const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
   finish(status);
-  if (!status.ok())
+  if (!status.ok() && !isSaved)
     return status;
+  if (isSaved)
+    result.deferred = status;
   return result;
 }
 

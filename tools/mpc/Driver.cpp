@@ -6,6 +6,7 @@
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/WeightFiles.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
@@ -104,12 +105,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
-
-static llvm::Error toError(const runtime::Status &status) {
-  return onnx_frontend::makeError(
-      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
-      status.message());
-}
 
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
@@ -222,120 +217,6 @@ mpc::tools::toHostTensor(const runtime::train::Array &array,
   return copy;
 }
 
-namespace {
-/// The names in files of weights as the model has them.
-class WeightNames {
-public:
-  /// From FROM=TO, of which the first that holds is taken.
-  llvm::Error add(StringRef text);
-  /// `name` with the prefix that it has in the model.
-  std::string rename(StringRef name);
-  /// An error where one of them has been the prefix of no name.
-  llvm::Error verify() const;
-
-private:
-  struct Prefix {
-    std::string from, to;
-    bool isUsed = false;
-  };
-  SmallVector<Prefix> prefixes;
-};
-} // namespace
-
-llvm::Error WeightNames::add(StringRef text) {
-  auto [from, to] = text.split('=');
-  if (text.contains('=') && from != to) {
-    prefixes.push_back({from.str(), to.str()});
-    return llvm::Error::success();
-  }
-  return onnx_frontend::makeError(
-      onnx_frontend::ErrorKind::Usage,
-      "--weights-prefix " + text +
-          ": expected FROM=TO, of which one may be empty, such as "
-          "model.=bert.");
-}
-
-std::string WeightNames::rename(StringRef name) {
-  for (Prefix &prefix : prefixes)
-    if (name.starts_with(prefix.from)) {
-      prefix.isUsed = true;
-      return prefix.to + name.drop_front(prefix.from.size()).str();
-    }
-  return name.str();
-}
-
-llvm::Error WeightNames::verify() const {
-  for (const Prefix &prefix : prefixes)
-    if (!prefix.isUsed)
-      return onnx_frontend::makeError(
-          onnx_frontend::ErrorKind::Usage,
-          "--weights-prefix " + prefix.from + "=" + prefix.to +
-              ": no name in --weights begins with '" + prefix.from + "'");
-  return llvm::Error::success();
-}
-
-// Reads parameter values from an ONNX model, or from arrays.
-static llvm::Error readWeights(const std::string &file,
-                               WeightNames &weightNames,
-                               onnx_frontend::ImportOptions &options,
-                               MLIRContext *context) {
-  std::vector<std::string> &names = options.weightFiles[file];
-  if (StringRef(file).ends_with(".onnx")) {
-    auto read = onnx_frontend::readWeights(file, context);
-    if (!read)
-      return read.takeError();
-    for (auto &[name, value] : *read) {
-      names.push_back(weightNames.rename(name));
-      options.weights[names.back()] = value;
-    }
-  } else {
-    auto arrays = runtime::train::readArrays(file);
-    if (!arrays.ok())
-      return toError(arrays.status());
-    for (const runtime::train::Array &array : *arrays) {
-      names.push_back(weightNames.rename(array.name));
-      options.weights[names.back()] = toHostTensor(array, context);
-    }
-  }
-  llvm::sort(names);
-  if (!names.empty())
-    return llvm::Error::success();
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
-                                  "--weights " + file +
-                                      ": the file holds no arrays");
-}
-
-static llvm::Error readWeights(const ModelOptions &model,
-                               onnx_frontend::ImportOptions &options,
-                               MLIRContext *context) {
-  WeightNames names;
-  for (const std::string &prefix : model.weightsPrefixes)
-    if (llvm::Error error = names.add(prefix))
-      return error;
-  for (const std::string &file : model.weights)
-    if (llvm::Error error = readWeights(file, names, options, context))
-      return error;
-  return names.verify();
-}
-
-// How many of the model's parameters and statistics each file gave.
-static void noteWeights(ModuleOp module,
-                        const onnx_frontend::ImportOptions &options) {
-  for (const auto &[file, names] : options.weightFiles) {
-    int64_t total = 0, given = 0;
-    for (auto variable : module.getOps<VariableOp>()) {
-      StringRef role = variable.getRole();
-      if (role != "parameter" && role != "frozen" && role != "statistic")
-        continue;
-      ++total;
-      given += llvm::binary_search(
-          names, onnx_frontend::getONNXName(variable.getSymName()));
-    }
-    note(llvm::Twine(given) + " of " + llvm::Twine(total) + " parameter" +
-         (total == 1 ? "" : "s") + " from " + file);
-  }
-}
-
 llvm::Error Driver::readModel(StringRef path) {
   auto read = onnx_frontend::readModel(path, &context);
   if (!read)
@@ -382,11 +263,12 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
-  if (llvm::Error error = readWeights(options.model, importOptions, &context))
-    return error;
   if (!model)
     if (llvm::Error error = readModel(options.model.model))
       return error;
+  if (llvm::Error error =
+          readWeightFiles(options.model, *model, importOptions, &context))
+    return error;
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
     return imported.takeError();

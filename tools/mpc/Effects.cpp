@@ -88,6 +88,13 @@ static std::string list(llvm::ArrayRef<StringRef> values) {
   return text;
 }
 
+bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
+  for (const Rule &rule : getRules())
+    if (rule.other == "--optimizer" && rule.flag.drop_front(2) == key)
+      return llvm::is_contained(rule.values, optimizer);
+  return true;
+}
+
 static void check(const Rule &rule, const CLI::App &command,
                   const Configuration &configuration) {
   const CLI::Option *flag = findFlag(command, rule.flag);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
@@ -161,16 +162,27 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   for (const std::string &file : inputFiles(command.compile))
     read.push_back(file);
   read.push_back(command.trained.exportModel);
-  return refuseOverwriting("--metrics", command.train.metrics, read);
+  for (const std::string &metrics : command.train.metrics)
+    if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
+        code != ExitCode::Done)
+      return code;
+  return ExitCode::Done;
 }
 
 // What can be wrong without the model having been compiled.
-static ExitCode checkFiles(const TrainCommand &command) {
+static ExitCode checkFiles(TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
   if (Status status = checkDataFlags(command.data, command.valData);
       !status.ok())
     return reportError(status);
+  std::string &resume = command.train.resume;
+  if (!resume.empty() && resume != "auto") {
+    StatusOr<std::string> found = findCheckpoint(resume);
+    if (!found.ok())
+      return reportError(found.status());
+    resume = *found;
+  }
   return reportError(checkPaths(command.train));
 }
 
@@ -328,8 +340,8 @@ int TrainRun::finish(const TrainResult &result) {
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   // Whoever reads the model or the metrics from stdout reads nothing else.
-  const bool isStream =
-      command.trained.output == "-" || command.train.metrics == "-";
+  const bool isStream = command.trained.output == "-" ||
+                        llvm::is_contained(command.train.metrics, "-");
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
   printSummary(os, result);
   if (!command.trained.output.empty() && command.trained.output != "-")
@@ -460,14 +472,17 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   app.add_option("--resume", command.train.resume,
-                 "auto (the newest in --checkpoint-dir) or a checkpoint")
+                 "auto (the newest in --checkpoint-dir), a checkpoint, or a "
+                 "folder of them, of which the newest is taken")
       ->type_name("PATH");
 }
 
 static void addLogOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--metrics", command.train.metrics,
                  "one JSON object a step and evaluation, or a row of a table "
-                 "where FILE ends with .csv; -: JSON to standard output")
+                 "where FILE ends with .csv; -: JSON to standard output "
+                 "(repeatable)")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--tensorboard", command.train.tensorboard,
                  "folder of event files for TensorBoard")

@@ -37,8 +37,7 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
 // Names
 //===----------------------------------------------------------------------===//
 
-// Everything of the model that a value can be given for, in its order.
-static SmallVector<StringRef> getTakenNames(const Model &model) {
+SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
   const proto::ModelProto &file = model.getProto();
   SmallVector<StringRef> names;
   for (const proto::TensorProto &tensor : file.graph().initializer())

@@ -4,6 +4,8 @@
 #include "frontends/ONNX/Training/ExporterMetadata.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -34,6 +36,40 @@ static Origin findOrigin(const proto::NodeProto &node) {
     origin.isEvaluation |= name.contains("no_training");
   }
   return origin;
+}
+
+// The sixth argument of the program's cross entropy; the operator has none.
+static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
+  if (node.op_type() != "SoftmaxCrossEntropyLoss")
+    return std::nullopt;
+  for (const proto::StringStringEntryProto &entry : node.metadata_props()) {
+    auto [target, rest] =
+        StringRef(entry.value()).split("cross_entropy_loss.default](args = (");
+    SmallVector<StringRef> arguments;
+    rest.split(')').first.split(arguments, ',');
+    double smoothing;
+    if (entry.key() == "pkg.torch.onnx.fx_node" && arguments.size() > 5 &&
+        !arguments[5].trim().getAsDouble(smoothing) && smoothing != 0)
+      return smoothing;
+  }
+  return std::nullopt;
+}
+
+static void warnLostSmoothing(const Model &model,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  for (const proto::NodeProto *node : nodes)
+    if (std::optional<double> smoothing = findLostSmoothing(*node)) {
+      std::string number;
+      llvm::raw_string_ostream(number) << llvm::format("%g", *smoothing);
+      model.warn("node '" + node->name() +
+                 "': the program's loss has a label "
+                 "smoothing of " +
+                 number +
+                 ", which PyTorch's exporter leaves "
+                 "out; export the scores without the loss, and train with "
+                 "--loss softmax_cross_entropy --label-smoothing " +
+                 number);
+    }
 }
 
 static bool isProduct(StringRef op) {
@@ -110,8 +146,9 @@ void mpc::onnx_frontend::warnLost(const Graph &graph,
                                   ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = graph.getModel();
   StringRef producer = model.getProto().producer_name();
-  if (producer == "pytorch")
+  if (producer == "pytorch") {
     warnLostByPyTorch(model, nodes);
-  else if (producer == "tf2onnx")
+    warnLostSmoothing(model, nodes);
+  } else if (producer == "tf2onnx")
     warnLostByTF2ONNX(model, nodes);
 }
