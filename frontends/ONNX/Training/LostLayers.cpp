@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/LostLayers.h"
 
+#include "frontends/ONNX/Model/Metadata.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
-
-// A list such as "['', 'layers', 'layers.1']" of a node's metadata.
-static SmallVector<StringRef> readList(const proto::NodeProto &node,
-                                       StringRef key) {
-  SmallVector<StringRef> items;
-  for (const proto::StringStringEntryProto &entry : node.metadata_props())
-    if (entry.key() == key)
-      StringRef(entry.value()).split(items, ',');
-  for (StringRef &item : items)
-    item = item.trim("[]'\" ");
-  return items;
-}
 
 namespace {
 /// What the metadata of PyTorch's exporter says of a node.
@@ -31,8 +21,9 @@ struct Origin {
 
 // Classes of modules come from the outside in, the operator last.
 static Origin findOrigin(const proto::NodeProto &node) {
-  auto classes = readList(node, "pkg.torch.onnx.class_hierarchy");
-  auto scopes = readList(node, "pkg.torch.onnx.name_scopes");
+  auto classes =
+      splitList(findMetadata(node, "pkg.torch.onnx.class_hierarchy"));
+  auto scopes = splitList(findMetadata(node, "pkg.torch.onnx.name_scopes"));
   Origin origin;
   for (auto [index, name] : llvm::enumerate(classes)) {
     bool isOperator = name.starts_with("aten.") && name.contains("batch_norm");

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "frontends/ONNX/Model/Metadata.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mpc::onnx_frontend;
@@ -361,14 +363,6 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
 // Metadata
 //===----------------------------------------------------------------------===//
 
-static StringRef findMetadata(const proto::ValueInfoProto &value,
-                              StringRef key) {
-  for (const proto::StringStringEntryProto &entry : value.metadata_props())
-    if (entry.key() == key)
-      return entry.value();
-  return {};
-}
-
 // Whether the exporter computed the value from constants alone, such as the
 // ones that it gives a normalization as scale: what is folded from is a list
 // like "['val_0', 'val_7']", and a parameter has a name of its own.
@@ -376,11 +370,8 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
   StringRef list = findMetadata(value, "pkg.onnxscript.optimizer.folded_from");
   if (list.empty())
     return false;
-  llvm::SmallVector<StringRef> names;
-  list.split(names, ',');
-  return llvm::all_of(names, [](StringRef name) {
-    return name.trim("[]' ").starts_with("val_");
-  });
+  return llvm::all_of(splitList(list),
+                      [](StringRef name) { return name.starts_with("val_"); });
 }
 
 llvm::StringMap<std::string>
@@ -390,8 +381,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
-      StringRef kind = findMetadata(
-          value, "pkg.torch.export.graph_signature.InputSpec.kind");
+      StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
