@@ -227,6 +227,9 @@ importOnce(const Model &model, const ImportOptions &options) {
     return error;
   for (const std::string &warning : model.getWarnings())
     model.warn(warning);
+  if (options.mode != ImportMode::Evaluation)
+    for (const std::string &note : model.getNotes())
+      model.note(note);
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
   auto refuseOptimizer = [&]() -> Error {

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/FileInput.h"
+#include "frontends/ONNX/Model/MergedInitializers.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,6 +34,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
+  if (std::string note = separateInitializers(*model); !note.empty())
+    model->notes.push_back(std::move(note));
   return model;
 }
 

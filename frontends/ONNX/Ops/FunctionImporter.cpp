@@ -147,6 +147,13 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
   return success();
 }
 
+void FunctionImporter::removeUpdate(VariableOp variable) {
+  auto reference = FlatSymbolRefAttr::get(variable);
+  llvm::erase_if(results, [&](const Port &port) {
+    return port.attributes.get(kUpdatesAttr) == reference;
+  });
+}
+
 void FunctionImporter::markLabel(Value value) {
   if (parent && inlined)
     return parent->markLabel(value);

@@ -180,6 +180,8 @@ public:
   std::optional<int64_t> getBatchSize() const;
   /// `value` becomes the new value of `variable`; at most once per variable.
   mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
+  /// Takes back its update, if there is one.
+  void removeUpdate(VariableOp variable);
   /// The pending new value of a variable, or null.
   mlir::Value getUpdate(VariableOp variable) const;
 

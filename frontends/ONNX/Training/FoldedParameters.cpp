@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/FoldedParameters.h"
 
-#include "frontends/ONNX/Training/ExporterMetadata.h"
+#include "frontends/ONNX/Model/Metadata.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
@@ -21,7 +21,7 @@ static SmallVector<Folded> findFolded(const Graph &graph) {
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   for (const proto::ValueInfoProto &value : file.value_info()) {
     Folded folded = {value.name(),
-                     readMetadataList(value.metadata_props(), kFoldedFrom)};
+                     readMetadataList(value, kFoldedFrom)};
     llvm::erase_if(folded.sources, isExportersName);
     if (!folded.sources.empty())
       all.push_back(std::move(folded));

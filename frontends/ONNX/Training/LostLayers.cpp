@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/LostLayers.h"
 
-#include "frontends/ONNX/Training/ExporterMetadata.h"
+#include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -24,8 +24,8 @@ struct Origin {
 // Classes of modules come from the outside in, the operator last.
 static Origin findOrigin(const proto::NodeProto &node) {
   auto classes =
-      readMetadataList(node.metadata_props(), "pkg.torch.onnx.class_hierarchy");
-  auto scopes = readMetadataList(node.metadata_props(), kNameScopes);
+      readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
+  auto scopes = readMetadataList(node, kNameScopes);
   Origin origin;
   for (auto [index, name] : llvm::enumerate(classes)) {
     bool isOperator = name.starts_with("aten.") && name.contains("batch_norm");

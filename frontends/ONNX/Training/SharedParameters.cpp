@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/SharedParameters.h"
 
-#include "frontends/ONNX/Training/ExporterMetadata.h"
+#include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -96,7 +96,7 @@ static constexpr int64_t kLargestMerged = 1024;
 // The module that the node belongs to, such as "layers.1.norm"; nothing where
 // the exporter does not say it.
 static std::optional<StringRef> findScope(const proto::NodeProto &node) {
-  auto scopes = readMetadataList(node.metadata_props(), kNameScopes);
+  auto scopes = readMetadataList(node, kNameScopes);
   if (scopes.size() < 2)
     return std::nullopt;
   return scopes[scopes.size() - 2];
@@ -132,7 +132,7 @@ static void warnMergedModules(FunctionImporter &function,
 // An exporter that does not optimize merges nothing, and computes nothing.
 static bool isOptimized(const proto::GraphProto &graph) {
   return llvm::any_of(graph.value_info(), [](const auto &value) {
-    return !findMetadata(value.metadata_props(), kFoldedFrom).empty();
+    return !findMetadata(value, kFoldedFrom).empty();
   });
 }
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
-#include "frontends/ONNX/Training/ExporterMetadata.h"
+#include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -372,7 +372,7 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
 // ones that it gives a normalization as scale: what is folded from is a list
 // like "['val_0', 'val_7']", and a parameter has a name of its own.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
-  auto names = readMetadataList(value.metadata_props(), kFoldedFrom);
+  auto names = readMetadataList(value, kFoldedFrom);
   return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
@@ -383,9 +383,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
-      StringRef kind =
-          findMetadata(value.metadata_props(),
-                       "pkg.torch.export.graph_signature.InputSpec.kind");
+      StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
