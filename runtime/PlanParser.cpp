@@ -242,10 +242,14 @@ static Buffer readBuffer(Reader &in) {
 }
 
 static FunctionValue readValue(Reader &in) {
-  in.expectOnly({"name", "role", "buffer", "index_size", "batch_axis"});
+  in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.string("role"), in.index("buffer")};
-  if (in.has("index_size"))
-    value.indexSize = in.integer("index_size");
+  if (in.has("indices"))
+    in.each("indices", [&](Reader &box) {
+      box.expectOnly({"begin", "end", "size"});
+      value.indices.push_back(
+          {box.integers("begin"), box.integers("end"), box.integer("size")});
+    });
   value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }

@@ -97,6 +97,16 @@ void PlanVerifier::verifyValues(const std::vector<FunctionValue> &values,
   }
 }
 
+static bool isWithin(const IndexBox &box, const Shape &shape) {
+  if (box.begin.size() != shape.size() || box.end.size() != shape.size())
+    return false;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (box.begin[axis] < 0 || box.begin[axis] > box.end[axis] ||
+        box.end[axis] > shape[axis])
+      return false;
+  return true;
+}
+
 void PlanVerifier::verifyFunction(const Function &checked) {
   function = &checked;
   std::string prefix = "function '" + checked.name + "'";
@@ -109,10 +119,10 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     expect(buffer.space == Space::Input && buffer.index == i &&
                buffer.offset == 0,
            "an input's buffer is not the memory of that input");
-    const std::optional<int64_t> &size = checked.inputs[i].indexSize;
-    expect(!size || (*size >= 0 &&
-                     (buffer.type == DType::I32 || buffer.type == DType::I64)),
-           "an index size is not that of indices");
+    for (const IndexBox &box : checked.inputs[i].indices)
+      expect((buffer.type == DType::I32 || buffer.type == DType::I64) &&
+                 box.size >= 0 && isWithin(box, buffer.shape),
+             "a box of indices is not one of the input's integers");
     const int64_t axis = checked.inputs[i].batchAxis;
     expect(axis == 0 ||
                (axis >= -1 && axis < static_cast<int64_t>(buffer.shape.size())),

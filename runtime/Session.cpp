@@ -292,18 +292,18 @@ static Status typeMismatch(const std::string &what, DType type,
 /// Whether all indices that are given as an input name an element.
 static Status checkIndices(const FunctionValue &input, const Buffer &buffer,
                            const void *bytes) {
-  if (!input.indexSize)
-    return Status();
-  const std::optional<StrayIndex> stray = findStrayIndex(
-      buffer.type, bytes, numElements(buffer.shape), *input.indexSize);
-  if (!stray)
-    return Status();
-  return Status(StatusCode::InvalidInput,
-                "input '" + input.name + "', element " +
-                    std::to_string(stray->position) + ": index " +
-                    std::to_string(stray->index) + " is not in [" +
-                    std::to_string(-*input.indexSize) + ", " +
-                    std::to_string(*input.indexSize) + ")");
+  for (const IndexBox &box : input.indices) {
+    const std::optional<StrayIndex> stray =
+        findStrayIndex(buffer.type, bytes, buffer.shape, box);
+    if (stray)
+      return Status(StatusCode::InvalidInput,
+                    "input '" + input.name + "', element " +
+                        std::to_string(stray->position) + ": index " +
+                        std::to_string(stray->index) + " is not in [" +
+                        std::to_string(-box.size) + ", " +
+                        std::to_string(box.size) + ")");
+  }
+  return Status();
 }
 
 Status Session::setInput(std::string_view function, std::string_view name,

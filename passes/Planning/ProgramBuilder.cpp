@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Dialect/MPC/IndexBoxes.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -110,7 +112,7 @@ void ProgramBuilder::addArguments() {
         builder, function.getLoc(), getBufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
         role ? role : builder.getStringAttr("data"),
-        function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr),
+        function.getArgAttrOfType<ArrayAttr>(number, kIndicesAttr),
         axis ? axis : builder.getI64IntegerAttr(0));
   }
 }

@@ -322,19 +322,20 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
 // Checks
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// The integers that an input takes: [low, high), and one that is ignored.
-struct IntegerRange {
-  const char *what;
-  int64_t low, high;
-  std::optional<int64_t> ignored;
-};
-} // namespace
-
 /// What PyTorch ignores of class labels where nothing else is said.
 constexpr int64_t kIgnored = -100;
 
-static Status checkIntegers(const Array &array, const IntegerRange &range) {
+static Status reject(const Array &array, int64_t position, const char *what,
+                     int64_t value, int64_t low, int64_t high,
+                     const std::string &hint) {
+  return invalid(locate(array, position) + ": " + what + " " +
+                 std::to_string(value) + " is not in [" + std::to_string(low) +
+                 "," + std::to_string(high) + ")" + hint);
+}
+
+/// Calls `visit(position, value)` with all elements of an array, as integers.
+template <typename Visitor>
+static Status forEachInteger(const Array &array, Visitor &&visit) {
   // In parts, since a file may be larger than memory.
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
@@ -343,24 +344,45 @@ static Status checkIntegers(const Array &array, const IntegerRange &range) {
     if (auto bad = convertElements(array, begin, count, DType::I64,
                                    NonFinite::Reject, values.data()))
       return invalid(describe(array, *bad, DType::I64));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t value = values[size_t(i)];
-      if ((value >= range.low && value < range.high) || value == range.ignored)
-        continue;
-      return invalid(
-          locate(array, begin + i) + ": " + range.what + " " +
-          std::to_string(value) + " is not in [" + std::to_string(range.low) +
-          "," + std::to_string(range.high) + ")" +
-          (range.ignored
-               ? " and not the ignored " + std::to_string(*range.ignored)
-               : "") +
-          (!range.ignored && value == kIgnored && range.low == 0
-               ? "; help: compile with --ignore-index -100 for labels that "
-                 "count nowhere"
-               : ""));
-    }
+    for (int64_t i = 0; i < count; ++i)
+      if (Status status = visit(begin + i, values[size_t(i)]); !status.ok())
+        return status;
   }
   return Status();
+}
+
+/// Whether all labels are those of a class or the ignored one.
+static Status checkLabels(const Array &array, int64_t classes,
+                          std::optional<int64_t> ignored) {
+  return forEachInteger(array, [&](int64_t position, int64_t label) {
+    if ((label >= 0 && label < classes) || label == ignored)
+      return Status();
+    std::string hint;
+    if (ignored)
+      hint = " and not the ignored " + std::to_string(*ignored);
+    else if (label == kIgnored)
+      hint = "; help: compile with --ignore-index -100 for labels that count "
+             "nowhere";
+    return reject(array, position, "label", label, 0, classes, hint);
+  });
+}
+
+Status Column::checkIndices(const Array &array) const {
+  if (array.size() == 0)
+    return Status();
+  const std::vector<int64_t> sizes =
+      sampleSizes(input.indices, input.shape, input.batchAxis);
+  // Where an element lies in its sample: `inner` of its elements lie behind the
+  // axis of samples, one next to the other.
+  const int64_t inner = int64_t(sizes.size()) / outer;
+  const int64_t row = array.size() / outer;
+  return forEachInteger(array, [&](int64_t position, int64_t index) {
+    const int64_t place = position / row * inner + position % inner;
+    const int64_t size = sizes[size_t(place)];
+    if ((index >= -size && index < size) || size == kNoIndex)
+      return Status();
+    return reject(array, position, "index", index, -size, size, "");
+  });
 }
 
 Status Column::check(const LabelRange &range) const {
@@ -370,10 +392,9 @@ Status Column::check(const LabelRange &range) const {
       return invalid(describe(part, *bad, input.type));
     Status status;
     if (input.role == "label" && isInteger(input.type) && range.classes)
-      status =
-          checkIntegers(part, {"label", 0, *range.classes, range.ignoreIndex});
-    else if (const std::optional<int64_t> &size = input.indexSize)
-      status = checkIntegers(part, {"index", -*size, *size, std::nullopt});
+      status = checkLabels(part, *range.classes, range.ignoreIndex);
+    else if (!input.indices.empty())
+      status = checkIndices(part);
     if (!status.ok())
       return status;
   }

@@ -70,6 +70,8 @@ public:
   void read(const int64_t *rows, int64_t count, DType type, void *to) const;
 
 private:
+  /// Whether what names elements of an axis names one.
+  Status checkIndices(const Array &array) const;
   /// Where a sample lies.
   struct Place {
     const Array *part;

@@ -61,7 +61,7 @@ static std::vector<Port> portsOf(const Function &function,
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
     ports.push_back({value.name, value.role, buffer.type, buffer.shape,
-                     value.indexSize, value.batchAxis});
+                     value.indices, value.batchAxis});
   }
   return ports;
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -106,6 +106,9 @@ LogicalResult InputOp::verify() {
   int64_t axis = getBatchAxis();
   if (axis < -1 || (axis > 0 && axis >= getBuffer().getType().getRank()))
     return emitOpError("has no axis ") << axis;
+  if (getIndices() && !isIndices(*getIndices(), getBuffer().getType()))
+    return emitOpError("expected boxes of integers of the buffer, found ")
+           << *getIndices();
   return verifyRole(*this, getRole(), {"data", "label", "scalar"});
 }
 

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 
 #include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "frontends/ONNX/Model/Weights.h"
 
 #include "llvm/Support/MemAlloc.h"
@@ -162,41 +163,34 @@ void FunctionImporter::markLabel(Value value) {
       port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
 }
 
-// An op whose results are all elements of its operand. Of a slice, the others
-// may be indices of another axis: columns of ids, each with its own table.
-static bool passesElements(Operation *op) {
-  auto type = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  };
-  if (isa<ReshapeOp, TransposeOp, ExpandOp>(op))
-    return true;
-  return isa<mpc::CastOp>(op) && type(op->getOperand(0)).isInteger(32) &&
-         type(op->getResult(0)).isInteger(64);
+void FunctionImporter::markIndices(Value value, int64_t size) {
+  if (value)
+    markIndices(value, IndexBox::whole(shapeOf(value), size));
 }
 
-void FunctionImporter::markIndices(Value value, int64_t size) {
-  while (value && value.getDefiningOp() &&
-         passesElements(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+void FunctionImporter::markIndices(Value value, const IndexBox &box) {
+  // What the integers are moved from.
+  if (Operation *op = value.getDefiningOp()) {
+    for (const auto &[operand, origin] : findOrigins(op, box))
+      markIndices(operand, origin);
+    return;
+  }
   // A branch may be there for the case that an index names no element.
   if (parent && isConditional)
     return;
   if (parent) {
-    auto argument = dyn_cast_or_null<BlockArgument>(value);
-    if (argument && argument.getOwner() == body && !inlined)
+    auto argument = cast<BlockArgument>(value);
+    if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
     if (value)
-      parent->markIndices(value, size);
+      parent->markIndices(value, box);
     return;
   }
   for (Port &port : arguments) {
     if (port.value != value || !port.attributes.get(kInputAttr))
       continue;
-    // Of several axes, the shortest.
-    if (auto known =
-            dyn_cast_or_null<IntegerAttr>(port.attributes.get(kIndexSizeAttr)))
-      size = std::min(size, known.getInt());
-    port.attributes.set(kIndexSizeAttr, builder.getI64IntegerAttr(size));
+    auto known = dyn_cast_or_null<ArrayAttr>(port.attributes.get(kIndicesAttr));
+    port.attributes.set(kIndicesAttr, addBox(known, box, builder));
   }
 }
 

@@ -9,7 +9,7 @@
 #include "frontends/ONNX/Model/ImportOptions.h"
 #include "frontends/ONNX/Ops/Rebatch.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -216,6 +216,8 @@ public:
   /// Notes that `value` names elements of an axis of `size`, at the input whose
   /// elements these are, if they are an input's.
   void markIndices(mlir::Value value, int64_t size);
+  /// The same of some elements of `value`.
+  void markIndices(mlir::Value value, const IndexBox &box);
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
   int64_t getRandomId(llvm::StringRef name);

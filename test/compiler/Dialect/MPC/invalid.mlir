@@ -584,3 +584,17 @@ func.func @values_left_out() {
   %0 = mpc.constant dense_resource<__elided__> : tensor<100xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_beyond_the_argument(%ids: tensor<4x2xi64> {mpc.indices = [{begin = array<i64: 0, 1>, end = array<i64: 4, 3>, size = 9 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}]}) {
+  return
+}
