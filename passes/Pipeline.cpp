@@ -40,9 +40,15 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 }
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
-  static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm", "rms_norm",      "gelu",          "swish",
-      "attention",  "cross_entropy", "embedding_bag", "binary_cross_entropy"};
+  static constexpr llvm::StringLiteral ops[] = {"layer_norm",
+                                                "rms_norm",
+                                                "gelu",
+                                                "swish",
+                                                "attention",
+                                                "cross_entropy",
+                                                "embedding_bag",
+                                                "binary_cross_entropy",
+                                                "rotary_embedding"};
   return ops;
 }
 
@@ -61,6 +67,7 @@ static void addRecognition(OpPassManager &pm,
   add("cross_entropy", createRecognizeCrossEntropyPass());
   add("embedding_bag", createRecognizeEmbeddingBagPass());
   add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
+  add("rotary_embedding", createRecognizeRotaryEmbeddingPass());
 }
 
 // Without a loss that is to be differentiated, of gradients that the model has.

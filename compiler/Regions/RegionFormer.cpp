@@ -212,8 +212,11 @@ void RegionFormer::growScatter(unsigned region) {
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
-    OpOperand *table = op ? findTable(op) : nullptr;
-    bool looksUp = table && table->get() == scatter.getDataOperand().get();
+    bool looksUp =
+        op && llvm::any_of(op->getOpOperands(), [&](OpOperand &read) {
+          return readsMemory(read) &&
+                 read.get() == scatter.getDataOperand().get();
+        });
     if (!op || op == data || looksUp || !isAlonePointwise(op) ||
         !resultsHaveShape(op, regions[region].space) ||
         llvm::any_of(op->getUsers(),

@@ -109,9 +109,10 @@ static LogicalResult checkHero(Block &body, KernelKind kind) {
          << stringifyRegionRole(hero.getRole());
 }
 
-/// An op that formulas compute has one, or reads a table.
+/// An op that formulas compute has one, or reads elements of its own choice.
 static bool hasFormula(Operation *op) {
-  return findTable(op) || ElementwiseTable::get().find(op);
+  return findTable(op) || isa<RotaryEmbeddingOp>(op) ||
+         ElementwiseTable::get().find(op);
 }
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {

@@ -36,6 +36,11 @@ static LogicalResult verifyTable(Operation *op) {
   OpOperand *table = findTable(op);
   if (table && !isa<BlockArgument>(table->get()))
     return op->emitOpError("expected to gather from an input of its region");
+  auto rotary = dyn_cast<RotaryEmbeddingOp>(op);
+  if (rotary && !llvm::all_of(op->getOperands(), [](Value operand) {
+        return isa<BlockArgument>(operand);
+      }))
+    return op->emitOpError("expected to turn an input of its region");
   return success();
 }
 

@@ -165,10 +165,11 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   }
   // Ops that are linear in their first operand; the rest would lose the scale.
   bool isGradient = op->getName().stripDialect().ends_with("_grad");
-  bool isLinear = role == RegionRole::Reduction ||
-                  role == RegionRole::Cumulative || isGradient ||
-                  isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
-                      amp::CastOp, AveragePoolOp, GlobalAveragePoolOp>(op);
+  bool isLinear =
+      role == RegionRole::Reduction || role == RegionRole::Cumulative ||
+      isGradient ||
+      isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp, amp::CastOp,
+          AveragePoolOp, GlobalAveragePoolOp, RotaryEmbeddingOp>(op);
   if (isLinear && isFloatValue(op->getResult(0)))
     return linear(op, op->getOperand(0));
   report(op) << "is not linear, but reads a value that carries the loss scale";

@@ -3,6 +3,8 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -48,6 +50,15 @@ bool mpc::isNumber(Value value, double expected) {
   constexpr double kDigits = 1e-6;
   std::optional<double> number = getConstantNumber(value);
   return number && std::abs(*number - expected) <= kDigits * std::abs(expected);
+}
+
+ArrayRef<char> mpc::getDenseBytes(Attribute value) {
+  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
+    return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
+  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
+  AsmResourceBlob *blob =
+      resource ? resource.getRawHandle().getBlob() : nullptr;
+  return blob ? blob->getData() : ArrayRef<char>();
 }
 
 //===----------------------------------------------------------------------===//

@@ -287,4 +287,40 @@ def RecognizeEmbeddingBagPass
   }];
 }
 
+def RecognizeRotaryEmbeddingPass
+    : RecognitionPass<"mpc-recognize-rotary-embedding"> {
+  let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";
+  let description = [{
+    The spellings of Llama and GPT-NeoX, x * cosine + rotate(x) * sine with
+    halves of rows; of GPT-J, with every second element; and of complex numbers,
+    as their real and imaginary parts. Where only a part of each row is turned,
+    the rest is taken in. A table that has an element for each of a row is
+    taken where both of a pair are seen to be equal: it joins one table twice,
+    repeats each element, or is known and not trained.
+
+    Before (test/passes/Recognition/recognize-rotary-embedding.mlir):
+
+    ```mlir
+    %angles = mpc.concat %freqs, %freqs {axis = 1 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
+    %cos = mpc.cos %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %sin = mpc.sin %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %own = mpc.mul %x, %cos : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+    %a = mpc.slice %x {offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+    %b = mpc.slice %x {offsets = array<i64: 0, 0, 0, 4>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+    %n = mpc.neg %b : (tensor<2x3x6x4xf32>) -> tensor<2x3x6x4xf32>
+    %r = mpc.concat %n, %a {axis = 3 : i64} : (tensor<2x3x6x4xf32>, tensor<2x3x6x4xf32>) -> tensor<2x3x6x8xf32>
+    %turned = mpc.mul %r, %sin : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+    %y = mpc.add %own, %turned : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %c = mpc.slice %cos {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %s = mpc.slice %sin {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %y = mpc.rotary_embedding %x, %c, %s : (tensor<2x3x6x8xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<2x3x6x8xf32>
+    ```
+  }];
+}
+
 #endif // MPC_PASSES_RECOGNITION_PASSES_TD

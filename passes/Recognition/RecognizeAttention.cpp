@@ -12,7 +12,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cmath>
@@ -257,21 +256,11 @@ findOffset(ArrayRef<int64_t> shape, ArrayRef<int64_t> scores,
   return offset;
 }
 
-// The floats of a constant, in memory.
-static ArrayRef<char> getFloatBytes(Attribute value) {
-  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
-    return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
-  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
-  AsmResourceBlob *blob =
-      resource ? resource.getRawHandle().getBlob() : nullptr;
-  return blob ? blob->getData() : ArrayRef<char>();
-}
-
 // Of a bias of zeros and numbers of at most `low`.
 static std::optional<int64_t>
 findOffsetOfBias(ConstantOp bias, ArrayRef<int64_t> scores, double low) {
   RankedTensorType type = bias.getType();
-  ArrayRef<char> bytes = getFloatBytes(bias.getValue());
+  ArrayRef<char> bytes = getDenseBytes(bias.getValue());
   if (!type.getElementType().isF32() ||
       bytes.size() != type.getNumElements() * sizeof(float))
     return std::nullopt;

@@ -80,21 +80,27 @@ static LogicalResult importFusedMatMul(NodeImporter &node) {
 // Windows
 //===----------------------------------------------------------------------===//
 
-static LogicalResult importConv(NodeImporter &node) {
+Value mpc::onnx_frontend::emitConvolution(NodeImporter &node) {
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> weightShape = NodeImporter::shapeOf(weight);
-  if (weightShape.size() < 3)
-    return node.invalid("expected a weight of shape (M, C/group, k...), found "
-                        "rank " +
-                        Twine(weightShape.size()));
+  if (weightShape.size() < 3) {
+    (void)node.invalid("expected a weight of shape (M, C/group, k...), found "
+                       "rank " +
+                       Twine(weightShape.size()));
+    return {};
+  }
   auto window =
       readWindow(node, NodeImporter::shapeOf(input), weightShape.drop_front(2));
   if (failed(window))
-    return failure();
+    return {};
   auto op = node.create<ConvOp>(
       {input, weight, node.operand(2)},
       window->convAttributes(node, node.integer("group", 1)));
-  return op ? node.define(0, op.getOutput()) : failure();
+  return op ? op.getOutput() : Value();
+}
+
+static LogicalResult importConv(NodeImporter &node) {
+  return node.define(0, emitConvolution(node));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getContractionOps() {

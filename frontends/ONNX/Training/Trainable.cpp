@@ -60,6 +60,7 @@ static const WeightedOp *findWeightedOp(StringRef name) {
       {"BiasDropout", Kind::FusedBias, {1}},
       {"BiasGelu", Kind::FusedBias, {1}},
       {"FastGelu", Kind::FusedBias, {1}},
+      {"MultiHeadAttention", Kind::FusedBias, {3}},
   };
   const auto *found =
       llvm::find_if(ops, [&](const WeightedOp &op) { return op.name == name; });

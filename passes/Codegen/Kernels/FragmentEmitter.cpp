@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/Accumulators.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
 #include "passes/Codegen/Kernels/Indices.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
@@ -102,6 +103,13 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
   Value argument = context.kernel.getArgument(node.argument);
   return load(context.buffers[node.argument], elementOf(argument), offset,
               vector ? scope.width : 1, getMultiple(scope, *node.strides));
+}
+
+Value FragmentEmitter::loadElements(const Node &argument, Value offset,
+                                    int64_t width, int64_t multiple) {
+  Value value = context.kernel.getArgument(argument.argument);
+  return load(context.buffers[argument.argument], elementOf(value), offset,
+              width, multiple);
 }
 
 void FragmentEmitter::store(const Scope &scope, const Output &output) {
@@ -247,6 +255,11 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
   // own.
   FloatType type = KernelContext::getComputeType(node.op);
   Lanes lanes(b, type);
+  if (isa<RotaryEmbeddingOp>(node.op)) {
+    results.push_back(round(emitRotaryEmbedding(*this, lanes, scope, node),
+                            elementOf(node.op->getResult(0))));
+    return;
+  }
   SmallVector<Value> operands;
   for (NodeResult operand : node.operands)
     operands.push_back(getOperand(scope, operand, type));
