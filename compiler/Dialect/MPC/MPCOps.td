@@ -48,6 +48,8 @@ def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["val
     PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "a constant tensor";
   let description = [{
+    Known when the model is compiled: passes fold it, the artifact holds it.
+
     ```mlir
     %0 = mpc.constant dense<1.0> : tensor<f32>
     ```
@@ -327,6 +329,9 @@ def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
 def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
   let summary = "elementwise on_true where condition, else on_false";
   let description = [{
+    Shapes broadcast by NumPy's rules: the one condition here chooses all of
+    %new, or all of %old.
+
     ```mlir
     %y = mpc.select %ok, %new, %old
         : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
@@ -392,6 +397,8 @@ def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement"> {
 def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
   let summary = "broadcasts to a larger shape by NumPy's rules";
   let description = [{
+    Axes of size 1, and those that are missing in front, are repeated.
+
     ```mlir
     %y = mpc.expand %x : (tensor<8xf32>) -> tensor<4x8xf32>
     ```
@@ -404,6 +411,8 @@ def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
 def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
   let summary = "joins tensors along an axis";
   let description = [{
+    In the order of the operands, whose other axes have equal sizes.
+
     ```mlir
     %y = mpc.concat %a, %b {axis = 1 : i64}
         : (tensor<4x2xf32>, tensor<4x3xf32>) -> tensor<4x5xf32>
@@ -681,6 +690,8 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
 def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
+    `layout` says which axes are spatial: in NCHW those from 2 on.
+
     ```mlir
     %y = mpc.global_average_pool %x : (tensor<32x64x4x4xf32>) -> tensor<32x64x1x1xf32>
     ```
@@ -834,6 +845,9 @@ def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, ReturnLike,
     ParentOneOf<["RegionOp", "ScanOp", "IfOp"]>]> {
   let summary = "what a region, an iteration or a branch results in";
   let description = [{
+    Ends the body of an `mpc.region`, `mpc.scan` or `mpc.if`, whose results have
+    the types of the values.
+
     ```mlir
     mpc.yield %y : tensor<4x8xf32>
     ```

@@ -53,3 +53,35 @@ func.func @bounds_that_cross(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, 
   %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64, growth_interval = 2000 : i64, min_scale = 4.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
   return
 }
+
+// -----
+
+func.func @unscale_changes_shape(%g: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error@+1 {{all of {grad, output} have same shape}}
+  %0 = amp.unscale %g, %s : (tensor<8xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @seed_changes_shape(%seed: tensor<f32>, %s: tensor<f32>) {
+  // expected-error@+1 {{all of {seed, output} have same shape}}
+  %0 = amp.scale_loss %seed, %s : (tensor<f32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @scale_of_each_element(%g: tensor<8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{operand #1 must be f32 or f64 scalar}}
+  %0 = amp.unscale %g, %s : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @flag_of_each_element(%g: tensor<8xf32>) {
+  // expected-error@+1 {{result #0 must be i1 scalar}}
+  %0 = amp.all_finite %g : (tensor<8xf32>) -> tensor<8xi1>
+  return
+}
