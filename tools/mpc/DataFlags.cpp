@@ -22,6 +22,10 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
+  addPreparationFlags(app, flags);
+}
+
+void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
   app.add_option("--csv-columns", flags.csvColumns,
                  "columns of a csv file that an input takes together, "
                  "NAME=a,b or NAME=a:d with both ends (repeatable)")

@@ -24,8 +24,10 @@ struct DataFlags {
   std::string augment; ///< of training alone
 };
 
-/// Adds --data, --csv-columns, --normalize and --input-layout.
+/// Adds --data, and what addPreparationFlags does.
 void addDataFlags(CLI::App &app, DataFlags &flags);
+/// Adds --csv-columns, --normalize and --input-layout.
+void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);
 
