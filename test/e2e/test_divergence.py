@@ -68,7 +68,28 @@ def test_inputs_that_overflow_float16_are_named(tmp_path):
     assert "the loss has not been finite" in error or "loss of" in error
     assert "first, in step" in error
     assert "layer1" in error
-    assert "sample 2 of the data" in error
+    assert "sample 2 of the data; float16 ends at 65504: use bf16-mixed" in error
+
+
+def test_all_nodes_of_a_kernel_are_named(tmp_path):
+    """Whichever of them it was: only the last one's values are in memory."""
+    model, data = regression()
+    factor = np.float32(6e4)
+    model.graph.initializer.append(
+        mpctest.numpy_helper.from_array(factor, "factor")
+    )
+    model.graph.node.insert(
+        2, helper.make_node("Mul", ["a", "factor"], ["large"], "scale")
+    )
+    model.graph.node[3].input[0] = "large"
+    data["x"] *= 10
+    process = train(
+        *((model, data), tmp_path, "--precision", "16-mixed"),
+        *("--max-nonfinite", 3),
+    )
+    error = failure(process, tmp_path)
+    assert "the kernel of nodes" in error
+    assert "'relu' and 'scale' gives inf" in error
 
 
 def test_a_fixed_loss_scale_that_is_too_large_is_no_success(tmp_path):
@@ -100,6 +121,7 @@ def test_divergence_names_the_step_and_the_last_good_checkpoint(tmp_path):
     )
     error = failure(process, tmp_path)
     assert "first, in step" in error
+    assert "float16" not in error
     assert "the last good checkpoint is" in error
     last = error.rsplit("checkpoint is ", 1)[1]
     assert (mpctest.pathlib.Path(last) / "state.safetensors").exists()
