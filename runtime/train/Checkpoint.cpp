@@ -84,12 +84,17 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
 
   const std::string path = pathOf(progress.step);
   const std::string unfinished = path + std::string(kUnfinished);
-  Status status = makeDirectories(unfinished);
+  std::error_code error;
+  // Nothing is written where a link leads to.
+  Status status;
+  if (fs::is_symlink(fs::symlink_status(unfinished, error)))
+    status = removeDirectory(unfinished);
+  if (status.ok())
+    status = makeDirectories(unfinished);
   if (status.ok())
     status = writeCheckpointFiles(unfinished, **image);
   // Of the same name there can only be one that was found damaged on resume.
-  std::error_code error;
-  if (status.ok() && fs::exists(path, error))
+  if (status.ok() && fs::exists(fs::symlink_status(path, error)))
     status = removeDirectory(path);
   if (status.ok())
     status = renamePath(unfinished, path);

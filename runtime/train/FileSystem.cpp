@@ -130,6 +130,11 @@ Status makeDirectories(const std::string &path) {
 Status removeDirectory(const std::string &path) {
   std::vector<std::string> names;
   std::error_code error;
+  // What a link leads to is not ours.
+  if (fs::is_symlink(fs::symlink_status(path, error)))
+    return permitted("unlink", path) && unlink(path.c_str()) == 0
+               ? Status()
+               : failure(path, "cannot remove");
   fs::directory_iterator it(path, error), end;
   for (; !error && it != end; it.increment(error))
     if (it->symlink_status().type() != fs::file_type::directory)

@@ -40,8 +40,8 @@ Status renamePath(const std::string &from, const std::string &to);
 /// Creates the directory and its parents where they do not exist.
 Status makeDirectories(const std::string &path);
 /// Removes the files in a directory, and it itself where it is empty then; what
-/// lies in directories below it is not ours and stays. Symbolic links are not
-/// followed.
+/// lies in directories below it is not ours and stays. Of a symbolic link only
+/// the link is removed.
 Status removeDirectory(const std::string &path);
 /// IO unless the file system of `directory` has `bytes` free.
 Status requireSpace(const std::string &directory, uint64_t bytes);

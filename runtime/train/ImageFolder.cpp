@@ -77,13 +77,19 @@ Status ImageFolder::addClass(const std::string &name) {
   const int64_t label = int64_t(names.size());
   const size_t before = files.size();
   std::error_code error;
-  // Links to folders are not followed: they may go in circles.
+  // Links to folders are not followed: they may go in circles. What would be
+  // missing without a word is an error.
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     std::error_code ignored;
     if (isHidden(it->path()) || it->is_directory(ignored)) {
       if (isHidden(it->path()))
         it.disable_recursion_pending();
+      else if (it->is_symlink(ignored))
+        return Status(StatusCode::Unsupported,
+                      it->path().string() +
+                          ": a link to a folder, which is not followed; put "
+                          "its images here or leave it out");
       continue;
     }
     const std::string extension = extensionOf(it->path());

@@ -29,6 +29,8 @@ struct Rule {
   /// Whether the flag says how to work rather than what to do: set for all
   /// commands in the environment, it may be idle in one.
   bool isWorking = false;
+  /// Another that may be given instead.
+  StringLiteral orOther = "";
 };
 } // namespace
 
@@ -49,7 +51,7 @@ static const std::vector<Rule> &getRules() {
        {"linear", "cosine", "step*", "one-cycle", "plateau*"}},
       {"--checkpoint-every", "--checkpoint-dir", {}},
       {"--keep-checkpoints", "--checkpoint-dir", {}},
-      {"--overwrite-metrics", "--metrics", {}},
+      {"--overwrite-metrics", "--metrics", {}, false, "--tensorboard"},
       {"--export-model", "--output", {}},
       {"--trained-only", "--output", {}},
       {"--weights-prefix", "--weights", {}},
@@ -109,9 +111,12 @@ static void check(const Rule &rule, const CLI::App &command,
     return;
   const std::string name = nameOf(*flag, configuration);
   if (rule.values.empty()) {
-    if (other->count() == 0)
-      throw CLI::ValidationError(name + " has no effect without " +
-                                 rule.other.str());
+    const CLI::Option *orOther =
+        rule.orOther.empty() ? nullptr : findFlag(command, rule.orOther);
+    if (other->count() == 0 && !(orOther && orOther->count() > 0))
+      throw CLI::ValidationError(
+          name + " has no effect without " + rule.other.str() +
+          (orOther ? " or " + rule.orOther.str() : std::string()));
     return;
   }
   const std::string value =

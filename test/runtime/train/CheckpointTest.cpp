@@ -529,5 +529,23 @@ TEST_F(Checkpoint, DirectoryServesOneRunAtATime) {
                 "in use by another training run");
 }
 
+TEST_F(Checkpoint, WhatLinksLeadToStays) {
+  TemporaryDirectory directory;
+  const std::string elsewhere = directory / "elsewhere";
+  const std::string checkpoints = directory / "checkpoints";
+  fs::create_directories(elsewhere);
+  fs::create_directories(checkpoints);
+  writeFile(elsewhere + "/kept.txt", "kept");
+  // A checkpoint that was moved to another disk, and a leftover of a crash.
+  for (const char *name : {"/step-1", "/step-2.tmp"})
+    fs::create_directory_symlink(elsewhere, checkpoints + name);
+  saveSteps(checkpoints, {1, 2, 3, 4}, /*keep=*/1);
+  EXPECT_EQ(readFile(elsewhere + "/kept.txt"), "kept");
+  EXPECT_FALSE(fs::exists(elsewhere + "/train.json"));
+  for (const char *name : {"/step-1", "/step-2.tmp"})
+    EXPECT_FALSE(fs::exists(fs::symlink_status(checkpoints + name))) << name;
+  EXPECT_TRUE(fs::exists(checkpoints + "/step-4"));
+}
+
 } // namespace
 } // namespace mpc::runtime::train

@@ -187,6 +187,12 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   write(directory / "cat/a.webp", "");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "a.webp: only JPEG and PNG");
+  std::filesystem::remove(directory / "cat/a.webp");
+  write(directory / "cat/a.png", makePNG(4, 4));
+  std::filesystem::create_directory_symlink(directory.path,
+                                            directory / "cat/more");
+  expectFailure(ImageFolder::open(directory.path).status(),
+                StatusCode::Unsupported, "cat/more: a link to a folder");
 }
 
 TEST(ImageFolder, NamesTheFirstFileThatIsDamaged) {
