@@ -90,6 +90,7 @@ private:
   const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
+  bool measuresAccuracy = false; ///< of training batches
   int64_t stepsPerEpoch = 0;
   int64_t totalSteps = 0;
   Progress progress;
@@ -217,7 +218,8 @@ Status checkPaths(const TrainOptions &options) {
 }
 
 Status TrainingRun::openMetrics() {
-  StatusOr<MetricsLog> log = MetricsLog::open(options, firstStep);
+  StatusOr<MetricsLog> log =
+      MetricsLog::open(options, firstStep, measuresAccuracy);
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
@@ -263,6 +265,7 @@ Status TrainingRun::prepare() {
   if (!runner.ok())
     return runner.status();
   batchesPerStep = runner->batches();
+  measuresAccuracy = runner->measuresAccuracy();
   if (Status status = planSteps(); !status.ok())
     return status;
   attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
@@ -304,18 +307,21 @@ Status TrainingRun::attempt() {
   const StepReport &report = **ran;
   stepTimes.push_back(report.stepMs);
   result.finalLoss = report.loss;
-  record(MetricsLine("train", digits)
-             .add("step", report.step)
-             .add("micro_step", report.microStep)
-             .add("epoch", report.epoch)
-             .add("samples", report.samples)
-             .add("loss", report.loss)
-             .add("lr", report.learningRate)
-             .add("grad_norm", report.gradNorm)
-             .add("loss_scale", report.lossScale)
-             .add("skipped", report.skipped)
-             .add("skipped_total", report.skippedTotal)
-             .add("step_ms", report.stepMs));
+  MetricsLine line("train", digits);
+  line.add("step", report.step)
+      .add("micro_step", report.microStep)
+      .add("epoch", report.epoch)
+      .add("samples", report.samples)
+      .add("loss", report.loss);
+  if (measuresAccuracy)
+    line.add("accuracy", report.accuracy);
+  line.add("lr", report.learningRate)
+      .add("grad_norm", report.gradNorm)
+      .add("loss_scale", report.lossScale)
+      .add("skipped", report.skipped)
+      .add("skipped_total", report.skippedTotal)
+      .add("step_ms", report.stepMs);
+  record(line);
   observer.stepped(report);
   return guard.check(report);
 }

@@ -68,6 +68,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lr_scale"] = listOf(training.lrScale);
   if (training.ema)
     recipe["ema"] = *training.ema;
+  if (training.trainAccuracy)
+    recipe["train_accuracy"] = true;
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

@@ -139,6 +139,9 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
                   "factor of positive targets of bce_with_logits: a number, "
                   "or a file of one of each class")
       ->type_name("NUMBER|FILE");
+  command.add_flag("--train-accuracy", recipe.trainAccuracy,
+                   "measure the accuracy of every training batch, too, before "
+                   "its update; of losses of class labels");
 }
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
