@@ -22,7 +22,6 @@
 #include <cmath>
 #include <filesystem>
 #include <new>
-#include <unistd.h>
 
 namespace mpc::runtime::train {
 
@@ -194,27 +193,6 @@ Status TrainingRun::resume() {
                options.keepCheckpoints);
   return best->find(progress.evaluations.best, firstStep,
                     automatic ? "" : options.resume, identity(), warn);
-}
-
-Status checkPaths(const TrainOptions &options) {
-  if (options.resume == "auto" && options.checkpointDir.empty())
-    return Status(StatusCode::Usage,
-                  "--resume auto needs --checkpoint-dir to look in");
-  if (!options.resume.empty() && options.resume != "auto")
-    if (Status status = checkCheckpointPath(options.resume); !status.ok())
-      return status;
-  if (Status status = MetricsLog::check(options); !status.ok())
-    return status;
-  std::error_code ignored;
-  if (options.checkpointDir.empty() ||
-      !std::filesystem::exists(options.checkpointDir, ignored))
-    return Status();
-  if (access(options.checkpointDir.c_str(), W_OK) != 0)
-    return Status(StatusCode::IO,
-                  options.checkpointDir + ": the folder is not writable");
-  StatusOr<CheckpointStore> store =
-      CheckpointStore::open(options.checkpointDir);
-  return store.ok() ? checkDirectory(options, *store) : store.status();
 }
 
 Status TrainingRun::openMetrics() {
