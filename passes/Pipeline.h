@@ -50,6 +50,8 @@ struct RecipeOptions {
   std::vector<double> classWeights;
   /// Factors of positive targets: one for all, one of each class, or none.
   std::vector<double> posWeight;
+  /// Whether steps say which labels they got right.
+  bool trainAccuracy = false;
   /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
   std::string optimizer = "sgd";
   /// ARRAY for all losses, or OUTPUT=ARRAY; see findTarget.

@@ -332,15 +332,21 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   auto totals = llvm::map_to_vector(
       losses, [](const Loss &loss) -> Value { return loss.total; });
   function.addOutput("loss", "loss", addUp(builder, totals));
+  const Loss &first = losses.front();
   if (forEvaluation) {
     addSampleOutputs(function, builder, losses);
-    const Loss &first = losses.front();
     if (first.prediction)
       function.addOutput("prediction", "prediction", first.prediction);
-    if (Value correct =
-            first.labelLoss ? buildAccuracy(builder, first.labelLoss) : Value())
-      function.addOutput("correct", "correct", correct);
   }
+  Value correct;
+  if (first.labelLoss && (forEvaluation || trainAccuracy))
+    correct = buildAccuracy(builder, first.labelLoss);
+  if (correct)
+    function.addOutput("correct", "correct", correct);
+  else if (trainAccuracy)
+    return withExitCode(mlir::emitError(func.getLoc()), ExitCode::Usage)
+           << "--train-accuracy is for losses of class labels, and the first "
+              "loss is none";
   function.finish();
   return success();
 }

@@ -103,6 +103,8 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     ListOption<"labelShapes", "label-shape", "std::string",
            "shape of one sample's labels, such as 7x5 or scalar, of all label "
            "inputs, or NAME=SHAPE of one; none: not known">,
+    Option<"trainAccuracy", "train-accuracy", "bool", "false",
+           "the step says, too, which labels the scores got right">,
     ListOption<"targetArrays", "target-array", "std::string",
            "the name of the label input, target by default; OUTPUT=NAME: that "
            "of the loss of an output">,

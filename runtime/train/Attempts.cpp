@@ -82,6 +82,7 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   report.samples = progress.samples;
   report.skippedTotal = progress.skipped;
   report.loss = outcome->loss;
+  report.accuracy = outcome->accuracy;
   report.gradNorm = outcome->gradNorm;
   report.lossScale = outcome->lossScale;
   report.skipped = outcome->skipped;

@@ -23,26 +23,20 @@ struct LossTerm {
   double count = 0; ///< what the sum of losses is divided by
 };
 
-/// Labels of one evaluation.
-struct LabelCount {
-  int64_t correct = 0;
-  int64_t labels = 0;
-};
-
 } // namespace
 
-/// Adds what the first samples' labels got right. `correct` has a 1 or a 0 for
-/// each label of the batch, of which there are `labels` that belong to samples.
-static void countCorrect(const Tensor &correct,
-                         const std::vector<int64_t> &labels,
-                         const std::optional<int64_t> &ignored,
-                         LabelCount &totals) {
+void countCorrect(const Tensor &correct, const std::vector<int64_t> &labels,
+                  const std::optional<int64_t> &ignored, LabelCount &totals) {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (ignored && labels[i] == *ignored)
       continue;
     totals.correct += correct.as<double>()[i] != 0;
     ++totals.labels;
   }
+}
+
+std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info) {
+  return datasetOptionsFor(info).rangeOf(targetOf(info)).ignoreIndex;
 }
 
 /// Adds the losses of the first `count` samples. Where there is a loss for each
@@ -247,8 +241,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     terms.emplace_back();
 
   const std::string target = targetOf(model.info());
-  const std::optional<int64_t> ignored =
-      datasetOptionsFor(model.info()).rangeOf(target).ignoreIndex;
+  const std::optional<int64_t> ignored = findIgnoredLabel(model.info());
   // Of a sum of losses, an ignored label of one is not left out of the others.
   const std::optional<int64_t> ignoredLoss =
       model.info().lossTarget.empty() ? ignored : std::nullopt;

@@ -35,6 +35,21 @@ struct EvalResult {
   bool stopped = false; ///< ended early: the other members say nothing
 };
 
+/// Labels that were got right, of those that count.
+struct LabelCount {
+  int64_t correct = 0;
+  int64_t labels = 0;
+};
+
+/// Adds what the first samples' labels got right. `correct`, of doubles, has a
+/// 1 or a 0 for each label of the batch, of which those in `labels` belong to
+/// samples that count.
+void countCorrect(const Tensor &correct, const std::vector<int64_t> &labels,
+                  const std::optional<int64_t> &ignored, LabelCount &totals);
+
+/// The label that counts nowhere, if there is one.
+std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info);
+
 /// Runs `eval` over all samples of `data` in order. The last batch is filled up
 /// with repeated samples that are not counted. Where the function has no
 /// output of role "sample_loss", or the losses of samples depend on what fills

@@ -4,6 +4,7 @@
 #include "runtime/train/Metrics.h"
 #include "runtime/train/FileSystem.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -97,11 +98,13 @@ std::string MetricsLine::text() const {
 
 /// Those of steps, then those of evaluations.
 static std::vector<std::string>
-columnsOf(const std::vector<std::string> &evalMetrics) {
+columnsOf(const std::vector<std::string> &evalMetrics, bool hasAccuracy) {
   std::vector<std::string> columns = {
       "event",         "step",    "micro_step", "epoch",        "samples",
       "loss",          "lr",      "grad_norm",  "loss_scale",   "skipped",
       "skipped_total", "step_ms", "eval_loss",  "eval_accuracy"};
+  if (hasAccuracy)
+    columns.insert(std::find(columns.begin(), columns.end(), "lr"), "accuracy");
   for (const std::string &name : evalMetrics)
     if (name != "accuracy")
       columns.push_back("eval_" + name);
@@ -206,8 +209,9 @@ static Status prepareRegular(const std::string &path, int file,
 }
 
 /// Names the columns, or finds the names they had when the run began.
-Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics) {
-  columns = columnsOf(evalMetrics);
+Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
+                               bool hasAccuracy) {
+  columns = columnsOf(evalMetrics, hasAccuracy);
   const std::string names = joinColumns(columns);
   std::string found(names.size(), '\0');
   const ssize_t count =
@@ -220,12 +224,14 @@ Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics) {
     return Status();
   return Status(StatusCode::Usage,
                 path + ": has other columns than this run; use the flags "
-                       "--metric that the run began with, or another file");
+                       "--metric and --train-accuracy that the run began "
+                       "with, or another file");
 }
 
 StatusOr<std::unique_ptr<MetricsFile>>
 MetricsFile::open(const std::string &path, MetricsStart start,
-                  const std::vector<std::string> &evalMetrics) {
+                  const std::vector<std::string> &evalMetrics,
+                  bool hasAccuracy) {
   if (path == kStandardOutput)
     return std::unique_ptr<MetricsFile>(new MetricsFile(path, STDOUT_FILENO));
   if (Status status = checkStart(path, start); !status.ok())
@@ -245,7 +251,8 @@ MetricsFile::open(const std::string &path, MetricsStart start,
     if (Status status = prepareRegular(path, file, start); !status.ok())
       return status;
   if (isTable(path))
-    if (Status status = metrics->startTable(evalMetrics); !status.ok())
+    if (Status status = metrics->startTable(evalMetrics, hasAccuracy);
+        !status.ok())
       return status;
   return metrics;
 }

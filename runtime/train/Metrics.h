@@ -86,10 +86,12 @@ public:
   /// Appending first cuts off a line that a crash left unfinished. Usage where
   /// a file that is to be new has lines, or a table has other columns; IO where
   /// another run writes it now. `evalMetrics` are the columns of a table that
-  /// evaluations have beside the loss and the accuracy.
+  /// evaluations have beside the loss and the accuracy; steps have an accuracy
+  /// where `hasAccuracy` says so.
   static StatusOr<std::unique_ptr<MetricsFile>>
   open(const std::string &path, MetricsStart start,
-       const std::vector<std::string> &evalMetrics = {});
+       const std::vector<std::string> &evalMetrics = {},
+       bool hasAccuracy = false);
   /// Whether `open` would succeed, as far as can be told without changing
   /// anything.
   static Status check(const std::string &path, MetricsStart start);
@@ -101,7 +103,8 @@ public:
 
 private:
   MetricsFile(std::string path, int file) : path(std::move(path)), file(file) {}
-  Status startTable(const std::vector<std::string> &evalMetrics);
+  Status startTable(const std::vector<std::string> &evalMetrics,
+                    bool hasAccuracy);
   Status append(std::string_view text);
 
   std::string path;

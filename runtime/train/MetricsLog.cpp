@@ -14,11 +14,11 @@ static MetricsStart startOf(const TrainOptions &options) {
 }
 
 StatusOr<MetricsLog> MetricsLog::open(const TrainOptions &options,
-                                      int64_t firstStep) {
+                                      int64_t firstStep, bool hasAccuracy) {
   MetricsLog log;
   for (const std::string &path : options.metrics) {
-    StatusOr<std::unique_ptr<MetricsFile>> file =
-        MetricsFile::open(path, startOf(options), options.evalMetrics);
+    StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::open(
+        path, startOf(options), options.evalMetrics, hasAccuracy);
     if (!file.ok())
       return file.status();
     log.sinks.push_back(std::move(*file));

@@ -15,9 +15,9 @@ namespace mpc::runtime::train {
 class MetricsLog {
 public:
   /// Those that `options` name; `firstStep` is the step that a resumed run goes
-  /// on from.
+  /// on from, and steps may have an accuracy.
   static StatusOr<MetricsLog> open(const TrainOptions &options,
-                                   int64_t firstStep);
+                                   int64_t firstStep, bool hasAccuracy);
   /// Whether `open` would succeed, as far as can be told without changing
   /// anything.
   static Status check(const TrainOptions &options);

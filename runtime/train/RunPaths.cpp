@@ -1,9 +1,13 @@
-// Checkpoints of other runs, and of this one that were later.
+// Checkpoints of other runs, and of this one that were later; whether all that
+// a run names can be had.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
 
+#include "runtime/train/MetricsLog.h"
+
 #include <filesystem>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 
@@ -39,6 +43,27 @@ noteLaterCheckpoints(const TrainOptions &options,
          options.resume +
          "; until this run is past it, --resume auto takes it");
   return Status();
+}
+
+Status checkPaths(const TrainOptions &options) {
+  if (options.resume == "auto" && options.checkpointDir.empty())
+    return Status(StatusCode::Usage,
+                  "--resume auto needs --checkpoint-dir to look in");
+  if (!options.resume.empty() && options.resume != "auto")
+    if (Status status = checkCheckpointPath(options.resume); !status.ok())
+      return status;
+  if (Status status = MetricsLog::check(options); !status.ok())
+    return status;
+  std::error_code ignored;
+  if (options.checkpointDir.empty() ||
+      !std::filesystem::exists(options.checkpointDir, ignored))
+    return Status();
+  if (access(options.checkpointDir.c_str(), W_OK) != 0)
+    return Status(StatusCode::IO,
+                  options.checkpointDir + ": the folder is not writable");
+  StatusOr<CheckpointStore> store =
+      CheckpointStore::open(options.checkpointDir);
+  return store.ok() ? checkDirectory(options, *store) : store.status();
 }
 
 } // namespace mpc::runtime::train

@@ -37,7 +37,10 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   }
   // What is reported afterwards, where the artifact has it.
   const FunctionPorts &updating = *info.function(runner.updating());
-  runner.loss = info.function(runner.batchFunction)->output("loss");
+  const FunctionPorts &batch = *info.function(runner.batchFunction);
+  runner.loss = batch.output("loss");
+  runner.correct = batch.output("correct");
+  runner.ignored = findIgnoredLabel(info);
   runner.gradNorm = updating.output("grad_norm");
   runner.finite = updating.output("finite");
   runner.lossScale = updating.output("loss_scale");
@@ -119,6 +122,24 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
   return Status();
 }
 
+/// Adds what the batch that ran got right.
+Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
+  StatusOr<Tensor> right = model->output(batchFunction, correct->name);
+  if (right.ok())
+    right = convert(*right, DType::F64);
+  if (!right.ok())
+    return right.status();
+  const std::vector<int64_t> labels =
+      data.labels(positions, data.batchSize(), targetOf(model->info()));
+  if (int64_t(labels.size()) != right->size())
+    return Status(StatusCode::Unsupported,
+                  "output '" + correct->name + "' of function '" +
+                      batchFunction + "' is not one number for each label");
+  countCorrect(*right, labels, ignored, counted);
+  ++countedBatches;
+  return Status();
+}
+
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       const int64_t *positions, int64_t epoch,
                                       double learningRate, uint64_t seed) {
@@ -127,6 +148,8 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())
     status = run(batchFunction, &data, positions);
+  if (status.ok() && correct && !trace)
+    status = countLabels(data, positions);
   if (!status.ok())
     return status;
   StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
@@ -156,6 +179,10 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
   outcome.gradNorm = *norm;
   outcome.lossScale = *scale;
   outcome.skipped = allFinite->value_or(1) == 0;
+  if (countedBatches == batchCount && counted.labels > 0)
+    outcome.accuracy = double(counted.correct) / double(counted.labels);
+  counted = LabelCount();
+  countedBatches = 0;
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/Dataset.h"
+#include "runtime/train/Evaluator.h"
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
@@ -22,6 +23,9 @@ struct StepOutcome {
   std::optional<double> gradNorm;
   std::optional<double> lossScale;
   bool skipped = false;
+  /// Of all labels, before the update, where the artifact says it and every
+  /// batch of the attempt was run here.
+  std::optional<double> accuracy;
 };
 
 class StepRunner {
@@ -31,6 +35,7 @@ public:
 
   /// Batches of one attempt.
   int64_t batches() const { return batchCount; }
+  bool measuresAccuracy() const { return correct != nullptr; }
 
   /// Runs one batch of an attempt, the samples at `positions` as they are in
   /// `epoch`; its loss. The last of batches() is followed by `finish`.
@@ -56,6 +61,7 @@ private:
                      uint64_t seed);
   StatusOr<std::optional<double>> readScalar(const std::string &function,
                                              const Port *port);
+  Status countLabels(const Dataset &data, const int64_t *positions);
 
   Trainee *model;
   std::string batchFunction;  ///< "step" or "accumulate"
@@ -66,6 +72,11 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
+
+  const Port *correct = nullptr; ///< null: the accuracy is not measured
+  std::optional<int64_t> ignored;
+  LabelCount counted;         ///< of the batches since the last update
+  int64_t countedBatches = 0; ///< how many those are
 };
 
 } // namespace mpc::runtime::train

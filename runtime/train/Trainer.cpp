@@ -22,7 +22,6 @@
 #include <cmath>
 #include <filesystem>
 #include <new>
-#include <unistd.h>
 
 namespace mpc::runtime::train {
 
@@ -90,6 +89,7 @@ private:
   const EvaluationRules rules;
   std::optional<Attempts> attempts;
   int64_t batchesPerStep = 1;
+  bool measuresAccuracy = false; ///< of training batches
   int64_t stepsPerEpoch = 0;
   int64_t totalSteps = 0;
   Progress progress;
@@ -196,29 +196,9 @@ Status TrainingRun::resume() {
                     automatic ? "" : options.resume, identity(), warn);
 }
 
-Status checkPaths(const TrainOptions &options) {
-  if (options.resume == "auto" && options.checkpointDir.empty())
-    return Status(StatusCode::Usage,
-                  "--resume auto needs --checkpoint-dir to look in");
-  if (!options.resume.empty() && options.resume != "auto")
-    if (Status status = checkCheckpointPath(options.resume); !status.ok())
-      return status;
-  if (Status status = MetricsLog::check(options); !status.ok())
-    return status;
-  std::error_code ignored;
-  if (options.checkpointDir.empty() ||
-      !std::filesystem::exists(options.checkpointDir, ignored))
-    return Status();
-  if (access(options.checkpointDir.c_str(), W_OK) != 0)
-    return Status(StatusCode::IO,
-                  options.checkpointDir + ": the folder is not writable");
-  StatusOr<CheckpointStore> store =
-      CheckpointStore::open(options.checkpointDir);
-  return store.ok() ? checkDirectory(options, *store) : store.status();
-}
-
 Status TrainingRun::openMetrics() {
-  StatusOr<MetricsLog> log = MetricsLog::open(options, firstStep);
+  StatusOr<MetricsLog> log =
+      MetricsLog::open(options, firstStep, measuresAccuracy);
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
@@ -264,6 +244,7 @@ Status TrainingRun::prepare() {
   if (!runner.ok())
     return runner.status();
   batchesPerStep = runner->batches();
+  measuresAccuracy = runner->measuresAccuracy();
   if (Status status = planSteps(); !status.ok())
     return status;
   attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
@@ -307,18 +288,21 @@ Status TrainingRun::attempt() {
   const StepReport &report = **ran;
   stepTimes.push_back(report.stepMs);
   result.finalLoss = report.loss;
-  record(MetricsLine("train", digits)
-             .add("step", report.step)
-             .add("micro_step", report.microStep)
-             .add("epoch", report.epoch)
-             .add("samples", report.samples)
-             .add("loss", report.loss)
-             .add("lr", report.learningRate)
-             .add("grad_norm", report.gradNorm)
-             .add("loss_scale", report.lossScale)
-             .add("skipped", report.skipped)
-             .add("skipped_total", report.skippedTotal)
-             .add("step_ms", report.stepMs));
+  MetricsLine line("train", digits);
+  line.add("step", report.step)
+      .add("micro_step", report.microStep)
+      .add("epoch", report.epoch)
+      .add("samples", report.samples)
+      .add("loss", report.loss);
+  if (measuresAccuracy)
+    line.add("accuracy", report.accuracy);
+  line.add("lr", report.learningRate)
+      .add("grad_norm", report.gradNorm)
+      .add("loss_scale", report.lossScale)
+      .add("skipped", report.skipped)
+      .add("skipped_total", report.skippedTotal)
+      .add("step_ms", report.stepMs);
+  record(line);
   observer.stepped(report);
   return guard.check(report);
 }

@@ -86,6 +86,7 @@ struct StepReport {
   int64_t samples = 0;   ///< samples seen so far
   double loss = 0;       ///< unscaled, before the update; mean over the step
   double learningRate = 0;
+  std::optional<double> accuracy;  ///< before the update, where it is measured
   std::optional<double> gradNorm;  ///< where the artifact reports it
   std::optional<double> lossScale; ///< where the recipe has one
   bool skipped = false;            ///< found-inf: nothing was updated

@@ -69,6 +69,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lr_scale"] = listOf(training.lrScale);
   if (training.ema)
     recipe["ema"] = *training.ema;
+  if (training.trainAccuracy)
+    recipe["train_accuracy"] = true;
   // Flags that decide values or types. Files count by their contents, not by
   // their names.
   recipe["as_exported"] = training.asExported;

@@ -54,6 +54,11 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
          return loss.kind == LossKind::BCEWithLogits;
        },
        "bce_with_logits"},
+      {"--train-accuracy", recipe.trainAccuracy,
+       [](const LossSpec &loss) {
+         return loss.hasClasses() || loss.kind == LossKind::Output;
+       },
+       classes},
   };
 }
 

@@ -146,6 +146,9 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
                   "factor of positive targets of bce_with_logits: a number, "
                   "one of each class, such as 2,3.5, or a file of them")
       ->type_name("NUMBERS|FILE");
+  command.add_flag("--train-accuracy", recipe.trainAccuracy,
+                   "measure the accuracy of every training batch, too, before "
+                   "its update; of losses of class labels");
 }
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {

@@ -83,6 +83,10 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
   ++count;
   loss += report.loss;
   ms += report.stepMs;
+  if (report.accuracy) {
+    ++measured;
+    accuracy += *report.accuracy;
+  }
   // That of a skipped step is not finite.
   if (!report.gradNorm || report.skipped)
     return;
@@ -126,8 +130,11 @@ std::string ProgressPrinter::timeLeft(int64_t step) const {
 void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
                                    const StepReport &report) const {
   const double count = double(steps.count);
-  os << "  loss " << llvm::format("%.6g", steps.loss / count) << "  lr "
-     << llvm::format("%.4g", report.learningRate);
+  os << "  loss " << llvm::format("%.6g", steps.loss / count);
+  if (steps.measured > 0)
+    os << "  accuracy "
+       << llvm::format("%.2f%%", 100 * steps.accuracy / double(steps.measured));
+  os << "  lr " << llvm::format("%.4g", report.learningRate);
   if (steps.updates > 0)
     os << "  grad norm "
        << llvm::format("%.4g", steps.gradNorm / double(steps.updates));

@@ -37,8 +37,9 @@ private:
 
   /// What some steps have in common.
   struct Steps {
-    int64_t count = 0, updates = 0;
-    double loss = 0, gradNorm = 0, ms = 0; ///< sums; the norm's over `updates`
+    int64_t count = 0, updates = 0, measured = 0;
+    /// Sums; the norm's is over `updates`, the accuracy's over `measured`.
+    double loss = 0, gradNorm = 0, accuracy = 0, ms = 0;
     Clock::time_point begin;
 
     void add(const runtime::train::StepReport &report);

@@ -179,6 +179,9 @@ std::string Charts::draw() {
       if (name != "loss")
         metrics.insert(name);
   std::string text = drawLoss();
+  text += draw({"Accuracy of training batches", "%, before the update",
+                ChartScale::Linear, ChartStyle::Smooth},
+               &RunMetrics::accuracy);
   for (const std::string &metric : metrics)
     text += drawEvaluation(metric);
   text += draw({"Learning rate", ""}, &RunMetrics::learningRate);

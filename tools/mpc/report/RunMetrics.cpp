@@ -187,8 +187,8 @@ static json withEffect(json recipe) {
 void Reader::start(const json &line) {
   // A resumed run repeats steps: the new values replace the old ones.
   const double from = numberOf(line, "resumed_from").value_or(0);
-  for (Series *series : {&run.loss, &run.learningRate, &run.gradNorm,
-                         &run.lossScale, &run.stepMs})
+  for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
+                         &run.gradNorm, &run.lossScale, &run.stepMs})
     series->cutAfter(from);
   for (auto &[name, series] : run.evaluations)
     series.cutAfter(from);
@@ -213,6 +213,8 @@ void Reader::start(const json &line) {
 void Reader::train(const json &line) {
   const double step = stepOf(line);
   add(run.loss, step, numberOf(line, "loss"));
+  if (std::optional<double> fraction = numberOf(line, "accuracy"))
+    add(run.accuracy, step, *fraction * 100);
   add(run.learningRate, step, numberOf(line, "lr"));
   add(run.gradNorm, step, numberOf(line, "grad_norm"));
   add(run.lossScale, step, numberOf(line, "loss_scale"));

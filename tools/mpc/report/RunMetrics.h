@@ -37,7 +37,7 @@ struct RunMetrics {
   std::string name;
   std::vector<Fact> settings; ///< of the "start" event
   std::vector<Fact> outcome;  ///< of the "end" event
-  Series loss, learningRate, gradNorm, lossScale, stepMs;
+  Series loss, accuracy, learningRate, gradNorm, lossScale, stepMs;
   std::vector<double> skipped; ///< which steps
   /// "loss", "accuracy" and what --metric measures.
   std::map<std::string, Series> evaluations;
