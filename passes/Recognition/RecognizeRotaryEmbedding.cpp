@@ -208,9 +208,12 @@ static SmallVector<int64_t> getRows(const Rotation &found) {
 // The new op
 //===----------------------------------------------------------------------===//
 
-// A table of pairs that broadcasts to the rows of the rotation, or null.
+// A table of pairs that broadcasts to the rows of the rotation, named after
+// what makes the table.
 static Value getTable(Value table, const Rotation &found, OpBuilder &builder,
                       Location location) {
+  if (Operation *op = table.getDefiningOp())
+    location = op->getLoc();
   table = takePairs(table, found.layout, builder, location);
   if (!found.hasOpenTables)
     return table;

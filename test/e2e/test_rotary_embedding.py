@@ -130,6 +130,20 @@ def test_is_one_kernel_each(model, target):
         assert not re.search(r"mpc\.(concat|slice|neg)\b", kernel)
 
 
+def test_answers_to_the_names_of_its_nodes():
+    process = mpctest.mpc(
+        *("explain", ROTARY / "llama-dynamo-18.onnx", "--loss", "mse"),
+        *("--precision", "bf16-mixed", "node_neg"),
+    )
+    assert process.returncode == 0, process.stderr
+    headings = re.findall(r"^node_\S+: .*", process.stdout, re.MULTILINE)
+    assert headings == [
+        "node_add: rotary_embedding, forward",
+        "node_add#dx: rotary_embedding, backward",
+    ]
+    assert "by angles that stay fp32" in process.stdout
+
+
 def make_learned():
     """Rows that are turned by a table that is a parameter."""
     nodes = [

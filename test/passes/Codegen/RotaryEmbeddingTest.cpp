@@ -55,8 +55,8 @@ std::string write(const Turn &t, const std::string &type) {
          "\n  return %1 : " + x + "\n}";
 }
 
-// Vectors within a half and across, whole pairs and odd ends, all of a row and a
-// part of it.
+// Vectors within a half and across, whole pairs and odd ends, all of a row and
+// a part of it.
 const Turn kTurns[] = {
     {3, 5, 64, 32, false, false}, {3, 5, 64, 32, true, false},
     {2, 3, 64, 32, false, true},  {2, 3, 64, 32, true, true},
@@ -74,7 +74,8 @@ TEST_P(RotaryEmbedding, TurnsPairs) {
     ASSERT_EQ(kernel.getError(), "");
     auto x = randomFloats(t.heads * t.rows * t.size);
     auto angles = randomFloats(2 * t.rows * t.pairs);
-    std::vector<float> cosine(angles.begin(), angles.begin() + angles.size() / 2);
+    std::vector<float> cosine(angles.begin(),
+                              angles.begin() + angles.size() / 2);
     std::vector<float> sine(angles.begin() + angles.size() / 2, angles.end());
     std::vector<float> y(x.size()), expected = turn(t, x, cosine, sine);
     kernel.launch({x.data(), cosine.data(), sine.data(), y.data()});
