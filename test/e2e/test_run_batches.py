@@ -303,11 +303,12 @@ def test_preparation_without_data_has_no_effect(tmp_path):
     assert "--normalize has no effect without --data" in process.stderr
 
 
-def test_channels_that_are_last_are_turned(tmp_path):
+@pytest.mark.parametrize("batch", ("N", 4))
+def test_channels_that_are_last_are_turned(batch, tmp_path):
     """As in training, which a note says."""
     node = helper.make_node("Identity", ["x"], ["y"], "same")
     proto = mpctest.make_model(
-        [node], {"x": (np.float32, ["N", 3, 5, 6])}, {"y": (np.float32, None)}, {}
+        [node], {"x": (np.float32, [batch, 3, 5, 6])}, {"y": (np.float32, None)}, {}
     )
     images = random.standard_normal((SAMPLES, 5, 6, 3)).astype(np.float32)
     np.savez(tmp_path / "images.npz", x=images)

@@ -68,10 +68,11 @@ mpc::tools::findBatchAxis(const DeclaredShape &input,
   return axis;
 }
 
+// Whether samples of an array of `shape` are those of the input, however many.
 static bool mayBe(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape) {
   if (!input.dimensions || input.dimensions->size() != shape.size())
     return false;
-  for (size_t axis = 0; axis < shape.size(); ++axis)
+  for (size_t axis = 1; axis < shape.size(); ++axis)
     if (input.extent(axis).value_or(shape[axis]) != shape[axis])
       return false;
   return true;

@@ -20,7 +20,7 @@ using llvm::StringRef;
 using llvm::Twine;
 
 // What copies may take all together: those of a program are vectors.
-static constexpr size_t kMostBytes = size_t(64) << 20;
+static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
 static constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
@@ -30,7 +30,7 @@ static constexpr llvm::StringLiteral kOriginalName =
 //===----------------------------------------------------------------------===//
 
 // Whether an argument of a call is a parameter, a buffer or a constant.
-static bool isSource(StringRef argument) {
+static bool isProgramSource(StringRef argument) {
   return argument.starts_with("%p_") || argument.starts_with("%b_") ||
          argument.starts_with("%c_");
 }
@@ -99,7 +99,7 @@ private:
 };
 } // namespace
 
-static bool isFloat(const proto::TensorProto &tensor) {
+static bool isFloatTensor(const proto::TensorProto &tensor) {
   switch (tensor.data_type()) {
   case proto::TensorProto::FLOAT:
   case proto::TensorProto::FLOAT16:
@@ -119,12 +119,12 @@ SmallVector<StringRef, 2> Separator::findSources(const proto::NodeProto &node,
   SmallVector<StringRef, 2> sources;
   if (isBatchNorm(node)) {
     if (index < static_cast<int>(arguments.size()) &&
-        isSource(arguments[index]))
+        isProgramSource(arguments[index]))
       sources.push_back(arguments[index].drop_front());
     return sources;
   }
   for (StringRef argument : arguments)
-    if (isSource(argument))
+    if (isProgramSource(argument))
       sources.push_back(argument.drop_front());
   if (sources.size() < count)
     sources.clear();
@@ -134,7 +134,7 @@ SmallVector<StringRef, 2> Separator::findSources(const proto::NodeProto &node,
 // The float initializers and who reads them.
 void Separator::collect() {
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
-    if (names.insert(tensor.name()).second && isFloat(tensor))
+    if (names.insert(tensor.name()).second && isFloatTensor(tensor))
       tensors.try_emplace(tensor.name(), &tensor);
   for (const proto::ValueInfoProto &value : graph.value_info())
     originalNames.try_emplace(value.name(), findMetadata(value, kOriginalName));
@@ -204,11 +204,12 @@ std::string Separator::makeUnique(std::string name) {
 std::string Separator::copy(StringRef name, std::string wanted,
                             StringRef source) {
   const proto::TensorProto &tensor = *tensors.lookup(name);
+  constexpr size_t tooMany = kMostCopiedBytes + 1;
   size_t size = 8;
   for (int64_t extent : tensor.dims())
-    size *= static_cast<size_t>(std::clamp<int64_t>(extent, 0, kMostBytes));
-  bytes += std::min(size, kMostBytes + 1);
-  if (bytes > kMostBytes)
+    size = std::min(size * std::clamp<int64_t>(extent, 0, tooMany), tooMany);
+  bytes += std::min(std::max(size, tensor.ByteSizeLong()), tooMany);
+  if (bytes > kMostCopiedBytes)
     return {};
   std::string unique =
       makeUnique(wanted.empty() ? name.str() : std::move(wanted));
