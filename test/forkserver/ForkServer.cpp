@@ -94,8 +94,8 @@ void send(int socket, int number) {
 // process, and when it has ended, with its status.
 int serve(int, char **, char **environment) {
   int socket = std::atoi(std::getenv(kVariable));
-  unsetenv(kVariable);
-  unsetenv("LD_PRELOAD");
+  for (const char *name : {kVariable, "LD_PRELOAD", "LD_BIND_NOW"})
+    unsetenv(name);
   std::string text;
   int streams[kStreams];
   while (receive(socket, text, streams)) {
