@@ -6,6 +6,7 @@
 #ifndef MPC_RUNTIME_PLAN_H
 #define MPC_RUNTIME_PLAN_H
 
+#include "runtime/Names.h"
 #include "runtime/Tensor.h"
 
 #include <map>
@@ -26,7 +27,7 @@ struct DataRange {
 /// there is none, `fill` everywhere.
 struct StateVariable {
   std::string name;
-  std::string role; ///< "parameter", "optimizer_state", ... (ArtifactFormat.h)
+  Role role = Role::Parameter;
   DType type = DType::F32;
   Shape shape;
   int64_t bytes = 0;
@@ -50,7 +51,7 @@ struct Buffer {
 /// A named input or output of a function.
 struct FunctionValue {
   std::string name;
-  std::string role; ///< ArtifactFormat.h lists them
+  Role role = Role::Data;
   size_t buffer = 0;
   /// Of an input of integers: the size of the axis that they name elements of.
   std::optional<int64_t> indexSize = std::nullopt;
@@ -74,21 +75,9 @@ struct Epilogue {
   std::vector<size_t> args; ///< args 1..n of mpc_epilogue_fn
 };
 
-/// What a GPU's library computes products in.
-enum class Compute { F32, TF32, F64 };
-
-/// What a GPU's library does with a product p = alpha * op(a) op(b).
+/// What a GPU's library does with a product.
 struct Fused {
-  enum class Kind {
-    Bias,        ///< c = p + bias, one a column
-    ReluBias,    ///< c = max(p + bias, 0), or 0 where that is NaN
-    ReluAuxBias, ///< the same, and writes to aux where p + bias > 0
-    DRelu,       ///< c = p where aux has a bit, else 0
-    DReluBGrad,  ///< the same, and biasGrad is the sum of c's rows
-    BGradA,      ///< c = p, and biasGrad is op(a) summed along k
-    BGradB,      ///< c = p, and biasGrad is op(b) summed along k
-  };
-  Kind kind = Kind::Bias;
+  FusedKind kind = FusedKind::Bias;
   /// Those that the kind names.
   std::optional<size_t> bias, aux, biasGrad;
   /// What makes c or biasGrad where the library has no algorithm for the kind
@@ -140,10 +129,6 @@ struct MatMulStep {
     return count;
   }
 };
-
-enum class ConvKind { Forward, InputGrad, WeightGrad };
-
-enum class FilterLayout { OIHW, OHWI };
 
 /// A convolution or one of its gradients: x and y in NHWC.
 struct ConvStep {

@@ -53,7 +53,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
     }
     auto weight = weights.find(input->name());
     if (weight == weights.end()) {
-      function.addInput(input->name(), *type, "data");
+      function.addInput(input->name(), *type, Role::Data);
       if (shapes.isRebatched(*input))
         function.getModule().getRebatch()->addInput(input->name());
       continue;
@@ -87,7 +87,7 @@ static Error checkOutput(const Model &model,
   std::string message = "graph output '" + output.name() + "' is declared as " +
                         printType(model, output.type()) + ", but is " + found;
   if (*element != type.getElementType())
-    return model.error(ErrorKind::Invalid, message);
+    return model.error(ErrorKind::InvalidInput, message);
   // Tools that edit graphs leave old shapes behind; other runtimes pass over
   // them, too.
   if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
@@ -106,7 +106,7 @@ importForward(const Model &model, const ImportOptions &options,
   if (!graph)
     return graph.takeError();
   if (graph->getOutputs().empty())
-    return model.error(ErrorKind::Invalid, "the graph has no outputs");
+    return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
@@ -145,7 +145,7 @@ importForward(const Model &model, const ImportOptions &options,
     if (const proto::ValueInfoProto *output = declared.lookup(name))
       if (Error error = checkOutput(model, *output, value))
         module.report(std::move(error));
-    function.addOutput(name, value, "output");
+    function.addOutput(name, value, Role::Output);
   }
   function.finish();
   return module.finish();

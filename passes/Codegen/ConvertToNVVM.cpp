@@ -133,6 +133,7 @@ void ConvertToNVVMPass::markKernels() {
       function->removeAttr(kThreadsAttr);
       function->removeAttr(kKernelAttr);
     }
+  getOperation()->removeAttr(kTargetAttr);
 }
 
 void ConvertToNVVMPass::runOnOperation() {

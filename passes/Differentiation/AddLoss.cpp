@@ -97,7 +97,7 @@ static Value findLabels(TrainingFunction &function) {
       read = reshape.getInput();
     auto labels = dyn_cast<BlockArgument>(read);
     if (labels && function.variableOf(labels).empty()) {
-      function.setInputRole(labels, "label");
+      function.setInputRole(labels, Role::Label);
       prediction = op.getOperand(0);
     }
   }
@@ -264,15 +264,16 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
     if (!loss.sampleWeight)
       plain.push_back(loss.perSample);
   if (!plain.empty())
-    function.addOutput("sample_loss", "sample_loss", addUp(builder, plain));
+    function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
   int64_t next = plain.empty() ? 0 : 1;
   for (const Loss &loss : losses) {
     if (!loss.sampleWeight)
       continue;
     std::string suffix = next == 0 ? "" : "_" + std::to_string(next);
     ++next;
-    function.addOutput("sample_loss" + suffix, "sample_loss", loss.perSample);
-    function.addOutput("sample_weight" + suffix, "sample_weight",
+    function.addOutput("sample_loss" + suffix, Role::SampleLoss,
+                       loss.perSample);
+    function.addOutput("sample_weight" + suffix, Role::SampleWeight,
                        loss.sampleWeight);
   }
 }
@@ -284,7 +285,7 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
 LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
                                  bool forEvaluation) {
   TrainingFunction function(func);
-  PhaseListener phase(StringAttr::get(&getContext(), "loss"));
+  PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
@@ -324,15 +325,15 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   function.dropOutputs();
   auto totals = llvm::map_to_vector(
       losses, [](const Loss &loss) -> Value { return loss.total; });
-  function.addOutput("loss", "loss", addUp(builder, totals));
+  function.addOutput("loss", Role::Loss, addUp(builder, totals));
   if (forEvaluation) {
     addSampleOutputs(function, builder, losses);
     const Loss &first = losses.front();
     if (first.prediction)
-      function.addOutput("prediction", "prediction", first.prediction);
+      function.addOutput("prediction", Role::Prediction, first.prediction);
     if (Value correct =
             first.labelLoss ? buildAccuracy(builder, first.labelLoss) : Value())
-      function.addOutput("correct", "correct", correct);
+      function.addOutput("correct", Role::Correct, correct);
   }
   function.finish();
   return success();

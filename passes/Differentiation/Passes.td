@@ -149,7 +149,7 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every `mpc.gradient` by the ops that compute it, from an
     `mpc.gradient_seed` at Y backwards, each located at `node#dx` (or what the
-    operand is called) with `mpc.phase = "backward"`. Gradients are f32, f64
+    operand is called) with `mpc.phase = #mpc.phase<backward>`. Gradients are f32, f64
     where the value is f64; where a value has several uses they are added in
     that type. Ops without a gradient between Y and
     an X are an error that lists all of them, and so is a loss that reads a
@@ -214,12 +214,12 @@ def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
     module without `@eval` stays as it is. Example: `keep-evaluation.mlir`.
 
     ```mlir
-    mpc.variable @w : tensor<8x3xf32> role "parameter"
-    mpc.variable @w.momentum : tensor<8x3xf32> role "optimizer_state"
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    mpc.variable @w.momentum : tensor<8x3xf32> role optimizer_state
     func.func @step(%x, %w, %target, %momentum) -> (%loss, %w1, %momentum1)
     func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
     // becomes
-    mpc.variable @w : tensor<8x3xf32> role "parameter"
+    mpc.variable @w : tensor<8x3xf32> role parameter
     func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
     ```
   }];

@@ -196,8 +196,7 @@ void Former::placeRegion(const Unit &unit) {
                                  *unit.region->kind, mapped);
   region.setKernel(
       kernelName(function.getName(), numKernels++, unit.region->hero));
-  if (Attribute phase = unit.region->hero->getAttr(kPhaseAttr))
-    region->setAttr(kPhaseAttr, phase);
+  copyPhase(unit.region->hero, region);
 
   Block *body = builder.createBlock(&region.getBody());
   IRMapping inner;

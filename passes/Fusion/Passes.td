@@ -42,10 +42,6 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
 
     Afterwards no `mpc.if` is left where the target is a GPU.
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
@@ -115,8 +111,6 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
     nothing changes.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
     Option<"elements", "elements", "int64_t", "1 << 20",
            "how many elements of a wide value are in memory at a time">,
   ];
@@ -221,10 +215,6 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
     %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def DecomposePass : FusionPass<"mpc-decompose"> {
@@ -394,10 +384,6 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     %b = mpc.reshape %0 : (tensor<1x10xf32>) -> tensor<10xf32>
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {

@@ -12,6 +12,7 @@
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -29,9 +30,7 @@ struct BuildProgramsPass
     : public mpc::impl::BuildProgramsPassBase<BuildProgramsPass> {
   using BuildProgramsPassBase::BuildProgramsPassBase;
   void runOnOperation() override {
-    FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-    if (failed(info))
-      return signalPassFailure();
+    TargetInfo target = getTarget(getOperation());
     SymbolTable symbols(getOperation());
     llvm::SetVector<StringRef> bodies;
     getOperation().walk([&](Operation *op) {
@@ -46,7 +45,7 @@ struct BuildProgramsPass
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (getKernelKind(function) || bodies.contains(function.getName()))
         continue;
-      if (failed(ProgramBuilder(function, symbols, *info, tf32).run()))
+      if (failed(ProgramBuilder(function, symbols, target, tf32).run()))
         return signalPassFailure();
       function.erase();
     }
@@ -54,7 +53,7 @@ struct BuildProgramsPass
       symbols.lookup(body)->erase();
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (!findRowCopies(kernel, *info).empty())
+      if (!findRowCopies(kernel, target).empty())
         kernel.erase();
   }
 };

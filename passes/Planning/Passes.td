@@ -6,9 +6,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
-    "the machine to compile for, a name --target knows">;
-
 def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
   let summary = "who does every contraction";
   let description = [{
@@ -38,7 +35,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     After, for sm_80:
 
     ```mlir
-    %y = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
+    %y = plan.product bias %x, %w bias(%b : tensor<10xf32>)
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
     ^bb0(%p: tensor<32x10xf32>):
@@ -56,7 +53,6 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     runs them: `unfused` is what kernels do there if it has none for this one.
   }];
   let options = [
-    TargetOption,
     Option<"contractions", "contractions", "std::string", "\"table\"",
            "who does contractions that both can do: table; library, which also "
            "does relu, where NaN becomes 0; generated; or bare: by table, but no "
@@ -101,7 +97,6 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 
     Afterwards every reader of a `plan.access` is a product.
   }];
-  let options = [TargetOption];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 
@@ -183,7 +178,6 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
     %w1 = mpc.region pointwise (%w, %lr, %dw, %scale) {kernel = "w"} ...
     ```
   }];
-  let options = [TargetOption];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
@@ -215,7 +209,6 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     }
     ```
   }];
-  let options = [TargetOption];
 }
 
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
@@ -283,7 +276,6 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [TargetOption];
 }
 
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
@@ -325,7 +317,7 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     Before (test/passes/Planning/build-programs.mlir):
 
     ```mlir
-    func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"},
+    func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                         %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
       %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
       %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -337,7 +329,7 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.program @in_place {
-      %x = plan.input "x" role "data" : memref<4xf32>
+      %x = plan.input "x" role data : memref<4xf32>
       %w = plan.state @w : memref<4xf32>
       %0 = plan.arena : memref<4xf32>
       plan.launch @relu ins(%x : memref<4xf32>) outs(%0 : memref<4xf32>) extent 4 grain 16384
@@ -348,7 +340,6 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     Afterwards the module holds variables, programs and kernels alone.
   }];
   let options = [
-    TargetOption,
     Option<"tf32", "tf32", "bool", "false",
            "let a GPU round the operands of f32 contractions to tf32">,
   ];
@@ -365,14 +356,14 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.program @chain {
-      %x = plan.input "x" role "data" : memref<64xf32>
+      %x = plan.input "x" role data : memref<64xf32>
       %a = plan.arena : memref<64xf32>
       %b = plan.arena : memref<64xf32>
       %c = plan.arena : memref<64xf32>
       plan.copy %x to %a : memref<64xf32>, memref<64xf32>
       plan.copy %a to %b : memref<64xf32>, memref<64xf32>
       plan.copy %b to %c : memref<64xf32>, memref<64xf32>
-      plan.output "c" role "output" %c : memref<64xf32>
+      plan.output "c" role output %c : memref<64xf32>
     }
     ```
 
@@ -396,10 +387,6 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
     too. Changes nothing; for tests and for reading a plan. See
     test/compiler/Kernels/kernel-partition.mlir.
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"x86-64\"",
-           "the target to divide work for, a name --target knows">,
-  ];
 }
 
 #endif // MPC_PASSES_PLANNING_PASSES_TD

@@ -102,12 +102,12 @@ void ProgramBuilder::addArguments() {
       continue;
     }
     auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
-    auto role = function.getArgAttrOfType<StringAttr>(number, kRoleAttr);
+    auto role = function.getArgAttrOfType<RoleAttr>(number, kRoleAttr);
     auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);
     buffers[argument] = plan::InputOp::create(
         builder, function.getLoc(), getBufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
-        role ? role : builder.getStringAttr("data"),
+        role ? role : RoleAttr::get(builder.getContext(), Role::Data),
         function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr),
         axis ? axis : builder.getI64IntegerAttr(0));
   }
@@ -168,11 +168,12 @@ void ProgramBuilder::addOutputs() {
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     unsigned number = result.getOperandNumber();
     auto name = function.getResultAttrOfType<StringAttr>(number, kOutputAttr);
-    auto role = function.getResultAttrOfType<StringAttr>(number, kRoleAttr);
+    auto role = function.getResultAttrOfType<RoleAttr>(number, kRoleAttr);
     if (!name)
       continue;
     outputs.push_back(plan::OutputOp::create(
-        builder, location, name, role ? role : builder.getStringAttr("output"),
+        builder, location, name,
+        role ? role : RoleAttr::get(builder.getContext(), Role::Output),
         save(buffers.lookup(result.get()))));
   }
   // What is yielded is read before what it may be is written over.

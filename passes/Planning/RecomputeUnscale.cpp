@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Target/TargetInfo.h"
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -87,10 +87,8 @@ void RecomputeUnscalePass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
-  if (failed(info))
-    return signalPassFailure();
-  if (info->callsEpilogues())
+  TargetInfo target = getTarget(function);
+  if (target.callsEpilogues())
     return;
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())

@@ -37,8 +37,6 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
                "expressions for names of nodes to keep in fp32">,
     ListOption<"forceLow", "force-low", "std::string",
                "expressions for names of nodes to make low">,
-    Option<"target", "target", "std::string", "\"native\"",
-           "the target whose kernels records speak of">,
   ];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }

@@ -19,7 +19,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
       return isRoundedByStage(list.getTiedOperand(argument).get(), variables);
     VariableOp variable = getVariable(argument, variables);
-    return variable && variable.getRole() == "derived";
+    return variable && variable.getRole() == Role::Derived;
   }
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))

@@ -159,13 +159,13 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
     ```mlir
     %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    %loss = mpc.nll_loss %l, %labels {reduction = "mean"} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+    %loss = mpc.nll_loss %l, %labels {reduction = #mpc.reduction<mean>} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
     ```
 
     After:
 
     ```mlir
-    %loss, %l = mpc.softmax_cross_entropy_loss %x, %labels {reduction = "mean"}
+    %loss, %l = mpc.softmax_cross_entropy_loss %x, %labels {reduction = #mpc.reduction<mean>}
         : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
     ```
   }];

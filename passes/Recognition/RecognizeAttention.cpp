@@ -13,7 +13,6 @@
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cmath>
 #include <cstring>
@@ -74,12 +73,7 @@ struct RecognizeAttention : OpRewritePattern<MatMulOp> {
 struct RecognizeAttentionPass
     : public mpc::impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeAttention>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeAttention>(getOperation())))
       signalPassFailure();
   }
 };

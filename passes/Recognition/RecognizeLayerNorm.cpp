@@ -13,8 +13,6 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZELAYERNORMPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -159,9 +157,8 @@ static bool hasPlainOperands(const LayerNorm &norm, const Match &match) {
 }
 
 namespace {
-struct RecognizeLayerNorm : RewritePattern {
-  explicit RecognizeLayerNorm(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeLayerNorm : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -169,12 +166,7 @@ struct RecognizeLayerNorm : RewritePattern {
 struct RecognizeLayerNormPass
     : public mpc::impl::RecognizeLayerNormPassBase<RecognizeLayerNormPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeLayerNorm>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeLayerNorm>(getOperation())))
       signalPassFailure();
   }
 };
@@ -195,12 +187,8 @@ RecognizeLayerNorm::matchAndRewrite(Operation *op,
   rewriter.setInsertionPoint(match.getRoot());
   auto type = typeOf(norm->input);
   Value scale = norm->scale;
-  if (!scale) {
-    Attribute one = rewriter.getFloatAttr(type.getElementType(), 1.0);
-    scale = ConstantOp::create(
-        rewriter, match.getLocation(),
-        DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()), one));
-  }
+  if (!scale)
+    scale = createOne(match, type.getElementType(), rewriter);
   auto statistic = llvm::to_vector(type.getShape());
   for (int64_t axis : norm->axes)
     statistic[axis] = 1;

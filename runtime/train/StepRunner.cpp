@@ -35,10 +35,10 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     runner.batchCount = info.accumulate;
   }
   const FunctionPorts &updating = *info.function(runner.updating());
-  runner.loss = info.function(runner.batchFunction)->output("loss");
-  runner.gradNorm = updating.output("grad_norm");
-  runner.finite = updating.output("finite");
-  runner.lossScale = updating.output("loss_scale");
+  runner.loss = info.function(runner.batchFunction)->output(Role::Loss);
+  runner.gradNorm = updating.output(Role::GradNorm);
+  runner.finite = updating.output(Role::Finite);
+  runner.lossScale = updating.output(Role::LossScale);
   if (!runner.loss)
     return Status(StatusCode::Unsupported, "the artifact's function '" +
                                                runner.batchFunction +
@@ -49,7 +49,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
 Status StepRunner::bindScalars(const std::string &function, double learningRate,
                                uint64_t seedValue) {
   for (const Port &port : model->info().function(function)->inputs) {
-    if (port.role != "scalar")
+    if (port.role != Role::Scalar)
       continue;
     Array value;
     value.name = port.name;

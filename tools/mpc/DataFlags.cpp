@@ -46,10 +46,23 @@ void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
       ->type_name("flip,crop:P");
 }
 
-StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
-                                                uint64_t seed) {
+static StatusOr<Preparation> preparationOf(const DataFlags &flags,
+                                           uint64_t seed) {
   return parsePreparation(flags.normalize, flags.inputLayout, flags.augment,
                           seed);
+}
+
+StatusOr<DatasetOptions> mpc::tools::datasetOptionsOf(const DataFlags &flags,
+                                                      const TraineeInfo &info,
+                                                      std::string targetArray,
+                                                      uint64_t seed) {
+  DatasetOptions options = datasetOptionsFor(info);
+  options.targetArray = std::move(targetArray);
+  StatusOr<Preparation> preparation = preparationOf(flags, seed);
+  if (!preparation.ok())
+    return preparation.status();
+  options.preparation = std::move(*preparation);
+  return options;
 }
 
 Status mpc::tools::checkDataFlags(const DataFlags &flags,

@@ -247,7 +247,7 @@ static llvm::Error readWeights(const std::string &file,
   llvm::sort(names);
   if (!names.empty())
     return llvm::Error::success();
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
                                   "--weights " + file +
                                       ": the file holds no arrays");
 }
@@ -258,8 +258,7 @@ static void noteWeights(ModuleOp module,
   for (const auto &[file, names] : options.weightFiles) {
     int64_t total = 0, given = 0;
     for (auto variable : module.getOps<VariableOp>()) {
-      StringRef role = variable.getRole();
-      if (role != "parameter" && role != "frozen" && role != "statistic")
+      if (!isModelRole(variable.getRole()))
         continue;
       ++total;
       given += llvm::binary_search(
@@ -282,8 +281,8 @@ llvm::Error Driver::readModel(StringRef path) {
 static bool givesGradients(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   for (unsigned i = 0; step && i < step.getNumResults(); ++i)
-    if (auto role = step.getResultAttrOfType<StringAttr>(i, kRoleAttr);
-        role && role.getValue() == "gradient")
+    if (auto role = step.getResultAttrOfType<RoleAttr>(i, kRoleAttr);
+        role && role.getValue() == Role::Gradient)
       return true;
   return false;
 }

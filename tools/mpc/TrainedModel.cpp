@@ -85,8 +85,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
 // What an exported model carries. What is frozen may have come from --weights,
 // so it is written too.
 static bool isExported(const StateVariable &variable) {
-  return variable.role == "parameter" || variable.role == "frozen" ||
-         variable.role == "statistic";
+  return isModelRole(variable.role);
 }
 
 static Status writeState(const std::string &file, State state) {

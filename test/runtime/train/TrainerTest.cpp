@@ -266,7 +266,7 @@ TEST_F(Trainer, DoublePrecisionHasSeventeenDigits) {
 TEST_F(Trainer, RefusesScalarsItDoesNotKnow) {
   ToyModel model;
   model.description.functions["step"].inputs.push_back(
-      {"beta", "scalar", DType::F32, {}});
+      {"beta", Role::Scalar, DType::F32, {}});
   expectFailure(run(model).status(), StatusCode::Unsupported, "'beta'");
 }
 

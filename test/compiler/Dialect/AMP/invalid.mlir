@@ -53,3 +53,21 @@ func.func @bounds_that_cross(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, 
   %0:3 = amp.update_scale %s, %g, %h, %ok {growth_factor = 2.0 : f64, backoff_factor = 0.5 : f64, growth_interval = 2000 : i64, min_scale = 4.0 : f64, max_scale = 2.0 : f64, hysteresis = 1 : i64} : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>, tensor<i64>)
   return
 }
+
+// -----
+
+// expected-error@+1 {{expected a mode such as #amp.mode<"16-mixed">, found "16-mixed"}}
+module attributes {amp.mode = "16-mixed"} {
+}
+
+// -----
+
+// expected-error@+1 {{expected a kind of loss scale such as #amp.loss_scale<dynamic>, found 1024 : i64}}
+module attributes {amp.loss_scale = 1024 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{unknown mode "8-mixed"}}
+module attributes {amp.mode = #amp.mode<"8-mixed">} {
+}
