@@ -291,7 +291,7 @@ TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
 TEST(Plan, ChecksWhatIsFused) {
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "gelu",
                      "unknown kind of fused product 'gelu'");
-  EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is missing");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is not a string");
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "bias", "'aux' is not of this");
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "drelu", "'bias' is not of this");
   EXPECT_GPU_REFUSED(kFused + "/fused/bias", nullptr, "'bias' is missing");
