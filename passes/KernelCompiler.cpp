@@ -54,8 +54,9 @@ private:
 // Kernels as text
 //===----------------------------------------------------------------------===//
 
-/// The kernel without a name of its own, and without what is said of its ops
-/// beside what they compute: why they have their types, which node they are of.
+/// Prints the kernel without its name, and without notes on its ops such as
+/// precision records and node names. Kernels that print alike have the same
+/// code.
 static std::string printKernel(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> copy = kernel.clone();
   Attribute kind = kernel->getAttr(kKernelAttr);
@@ -121,10 +122,12 @@ void Worker::compile(Job &job) {
 /// Compiles those of `jobs` that have no code yet.
 static void compileJobs(std::vector<Job> &jobs,
                         const KernelCompilerOptions &options) {
+  // Jobs that the cache has no code for.
   std::vector<Job *> missing;
   for (Job &job : jobs)
     if (!job.code)
       missing.push_back(&job);
+  // Workers take the next job until none is left: kernels differ in size.
   std::atomic<size_t> next = 0;
   auto work = [&] {
     Worker worker(options.target);

@@ -42,9 +42,15 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 }
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
-  static constexpr llvm::StringLiteral ops[] = {
-      "layer_norm", "rms_norm",      "gelu",          "swish",
-      "attention",  "cross_entropy", "embedding_bag", "binary_cross_entropy"};
+  static constexpr llvm::StringLiteral ops[] = {"layer_norm",
+                                                "rms_norm",
+                                                "gelu",
+                                                "swish",
+                                                "attention",
+                                                "cross_entropy",
+                                                "embedding_bag",
+                                                "binary_cross_entropy",
+                                                "rotary_embedding"};
   return ops;
 }
 
@@ -63,6 +69,7 @@ static void addRecognition(OpPassManager &pm,
   add("cross_entropy", createRecognizeCrossEntropyPass());
   add("embedding_bag", createRecognizeEmbeddingBagPass());
   add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
+  add("rotary_embedding", createRecognizeRotaryEmbeddingPass());
 }
 
 // Without a loss that is to be differentiated, of gradients that the model has.
@@ -143,11 +150,14 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
+  // 64-true changes the model's types, after which there is nothing to cast.
   if (amp::symbolizePrecisionMode(precision.mode) ==
       amp::PrecisionMode::FP64True)
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
+  // Loss scaling needs the gradients as the casts have left them; low copies
+  // come last, since they stand for casts.
   InsertLossScalingPassOptions scaling;
   scaling.lossScale = precision.lossScale;
   pm.addPass(createInsertLossScalingPass(std::move(scaling)));
@@ -158,11 +168,13 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
+  // Control flow and attention first: what is in them is ordinary afterwards.
   pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
     pm.addNestedPass<func::FuncOp>(createTileProductsPass());
   pm.addPass(createOutlineBodiesPass());
+  // Ops become those that kernels are made of,
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());
   nested.addPass(createConvertLayoutPass());
@@ -172,8 +184,10 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass());
+  // common ones are merged, so that kernels share them,
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
+  // and kernels are formed. Copies of recomputed ops must not be merged before.
   if (options.recompute)
     nested.addPass(createRecomputeElementwisePass());
   nested.addPass(createFormRegionsPass());

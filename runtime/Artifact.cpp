@@ -88,6 +88,7 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   uint64_t stored;
   std::memcpy(&stored, bytes() + digest.offset, sizeof(stored));
 
+  // The digest is of the file with zeros in its own place.
   const uint64_t zero = 0;
   size_t end = digest.offset + sizeof(zero);
   XXH3_state_t *state = XXH3_createState();
@@ -111,6 +112,7 @@ Status Artifact::Impl::readSections() {
   if (!sections.ok())
     return invalid(sections.status().message());
 
+  // Which sections there are; each may be there once.
   const ELFSection *planSection = nullptr, *dataSection = nullptr,
                    *digestSection = nullptr, *ptxSection = nullptr,
                    *cubinSection = nullptr;
@@ -131,12 +133,14 @@ Status Artifact::Impl::readSections() {
     *slot = &section;
     loadedBytes = std::min(loadedBytes, section.offset);
   }
+  // The digest first: nothing below reads a damaged file.
   if (!planSection || !digestSection)
     return invalid("not a .mpc artifact: it is an ELF file without the "
                    "sections of one");
   if (Status status = checkDigest(*digestSection); !status.ok())
     return status;
 
+  // What the sections hold, checked as far as it can be without the plan.
   planText = textOf(planSection);
   cubin = textOf(cubinSection);
   ptx = textOf(ptxSection);

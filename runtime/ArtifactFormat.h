@@ -45,9 +45,11 @@
 //               "type": "f32", "shape": [..],
 //               "init": {"offset", "bytes"} | {"fill": number} }
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
-//               "buffer", optional, of i32 and i64: "index_size": n, whose
-//               elements must be in [-n, n), and "batch_axis": the axis that
-//               samples are along if not 0, -1 where there is none}],
+//               "buffer", optional, of i32 and i64: "indices": [{"begin":
+//               [..], "end": [..], "size": n}, ...], elements from begin to
+//               before end along each axis, which must be in [-n, n), and
+//               "batch_axis": the axis that samples are along if not 0, -1
+//               where there is none}],
 //               "outputs": [{"name", "role": "loss|sample_loss|
 //               sample_weight|prediction|correct|grad_norm|finite|loss_scale|
 //               output", "buffer"}],

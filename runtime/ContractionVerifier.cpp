@@ -163,7 +163,8 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
                 "a tile size is out of range");
 }
 
-/// An operand of the library's tail is there exactly where its kind wants it.
+/// Checks that an operand of the library's tail is there if its kind has it,
+/// and only then.
 void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
                                       bool wanted, const char *name, DType type,
                                       Checked elements) {
@@ -224,10 +225,12 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
 }
 
 void PlanVerifier::verifyStep(const MatMulStep &step) {
+  // Buffers of types that a contraction takes,
   const Buffer *a = contractionOperand(step.a, step.compute);
   const Buffer *b = contractionOperand(step.b, step.compute);
   if (!a || !b || !verifyEpilogue(step.epilogue, step.c) || !verifyTarget(step))
     return;
+  // extents whose product is a number of elements,
   if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
               "an extent is out of range"))
     return;
@@ -239,6 +242,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
   if (!expect(elements <= INT64_MAX / 8, "the result is too large"))
     return;
   expect(std::isfinite(step.alpha), "alpha is not finite");
+  // and matrices that lie within them.
   verifyMatrix(*a, "a",
                {step, step.offsetA, step.transA ? step.k : step.m,
                 step.transA ? step.m : step.k, step.lda, step.strideA,
@@ -249,6 +253,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
                 step.outer.b});
   if (!step.c)
     return;
+  // The result is written: nothing else may lie where it does.
   const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
     return;

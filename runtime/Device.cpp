@@ -30,6 +30,7 @@ StatusOr<DeviceId> DeviceId::parse(std::string_view text) {
   if (text == "cuda")
     return DeviceId{Kind::CUDA, 0};
   constexpr std::string_view prefix = "cuda:";
+  // "cuda:N", where N is digits alone.
   if (text.substr(0, prefix.size()) == prefix) {
     const std::string_view digits = text.substr(prefix.size());
     int index = 0;

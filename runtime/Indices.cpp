@@ -1,30 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Indices.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
 namespace mpc::runtime {
 
+/// Calls `visit(first, count)` with every run of neighbours in the box, places
+/// in row-major order of a tensor of that shape, until it returns true.
+template <typename Visitor>
+static void forEachRun(const Shape &shape, const IndexBox &box,
+                       Visitor &&visit) {
+  // The axes that the box has all of, from the last one on, and the one before
+  // them, make up one run.
+  size_t axes = shape.size();
+  int64_t inner = 1;
+  while (axes > 0 && box.begin[axes - 1] == 0 &&
+         box.end[axes - 1] == shape[axes - 1])
+    inner *= shape[--axes];
+  int64_t run = inner;
+  if (axes > 0)
+    run *= box.end[axes - 1] - box.begin[axes - 1];
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (box.begin[axis] >= box.end[axis])
+      return;
+  // Counts through the axes in front.
+  Shape place = box.begin;
+  while (true) {
+    int64_t first = 0;
+    for (size_t axis = 0; axis < axes; ++axis)
+      first = first * shape[axis] + place[axis];
+    if (visit(first * inner, run))
+      return;
+    size_t axis = axes > 0 ? axes - 1 : 0;
+    while (axis > 0 && ++place[axis - 1] == box.end[axis - 1]) {
+      place[axis - 1] = box.begin[axis - 1];
+      --axis;
+    }
+    if (axis == 0)
+      return;
+  }
+}
+
 /// The bytes may be anywhere, so an index is copied before it is read.
 template <typename T>
-static std::optional<StrayIndex> findStray(const void *bytes, int64_t count,
-                                           int64_t size) {
-  const auto *from = static_cast<const std::byte *>(bytes);
-  for (int64_t i = 0; i < count; ++i, from += sizeof(T)) {
-    T index;
-    std::memcpy(&index, from, sizeof(T));
-    if (index < -size || index >= size)
-      return StrayIndex{i, index};
-  }
-  return std::nullopt;
+static std::optional<StrayIndex>
+findStray(const void *bytes, const Shape &shape, const IndexBox &box) {
+  std::optional<StrayIndex> stray;
+  forEachRun(shape, box, [&](int64_t first, int64_t count) {
+    const auto *from =
+        static_cast<const std::byte *>(bytes) + first * int64_t(sizeof(T));
+    for (int64_t i = 0; i < count && !stray; ++i, from += sizeof(T)) {
+      T index;
+      std::memcpy(&index, from, sizeof(T));
+      if (index < -box.size || index >= box.size)
+        stray = StrayIndex{first + i, index};
+    }
+    return stray.has_value();
+  });
+  return stray;
 }
 
 std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
-                                         int64_t count, int64_t size) {
+                                         const Shape &shape,
+                                         const IndexBox &box) {
   assert(type == DType::I32 || type == DType::I64);
-  return type == DType::I64 ? findStray<int64_t>(bytes, count, size)
-                            : findStray<int32_t>(bytes, count, size);
+  return type == DType::I64 ? findStray<int64_t>(bytes, shape, box)
+                            : findStray<int32_t>(bytes, shape, box);
+}
+
+std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
+                                 const Shape &shape, int64_t batchAxis) {
+  // A batch of one sample.
+  Shape sample = shape;
+  if (batchAxis >= 0)
+    sample[size_t(batchAxis)] = 1;
+  std::vector<int64_t> sizes(size_t(numElements(sample)), kNoIndex);
+  for (IndexBox box : boxes) {
+    if (batchAxis >= 0) {
+      const size_t axis = size_t(batchAxis);
+      if (box.begin[axis] != 0 || box.end[axis] != shape[axis])
+        continue;
+      box.end[axis] = 1;
+    }
+    forEachRun(sample, box, [&](int64_t first, int64_t count) {
+      for (int64_t i = first; i < first + count; ++i)
+        sizes[size_t(i)] = std::min(sizes[size_t(i)], box.size);
+      return false;
+    });
+  }
+  return sizes;
 }
 
 } // namespace mpc::runtime

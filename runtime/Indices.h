@@ -6,19 +6,40 @@
 
 #include "runtime/Tensor.h"
 
+#include <limits>
 #include <optional>
+#include <vector>
 
 namespace mpc::runtime {
 
-/// An index that names no element, and which of the indices it is.
+/// Elements of an input of integers, of type i32 or i64: those in [begin, end)
+/// along every axis are in [-size, size), for they name elements of an axis of
+/// that size.
+struct IndexBox {
+  Shape begin, end;
+  int64_t size = 0;
+};
+
+/// An index that names no element, and which of the tensor's elements it is.
 struct StrayIndex {
   int64_t position = 0, index = 0;
 };
 
-/// The first of `count` indices, of type i32 or i64, that is not in
-/// [-size, size).
+/// The first element of the box that is not in its range, of a tensor of that
+/// shape.
 std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
-                                         int64_t count, int64_t size);
+                                         const Shape &shape,
+                                         const IndexBox &box);
+
+/// The size of an element that is no index.
+inline constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
+
+/// The least size of the boxes that hold it, for every element of a sample in
+/// row-major order; kNoIndex where there is none. `shape` is that of
+/// a batch, whose samples are along `batchAxis`, or -1 where they are not along
+/// any. Boxes of only some samples are left out.
+std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
+                                 const Shape &shape, int64_t batchAxis);
 
 } // namespace mpc::runtime
 

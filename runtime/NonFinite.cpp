@@ -177,6 +177,8 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
                       const std::vector<void *> &buffers,
                       const std::vector<void *> &state, Device &device) {
   NonFiniteTrace trace(function, buffers, device);
+  // What the function is given: inputs and state that are not finite already
+  // are named as they are.
   for (const FunctionValue &input : function.inputs)
     if (Status status = trace.noteInitial("input '" + input.name + "'",
                                           function.buffers[input.buffer],

@@ -83,7 +83,8 @@ private:
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
   std::optional<size_t> lastWritten; ///< origin of the last such value
-  /// What the step's buffers held before it, and whose values it reads.
+  /// The bytes of the step's buffers before it ran, and the origin of the
+  /// non-finite values that it reads.
   std::vector<std::vector<std::byte>> snapshots;
   std::optional<size_t> readOrigin;
 };

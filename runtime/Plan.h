@@ -6,6 +6,7 @@
 #ifndef MPC_RUNTIME_PLAN_H
 #define MPC_RUNTIME_PLAN_H
 
+#include "runtime/Indices.h"
 #include "runtime/Names.h"
 #include "runtime/Tensor.h"
 
@@ -53,8 +54,8 @@ struct FunctionValue {
   std::string name;
   Role role = Role::Data;
   size_t buffer = 0;
-  /// Of an input of integers: the size of the axis that they name elements of.
-  std::optional<int64_t> indexSize = std::nullopt;
+  /// Of an input of integers: which of them name elements of an axis.
+  std::vector<IndexBox> indices = {};
   /// Of an input: the axis that samples are along; -1 where it has none and is
   /// the same for every batch.
   int64_t batchAxis = 0;

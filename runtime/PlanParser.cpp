@@ -258,11 +258,15 @@ static Buffer readBuffer(Reader &in) {
 }
 
 static FunctionValue readValue(Reader &in) {
-  in.expectOnly({"name", "role", "buffer", "index_size", "batch_axis"});
+  in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.word<Role>("role"),
                       in.index("buffer")};
-  if (in.has("index_size"))
-    value.indexSize = in.integer("index_size");
+  if (in.has("indices"))
+    in.each("indices", [&](Reader &box) {
+      box.expectOnly({"begin", "end", "size"});
+      value.indices.push_back(
+          {box.integers("begin"), box.integers("end"), box.integer("size")});
+    });
   value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }
@@ -475,6 +479,7 @@ static Function readFunction(Reader &in, std::string name) {
 
 static Plan readPlan(Reader &in, int64_t dataBytes) {
   Plan plan;
+  // The version first: of another one, other keys are expected.
   int64_t version = in.integer("format");
   if (!in.failed() && version != format::kVersion) {
     in.fail("format version " + std::to_string(version) +
@@ -484,6 +489,7 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
   }
   in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
                  "constant_bytes", "state", "functions"});
+  // What was compiled, and how.
   plan.producer = in.string("producer");
   Reader model = in.object("model");
   plan.modelName = model.string("name");
@@ -496,6 +502,7 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
   plan.target = {target.string("triple"), target.string("cpu"),
                  target.strings("features")};
   plan.constantBytes = in.integerOr("constant_bytes", dataBytes);
+  // Variables and functions.
   in.each("state",
           [&](Reader &state) { plan.state.push_back(readState(state)); });
   Reader functions = in.object("functions");

@@ -83,21 +83,32 @@ void PlanVerifier::verifyValues(const std::vector<FunctionValue> &values,
   }
 }
 
+static bool isWithin(const IndexBox &box, const Shape &shape) {
+  if (box.begin.size() != shape.size() || box.end.size() != shape.size())
+    return false;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (box.begin[axis] < 0 || box.begin[axis] > box.end[axis] ||
+        box.end[axis] > shape[axis])
+      return false;
+  return true;
+}
+
 void PlanVerifier::verifyFunction(const Function &checked) {
   function = &checked;
   std::string prefix = "function '" + checked.name + "'";
   where = prefix + ", inputs";
   expect(checked.arenaBytes >= 0, "the arena's size is negative");
   verifyValues(checked.inputs, isInputRole);
+  // Inputs are memory of their own, of what the roles say.
   for (size_t i = 0; i < checked.inputs.size() && failure.ok(); ++i) {
     const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
     expect(buffer.space == Space::Input && buffer.index == i &&
                buffer.offset == 0,
            "an input's buffer is not the memory of that input");
-    const std::optional<int64_t> &size = checked.inputs[i].indexSize;
-    expect(!size || (*size >= 0 &&
-                     (buffer.type == DType::I32 || buffer.type == DType::I64)),
-           "an index size is not that of indices");
+    for (const IndexBox &box : checked.inputs[i].indices)
+      expect((buffer.type == DType::I32 || buffer.type == DType::I64) &&
+                 box.size >= 0 && isWithin(box, buffer.shape),
+             "a box of indices is not one of the input's integers");
     const int64_t axis = checked.inputs[i].batchAxis;
     expect(axis == 0 ||
                (axis >= -1 && axis < static_cast<int64_t>(buffer.shape.size())),
@@ -105,6 +116,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   }
   where = prefix + ", outputs";
   verifyValues(checked.outputs, isOutputRole);
+  // Buffers next, since steps name them by number.
   for (size_t i = 0; i < checked.buffers.size() && failure.ok(); ++i) {
     where = prefix + ", buffer " + std::to_string(i);
     verifyBuffer(checked.buffers[i]);
@@ -197,6 +209,7 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
   if (!expect(strided.rows >= 1 && (target || dst.bytes % strided.rows == 0),
               "its rows do not fill the destination"))
     return;
+  // Rows lie apart within either side.
   int64_t row = target ? target->rowBytes : dst.bytes / strided.rows;
   auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
                         const std::string &side) {
@@ -233,10 +246,12 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
         !expect(seen.insert(moving.buffer).second,
                 "it moves a buffer twice at once"))
       return false;
+    // How far the loops around this one move the buffer already.
     const Buffer &buffer = function->buffers[moving.buffer];
     auto [entry, isNew] =
         reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
     auto &[low, high] = entry->second;
+    // And how far this one does, backwards or forwards.
     Checked way = Checked(step.count - 1) * moving.bytes;
     Checked moved = way + (moving.bytes < 0 ? low : high);
     std::optional<int64_t> limit = findLimit(buffer);

@@ -113,6 +113,8 @@ Status Session::Impl::allocateState() {
 Status Session::Impl::initializeState(bool isZero) {
   for (size_t i = 0; i < state.size(); ++i) {
     const StateVariable &variable = artifact->plan().state[i];
+    // The seed is the session's; other values are in the artifact, as data or
+    // as one number.
     if (isSeed(variable)) {
       Status status = device->upload(state[i], &seed, sizeof(seed));
       if (!status.ok())
@@ -193,6 +195,7 @@ Status Session::Impl::initialize(const SessionOptions &options) {
     return opened.status();
   device = std::move(*opened);
 
+  // Constants are read where the artifact is mapped, if the device can.
   StatusOr<const void *> mapped = device->mapConstants(
       artifact->data(), static_cast<size_t>(artifact->plan().constantBytes));
   if (!mapped.ok())
@@ -203,6 +206,7 @@ Status Session::Impl::initialize(const SessionOptions &options) {
   if (Status status = initializeState(/*isZero=*/true); !status.ok())
     return status;
 
+  // One arena for the values of all functions: one runs at a time.
   arenaBytes = static_cast<size_t>(artifact->plan().activationBytes());
   StatusOr<void *> memory = allocate(arenaBytes);
   if (!memory.ok())
@@ -288,18 +292,18 @@ static Status typeMismatch(const std::string &what, DType type,
 /// Whether all indices that are given as an input name an element.
 static Status checkIndices(const FunctionValue &input, const Buffer &buffer,
                            const void *bytes) {
-  if (!input.indexSize)
-    return Status();
-  const std::optional<StrayIndex> stray = findStrayIndex(
-      buffer.type, bytes, numElements(buffer.shape), *input.indexSize);
-  if (!stray)
-    return Status();
-  return Status(StatusCode::InvalidInput,
-                "input '" + input.name + "', element " +
-                    std::to_string(stray->position) + ": index " +
-                    std::to_string(stray->index) + " is not in [" +
-                    std::to_string(-*input.indexSize) + ", " +
-                    std::to_string(*input.indexSize) + ")");
+  for (const IndexBox &box : input.indices) {
+    const std::optional<StrayIndex> stray =
+        findStrayIndex(buffer.type, bytes, buffer.shape, box);
+    if (stray)
+      return Status(StatusCode::InvalidInput,
+                    "input '" + input.name + "', element " +
+                        std::to_string(stray->position) + ": index " +
+                        std::to_string(stray->index) + " is not in [" +
+                        std::to_string(-box.size) + ", " +
+                        std::to_string(box.size) + ")");
+  }
+  return Status();
 }
 
 Status Session::setInput(std::string_view function, std::string_view name,
@@ -323,6 +327,8 @@ Status Session::setInput(std::string_view function, std::string_view name,
   if (!found.ok())
     return found.status();
   FunctionInstance &instance = **found;
+  // The size is all that there is to check, and the indices that kernels will
+  // read.
   const Function &declared = *instance.function;
   const FunctionValue *input = declared.findInput(name);
   if (!input)
@@ -379,7 +385,8 @@ Session::trace(std::string_view function) {
     return found.status();
   FunctionInstance &instance = **found;
   impl->lastRun = nullptr;
-  // What earlier runs left would be taken for what this one reads.
+  // Clear the arena: the trace would take values of an earlier run for values
+  // of this one.
   const std::vector<std::byte> zeros(impl->arenaBytes);
   if (Status status =
           impl->device->upload(impl->arena, zeros.data(), zeros.size());
@@ -417,6 +424,7 @@ StatusOr<Tensor> Session::output(std::string_view function,
   if (!output)
     return unknownName("output of '" + declared.name + "' called", name,
                        listNames(declared.outputs));
+  // Outputs in the arena are overwritten by the next function that runs.
   const Buffer &buffer = declared.buffers[output->buffer];
   bool there = buffer.space == Space::Arena ? impl->lastRun == &instance
                                             : instance.hasRun;

@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+import forkserver
+
 ROOT = pathlib.Path(__file__).parent.parent
 DATA = ROOT / "test" / "data"
 DIGITS = DATA / "digits"
@@ -33,8 +35,23 @@ if "MPC_TEST_TARGET" in os.environ:
 TIMEOUT = 300
 
 
+# A fork server, once this process has started it.
+server = None
+
+
+def use_fork_server():
+    """From here on mpc is loaded once, where a server is built: for the
+    conftest.py of a suite."""
+    global server
+    library = BUILD / "test" / "forkserver" / "mpc_fork_server.so"
+    if server is None and library.exists():
+        server = forkserver.ForkServer(MPC, library)
+
+
 def mpc(*arguments, **options):
     """Runs mpc; returns the finished process with its text."""
+    if server and server.fits(options):
+        return server.run([*map(str, arguments)], TIMEOUT, **options)
     return subprocess.run(
         [MPC, *map(str, arguments)],
         capture_output=True,

@@ -3,6 +3,9 @@
     summarize.py [--allow-empty] RESULTS SUITE...
 
 RESULTS/SUITE.xml is the suite's report and RESULTS/SUITE.status its exit code.
+A test of the suite that is a program of many cases has its own report in
+RESULTS/SUITE/TEST.xml: its cases are counted, and the program itself where it
+failed though none of them did.
 Prints a line per suite, every failed test, and last `N passed, N failed, N
 skipped`. A suite without a report, one that executed nothing (unless
 --allow-empty) and one that exited with an error but reports no failure count as
@@ -41,9 +44,24 @@ def read_report(path):
     return passed, failed, skipped
 
 
+def read_reports(results, suite):
+    """The same for a suite, with its programs' cases in place of programs."""
+    passed, failed, skipped = read_report(results / f"{suite}.xml")
+    for path in sorted(results.glob(f"{suite}/*.xml")):
+        cases_passed, cases_failed, cases_skipped = read_report(path)
+        names = [name for name in failed if name.split("::")[-1] == path.stem]
+        if not names:
+            passed -= 1
+        elif cases_failed:
+            failed = [name for name in failed if name not in names]
+        passed, skipped = passed + cases_passed, skipped + cases_skipped
+        failed += cases_failed
+    return passed, failed, skipped
+
+
 def summarize_suite(results, suite, allow_empty):
     try:
-        passed, failed, skipped = read_report(results / f"{suite}.xml")
+        passed, failed, skipped = read_reports(results, suite)
     except (OSError, ElementTree.ParseError) as error:
         return 0, [f"{suite}: no report ({error})"], 0
     status = (results / f"{suite}.status").read_text().strip()

@@ -87,6 +87,8 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
+  // A shared object whose own symbols are bound, in bytes that depend on the
+  // inputs alone: no build ID, one thread.
   llvm::SmallVector<const char *> args = {"ld.lld",
                                           "-shared",
                                           "-Bsymbolic",
@@ -100,6 +102,7 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                                           "-o",
                                           output.c_str()};
   args.append(inputs.begin(), inputs.end());
+  // What the linker says goes into the message.
   std::string messages;
   llvm::raw_string_ostream out(messages);
   lld::Result result =
@@ -208,12 +211,14 @@ static bool isSpecial(llvm::StringRef path) {
 
 llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
   int fd = -1;
+  // A pipe or a device is written in place.
   if (isSpecial(path)) {
     if (std::error_code error = llvm::sys::fs::openFileForWrite(
             path, fd, llvm::sys::fs::CD_OpenExisting))
       return llvm::errorCodeToError(error);
     return writeAndClose(fd, write);
   }
+  // A file appears under its name once it is whole.
   llvm::SmallString<128> temporary;
   if (std::error_code error = llvm::sys::fs::createUniqueFile(
           path + ".tmp-%%%%%%%%", fd, temporary, llvm::sys::fs::OF_None,

@@ -44,6 +44,7 @@ std::string CodeCache::findFolder(llvm::StringRef name) {
 }
 
 llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
+  // The folder is the user's alone: code from it is run.
   if (std::error_code error = fs::create_directories(
           folder, /*IgnoreExisting=*/true, fs::owner_all))
     return llvm::createStringError(error, "cannot make the folder '%s': %s",
@@ -61,6 +62,7 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
     return llvm::createStringError(
         "others may write to the folder '%s', and so to the code that runs",
         folder.str().c_str());
+  // Without an identity of the compiler, old code could be taken for new.
   if (identifyCompiler().empty())
     return llvm::createStringError("this build of mpc has no build ID");
   return CodeCache(folder);

@@ -25,8 +25,9 @@ public:
   /// itself.
   static std::string findFolder(llvm::StringRef name);
 
-  /// Opens `folder`, made where it is missing. Fails where that is impossible
-  /// and where others may write to it: they would choose what code runs here.
+  /// Opens `folder`, and makes it if it is missing. Fails if the folder cannot
+  /// be made, or if other users may write to it: they could choose the code
+  /// that runs here.
   static llvm::Expected<CodeCache> open(llvm::StringRef folder);
 
   /// The code that was stored for `key`.

@@ -36,11 +36,13 @@ void DataSection::appendDense(DenseElementsAttr value) {
 FailureOr<DataEntry> DataSection::add(ElementsAttr value) {
   if (auto entry = entries.find(value); entry != entries.end())
     return entry->second;
+  // Values begin at aligned offsets.
   static constexpr char zero = '\0';
   append({&zero, 1},
          llvm::offsetToAlignment(size, llvm::Align(format::kDataAlignment)));
   DataEntry entry;
   entry.offset = size;
+  // Bytes as they are, from wherever the IR holds them.
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     appendDense(dense);
   } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {

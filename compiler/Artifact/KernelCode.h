@@ -13,8 +13,8 @@
 
 namespace mpc {
 
-/// The name that a kernel has while it is compiled, so that its code does not
-/// depend on which model and which step it is of.
+/// The name of every kernel while it is compiled. With its own name, equal
+/// kernels of two models would have different code.
 constexpr llvm::StringLiteral kAnonymousKernel = "mpc_kernel";
 
 /// A kernel by its name in the plan, and its code, in which it is called

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/PlanToJSON.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/Plan/Plan.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -207,8 +207,14 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
                       {"buffer", index(buffer)}};
-    if (input.getIndexSize())
-      port["index_size"] = static_cast<int64_t>(*input.getIndexSize());
+    if (std::optional<ArrayAttr> indices = input.getIndices()) {
+      json::Array boxes;
+      for (const IndexBox &box : getBoxes(*indices))
+        boxes.push_back(json::Object{{"begin", listOf(box.begin)},
+                                     {"end", listOf(box.end)},
+                                     {"size", box.size}});
+      port["indices"] = std::move(boxes);
+    }
     if (int64_t axis = input.getBatchAxis(); axis != 0)
       port["batch_axis"] = axis;
     inputs.push_back(std::move(port));
@@ -444,8 +450,9 @@ FailureOr<json::Object> ProgramWriter::write() {
 
 FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   PlanMembers members;
-  // Constants come first: they alone are kept where steps read them. What has
-  // no data is reported where it is written.
+  // Constants come first, since steps read them where they lie in the file;
+  // initial values behind them are copied. A constant without data is reported
+  // where it is written.
   module.walk(
       [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
   members.constantBytes = data.getSize();

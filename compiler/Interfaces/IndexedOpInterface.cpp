@@ -29,7 +29,8 @@ bool mpc::readsMemory(Operation *op) {
 }
 
 bool mpc::isTable(OpOperand &operand) {
-  return readsMemory(operand) &&
+  auto indexed = dyn_cast<IndexedOpInterface>(operand.getOwner());
+  return readsMemory(operand) && indexed.getIndexedAxes().empty() &&
          llvm::is_contained(getOperandAxes(operand), kOwnAxis);
 }
 

@@ -105,12 +105,15 @@ static bool areLike(Operation &a, Operation &b,
 
 bool mpc::computeAlike(RegionOp a, RegionOp b) {
   Block &first = a.getBody().front(), &second = b.getBody().front();
+  // Pointwise kernels of as many ops; one for a single element has no vectors,
+  // and so is unlike others.
   if (first.getNumArguments() != second.getNumArguments() ||
       first.getOperations().size() != second.getOperations().size() ||
       a.getKind() != KernelKind::Pointwise ||
       b.getKind() != KernelKind::Pointwise ||
       (elementsOf(a) == 1) != (elementsOf(b) == 1))
     return false;
+  // Like arguments, then like ops on like operands.
   DenseMap<Value, Value> like;
   for (auto [x, y] : llvm::zip(first.getArguments(), second.getArguments())) {
     if (!haveLikeTypes(x, y))

@@ -67,6 +67,8 @@ std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
                                                      ArrayRef<int64_t> axes) {
   ReductionSpace space;
   bool sawReduced = false, sawInner = false;
+  // Extents before, within and behind the reduced axes, which must lie
+  // together; axes of size 1 may be anywhere.
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (extent == 1)
       continue;

@@ -37,11 +37,13 @@ std::optional<ProductBlocks> mpc::getProductBlocks(Operation *contraction) {
   ProductBlocks blocks;
   blocks.extents = getProductExtents(matmul);
   const ProductExtents &extents = blocks.extents;
+  // Small products are fast without blocks.
   if (extents.m < kMinSide || extents.n < kMinSide || extents.k < kMinDepth)
     return std::nullopt;
   blocks.elementBytes = isF64(matmul) ? 8 : 4;
   blocks.depth = divideEvenly(extents.k, kMaxDepth * 4 / blocks.elementBytes,
                               /*unit=*/8);
+  // The largest tiles of which there are enough for all cores.
   for (auto [rows, columns] : kTiles) {
     blocks.rows = divideEvenly(extents.m, rows, kTileRowUnit);
     blocks.columns = divideEvenly(extents.n, columns, kTileColumnUnit);

@@ -68,6 +68,7 @@ static std::optional<Bounds> boundsOf(ArrayRef<char> bytes, FloatType type) {
 
 // Of the finite elements: an infinite one is as infinite in any type.
 static std::optional<Bounds> boundsOf(ElementsAttr elements) {
+  // Values of a resource are read as bytes.
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
     auto type = dyn_cast<FloatType>(resource.getElementType());
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();

@@ -79,11 +79,13 @@ Source DotPrinter::findSource(Value value) {
 
 // Ops without a record, and those that were not selected, are drawn faintly.
 unsigned DotPrinter::declare(Operation *op) {
+  // An op has a number from the first edge that names it.
   auto [it, isNew] = numbers.try_emplace(op, numbers.size());
   unsigned number = it->second;
   if (!isNew)
     return number;
   StringRef kind = op->getName().stripDialect();
+  // Ops that are not shown, as neighbours of those that are.
   auto found = shown.find(op);
   if (found == shown.end()) {
     std::string label = getNodeName(op).str();
@@ -92,6 +94,7 @@ unsigned DotPrinter::declare(Operation *op) {
        << ", style=dashed, color=gray, fontcolor=gray];\n";
     return number;
   }
+  // The label says what was decided, the tooltip why.
   const Decision &decision = *found->second;
   DecisionAttr record = decision.record;
   std::string label =

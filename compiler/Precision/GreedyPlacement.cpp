@@ -80,6 +80,7 @@ void GreedyPlacement::paintPinnedAndAllowed() {
 // at an allowed op does not: casting before it or after it is the same.
 llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   llvm::BitVector carriers(nodes.size());
+  // Start with infer ops and denials.
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i) {
     bool infers = isOpen(i) && nodes[i].precisionClass == PrecisionClass::Infer;
@@ -89,6 +90,7 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
     if (infers || denies)
       worklist.push_back(i);
   }
+  // Open producers hand it on, until nothing is added.
   while (!worklist.empty()) {
     const PlacementNode &reader = nodes[worklist.pop_back_val()];
     for (unsigned producer :
@@ -142,6 +144,8 @@ static std::vector<unsigned> reach(unsigned size, ArrayRef<unsigned> seeds,
 
 // Open nodes on a path from a low node to a low node become low.
 void GreedyPlacement::bridgeLow() {
+  // Forwards from low nodes through open ones, then backwards through those
+  // that were reached.
   SmallVector<unsigned> seeds;
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
@@ -154,6 +158,7 @@ void GreedyPlacement::bridgeLow() {
       nodes.size(), seeds,
       [&](unsigned node) { return ArrayRef(nodes[node].producers); },
       [&](unsigned node) { return isOpen(node) && before[node] != kNone; });
+  // What was reached both ways is between: the path leads back to either end.
   for (unsigned i = 0; i < nodes.size(); ++i) {
     if (after[i] == kNone)
       continue;
@@ -173,6 +178,7 @@ void GreedyPlacement::bridgeLow() {
 // Rounding commutes with clear ops, so one that only low ops read rounds before
 // instead of after.
 void GreedyPlacement::spreadLowUpstream() {
+  // Count low readers of each node; one all of whose readers are low follows.
   SmallVector<unsigned> worklist;
   SmallVector<size_t> lowConsumers(nodes.size(), 0);
   auto visitLater = [&](unsigned node) {

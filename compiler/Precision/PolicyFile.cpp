@@ -6,7 +6,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -92,6 +93,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
           *object, where, {"op", "node", "type", "class", "poison", "reason"}))
     return error;
 
+  // The values of all keys, then what they may be.
   PolicyRule rule;
   std::string op;
   struct {
@@ -105,6 +107,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     if (llvm::Error error = readString(*object, where, key, target))
       return error;
 
+  // A rule says which ops it is for, and must be able to change them.
   if (op.empty() && rule.node.empty() && rule.type.empty())
     return reject(where, "expected a condition: op, node or type");
   if (!op.empty()) {
@@ -121,6 +124,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   if (!rule.type.empty() && rule.type != "fp16" && rule.type != "bf16")
     return reject(where,
                   "type: expected fp16 or bf16, found \"" + rule.type + "\"");
+  // The class it gives them.
   auto parsed = readClass(*object, where, "class");
   if (!parsed)
     return parsed.takeError();
@@ -189,6 +193,7 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
 // Reads the classes, poison and reason of a row.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
+  // Classes for either low type; those of fixed rows do not change.
   auto fp16 = readClass(object, where, "fp16");
   if (!fp16)
     return fp16.takeError();
@@ -200,6 +205,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
     return error;
   if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
     return error;
+  // What counts in the mode that is compiled for.
   std::optional<bool> poison;
   if (llvm::Error error = readPoison(object, where, poison))
     return error;
@@ -262,12 +268,63 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
   return reject(path, key + ": expected an array");
 }
 
+// The text of a policy, which may come through a pipe that never ends.
+static llvm::Expected<std::string> readText(StringRef path) {
+  constexpr size_t kMostBytes = size_t(16) << 20;
+  std::error_code error;
+  std::string text(kMostBytes + 1, '\0');
+  size_t size = 0;
+  auto file = llvm::sys::fs::openNativeFileForRead(path);
+  if (!file)
+    error = llvm::errorToErrorCode(file.takeError());
+  while (!error && size < text.size()) {
+    auto count = llvm::sys::fs::readNativeFile(
+        *file, MutableArrayRef<char>(text.data() + size, text.size() - size));
+    if (!count)
+      error = llvm::errorToErrorCode(count.takeError());
+    else if (*count == 0)
+      break;
+    else
+      size += *count;
+  }
+  if (file)
+    (void)llvm::sys::fs::closeFile(*file);
+  if (error)
+    return reject(path, "cannot read the policy file: " + error.message());
+  if (size > kMostBytes)
+    return reject(path, "expected a policy of at most 16 MiB");
+  text.resize(size);
+  return text;
+}
+
+// Whether brackets are nested deeper than in any policy: the parser would run
+// out of stack on them.
+static bool isNestedDeeply(StringRef text) {
+  constexpr unsigned kDeepest = 64;
+  unsigned depth = 0;
+  bool isInString = false;
+  for (size_t i = 0; i < text.size() && depth <= kDeepest; ++i) {
+    char c = text[i];
+    if (c == '"')
+      isInString = !isInString;
+    else if (isInString && c == '\\')
+      ++i;
+    else if (!isInString && (c == '[' || c == '{'))
+      ++depth;
+    else if (!isInString && (c == ']' || c == '}') && depth > 0)
+      --depth;
+  }
+  return depth > kDeepest;
+}
+
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return reject(path, "cannot read the policy file: " +
-                            buffer.getError().message());
-  auto document = llvm::json::parse((*buffer)->getBuffer());
+  // A JSON object with known keys.
+  llvm::Expected<std::string> text = readText(path);
+  if (!text)
+    return text.takeError();
+  if (isNestedDeeply(*text))
+    return reject(path, "is nested too deeply");
+  auto document = llvm::json::parse(*text);
   if (!document)
     return reject(path, llvm::toString(document.takeError()));
   const llvm::json::Object *object = document->getAsObject();
@@ -277,6 +334,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
           checkKeys(*object, path, {"preset", "table", "rules"}))
     return error;
 
+  // The preset is the ground that the file's rows and rules lie on.
   std::string preset;
   if (llvm::Error error = readString(*object, path, "preset", preset))
     return error;

@@ -52,6 +52,7 @@ static void printRow(json::OStream &os, StringRef op,
     if (const json::Value *value = given.get(key))
       os.attribute(key, *value);
   };
+  // A gradient that is as its forward op is said to follow it.
   const PolicyEntry &entry = *fp16.findRow(op), &other = *bf16.findRow(op);
   StringRef leader = getPolicyLeader(op);
   bool follows = leader != op && isSame(entry, *fp16.findRow(leader)) &&

@@ -41,6 +41,7 @@ static double countBytes(Value value, FloatType low) {
 
 PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
                                 const TargetInfo &target) {
+  // Bytes that the op reads and writes, low and as they are.
   double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
   for (Value value : op->getOperands()) {
     bytesLow += countBytes(value, low);
@@ -51,6 +52,7 @@ PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
     bytesHigh += countBytes(value, {});
     resultBytes += countBytes(value, low) + countBytes(value, {});
   }
+  // The slower of memory and arithmetic sets the time.
   double flops = op.countFlops();
   auto roofline = [&](double bytes, FloatType type) {
     return std::max(bytes / kBytesPerNs,

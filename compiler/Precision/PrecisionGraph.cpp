@@ -42,9 +42,12 @@ void PrecisionGraph::collect(ModuleOp module) {
   for (auto function : module.getOps<FunctionOpInterface>()) {
     llvm::StringMap<unsigned> occurrences;
     function->walk([&](PrecisionOpInterface op) {
+      // Ops without floats have nothing to decide.
       if (llvm::none_of(op->getOperands(), isFloat) &&
           llvm::none_of(op->getResults(), isFloat))
         return;
+      // The n-th op of this kind and name joins the n-th of the other
+      // functions.
       StringRef name = getNodeName(op);
       unsigned index = nodes.size();
       if (!name.empty()) {
@@ -80,6 +83,8 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
     StringRef key = getPolicyRow(op);
+    // The policy's row, or a warning: an op that policy does not know stays
+    // fp32.
     if (auto entry = policy.lookup(key, getNodeNames(op))) {
       node.entry = std::move(*entry);
     } else {
@@ -122,9 +127,11 @@ static bool overflows(std::optional<APFloat> bound, FloatType low) {
 static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
                         FloatType low) {
   StringRef key = op.getPolicyKey();
+  // Bounds that the low type does not hold would not bound.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (overflows(clip.getMin(), low) || overflows(clip.getMax(), low))
       return true;
+  // What is rounded before it is read.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     bool rounded = index < op.getNumContractedOperands() ||
@@ -134,6 +141,7 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
         ranges.overflows(operand.get(), low))
       return true;
   }
+  // What the op computes.
   return llvm::any_of(op->getResults(), [&](OpResult result) {
     return isF32(result) &&
            !policyKeepsResultFP32(key, result.getResultNumber()) &&
@@ -160,6 +168,7 @@ static bool endsLossRegion(Operation *op) {
 // first contraction or normalisation on each way.
 static void collectLoss(FunctionOpInterface function,
                         llvm::DenseSet<Operation *> &region) {
+  // Back from the losses, until a contraction or normalisation ends each way.
   SmallVector<Operation *> worklist;
   auto visit = [&](Value value) {
     Operation *op = value.getDefiningOp();
@@ -199,12 +208,14 @@ static void collectLossGradient(FunctionOpInterface function,
 // All ops of the losses and of their gradients.
 static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
   llvm::DenseSet<Operation *> region;
+  // Ops in the phase of the loss, and forward ops that a loss consists of.
   module.walk([&](PrecisionOpInterface op) {
     if (getPhase(op) == Phase::Loss)
       region.insert(op);
   });
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLoss(function, region);
+  // Their gradients, by the names of their nodes: "loss#dx" of "loss".
   llvm::StringSet<> names;
   for (Operation *op : region)
     if (!getNodeName(op).empty())
@@ -214,6 +225,7 @@ static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
         names.contains(getNodeName(op).split('#').first))
       region.insert(op);
   });
+  // And what is between these and the model.
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLossGradient(function, region);
   return region;
@@ -261,6 +273,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
   ConstantRanges ranges(module);
 
+  // In order of rank: each rule may overrule those above it.
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
       placed->pin = Pin::High;
@@ -269,25 +282,31 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     };
     PrecisionOpInterface op = node.ops.front();
     bool isFixed = node.entry.precisionClass == PrecisionClass::Fixed;
+    // A constant beyond the range of the low type.
     if (llvm::any_of(node.ops, [&](PrecisionOpInterface member) {
           return leavesRange(member, ranges, policy.getLowType());
         }))
       pinHigh(Reason::ConstantRange);
     node.isOpen = !isFixed && hasOpenType(op);
+    // A multiple of the loss's gradient, before anything but scaling is done to
+    // it.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return multiplesOfSeed.contains(member);
         }))
       pinHigh(Reason::LossRegion);
+    // The loss, whose readers stay high too.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return lossRegion.contains(member);
         })) {
       pinHigh(Reason::LossRegion);
       placed.deniesReaders = true;
     }
+    // The update of parameters.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return getPhase(member) == Phase::Optimizer;
         }))
       pinHigh(Reason::Update);
+    // What no policy changes, and what the model has in other types.
     if (isFixed)
       pinHigh(getFixedReason(op));
     else if (hasOtherType(op))
@@ -311,6 +330,17 @@ std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   return listNearestNames(expression, names);
 }
 
+// The ops of the model, those most like `op` first.
+std::string PrecisionGraph::listOps(StringRef op) const {
+  std::vector<std::string> names;
+  for (const PrecisionGraphNode &node : nodes) {
+    PrecisionOpInterface first = node.ops.front();
+    if (node.isOpen)
+      names.push_back(first.getPolicyKey().str());
+  }
+  return listNearestNames(op, names);
+}
+
 // Pins the nodes that the user's expressions match. Fixed nodes are passed
 // over; an expression that matches fixed nodes alone is an error, as is one
 // that matches none.
@@ -324,6 +354,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": invalid expression '" << expression
              << "': " << message;
+    // Fixed nodes count as found, not as changed.
     bool found = false, changed = false;
     for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
       if (!matchesNode(node.ops.front(), regex))
@@ -358,6 +389,8 @@ void PrecisionGraph::connect() {
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
     llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
+    // An edge to a reader; a reader outside of the graph, or that policy has
+    // read fp32, is none.
     auto connectTo = [&](OpOperand &use, bool isWide) {
       auto reader = indexOf.find(use.getOwner());
       if (reader == indexOf.end() ||
@@ -378,6 +411,7 @@ void PrecisionGraph::connect() {
         read.producers.push_back(self);
       }
     };
+    // Results that policy keeps in fp32 have wide edges.
     for (Operation *op : node.ops)
       for (OpResult result : op->getResults())
         if (isF32(result))
@@ -403,10 +437,12 @@ FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
   PrecisionGraph graph;
   graph.collect(module);
   graph.consult(policy);
-  for (const std::string &rule : policy.getUnmatchedRules())
-    return withExitCode(module.emitError(), ExitCode::Usage)
-           << rule << ": matches no node of the model";
   graph.pin(policy, module);
+  for (const auto &[place, rule] : policy.getUnmatchedRules())
+    return withExitCode(module.emitError(), ExitCode::Usage)
+           << place << ": matches no node of the model; there are "
+           << (rule->node.empty() ? graph.listOps(rule->op)
+                                  : graph.listOpenNodes(rule->node));
   // Keeping fp32 is the safe side, so it wins where both flags match.
   if (failed(graph.apply(overrides.forceLow, "--force-low", Pin::Low,
                          Reason::ForceLow, module)) ||

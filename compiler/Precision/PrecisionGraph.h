@@ -62,6 +62,7 @@ private:
                             llvm::StringRef flag, PlacementNode::Pin pin,
                             amp::Reason reason, mlir::ModuleOp module);
   std::string listOpenNodes(llvm::StringRef expression) const;
+  std::string listOps(llvm::StringRef op) const;
   void connect();
   void estimate(const TargetInfo &target, mlir::FloatType low);
 

@@ -124,11 +124,12 @@ std::vector<const PolicyRule *> PrecisionPolicy::getRules() const {
   return list;
 }
 
-std::vector<std::string> PrecisionPolicy::getUnmatchedRules() const {
-  std::vector<std::string> unmatched;
+std::vector<std::pair<std::string, const PolicyRule *>>
+PrecisionPolicy::getUnmatchedRules() const {
+  std::vector<std::pair<std::string, const PolicyRule *>> unmatched;
   for (const ActiveRule &active : rules)
     if (!active.matched && (active.rule.type.empty() ||
                             (active.rule.type == "fp16") == low.isF16()))
-      unmatched.push_back(active.label);
+      unmatched.emplace_back(active.label, &active.rule);
   return unmatched;
 }

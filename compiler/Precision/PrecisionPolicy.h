@@ -66,8 +66,9 @@ public:
   /// The user's rules, in the order of the file.
   std::vector<const PolicyRule *> getRules() const;
 
-  /// Rules that have matched no node so far, as the file numbers them.
-  std::vector<std::string> getUnmatchedRules() const;
+  /// Rules that have matched no node so far, each with its place in the file.
+  std::vector<std::pair<std::string, const PolicyRule *>>
+  getUnmatchedRules() const;
 
   mlir::FloatType getLowType() const { return low; }
 

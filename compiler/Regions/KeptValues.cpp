@@ -168,7 +168,8 @@ void KeptValues::addValue(Value value, MinCut &cut) {
   auto need = op ? needs.find(op) : needs.end();
   const Kernels &kernels = getReaders(value);
   if (need == needs.end()) {
-    // Kept where it is needed; it costs nothing that is paid anyway.
+    // A value that is in memory anyway, or that a kernel computes anyway, costs
+    // nothing to keep.
     bool isPaid = inMemory.contains(value) || !kernels.empty();
     Nodes added = {MinCut::kSource, MinCut::kSink};
     if (!isPaid) {
@@ -193,9 +194,10 @@ void KeptValues::addValue(Value value, MinCut &cut) {
     cut.addEdge(added.needed, MinCut::kSink, MinCut::kInfinite);
 }
 
-// What computing `op` again takes: its operands, which kernels load that do not
-// do so anyway.
+// Adds the price of computing `op` again: the operands that a kernel would load
+// for that alone.
 void KeptValues::addLoads(Operation *op, MinCut &cut) {
+  // To compute `op`, each operand must be needed where `op` is computed,
   unsigned computed = nodes.lookup(op->getResult(0)).computed;
   llvm::SmallSetVector<Value, 4> operands;
   for (Value operand : op->getOperands())
@@ -207,6 +209,7 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
     Nodes read = nodes.lookup(operand);
     if (read.needed != MinCut::kSink)
       cut.addEdge(read.needed, computed, MinCut::kInfinite);
+    // and loaded by each kernel that computes it, at a price.
     for (const KernelRegion *kernel : charged.find(op)->second) {
       if (getReaders(operand).contains(kernel))
         continue;
@@ -222,6 +225,7 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
 }
 
 DenseSet<Operation *> KeptValues::solve(Block &block) {
+  // A node for each value that kernels need, and edges for what it costs.
   MinCut cut;
   nodes.clear();
   loads.clear();
@@ -233,6 +237,7 @@ DenseSet<Operation *> KeptValues::solve(Block &block) {
     }
   for (Operation *op : ops)
     addLoads(op, cut);
+  // The cheapest cut: values on the sink's side are computed again.
   [[maybe_unused]] std::optional<int64_t> cost = cut.solve();
   assert(cost && "every value can be kept");
   DenseSet<Operation *> solution;
@@ -266,6 +271,7 @@ int64_t KeptValues::getCost(Block &block,
                             const DenseSet<Operation *> &solution) {
   DenseMap<Operation *, Kernels> kernels = findKernels(block, solution);
   int64_t cost = 0;
+  // A value in memory costs a store and a load in each kernel.
   auto addKept = [&](Value value) {
     if (isSplatConstant(value))
       return;
@@ -277,6 +283,7 @@ int64_t KeptValues::getCost(Block &block,
     cost += countElements(value) * kAccessWork * (stores + readBy.size());
   };
   llvm::for_each(block.getArguments(), addKept);
+  // One that is computed again costs its work in each kernel.
   for (Operation &op : block) {
     if (!solution.contains(&op)) {
       llvm::for_each(op.getResults(), addKept);

@@ -40,8 +40,8 @@ class KeptValues {
 public:
   KeptValues(mlir::Block &block, const RegionAnalysis &analysis);
 
-  /// Whether the kernels that read what `op` computes, other than its own,
-  /// compute it themselves.
+  /// Whether kernels that read the result of `op` compute it themselves, the
+  /// kernel of `op` aside.
   bool isRecomputed(mlir::Operation *op) const {
     return recomputed.contains(op);
   }
@@ -70,8 +70,8 @@ private:
   /// The kernels beside its own that read a value.
   llvm::DenseMap<mlir::Value, Kernels> readers;
   llvm::DenseSet<mlir::Value> inMemory;
-  /// By op that can be computed again: the kernels that would do so, which read
-  /// its result or compute from it.
+  /// For each op that can be computed again: the kernels that would do so,
+  /// because they read its result or compute from it.
   llvm::DenseMap<mlir::Operation *, Kernels> needs;
   /// Those of `needs` that a cut takes to do so.
   llvm::DenseMap<mlir::Operation *, Kernels> charged;

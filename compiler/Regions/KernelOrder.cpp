@@ -13,6 +13,7 @@ using namespace mpc;
 
 void KernelOrder::findEdges(Block &block) {
   SmallVector<unsigned> counts(ops.size(), 0);
+  // Users of each op, sorted, each once.
   for (Operation *op : ops) {
     size_t begin = users.ends.size();
     for (Operation *user : op->getUsers())
@@ -24,6 +25,7 @@ void KernelOrder::findEdges(Block &block) {
     for (unsigned user : ArrayRef(users.ends).drop_front(begin))
       ++counts[user];
   }
+  // The same edges from the other end, as a counting sort.
   for (unsigned count : counts)
     producers.begins.push_back(producers.begins.back() + count);
   producers.ends.resize(users.ends.size());
@@ -36,6 +38,7 @@ void KernelOrder::findEdges(Block &block) {
 // Goes along the longest way first: that of a training step leads through the
 // whole forward and backward pass, and makes most paths ones of the tree.
 void KernelOrder::buildTree() {
+  // The longest way from each op to an end; users in that order.
   SmallVector<unsigned> height(ops.size(), 0), roots;
   for (unsigned op = ops.size(); op-- > 0;) {
     for (unsigned user : users.of(op))
@@ -50,6 +53,7 @@ void KernelOrder::buildTree() {
   llvm::stable_sort(
       roots, [&](unsigned a, unsigned b) { return height[a] > height[b]; });
 
+  // Depth first without recursion: graphs are as deep as a step is long.
   entered.assign(ops.size(), ~0u);
   left.assign(ops.size(), 0);
   unsigned time = 0;
@@ -154,6 +158,7 @@ bool KernelOrder::findPath(Search &below, Search &above) {
 // Looks at a few edges of the smaller one only: a search finds the rest.
 bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
   constexpr unsigned kMostTries = 32;
+  // Edges of the smaller group: its users if it is above, else its producers.
   bool fromAbove = members[a].size() < members[b].size();
   auto isBetween = [&](unsigned op) {
     if (groupOf[op] == a || groupOf[op] == b)

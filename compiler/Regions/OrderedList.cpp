@@ -65,6 +65,7 @@ void OrderedList::makeRoomAround(unsigned place) {
   unsigned first = place == end ? next[end] : place, last = place;
   uint64_t count = place == end ? 0 : 1;
   double allowed = 1;
+  // Twice the range at each attempt, until it is sparse enough.
   for (uint64_t size = 2; size <= kLabels; size *= 2) {
     allowed *= 4.0 / 3.0;
     uint64_t low = labels[place] & ~(size - 1);
@@ -75,6 +76,7 @@ void OrderedList::makeRoomAround(unsigned place) {
     uint64_t stride = size / (count + 1);
     if (stride < 4 || static_cast<double>(count) > allowed)
       continue;
+    // Spread evenly.
     for (uint64_t i = 1; i <= count; ++i, first = next[first])
       labels[first] = low + i * stride;
     return;

@@ -78,6 +78,7 @@ static std::optional<Axes> findAxisOfReduction(Operation *op, int64_t axis) {
 
 std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
                                                         int64_t axis) {
+  // One result, with something along the axis to divide.
   if (op->getNumResults() != 1 || op->getNumRegions() != 0 ||
       op->getNumOperands() == 0 || axis >= typeOf(op->getResult(0)).getRank() ||
       shapeOf(op->getResult(0))[axis] == 1)
@@ -87,6 +88,7 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
                  : std::nullopt;
   };
   using Found = std::optional<Axes>;
+  // Along which axis of each operand the parts lie, by kind of op.
   return llvm::TypeSwitch<Operation *, Found>(op)
       .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(
           [&](auto softmax) {
@@ -183,6 +185,8 @@ Operation *mpc::createPart(OpBuilder &builder, Operation *op,
   state.addOperands(operands);
   state.addTypes(getPart(op->getResult(0).getType(), axis, count));
   state.addAttributes(op->getAttrs());
+  // A dropout's mask follows from the place in the whole tensor: a part needs
+  // the number of its first group, and the whole shape.
   if (auto dropout = dyn_cast<DropoutOp>(op)) {
     if (dropout.getGroup()) {
       group = AddOp::create(builder, op->getLoc(), group.getType(),
@@ -194,6 +198,7 @@ Operation *mpc::createPart(OpBuilder &builder, Operation *op,
         "whole", builder.getDenseI64ArrayAttr(dropout.getIndexedShape()));
   }
   Operation *part = builder.create(state);
+  // A slice of a part has a part's size.
   if (auto slice = dyn_cast<SliceOp>(part)) {
     SmallVector<int64_t> sizes(slice.getSizes());
     sizes[axis] /= count;

@@ -212,8 +212,11 @@ void RegionFormer::growScatter(unsigned region) {
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
-    OpOperand *table = op ? findTable(op) : nullptr;
-    bool looksUp = table && table->get() == scatter.getDataOperand().get();
+    bool looksUp =
+        op && llvm::any_of(op->getOpOperands(), [&](OpOperand &read) {
+          return readsMemory(read) &&
+                 read.get() == scatter.getDataOperand().get();
+        });
     if (!op || op == data || looksUp || !isAlonePointwise(op) ||
         !resultsHaveShape(op, regions[region].space) ||
         llvm::any_of(op->getUsers(),
@@ -289,6 +292,7 @@ void RegionFormer::run() {
           matches(*regions[i].kind))
         body(i);
   };
+  // Contractions first: what a product's tail takes costs no memory traffic.
   forEach([](KernelKind kind) { return kind == KernelKind::Contraction; },
           [&](unsigned i) { growTail(i); });
   forEach(
@@ -297,13 +301,16 @@ void RegionFormer::run() {
                kind == KernelKind::ColumnReduce;
       },
       [&](unsigned i) { growReduction(i); });
+  // Reductions of the same rows share a kernel, whatever each has taken.
   mergeReductions();
   forEach([](KernelKind kind) { return kind == KernelKind::Scatter; },
           [&](unsigned i) { growScatter(i); });
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
           [&](unsigned i) { growPointwise(i); });
+  // What is left over and small shares launches.
   mergeSmall();
   assert(order.isTopological() && "kernels can run one after another");
+  // Ops in the order of the block, since they join in another.
   for (KernelRegion &region : regions)
     llvm::sort(region.ops, [&](Operation *a, Operation *b) {
       return position.lookup(a) < position.lookup(b);

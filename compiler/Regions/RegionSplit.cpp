@@ -85,7 +85,8 @@ private:
   /// By op and result: the last op that reads it, kNever where one elsewhere
   /// does.
   SmallVector<SmallVector<size_t, 1>> lastUses;
-  /// Elements that pass from the ops before each to it and those behind it.
+  /// For each place between ops: how many elements pass it, made before and
+  /// read behind.
   SmallVector<int64_t> passing;
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 };
@@ -93,11 +94,14 @@ private:
 
 Cutter::Cutter(ArrayRef<Operation *> ops)
     : ops(ops), passing(ops.size() + 1, 0) {
+  // Uses inside are places in the list; any use outside is never over.
   DenseMap<Operation *, size_t> number;
   for (auto [i, op] : llvm::enumerate(ops))
     number[op] = i;
   for (auto [i, op] : llvm::enumerate(ops)) {
     SmallVector<size_t, 1> &last = lastUses.emplace_back();
+    // How many elements are handed over at each place: added where they are
+    // made, taken away behind the last use.
     for (Value result : op->getResults()) {
       size_t lastInside = i;
       bool isUsedElsewhere = false;
@@ -113,6 +117,7 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
       passing[lastInside + 1] -= elements;
     }
   }
+  // Sums of the changes.
   for (size_t i = 1; i < passing.size(); ++i)
     passing[i] += passing[i - 1];
 }
@@ -198,6 +203,7 @@ static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
 
 SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
   bool isTail = region.kind == KernelKind::Contraction;
+  // Cut where little is handed over; each piece is a kernel.
   Ops ops =
       isTail && region.ops.size() > 1 ? TailOrder(region).ordered : region.ops;
   SmallVector<size_t> ends = Cutter(ops).cut();
@@ -208,6 +214,7 @@ SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
   for (size_t end : ends) {
     Ops piece = llvm::to_vector(ArrayRef(ops).slice(begin, end - begin));
     begin = end;
+    // A piece without a hero becomes pointwise kernels.
     auto hero = llvm::find_if(piece, [&](Operation *op) {
       return op == region.hero || getReducedAxes(op);
     });

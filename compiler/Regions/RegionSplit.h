@@ -18,8 +18,9 @@ namespace mpc {
 /// epilogue is given fewer than 128 by the runtime.
 inline constexpr size_t kMaxRegionOps = 64, kMaxRegionBuffers = 96;
 
-/// `region` as kernels within these limits, in an order in which they can run;
-/// alone where it is within them. Its ops are in program order.
+/// Splits `region` into kernels within these limits, in an order in which they
+/// can run. A region within the limits comes back alone. Ops are in program
+/// order.
 llvm::SmallVector<KernelRegion> splitRegion(KernelRegion region);
 
 } // namespace mpc

@@ -46,6 +46,8 @@ bool MinCut::findLevels() {
 // Sends what one path to the sink takes, always a level on; 0 where there is
 // no path. What a node has tried in vain it tries no more at these levels.
 int64_t MinCut::push() {
+  // Depth first along edges with room to the next level; back where there are
+  // none.
   llvm::SmallVector<unsigned> path;
   unsigned node = kSource;
   while (node != kSink) {
@@ -65,6 +67,7 @@ int64_t MinCut::push() {
     node = edges[path.pop_back_val() ^ 1].to;
     ++next[node];
   }
+  // The narrowest edge says how much.
   int64_t amount = kInfinite;
   for (unsigned number : path)
     amount = std::min(amount, edges[number].left);

@@ -66,6 +66,7 @@ llvm::ArrayRef<llvm::StringLiteral> TargetInfo::getNames() {
 llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   TargetInfo target;
   target.name = name.str();
+  // "native" has what the host's CPU has of the features that matter.
   if (name == "native") {
     llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
     target.tuneCPU = llvm::sys::getHostCPUName().str();
@@ -74,6 +75,7 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
         if (host.lookup(feature))
           target.features.push_back(feature.str());
   } else if (llvm::is_contained(knownGPUs, name)) {
+    // A GPU by its architecture; a CPU, below, by its level.
     target.gpu = true;
     target.tuneCPU = name.str();
     target.features.assign(std::begin(ptx), std::end(ptx));

@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/FoldedParameters.h"
 #include "frontends/ONNX/Training/LostLayers.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
@@ -58,6 +59,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
         function.getModule().getRebatch()->addInput(input->name());
       continue;
     }
+    // A given value must fit the declared type.
     Expected<HostTensor> value =
         fitWeight(graph.getModel(), "input '" + input->name() + "'",
                   weight->second, *type);
@@ -132,9 +134,11 @@ importForward(const Model &model, const ImportOptions &options,
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   function.importNodes(nodes);
-  warnShared(function, nodes);
-  if (options.mode != ImportMode::Evaluation)
+  warnShared(function, *graph, nodes);
+  if (options.mode != ImportMode::Evaluation) {
     warnLost(*graph, nodes);
+    warnFolded(function, *graph);
+  }
   llvm::StringMap<const proto::ValueInfoProto *> declared;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     declared[output->name()] = output;
@@ -223,6 +227,9 @@ importOnce(const Model &model, const ImportOptions &options) {
     return error;
   for (const std::string &warning : model.getWarnings())
     model.warn(warning);
+  if (options.mode != ImportMode::Evaluation)
+    for (const std::string &note : model.getNotes())
+      model.note(note);
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
   auto refuseOptimizer = [&]() -> Error {
@@ -233,11 +240,13 @@ importOnce(const Model &model, const ImportOptions &options) {
                        "--optimizer");
   };
   bool hasOptimizer = !options.optimizerModel.empty();
+  // training_info has an optimizer in it.
   if (model.getProto().training_info_size() != 0) {
     if (hasOptimizer)
       return refuseOptimizer();
     return importTrainingInfo(model, options);
   }
+  // A graph that computes gradients or updates is taken as a training step.
   if (options.findsSteps) {
     Expected<Graph> graph = Graph::check(model, {&model.getProto().graph()});
     if (!graph)
@@ -256,6 +265,7 @@ importOnce(const Model &model, const ImportOptions &options) {
     if (*step)
       return importTrainingStep(*graph, **step, options);
   }
+  // Anything else is a forward model.
   if (hasOptimizer)
     return refuseOptimizer();
   return importForward(model, options);
@@ -267,6 +277,7 @@ Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importModel(const Model &model,
                                 const ImportOptions &options) {
   ImportOptions bound = options;
+  // What is said is held back: an import that is done again would say it twice.
   while (true) {
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
@@ -283,6 +294,7 @@ mpc::onnx_frontend::importModel(const Model &model,
         model.getContext()->getDiagEngine().emit(std::move(each));
       return imported;
     }
+    // More values are known from here on.
     llvm::consumeError(imported.takeError());
     for (const auto &name : demanded) {
       bound.weights[name.getKey()] = bound.offered.lookup(name.getKey());
@@ -314,6 +326,7 @@ ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {
 }
 
 Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
+  // What the file says of itself.
   const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
@@ -322,6 +335,7 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
   for (const auto &opset : file.opset_import())
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
                                 opset.version());
+  // Inputs, outputs and ops.
   auto describe = [&](const proto::ValueInfoProto &value) {
     return value.name() + ": " + printType(model, value.type());
   };
@@ -331,6 +345,7 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
     summary.outputs.push_back(describe(output));
   for (const auto &node : graph.node())
     ++summary.ops[getOpName(node)];
+  // Parameters are floats of more than one element.
   summary.initializers = graph.initializer_size();
   for (const auto &tensor : graph.initializer()) {
     auto decoded = model.decode(tensor, "initializer '" + tensor.name() + "'");

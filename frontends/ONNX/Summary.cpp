@@ -118,6 +118,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     return graph.takeError();
   if (Error error = checkForward(model, *graph))
     return error;
+  // What mpc train would train, and who reads each.
   llvm::StringSet<> trained = findTrainable(*graph, {});
   llvm::StringMap<std::string> origins = findOrigins(*graph);
   Readers readers;
@@ -148,6 +149,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
+  // Types that the file has; others are left open.
   llvm::StringMap<std::string> types;
   for (const auto *values : {&file.value_info(), &file.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -163,6 +165,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
     layer.op = getOpName(*node);
     layer.output = node->output(0);
     layer.type = types.lookup(node->output(0));
+    // Parameters that the node reads, each once.
     for (StringRef name : getReadValues(*node)) {
       const proto::TensorProto *tensor = graph->getInitializer(name);
       if (!tensor || llvm::is_contained(layer.parameters, name))

@@ -31,10 +31,12 @@ public:
 
 void ConvertHalvesToBitsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
+  // Types that the target has no instructions for,
   auto isHidden = [&](Type type) {
     return (type.isBF16() && !target.hasNativeBF16Conversion()) ||
            (type.isF16() && !target.hasNativeF16Conversion());
   };
+  // and what stands for them: the type, and the bits of constants.
   auto word = IntegerType::get(&getContext(), 16);
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

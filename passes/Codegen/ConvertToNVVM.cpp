@@ -100,6 +100,7 @@ unsigned ConvertToNVVMPass::getIndexBits() {
 }
 
 LogicalResult ConvertToNVVMPass::convert() {
+  // Bare pointers, since kernels take no descriptors of buffers.
   LowerToLLVMOptions options(&getContext());
   options.overrideIndexBitwidth(getIndexBits());
   options.useBarePtrCallConv = true;
@@ -114,6 +115,7 @@ LogicalResult ConvertToNVVMPass::convert() {
   ub::populateUBToLLVMConversionPatterns(converter, patterns);
   patterns.add<TakeAddress>(converter);
 
+  // Only what LLVM and NVVM know is left.
   LLVMConversionTarget target(getContext());
   target.addLegalDialect("nvvm");
   target.addDynamicallyLegalOp<UnrealizedConversionCastOp>(

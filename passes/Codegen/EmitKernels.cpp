@@ -91,8 +91,8 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
-/// Kinds whose loops run over what their hero computes, so that results may be
-/// stored in another order.
+/// True for kinds whose loops run over the hero's result, which can then be
+/// stored in another order of axes.
 static bool storesArranged(KernelKind kind) {
   return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
 }
@@ -109,24 +109,28 @@ static LogicalResult checkHero(Block &body, KernelKind kind) {
          << stringifyRegionRole(hero.getRole());
 }
 
-/// An op that formulas compute has one, or reads a table.
+/// An op that formulas compute has one, or reads elements of its own choice.
 static bool hasFormula(Operation *op) {
-  return findTable(op) || ElementwiseTable::get().find(op);
+  return findTable(op) || isa<RotaryEmbeddingOp>(op) ||
+         ElementwiseTable::get().find(op);
 }
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
+    // A segment is a kernel of its own within this one.
     if (auto segment = dyn_cast<RegionOp>(op)) {
       if (failed(checkOps(segment.getBody().front(), kind)))
         return failure();
       continue;
     }
+    // Views and folded ops have no code; others must have a place in the kind.
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
         (storesArranged(kind) && isArrangement(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")
              << stringifyKernelKind(kind) << "'";
+    // What they compute must be known too.
     if (hasRole(&op, RegionRole::Elementwise) && !hasFormula(&op))
       return op.emitOpError("has no formula to generate code from");
     auto constant = dyn_cast<ConstantOp>(op);
@@ -229,6 +233,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
                                           const TargetInfo &target) {
   std::optional<KernelKind> kind = getKernelKind(kernel);
   assert(kind && "the dialect checks the attribute");
+  // What no code can be generated for is refused first.
   if (kernel.isExternal() || kernel.getNumResults() == 0)
     return kernel.emitOpError("is a kernel and must have a body and results");
   if (failed(checkOps(kernel.getBody().front(), *kind)))
@@ -237,6 +242,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     return kernel.emitOpError("is called per tile, which nothing on target '")
            << target.getName() << "' does";
 
+  // The new function takes buffers, bounds and scratch memory.
   KernelPartition partition;
   if (*kind != KernelKind::Epilogue)
     partition = getKernelPartition(kernel, target);
@@ -249,6 +255,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   auto b = ImplicitLocOpBuilder::atBlockEnd(kernel.getLoc(), entry);
   unsigned bufferCount = kernel.getNumArguments() + kernel.getNumResults();
   unsigned boundCount = countBounds(*kind, target);
+  // The emitters' view of it: buffers of arguments and results, then bounds.
   KernelContext context{
       kernel,
       b,
@@ -264,6 +271,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     setGPUAttributes(emitted, kernel, *kind, context.partition.threads);
     enterBlock(context);
   }
+  // The loops fill its body; then the kernel on tensors goes.
   if (failed(emitLoops(*kind, context)))
     return failure();
   b.setInsertionPointToEnd(entry);

@@ -17,43 +17,63 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
     rounds to them. The order of every sum depends on shapes alone. Where the
     kernel's partition has scratch, that many bytes follow the bounds.
 
-    Before (test/passes/Codegen/emit-kernels.mlir):
+    Before:
 
     ```mlir
-    func.func private @scale(%x: tensor<64xf32>, %s: tensor<f32>) -> tensor<64xf32>
+    func.func private @scale(%x: tensor<4096xf32>, %s: tensor<f32>) -> tensor<4096xf32>
         attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-      %y = mpc.mul %x, %s : (tensor<64xf32>, tensor<f32>) -> tensor<64xf32>
-      return %y : tensor<64xf32>
+      %y = mpc.mul %x, %s : (tensor<4096xf32>, tensor<f32>) -> tensor<4096xf32>
+      return %y : tensor<4096xf32>
     }
     ```
 
-    After:
+    After, with `target=x86-64-v4`:
 
     ```mlir
-    func.func @scale(%x: memref<64xf32>, %s: memref<1xf32>, %y: memref<64xf32>,
-                     %begin: index, %end: index) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-      %0 = memref.load %s[%c0] : memref<1xf32>
+    func.func @scale(%x: memref<4096xf32>, %s: memref<1xf32>, %y: memref<4096xf32>,
+        %begin: index, %end: index) attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      ...
+      %factor = memref.load %s[%c0] : memref<1xf32>
+      ...
       scf.for %i = %begin to %middle step %c16 {
-        %1 = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
-        %2 = vector.broadcast %0 : f32 to vector<16xf32>
-        %3 = arith.mulf %1, %2 : vector<16xf32>
-        vector.store %3, %y[%i] : memref<64xf32>, vector<16xf32>
+        %0 = vector.load %x[%i] : memref<4096xf32>, vector<16xf32>
+        %1 = vector.broadcast %factor : f32 to vector<16xf32>
+        %2 = arith.mulf %0, %1 : vector<16xf32>
+        vector.store %2, %y[%i] : memref<4096xf32>, vector<16xf32>
       }
       ...
+      scf.for %i = %middle to %end step %c1 {
+        %0 = memref.load %x[%i] : memref<4096xf32>
+        %1 = arith.mulf %0, %factor : f32
+        memref.store %1, %y[%i] : memref<4096xf32>
+      }
+      return
+    }
     ```
 
     On a GPU one thread of a block is emitted. Which slice is its block's it
     knows from the block's number, so there are no bounds; its vectors follow
     those of its neighbours, and its part of a sum is combined with theirs by
-    shuffles and through shared memory:
+    shuffles and through shared memory.
+
+    After, with `target=sm_80`:
 
     ```mlir
-    func.func @scale(%x: memref<64xf32, 1> {llvm.align = 16}, ...)
-        attributes {mpc.kernel = #mpc.kernel<pointwise>, mpc.threads = 256} {
+    func.func @scale(%x: memref<4096xf32, 1> {llvm.align = 16 : i64}, %s: ..., %y: ...)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>, mpc.threads = 256 : i32} {
       %thread = nvvm.read.ptx.sreg.tid.x range <i32, 0, 256> : i32
       ...
+      %block = nvvm.read.ptx.sreg.ctaid.x : i32
+      ...
       scf.for %i = %first to %end step %c1024 {
-        %1 = vector.load %x[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
+        %0 = vector.load %x[%i] {alignment = 16 : i64} : memref<4096xf32, 1>, vector<4xf32>
+        %1 = vector.broadcast %factor : f32 to vector<4xf32>
+        %2 = arith.mulf %0, %1 : vector<4xf32>
+        vector.store %2, %y[%i]
+            {alignment = 16 : i64} : memref<4096xf32, 1>, vector<4xf32>
+      }
+      return
+    }
     ```
 
     Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
@@ -75,9 +95,29 @@ def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
     integer arithmetic, and fused multiply-adds a product and a sum, where the
     target has no instructions for them.
 
+    Before:
+
     ```mlir
-    %0 = math.exp %x : f64      // -> call @exp(%x)
-    %1 = math.exp %y : vector<16xf32>   // -> arith, vector and math.fma ops
+    func.func @kernel(%x: f64, %y: vector<16xf32>) -> (f64, vector<16xf32>) {
+      %0 = math.exp %x : f64
+      %1 = math.exp %y : vector<16xf32>
+      return %0, %1 : f64, vector<16xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v4`:
+
+    ```mlir
+    func.func private @exp(f64) -> f64 attributes {llvm.readnone}
+    func.func @kernel(%x: f64, %y: vector<16xf32>) -> (f64, vector<16xf32>) {
+      ...
+      %0 = call @exp(%x) : (f64) -> f64
+      %1 = arith.cmpf uge, %y, %least : vector<16xf32>
+      ...
+      %p = math.fma %q, %r, %c : vector<16xf32>
+      ...
+      return %0, %2 : f64, vector<16xf32>
+    }
     ```
   }];
   let dependentDialects = [
@@ -96,13 +136,34 @@ def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
     than 2^30 elements), and nothing but the LLVM and NVVM dialects is left
     of the kernels.
 
+    Before:
+
     ```mlir
-    func.func @scale(%x: memref<64xf32, 1>, ...) attributes {nvvm.kernel}
-      %0 = vector.load %x[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
-    // ->
-    llvm.func @scale(%x: !llvm.ptr<1>, ...) attributes {nvvm.kernel}
-      %0 = llvm.getelementptr %x[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+    func.func @copy(%x: memref<64xf32, 1>, %y: memref<64xf32, 1>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>, mpc.threads = 128 : i32} {
+      %0 = nvvm.read.ptx.sreg.tid.x : i32
+      %i = arith.index_castui %0 : i32 to index
+      %1 = vector.load %x[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
+      vector.store %1, %y[%i] {alignment = 16 : i64} : memref<64xf32, 1>, vector<4xf32>
+      return
+    }
+    ```
+
+    After:
+
+    ```mlir
+    llvm.func @copy(%x: !llvm.ptr<1>, %y: !llvm.ptr<1>)
+        attributes {nvvm.kernel, nvvm.maxntid = array<i32: 128>, nvvm.minctasm = 1 : i32} {
+      ...
+      %i = nvvm.read.ptx.sreg.tid.x : i32
+      ...
+      %0 = llvm.getelementptr %from[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
       %1 = llvm.load %0 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+      ...
+      %2 = llvm.getelementptr %to[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+      llvm.store %1, %2 {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
+      llvm.return
+    }
     ```
   }];
   // And NVVM: see NVVMOps.h.
@@ -117,13 +178,24 @@ def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::Module
     moved between lanes, as i16. None of those types is left where the target
     has no instructions for it.
 
+    Before:
+
     ```mlir
-    llvm.func @fill(%x: i16, %y: !llvm.ptr)
+    llvm.func @fill(%x: i16, %y: !llvm.ptr) {
       %0 = llvm.bitcast %x : i16 to bf16
       llvm.store %0, %y : bf16, !llvm.ptr
-    // ->
+      llvm.return
+    }
+    ```
+
+    After, with `target=x86-64`:
+
+    ```mlir
+    llvm.func @fill(%x: i16, %y: !llvm.ptr) {
       %0 = llvm.bitcast %x : i16 to i16
       llvm.store %0, %y : i16, !llvm.ptr
+      llvm.return
+    }
     ```
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
@@ -137,12 +209,29 @@ def AddKernelEntriesPass : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
     `mpc_epilogue_fn` (`runtime/ABI.h`) that loads the buffers' addresses and
     calls it, with the worker's scratch memory where the kernel needs some.
 
+    Before:
+
     ```mlir
-    llvm.func internal @scale.body(%x: !llvm.ptr, ..., %begin: i64, %end: i64)
-    llvm.func @scale(%args: !llvm.ptr, %begin: i64, %end: i64, %scratch: !llvm.ptr) {
-      %0 = llvm.load %args : !llvm.ptr -> !llvm.ptr
-      ...
-      llvm.call @scale.body(%0, ..., %begin, %end)
+    llvm.func @copy(%x: !llvm.ptr, %y: !llvm.ptr, %begin: i64, %end: i64)
+        attributes {mpc.kernel = #mpc.kernel<movement>} {
+      llvm.return
+    }
+    ```
+
+    After:
+
+    ```mlir
+    llvm.func internal @copy.body(%x: !llvm.ptr, %y: !llvm.ptr, %begin: i64, %end: i64)
+        attributes {always_inline, ...} {
+      llvm.return
+    }
+    llvm.func @copy(%args: !llvm.ptr, %begin: i64, %end: i64, %scratch: !llvm.ptr)
+        attributes {...} {
+      %0 = llvm.getelementptr %args[0] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+      %x = llvm.load %0 : !llvm.ptr -> !llvm.ptr
+      %1 = llvm.getelementptr %args[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+      %y = llvm.load %1 : !llvm.ptr -> !llvm.ptr
+      llvm.call @copy.body(%x, %y, %begin, %end) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
       llvm.return
     }
     ```

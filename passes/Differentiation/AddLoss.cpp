@@ -134,6 +134,7 @@ private:
 
 // "7x5" or "scalar" of the target or of all; nothing where it is not known.
 FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
+  // The last shape that is of this target, or of all.
   StringRef found;
   for (StringRef text : labelShapes) {
     auto [name, shape] = text.rsplit('=');
@@ -142,6 +143,7 @@ FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
   }
   if (found.empty())
     return std::optional<Shape>();
+  // "scalar" has no axes.
   Shape shape;
   SmallVector<StringRef> parts;
   if (found != "scalar")
@@ -175,12 +177,14 @@ LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
   if (reduction != "mean" && reduction != "sum")
     return usage() << "expected reduction mean or sum, found '"
                    << reduction.getValue() << "'";
+  // A --target-array is of all losses, or of one: OUTPUT=NAME.
   std::string common = findCommonTarget(targetArrays);
   for (StringRef text : targetArrays) {
     bool isOne = !text.contains('=');
     if (isOne && text != common)
       return usage() << "expected one --target-array for all losses, found '"
                      << common << "' and '" << text << "'";
+    // A name that no loss uses, or two for one, is a mistake.
     bool isUsed = isOne || llvm::any_of(specs, [&](const LossSpec &spec) {
                     return isTargetOf(text, spec.output);
                   });
@@ -232,7 +236,7 @@ static Value scaleBy(OpBuilder &builder, double factor, Value value) {
   return MulOp::create(builder, location, type, value, number);
 }
 
-// The sum of values of one shape, in f64 where one of them is.
+// Adds up values of one shape, in f64 if any of them is f64.
 static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   if (values.size() == 1)
     return values.front();
@@ -256,15 +260,18 @@ static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
 // together, and of each that divides by weights beside them.
 static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
                              ArrayRef<Loss> losses) {
+  // A loss that is no sum over samples has nothing to report for each.
   if (!llvm::all_of(losses,
                     [](const Loss &loss) { return bool(loss.perSample); }))
     return;
+  // Plain losses have one output together.
   SmallVector<Value> plain;
   for (const Loss &loss : losses)
     if (!loss.sampleWeight)
       plain.push_back(loss.perSample);
   if (!plain.empty())
     function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
+  // Weighted ones follow, each with its weights.
   int64_t next = plain.empty() ? 0 : 1;
   for (const Loss &loss : losses) {
     if (!loss.sampleWeight)
@@ -348,6 +355,7 @@ void AddLossPass::runOnOperation() {
            "graph already";
     return signalPassFailure();
   }
+  // Read and check all losses before anything changes.
   SmallVector<LossSpec> specs;
   for (StringRef text : loss) {
     FailureOr<LossSpec> spec = readLoss(text, module.getLoc());
@@ -357,6 +365,7 @@ void AddLossPass::runOnOperation() {
   }
   if (failed(verifyOptions(specs)))
     return signalPassFailure();
+  // One copy of the model trains, one evaluates.
   func::FuncOp eval = forward.clone();
   eval.setName("eval");
   module.push_back(eval);

@@ -86,6 +86,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
            << "unknown optimizer '" << optimizer.getValue()
            << "'; expected one of " << llvm::join(names, ", ");
   }
+  // Settings that all optimizers share.
   if (accumulateReduction != "mean" && accumulateReduction != "sum")
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
@@ -109,6 +110,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
 // A variable of the model's that has the name of one to be made would be taken
 // for it.
 LogicalResult AddOptimizerPass::createState() {
+  // What each parameter has variables for.
   SmallVector<StringRef> suffixes(algorithm->state.begin(),
                                   algorithm->state.end());
   if (accumulate > 1)
@@ -191,6 +193,7 @@ AddOptimizerPass::readAccumulators(TrainingFunction &update) {
     auto type = sum.getTensorType();
     Type element = type.getElementType();
     Value gradient = update.state(sum);
+    // A mean divides the sum by the number of micro-batches.
     if (accumulateReduction == "mean") {
       Location location = at(sum.getSymName() + "#mean");
       Value count = ConstantOp::create(
@@ -201,6 +204,7 @@ AddOptimizerPass::readAccumulators(TrainingFunction &update) {
       gradient = DivOp::create(builder, location, type, gradient, count);
     }
     gradients.push_back(gradient);
+    // The new value of the accumulator.
     Value zero = ConstantOp::create(
         builder, at(sum.getSymName() + "#reset"),
         DenseElementsAttr::get(type, builder.getZeroAttr(element)));
@@ -331,6 +335,8 @@ void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(verifyOptions()))
     return signalPassFailure();
+  // Without a loss, only gradients that the model gives can be used; a model
+  // without those is left to other passes.
   auto func = module.lookupSymbol<func::FuncOp>("step");
   if (givenGradients &&
       (!func || !TrainingFunction(func).outputOfRole(Role::Gradient)))
@@ -347,6 +353,7 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step";
     return signalPassFailure();
   }
+  // What is trained, in which groups, with which state.
   DenseSet<Value> sources =
       givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
   auto found = selectTrainables(module, step, sources, {train, freeze});
@@ -367,6 +374,8 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   }
 
+  // Gradients, then the update: in the same function, or in one of its own once
+  // several micro-batches have been added up.
   SmallVector<Value> gradients =
       givenGradients ? takeGradients(step) : addGradients(step, loss);
   if (accumulate > 1) {

@@ -15,6 +15,8 @@ SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
   for (Operation &op : block) {
     if (&op == end)
       break;
+    // Active: it depends on a source, and something that is differentiated
+    // depends on it.
     bool reached = llvm::any_of(op.getOpOperands(), [&](OpOperand &operand) {
       return active.contains(operand.get()) &&
              GradientRules::get().flowsInto(operand);

@@ -18,10 +18,12 @@ static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
   Operation *op = throughViews(scores);
   if (!isa_and_nonnull<SoftmaxOp, LogSoftmaxOp>(op))
     return success();
+  // The advice is to take what stands before the softmax.
   std::string advice =
       "train on the scores before it: --loss softmax_cross_entropy@NODE";
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
+  // A log_softmax twice is the same as once: no error.
   if (isa<LogSoftmaxOp>(op)) {
     if (warn)
       mlir::emitWarning(op->getLoc())
@@ -77,6 +79,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
   auto usage = [&] {
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage);
   };
+  // The axis that the loss names,
   if (spec.classAxis) {
     int64_t axis = *spec.classAxis + (*spec.classAxis < 0 ? last + 1 : 0);
     if (axis < 1 || axis > last)
@@ -85,8 +88,10 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                      << ", whose axis 0 is the batch";
     return axis;
   }
+  // the only one there is,
   if (last == 1)
     return 1;
+  // or the one that leaves the shape of the labels.
   bool first = !labels || fits(*labels, without(shape, 1));
   bool final = !labels || fits(*labels, without(shape, last));
   if (first != final)
@@ -98,6 +103,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << " (classes on axis 1) or " << printShape(without(shape, last))
            << " (classes on axis " << last << ") for scores of shape "
            << printShape(shape) << ", found " << printShape(*labels);
+  // Both do, or nothing is known: the user must say it.
   std::string name =
       spec.output.empty() ? function.outputNames().front().str() : spec.output;
   std::string choice =
@@ -118,6 +124,7 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   std::optional<int64_t> batch = batchSize();
   if (!batch)
     return success();
+  // Follow the samples from the inputs to the scores.
   SmallVector<Value> inputs;
   for (Value argument : function.get().getArguments())
     if (function.roleOf(argument) == Role::Data)
@@ -126,6 +133,7 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   std::optional<SampleAxis> found = samples.find(scores);
   if (!found || *found == SampleAxis())
     return success();
+  // Where they are elsewhere, say where.
   InFlightDiagnostic error =
       withExitCode(mlir::emitError(scores.getLoc()), ExitCode::InvalidInput);
   error << "expected scores with the samples on axis 0, as the labels have "
@@ -233,16 +241,21 @@ Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
 Loss LossBuilder::reduceLabels(Operation *op, Value weights,
                                ArrayRef<int64_t> labelShape) {
   Loss loss{{}, {}, {}, {}, op};
+  // One loss for each label: (samples, labels of a sample).
   Value each = reshape(op->getResult(0), labelShape, "loss.sample");
+  // The plain mean is that of the samples' means.
   if (!settings.isSum && !weights) {
     loss.perSample = mean(each, 1, "loss.sample");
     loss.total = mean(loss.perSample, 0, "loss.mean");
     return loss;
   }
+  // Else sums, of samples and of all.
   loss.perSample = sum(each, 1, "loss.sample");
   loss.total = sum(loss.perSample, 0, "loss.sum");
   if (settings.isSum)
     return loss;
+  // A weighted mean divides by the sum of the weights, and is 0 where that is
+  // 0: a batch whose labels are all ignored.
   loss.sampleWeight =
       sum(reshape(weights, labelShape, "loss.weights"), 1, "loss.weights");
   Value count = sum(loss.sampleWeight, 0, "loss.count");

@@ -27,12 +27,14 @@ static Location nodeLocation(Value value) {
 }
 
 static LogicalResult expand(GradientOp gradient) {
+  // The ops between the Xs and Y, which gradients flow through.
   DenseSet<Value> sources = findDifferentiableSources(gradient.getY()), active;
   for (Value x : gradient.getXs())
     if (sources.contains(x))
       active.insert(x);
   SmallVector<Operation *> ops =
       findActiveOps(*gradient->getBlock(), gradient, sources, active);
+  // Start with dY/dY, unless Y depends on no X.
   GradientBuilder gradients(gradient, active);
   Value y = gradient.getY();
   if (active.contains(y)) {
@@ -43,6 +45,7 @@ static LogicalResult expand(GradientOp gradient) {
   }
   if (failed(runBackwards(ops, gradients)))
     return failure();
+  // An X that Y does not depend on has a gradient of zeros.
   for (auto [x, result] :
        llvm::zip(gradient.getXs(), gradient.getGradients())) {
     auto type = cast<RankedTensorType>(result.getType());

@@ -195,10 +195,12 @@ static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
   std::optional<double> exponent = getConstantNumber(op.getRhs());
+  // A constant exponent, such as 2, needs no powers with general exponents.
   if (g.needs(0) && exponent) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {
     Location loc = g.at("da");
+    // 0 where b is: a^(b-1) may be infinite there.
     Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
     Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);
     Value product = g.mul(loc, g.mul(loc, g.dy(), b), power);
@@ -206,6 +208,7 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
   if (g.needs(1)) {
     Location loc = g.at("db");
+    // 0 where a is: there is no log(0).
     Value logarithm =
         LogOp::create(g.ops(), loc, getGradientType(a.getType()), a);
     Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);
@@ -232,12 +235,30 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
   }
 }
 
-// -t * log(p) - (1 - t) * log(1 - p); targets are data.
+// The logarithm of a probability as the cross entropy has it: -100 at least.
+static Value boundedLog(GradientBuilder &g, Location loc, Value probability) {
+  constexpr double kLeast = -100;
+  Type type = probability.getType();
+  Value log = LogOp::create(g.ops(), loc, type, probability);
+  return MaximumOp::create(g.ops(), loc, type, log,
+                           g.constant(loc, kLeast, log));
+}
+
+// -t * log(p) - (1 - t) * log(1 - p); a model's own targets may be computed.
 static void gradBCE(BCEOp op, GradientBuilder &g) {
+  Value p = op.getLhs();
   if (g.needs(0))
     g.add(0, "dx",
-          BCEGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(),
-                            op.getLhs(), op.getRhs()));
+          BCEGradOp::create(g.ops(), g.at("dx"), g.dy().getType(), g.dy(), p,
+                            op.getRhs()));
+  if (g.needs(1)) {
+    Location loc = g.at("dt");
+    Value rest =
+        SubOp::create(g.ops(), loc, p.getType(), g.constant(loc, 1.0, p), p);
+    Value difference =
+        g.sub(loc, boundedLog(g, loc, rest), boundedLog(g, loc, p));
+    g.add(1, "dt", g.mul(loc, g.dy(), difference));
+  }
 }
 
 static void gradBCEWithLogits(BCEWithLogitsOp op, GradientBuilder &g) {
@@ -290,7 +311,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradPow);
   rules.add(gradChoice<MaximumOp, 1>);
   rules.add(gradChoice<MinimumOp, -1>);
-  rules.add(gradBCE, {1});
+  rules.add(gradBCE);
   rules.add(gradBCEWithLogits);
   rules.add(gradSelect);
 }

@@ -23,8 +23,8 @@ private:
 
   IfOp op;
   GradientBuilder &g;
-  /// Captured operands whose gradients are wanted and results that have one, by
-  /// their numbers.
+  /// The numbers of captured operands whose gradients are wanted, and of
+  /// results that have a gradient.
   SmallVector<unsigned> wanted, given;
 };
 } // namespace

@@ -188,6 +188,7 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
   Layout layout = op.getLayout();
   int64_t rank = op.getInput().getType().getRank();
+  // Each gradient computes 1 / sqrt(var + epsilon) under a name of its own.
   auto inverseDeviation = [&](Location loc) -> Value {
     Value variance = op.getVar();
     Value epsilon =
@@ -197,12 +198,14 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     Value root = SqrtOp::create(g.ops(), loc, type, sum);
     return ReciprocalOp::create(g.ops(), loc, type, root);
   };
+  // dx = dy * inv_std * scale
   if (g.needs(0)) {
     Location loc = g.at("dx");
     Value factor = g.mul(loc, inverseDeviation(loc), op.getScale());
     factor = alongChannels(g, loc, factor, layout, rank);
     g.add(0, "dx", g.mul(loc, g.dy(), factor));
   }
+  // dscale = sum(dy * (x - mean)) * inv_std, dbias = sum(dy)
   if (g.needs(1)) {
     Location loc = g.at("dscale");
     Value mean = alongChannels(g, loc, op.getMean(), layout, rank);
@@ -293,6 +296,69 @@ static void gradAttention(AttentionOp op, GradientBuilder &g) {
 }
 
 //===----------------------------------------------------------------------===//
+// Rotary embeddings
+//===----------------------------------------------------------------------===//
+
+static Value turn(GradientBuilder &g, Location loc, RotaryEmbeddingOp like,
+                  Value input, Value cosine, Value sine, bool transposed) {
+  return RotaryEmbeddingOp::create(
+      g.ops(), loc, getGradientType(input.getType()), input, cosine, sine,
+      like.getInterleaved(), transposed);
+}
+
+// A table of `value` for all pairs.
+static Value constantTable(GradientBuilder &g, Location loc, Value like,
+                           double value) {
+  auto type = getGradientType(like.getType())
+                  .clone(ArrayRef<int64_t>(shapeOf(like).back()));
+  return ConstantOp::create(
+      g.ops(), loc,
+      DenseElementsAttr::get(
+          type, g.ops().getFloatAttr(type.getElementType(), value)));
+}
+
+// The products with dy, summed over the two elements of each pair.
+static void addToTable(GradientBuilder &g, RotaryEmbeddingOp op,
+                       unsigned operand, StringRef suffix, Value factor) {
+  Location loc = g.at(suffix);
+  Value product = g.mul(loc, g.dy(), factor);
+  SmallVector<int64_t> shape(shapeOf(product));
+  int64_t pairs = op.getNumPairs(), axis = shape.size();
+  shape.back() = 2 * pairs;
+  if (shapeOf(product).back() != shape.back())
+    product = SliceOp::create(g.ops(), loc, typeOf(product).clone(shape),
+                              product, SmallVector<int64_t>(axis, 0), shape);
+  shape.back() = op.getInterleaved() ? pairs : 2;
+  shape.push_back(op.getInterleaved() ? 2 : pairs);
+  product = g.reshape(loc, product, shape);
+  if (!op.getInterleaved())
+    --axis;
+  shape.erase(shape.begin() + axis);
+  g.add(operand, suffix,
+        ReduceSumOp::create(g.ops(), loc, typeOf(product).clone(shape), product,
+                            ArrayRef<int64_t>(axis), /*keepdims=*/false));
+}
+
+// Pairs are turned back. Of the tables, the cosine multiplies the input, and
+// the sine the input turned by a right angle.
+static void gradRotaryEmbedding(RotaryEmbeddingOp op, GradientBuilder &g) {
+  Value x = op.getInput();
+  if (g.needs(0))
+    g.add(0, "dx",
+          turn(g, g.at("dx"), op, g.dy(), op.getCosine(), op.getSine(),
+               !op.getTransposed()));
+  if (g.needs(1))
+    addToTable(g, op, 1, "dcosine", x);
+  if (g.needs(2)) {
+    Location loc = g.at("dsine");
+    addToTable(g, op, 2, "dsine",
+               turn(g, loc, op, x, constantTable(g, loc, op.getCosine(), 0),
+                    constantTable(g, loc, op.getSine(), 1),
+                    op.getTransposed()));
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Pooling
 //===----------------------------------------------------------------------===//
 
@@ -333,6 +399,7 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradLayerNorm);
   rules.add(gradRMSNorm);
   rules.add(gradAttention);
+  rules.add(gradRotaryEmbedding);
   rules.add(gradMaxPool);
   rules.add(gradAveragePool);
   rules.add(gradGlobalAveragePool);

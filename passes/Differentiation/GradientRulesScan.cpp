@@ -79,6 +79,7 @@ private:
 // or one behind: both grow until nothing is added.
 void ScanGradient::findActive() {
   unsigned count = scan.getNumCarried();
+  // What is known from outside.
   SmallVector<bool> wanted(count), used(count);
   for (unsigned i = 0; i < count; ++i) {
     wanted[i] = g.needs(i);
@@ -90,12 +91,14 @@ void ScanGradient::findActive() {
       changed |= holds && !flag;
       flag |= holds;
     };
+    // Backwards: what the yielded values that are used depend on.
     DenseSet<Value> sources;
     for (auto [index, value] : llvm::enumerate(yielded))
       if (isFloatTensor(value) &&
           (index < count ? used[index] : g.dy(index) != nullptr))
         for (Value source : findDifferentiableSources(value))
           sources.insert(source);
+    // Forwards: what depends on arguments that are wanted.
     active.clear();
     for (BlockArgument argument : body.getArguments()) {
       unsigned index = argument.getArgNumber();
@@ -109,12 +112,15 @@ void ScanGradient::findActive() {
     for (unsigned i = 0; i < count; ++i)
       grow(wanted[i], active.contains(yielded[i]));
   }
+  // Both hold: these have gradients that the backward loop carries,
   for (unsigned i = 0; i < count; ++i)
     if (wanted[i] && used[i])
       carried.push_back(i);
+  // these have gradients of each iteration from outside,
   for (unsigned i = count; i < scan.getNumResults(); ++i)
     if (g.dy(i) && active.contains(yielded[i]))
       stacked.push_back(i);
+  // and these get sums and stacks of gradients.
   llvm::copy_if(scan.getInvariantArguments(), std::back_inserter(summed),
                 [&](BlockArgument argument) { return isActive(argument); });
   llvm::copy_if(scan.getScannedArguments(), std::back_inserter(parts),
@@ -167,9 +173,11 @@ void ScanGradient::seed(GradientBuilder &inner) {
 void ScanGradient::yieldGradients(GradientBuilder &inner) {
   Location loc = g.at("dx");
   SmallVector<Value> values;
+  // Where an iteration adds nothing, zeros stand for it.
   auto zeros = [&](Value like) {
     return inner.zeros(loc, getGradientType(like.getType()));
   };
+  // The order of the results: carried, summed, stacked.
   for (unsigned index : carried) {
     Value gradient = inner.gradientOf(body.getArgument(index));
     values.push_back(gradient ? gradient : zeros(yielded[index]));
@@ -253,6 +261,7 @@ void ScanGradient::resolveOperands() {
 // The forward loop again, with what is kept as further stacked results. The old
 // one is left without a reader.
 ScanOp ScanGradient::stackKept() {
+  // Kept values become results, in forward order.
   SmallVector<Type> types(scan.getStacked().getTypes());
   SmallVector<bool> directions(scan.getReversedOutputs());
   for (Value value : kept) {
@@ -265,6 +274,7 @@ ScanOp ScanGradient::stackKept() {
                      scan.getCarried(), scan.getScanned(), scan.getInvariant(),
                      types, scan.getReversedInputs(), directions);
   forward->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  // The same body, with more to yield.
   IRMapping mapping;
   mapping.map(body.getArguments(), forward.getBody().getArguments());
   builder.setInsertionPointToEnd(&forward.getBody().front());
@@ -312,6 +322,8 @@ LogicalResult ScanGradient::build() {
   findActive();
   if (ops.empty() && carried.empty() && parts.empty() && summed.empty())
     return success();
+  // The backward body grows in a loop that nothing reads yet, since its
+  // operands are known only once it is there.
   OpBuilder builder(scan.getContext());
   holder = ScanOp::create(builder, scan.getLoc(), 1, ValueRange(), ValueRange(),
                           ValueRange(), TypeRange(), ArrayRef<bool>(),
@@ -319,12 +331,15 @@ LogicalResult ScanGradient::build() {
   backward = &holder->getBody().front();
   builder.setInsertionPointToEnd(backward);
   Operation *end = YieldOp::create(builder, scan.getLoc(), ValueRange());
+  // Seed what the loop's results have as gradients, run backwards, yield.
   addArguments();
   GradientBuilder inner(end, active);
   seed(inner);
   if (failed(runBackwards(ops, inner)))
     return failure();
   yieldGradients(inner);
+  // Values of the forward body that it reads come as stacks, or are computed
+  // again.
   resolveOperands();
   createBackward(stackKept());
   return success();

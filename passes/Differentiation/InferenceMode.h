@@ -9,8 +9,9 @@
 
 namespace mpc {
 
-/// Replaces `norm` by one that uses its running statistics, which it then
-/// keeps. Nothing may read what `norm` saves of the batch.
+/// Replaces a BatchNormalization by one that uses its running statistics and
+/// leaves them unchanged. No op may read the batch statistics that `norm`
+/// saves.
 void convertToInference(BatchNormOp norm);
 
 /// The same for all of a function, whose dropouts pass their input on; those of

@@ -48,6 +48,8 @@ struct Run {
 // Every box goes to the first run that ends where it begins.
 static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
                                  ArrayRef<GradientBox> boxes) {
+  // Boxes that are narrower than the whole along one axis are joined along that
+  // axis; others stay alone.
   SmallVector<Run> runs;
   std::map<int64_t, SmallVector<const GradientBox *>> alongAxis;
   for (const GradientBox &box : boxes) {
@@ -62,6 +64,7 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
     llvm::stable_sort(sorted, [&](auto *a, auto *b) {
       return a->offsets[axis] < b->offsets[axis];
     });
+    // The runs that end at each place. Boxes come in order of where they begin.
     std::multimap<int64_t, size_t> byEnd;
     for (const GradientBox *box : sorted) {
       int64_t begin = box->offsets[axis];

@@ -143,10 +143,12 @@ Value LossBuilder::buildKLDiv(Value output, Value target) {
 FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
   auto type = typeOf(target);
   Type element = type.getElementType();
+  // Without weights it is one op.
   ArrayRef<double> weights = settings.posWeight;
   if (weights.empty())
     return BCEWithLogitsOp::create(builder, at("loss"), type, output, target)
         .getOutput();
+  // A weight for each class lies along axis 1.
   int64_t classes = type.getRank() < 2 ? 1 : type.getDimSize(1);
   if (weights.size() != 1 && static_cast<int64_t>(weights.size()) != classes)
     return withExitCode(mlir::emitError(output.getLoc()),
@@ -160,6 +162,7 @@ FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
     shape[1] = classes;
     weight = buildConstant(weights, shape, element);
   }
+  // Else the parts for target 1 and target 0 apart.
   Value one = scalar(1.0, element);
   auto multiply = [&](Value a, Value b) -> Value {
     return MulOp::create(builder, at("loss.part"), type, a, b);

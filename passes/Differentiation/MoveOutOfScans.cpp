@@ -190,6 +190,7 @@ bool Hoister::isWorthwhile(Operation *op) const {
 }
 
 void Hoister::lift(Operation *op) {
+  // Constants of the body are repeated outside.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     auto known = lifted.find(operand);
@@ -198,6 +199,7 @@ void Hoister::lift(Operation *op) {
             ? known->second.value
             : rewriter.clone(*operand.getDefiningOp())->getResult(0));
   }
+  // What depends on invariant operands alone is the same op outside.
   auto first = lifted.find(op->getOperand(0));
   if (first == lifted.end() || !first->second.isStack) {
     Operation *clone = rewriter.clone(*op);
@@ -207,6 +209,8 @@ void Hoister::lift(Operation *op) {
       lifted[result] = {outside};
     return;
   }
+  // A product of parts becomes one of all rows of the stack; other ops apply to
+  // the stack.
   Lifted result = first->second;
   result.value = multipliesRows(op)
                      ? multiplyStack(rewriter, op, operands[0],
@@ -313,6 +317,7 @@ Operation *Sinker::findSum(unsigned carried) {
 
 // Plans what to move, and what to stack for it.
 void Sinker::collect() {
+  // Carried sums whose terms have factors that can be stacked.
   for (unsigned i = 0; i < scan.getNumCarried(); ++i) {
     Operation *term = scan->getResult(i).use_empty() ? nullptr : findSum(i);
     std::optional<bool> direction;
@@ -324,6 +329,7 @@ void Sinker::collect() {
       parts.try_emplace(factor, direction.value_or(false));
     sums.push_back({i, term});
   }
+  // Stacked products of such a factor with invariant operands.
   for (OpResult result : scan.getStacked()) {
     unsigned index = result.getResultNumber();
     Operation *op = scan.getYield()->getOperand(index).getDefiningOp();
@@ -346,6 +352,7 @@ Value Sinker::stackOf(Value value) {
 }
 
 void Sinker::replace(const Moved &moved) {
+  // A stacked product: one of the whole stack.
   Operation *op = moved.op;
   Location location = op->getLoc();
   Value result = scan->getResult(moved.result), value;
@@ -355,6 +362,7 @@ void Sinker::replace(const Moved &moved) {
       others.push_back(scan.getTiedOperand(cast<BlockArgument>(other)).get());
     value = multiplyStack(rewriter, op, stackOf(op->getOperand(0)), others);
   } else {
+    // A sum over iterations: rows of all iterations are one depth to sum over.
     SmallVector<Value> factors;
     for (Value factor : op->getOperands()) {
       Value stack = stackOf(factor);
@@ -362,6 +370,7 @@ void Sinker::replace(const Moved &moved) {
           isa<SumToSizeOp>(op) ? stack : mergeRows(rewriter, location, stack));
     }
     value = cloneOn(rewriter, op, factors, shapeOf(op->getResult(0)));
+    // What the sum started with, unless that is zero.
     Value start = scan.getCarried()[moved.result];
     if (!matchPattern(start, m_AnyZeroFloat()))
       value = AddOp::create(rewriter, location, value.getType(), start, value);
@@ -373,6 +382,7 @@ bool Sinker::run() {
   collect();
   if (sums.empty() && products.empty())
     return false;
+  // Further results: the factors that are not scanned operands already.
   SmallVector<Value> values;
   SmallVector<bool> directions;
   for (auto [value, reversed] : parts) {

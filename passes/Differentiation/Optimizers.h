@@ -16,8 +16,8 @@ struct OptimizerSettings {
   double momentum, beta1, beta2, epsilon, weightDecay;
 };
 
-/// What an update reads. `step` counts the updates before this one, `nextStep`
-/// those including it.
+/// The operands of an update. `step` counts the updates before this one,
+/// `nextStep` counts this one too.
 struct UpdateInputs {
   mlir::Value param, grad, learningRate, step, nextStep;
   llvm::SmallVector<mlir::Value> state;

@@ -13,42 +13,46 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What is done with a vector.
-struct VectorUse {
+/// What is done with a parameter.
+struct ParameterUse {
   bool isAdded = false, isMultiplied = false;
 };
 } // namespace
 
-static void addUse(OpOperand &operand, VectorUse &found) {
+// At most one axis is longer than 1.
+static bool isVector(Value value) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  return llvm::count_if(shape, [](int64_t extent) { return extent > 1; }) <= 1;
+}
+
+static void addUse(OpOperand &operand, ParameterUse &found) {
   Operation *op = operand.getOwner();
-  // Other shapes and types of the vector, and the halves of a recurrent bias.
+  // Other shapes and types of the value, and the halves of a recurrent bias.
   if (isa<ReshapeOp, mpc::CastOp, ExpandOp, TransposeOp, SliceOp>(op) &&
       operand.getOperandNumber() == 0)
     for (OpOperand &use : op->getResult(0).getUses())
       addUse(use, found);
-  Value vector = operand.get();
-  if (isa<AddOp>(op))
-    found.isAdded = true;
-  else if (isa<MulOp>(op))
-    found.isMultiplied = true;
-  else if (auto gemm = dyn_cast<GemmOp>(op))
-    found.isAdded |= gemm.getC() == vector;
-  else if (auto conv = dyn_cast<ConvOp>(op))
-    found.isAdded |= conv.getBias() == vector;
-  else if (isa<BatchNormOp, BatchNormInferenceOp>(op)) {
+  Value value = operand.get();
+  // Of normalizations, the place of the operand says it, whatever its shape.
+  if (isa<BatchNormOp, BatchNormInferenceOp, LayerNormOp, RMSNormOp>(op)) {
     found.isMultiplied |= operand.getOperandNumber() == 1;
     found.isAdded |= operand.getOperandNumber() == 2;
+  } else if (isa<AddOp>(op)) {
+    found.isAdded |= isVector(value);
+  } else if (isa<MulOp>(op)) {
+    found.isMultiplied |= isVector(value);
+  } else if (auto gemm = dyn_cast<GemmOp>(op)) {
+    found.isAdded |= gemm.getC() == value && isVector(value);
+  } else if (auto conv = dyn_cast<ConvOp>(op)) {
+    found.isAdded |= conv.getBias() == value;
   }
 }
 
-// What the forward pass does with a parameter of at most one axis that is
-// longer than 1; nothing with others.
-static VectorUse findUse(Value value) {
-  VectorUse found;
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
-  if (llvm::count_if(shape, [](int64_t extent) { return extent > 1; }) <= 1)
-    for (OpOperand &use : value.getUses())
-      addUse(use, found);
+// What the forward pass does with a parameter.
+static ParameterUse findUse(Value parameter) {
+  ParameterUse found;
+  for (OpOperand &use : parameter.getUses())
+    addUse(use, found);
   return found;
 }
 
@@ -76,16 +80,17 @@ static LogicalResult spareFromDecay(TrainingFunction &step,
   bool foundBias = false, foundNorm = false;
   for (auto [trainable, group] : llvm::zip(trainables, groups)) {
     VariableOp variable = trainable; // a handle without const accessors
-    VectorUse use = findUse(step.state(variable));
+    ParameterUse use = findUse(step.state(variable));
     foundBias |= use.isAdded;
     foundNorm |= use.isMultiplied;
     bool isSpared = patterns.match(variable.getSymName());
     isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
     group.decays = !isSpared;
   }
-  if (takesBias && !foundBias)
+  // Both words together are of every recipe, and many models have no biases.
+  if (takesBias && !foundBias && !(takesNorm && foundNorm))
     return reportUsage(location, "--no-decay bias: no bias is trained");
-  if (takesNorm && !foundNorm)
+  if (takesNorm && !foundNorm && !(takesBias && foundBias))
     return reportUsage(location,
                        "--no-decay norm: no scale of a normalization is "
                        "trained");

@@ -37,13 +37,48 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     outputs of their own, `sample_loss_1` with `sample_weight_1` and so on, beside
     the sum of the others.
 
-    The module must have a `@forward`. Example: `add-loss.mlir`.
+    The module must have a `@forward`.
+
+    Before:
 
     ```mlir
-    func.func @forward(%x, %w) -> (%y)
-    // becomes, with loss=mse (softmax_cross_entropy also returns %correct)
-    func.func @step(%x, %w, %target) -> (%loss)
-    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                       %w: tensor<8x3xf32> {mpc.state = @w})
+        -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      return %y : tensor<4x3xf32>
+    }
+    ```
+
+    After, with `loss=mse`:
+
+    ```mlir
+    func.func @step(%x: ..., %w: ...,
+        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = #mpc.role<label>})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      %d = mpc.sub %y, %target {mpc.phase = #mpc.phase<loss>}
+          : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      %d2 = mpc.mul %d, %d {mpc.phase = #mpc.phase<loss>}
+          : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      %loss = mpc.reduce_mean %d2 {axes = array<i64: 0, 1>, mpc.phase = #mpc.phase<loss>}
+          : (tensor<4x3xf32>) -> tensor<f32>
+      return %loss : tensor<f32>
+    }
+    func.func @eval(%x: ..., %w: ...,
+        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = #mpc.role<label>})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
+        tensor<4xf32> {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>},
+        tensor<4x3xf32> {mpc.output = "prediction", mpc.role = #mpc.role<prediction>}) {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      ...
+      %samples = mpc.reduce_mean %d2 {axes = array<i64: 1>, mpc.phase = #mpc.phase<loss>}
+          : (tensor<4x3xf32>) -> tensor<4xf32>
+      %loss = mpc.reduce_mean %samples {axes = array<i64: 0>, mpc.phase = #mpc.phase<loss>}
+          : (tensor<4xf32>) -> tensor<f32>
+      return %loss, %samples, %y : tensor<f32>, tensor<4xf32>, tensor<4x3xf32>
+    }
     ```
 
     Afterwards `@step` has exactly one result of role `loss`, a scalar.
@@ -96,18 +131,43 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
 
     Expects `@step` of `mpc-add-loss`, or with `given-gradients` one whose
     results of role `gradient`, each called as its variable, take the place of
-    `mpc.gradient`; a module without such results is left as it is. Example:
-    `add-optimizer.mlir`.
+    `mpc.gradient`; a module without such results is left as it is.
+
+    Before:
 
     ```mlir
-    func.func @step(%x, %w) -> (%loss)
-    // becomes, with optimizer=sgd
-    func.func @step(%x, %w, %step, %micro_step, %learning_rate)
-        -> (%loss, %w1, %step1, %micro_step1) {
-      ...
-      %g = mpc.gradient %loss wrt %w : ...
-      %step1 = mpc.increment %step : tensor<i64>
-      %w1 = mpc.sgd %w, %g, %learning_rate : ...
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                    %w: tensor<8x3xf32> {mpc.state = @w})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      %loss = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
+      return %loss : tensor<f32>
+    }
+    ```
+
+    After, with `optimizer=sgd`:
+
+    ```mlir
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    mpc.variable @mpc.step : tensor<i64> role counter
+    mpc.variable @mpc.micro_step : tensor<i64> role counter
+    func.func @step(%x: ..., %w: ..., %step: tensor<i64> {mpc.state = @mpc.step},
+        %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = #mpc.role<scalar>},
+        %micro_step: tensor<i64> {mpc.state = @mpc.micro_step})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
+        tensor<8x3xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @mpc.step},
+        tensor<i64> {mpc.updates = @mpc.micro_step}) {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      %loss = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
+      %g = mpc.gradient %loss wrt %w : tensor<f32>, (tensor<8x3xf32>) -> (tensor<8x3xf32>)
+      %step1 = mpc.increment %step {mpc.phase = #mpc.phase<optimizer>} : (tensor<i64>) -> tensor<i64>
+      %w1 = mpc.sgd %w, %g, %lr {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+      %micro_step1 = mpc.increment %micro_step {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<i64>) -> tensor<i64>
+      return %loss, %w1, %step1, %micro_step1 : ...
+    }
     ```
 
     Afterwards every trainable parameter has a result that updates it.
@@ -153,13 +213,30 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
     where the value is f64; where a value has several uses they are added in
     that type. Ops without a gradient between Y and
     an X are an error that lists all of them, and so is a loss that reads a
-    result without a derivative (batch_norm's statistics). Example:
-    `expand-gradients.mlir`.
+    result without a derivative (batch_norm's statistics).
+
+    Before:
 
     ```mlir
-    %dw = mpc.gradient %loss wrt %w : ...
-    // becomes, for %y = mpc.gemm %x, %w
-    %dw = mpc.gemm %x, %dy {transA = true} : ...
+    func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x3xf32>) -> tensor<8x3xf32> {
+      %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+      %loss = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
+      %dw = mpc.gradient %loss wrt %w : tensor<f32>, (tensor<8x3xf32>) -> (tensor<8x3xf32>)
+      return %dw : tensor<8x3xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
+    %2 = mpc.gradient_seed {mpc.phase = #mpc.phase<backward>} : tensor<f32>
+    %3 = mpc.reshape %2 {mpc.phase = #mpc.phase<backward>} : (tensor<f32>) -> tensor<1x1xf32>
+    %4 = mpc.expand %3 {mpc.phase = #mpc.phase<backward>} : (tensor<1x1xf32>) -> tensor<4x3xf32>
+    %5 = mpc.matmul %x, %4 {mpc.phase = #mpc.phase<backward>, transA = true}
+        : (tensor<4x8xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+    return %5 : tensor<8x3xf32>
     ```
 
     Afterwards no `mpc.gradient` is left.
@@ -178,29 +255,36 @@ def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
       over all iterations of products and of rows: the gradients of weights. Their
       factors are stacked instead.
 
-    Before (test/passes/Differentiation/move-out-of-scans.mlir):
+    Operands that the loop no longer reads stay until it is canonicalized.
+
+    Before:
 
     ```mlir
-    %all = mpc.scan 35 scanned(%x : tensor<35x20x64xf32>) invariant(%w : tensor<64x96xf32>)
-        -> (tensor<35x20x96xf32>) {
-    ^bb0(%x_t: tensor<20x64xf32>, %u: tensor<64x96xf32>):
-      %0 = mpc.matmul %x_t, %u : (tensor<20x64xf32>, tensor<64x96xf32>) -> tensor<20x96xf32>
-      %1 = mpc.tanh %0 : (tensor<20x96xf32>) -> tensor<20x96xf32>
-      mpc.yield %1 : tensor<20x96xf32>
-    } ...
+    func.func @step(%x: tensor<35x20x64xf32>, %w: tensor<64x96xf32>) -> tensor<35x20x96xf32> {
+      %all = mpc.scan 35 scanned(%x : tensor<35x20x64xf32>) invariant(%w : tensor<64x96xf32>)
+          -> (tensor<35x20x96xf32>) {
+      ^bb0(%x_t: tensor<20x64xf32>, %u: tensor<64x96xf32>):
+        %0 = mpc.matmul %x_t, %u : (tensor<20x64xf32>, tensor<64x96xf32>) -> tensor<20x96xf32>
+        %1 = mpc.tanh %0 : (tensor<20x96xf32>) -> tensor<20x96xf32>
+        mpc.yield %1 : tensor<20x96xf32>
+      } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+      return %all : tensor<35x20x96xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %rows = mpc.reshape %x : (tensor<35x20x64xf32>) -> tensor<700x64xf32>
-    %0 = mpc.matmul %rows, %w : (tensor<700x64xf32>, tensor<64x96xf32>) -> tensor<700x96xf32>
-    %products = mpc.reshape %0 : (tensor<700x96xf32>) -> tensor<35x20x96xf32>
-    %all = mpc.scan 35 scanned(%products : tensor<35x20x96xf32>) -> (tensor<35x20x96xf32>) {
-    ^bb0(%p_t: tensor<20x96xf32>):
-      %1 = mpc.tanh %p_t : (tensor<20x96xf32>) -> tensor<20x96xf32>
-      mpc.yield %1 : tensor<20x96xf32>
-    } ...
+    %0 = mpc.reshape %x : (tensor<35x20x64xf32>) -> tensor<700x64xf32>
+    %1 = mpc.matmul %0, %w : (tensor<700x64xf32>, tensor<64x96xf32>) -> tensor<700x96xf32>
+    %2 = mpc.reshape %1 : (tensor<700x96xf32>) -> tensor<35x20x96xf32>
+    %3 = mpc.scan 35 scanned(%x, %2 : tensor<35x20x64xf32>, tensor<35x20x96xf32>)
+        invariant(%w : tensor<64x96xf32>) -> (tensor<35x20x96xf32>) {
+    ^bb0(%arg2: tensor<20x64xf32>, %arg3: tensor<20x96xf32>, %arg4: tensor<64x96xf32>):
+      %4 = mpc.tanh %arg3 : (tensor<20x96xf32>) -> tensor<20x96xf32>
+      mpc.yield %4 : tensor<20x96xf32>
+    } {reversed_inputs = array<i1: false, false>, reversed_outputs = array<i1: false>}
+    return %3 : tensor<35x20x96xf32>
     ```
   }];
   let dependentDialects = ["::mpc::MPCDialect"];
@@ -211,16 +295,39 @@ def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
   let description = [{
     Erases `@step`, `@accumulate` and `@update`, and the variables that no other
     function reads: what is left is `@eval`, and `@derive` where there is one. A
-    module without `@eval` stays as it is. Example: `keep-evaluation.mlir`.
+    module without `@eval` stays as it is.
+
+    Before:
 
     ```mlir
-    mpc.variable @w : tensor<8x3xf32> role parameter
-    mpc.variable @w.momentum : tensor<8x3xf32> role optimizer_state
-    func.func @step(%x, %w, %target, %momentum) -> (%loss, %w1, %momentum1)
-    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
-    // becomes
-    mpc.variable @w : tensor<8x3xf32> role parameter
-    func.func @eval(%x, %w, %target) -> (%loss, %sample_loss, %y)
+    mpc.variable @w : tensor<3xf32> role parameter
+    mpc.variable @w.momentum : tensor<3xf32> role optimizer_state
+    func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                    %m: tensor<3xf32> {mpc.state = @w.momentum})
+        -> (tensor<3xf32> {mpc.updates = @w.momentum}) {
+      %0 = mpc.add %x, %m : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }
+    func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                    %w: tensor<3xf32> {mpc.state = @w})
+        -> (tensor<3xf32> {mpc.output = "y", mpc.role = #mpc.role<prediction>}) {
+      %y = mpc.mul %x, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      return %y : tensor<3xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module {
+      mpc.variable @w : tensor<3xf32> role parameter
+      func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+          %w: tensor<3xf32> {mpc.state = @w})
+          -> (tensor<3xf32> {mpc.output = "y", mpc.role = #mpc.role<prediction>}) {
+        %y = mpc.mul %x, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+        return %y : tensor<3xf32>
+      }
+    }
     ```
   }];
 }

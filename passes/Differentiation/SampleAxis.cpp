@@ -28,10 +28,12 @@ std::optional<SampleAxis> SampleAxes::followView(Value from,
   std::optional<SampleAxis> place = find(from);
   if (!place)
     return std::nullopt;
+  // How many positions stand before the samples, in axes or within one.
   int64_t outside =
       ShapedType::getNumElements(shapeOf(from).take_front(place->axis)) *
       place->outer;
   int64_t before = 1;
+  // The axis of the new shape that so many positions end in.
   for (auto [axis, extent] : llvm::enumerate(to)) {
     if (outside % before != 0)
       return std::nullopt;

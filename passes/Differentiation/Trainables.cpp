@@ -91,11 +91,13 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   if (failed(train.verify(module.getLoc())) ||
       failed(freeze.verify(module.getLoc())))
     return failure();
+  // The names of variables that the loss depends on.
   llvm::StringSet<> reached;
   for (Value argument : step.get().getArguments())
     if (sources.contains(argument))
       reached.insert(step.variableOf(argument));
   SmallVector<VariableOp> trainables;
+  // Chosen by --train, or what the model calls parameters; less --freeze.
   for (auto variable : module.getOps<VariableOp>()) {
     if (variable.getRole() != Role::Parameter &&
         variable.getRole() != Role::Frozen)

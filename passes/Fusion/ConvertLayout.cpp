@@ -307,6 +307,8 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
 static Value reduceLike(OpBuilder &builder, Operation *op, Value input,
                         ArrayRef<int64_t> axes) {
   SmallVector<int64_t> shape(shapeOf(input));
+  // Reduced axes stay, with size 1, so that the perm of a transpose behind the
+  // reduction still fits.
   for (int64_t axis : axes)
     shape[axis] = 1;
   auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
@@ -401,6 +403,7 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
 
 void ConvertLayoutPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
+  // Ops first: each gets NHWC and transposes around it.
   getOperation().walk([&](Operation *op) {
     if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
         takesInputChannelsLast(target) && !hasInputChannelsLast(op))
@@ -412,6 +415,7 @@ void ConvertLayoutPass::runOnOperation() {
         shapeOf(op->getOperand(0)).size() > 2)
       convert(op, activations);
   });
+  // Then the transposes sink, until they meet others and cancel.
   RewritePatternSet patterns(&getContext());
   patterns.add<TransposeToReshape, SinkThroughElementwise, SinkThroughReduction,
                SinkThroughConcat, SinkThroughSlice, SinkThroughPad>(

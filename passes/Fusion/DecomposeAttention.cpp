@@ -116,6 +116,7 @@ Value AttentionEmitter<Op>::maskScores(Value value) {
 template <typename Op>
 Weights AttentionEmitter<Op>::computeWeights() {
   Weights weights;
+  // With a cap, scores are cap * tanh(q k^T * scale / cap).
   double cap = op.getSoftcap().convertToDouble();
   double scale = op.getScale().convertToDouble();
   Value value = multiply(op.getQuery(), op.getKey(), false, true,
@@ -125,10 +126,13 @@ Weights AttentionEmitter<Op>::computeWeights() {
     value = e.emit<MulOp>(weights.capped, e.scalar(cap));
   }
   value = maskScores(value);
+  // The last product reads the weights in the type of the values.
   Type element = elementOf(op.getValue());
   int64_t last = scores.size() - 1;
   weights.softmax = e.finish(SoftmaxOp::create(
       e.builder, RankedTensorType::get(scores, element), value, last));
+  // A query that sees no key has the softmax of -inf alone, NaN: its weights
+  // are 0.
   if (op.getZeroEmptyRows()) {
     Value isNaN = e.emitAs<IsNaNOp>(e.builder.getI1Type(), weights.softmax);
     Value zero = e.convert(e.scalar(0), element);
@@ -264,6 +268,7 @@ static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
 }
 
 void DecomposeAttentionPass::runOnOperation() {
+  // Collected before anything changes, since gradients ask their forward ops.
   SmallVector<AttentionOp> attentions;
   SmallVector<AttentionGradOp> gradients;
   getOperation().walk([&](Operation *op) {
@@ -272,6 +277,7 @@ void DecomposeAttentionPass::runOnOperation() {
     if (auto gradient = dyn_cast<AttentionGradOp>(op))
       gradients.push_back(gradient);
   });
+  // A gradient reads the weights of its forward op, if that is in the block.
   llvm::DenseMap<Operation *, Weights> weights;
   for (AttentionOp op : attentions)
     weights[op] = decomposeForward(op);

@@ -115,8 +115,11 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Channels channels(x, op.getLayout(), e);
   Value centred = e.emit<SubOp>(x, channels.spread(op.getMean()));
   Value xhat = e.emit<MulOp>(centred, channels.spread(op.getInvStd()));
+  // The sums that are the gradients of bias and scale are the means below as
+  // well.
   Value dBias = channels.sum(dy);
   Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
+  // Over all elements of a channel: sum / n = sum * (channels / elements).
   auto type = cast<RankedTensorType>(x.getType());
   Value perElement = e.scalar(static_cast<double>(shapeOf(op.getScale())[0]) /
                               static_cast<double>(type.getNumElements()));
@@ -124,6 +127,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
   Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
   Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
+  // dy, without what follows the mean and what follows xhat.
   Value rest =
       e.emit<SubOp>(e.emit<SubOp>(dy, channels.spread(meanDy)), parallel);
   Value dx =
@@ -238,12 +242,14 @@ SmallVector<Value> mpc::decompose(GlobalAveragePoolGradOp op, Emitter &e) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> mpc::decompose(ClipGradNormOp op, Emitter &e) {
+  // The norm of all gradients together: sqrt of the sum of their squares.
   Value total;
   for (Value grad : op.getGrads()) {
     Value sum = e.reduceAll<ReduceSumOp>(e.emit<MulOp>(grad, grad));
     total = total ? e.emit<AddOp>(total, sum) : sum;
   }
   Value norm = e.emit<SqrtOp>(total ? total : e.scalar(0.0));
+  // min(maxNorm / (norm + 1e-6), 1), as PyTorch has it: gradients only shrink.
   SmallVector<Value> results;
   Value factor;
   if (op.getMaxNorm()) {

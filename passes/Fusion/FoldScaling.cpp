@@ -30,7 +30,7 @@ struct Scaled {
 };
 } // namespace
 
-/// What `value` is, where it is a tensor times a constant or over one.
+/// The tensor and the factor, if `value` is a tensor times or over a constant.
 static std::optional<Scaled> findScaled(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<MulOp, DivOp>(op))

@@ -90,6 +90,7 @@ static std::string kernelName(StringRef function, unsigned index,
 //===----------------------------------------------------------------------===//
 
 void Former::collectUnits() {
+  // A unit is a region, or an op without one. A region's place is its hero's.
   DenseMap<const KernelRegion *, unsigned> unitOfRegion;
   DenseMap<Operation *, unsigned> unitOf;
   for (auto [index, op] : llvm::enumerate(block.without_terminator())) {
@@ -106,6 +107,7 @@ void Former::collectUnits() {
     if (!region || region->hero == &op)
       units[unit].priority = index;
   }
+  // A unit waits for all units whose results it reads.
   for (auto [index, unit] : llvm::enumerate(units)) {
     llvm::SmallSetVector<unsigned, 8> producers;
     for (Operation *op : unit.ops)
@@ -121,6 +123,7 @@ void Former::collectUnits() {
 
 // Producers before users, otherwise in the order of the heroes.
 SmallVector<unsigned> Former::order() {
+  // A heap of the units that wait for nothing, the first in the block on top.
   auto later = [&](unsigned a, unsigned b) {
     return units[a].priority > units[b].priority;
   };
@@ -158,11 +161,13 @@ static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
 // What the ops of a unit read and what others read of theirs.
 static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
+  // What is read from memory cannot be a constant within the kernel.
   llvm::SmallPtrSet<Value, 4> fromMemory;
   for (Operation *op : unit.ops)
     for (OpOperand &operand : op->getOpOperands())
       if (isFromMemory(operand, *unit.region))
         fromMemory.insert(operand.get());
+  // Inputs, and constants of one value, which the kernel gets a copy of.
   Boundary boundary;
   for (Operation *op : unit.ops) {
     for (Value operand : op->getOperands()) {
@@ -171,6 +176,7 @@ static Boundary findBoundary(const Unit &unit) {
       bool isInside = isSplatConstant(operand) && !fromMemory.contains(operand);
       (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
+    // Results that an op outside reads.
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
@@ -181,6 +187,7 @@ static Boundary findBoundary(const Unit &unit) {
 }
 
 void Former::placeRegion(const Unit &unit) {
+  // The region carries the names of all nodes it holds, the hero's first.
   auto [inputs, constants, results] = findBoundary(unit);
   SmallVector<Location> locations = {unit.region->hero->getLoc()};
   for (Operation *op : unit.ops)
@@ -198,6 +205,7 @@ void Former::placeRegion(const Unit &unit) {
       kernelName(function.getName(), numKernels++, unit.region->hero));
   copyPhase(unit.region->hero, region);
 
+  // Its body is a copy of the ops, with arguments in place of inputs.
   Block *body = builder.createBlock(&region.getBody());
   IRMapping inner;
   for (Value input : inputs)

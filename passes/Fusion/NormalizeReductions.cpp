@@ -48,7 +48,8 @@ static constexpr int64_t kFewestParts = 4;
 static constexpr int64_t kShortestRun = 64;
 
 namespace {
-/// What is reduced next: these axes, the first of them in this many parts.
+/// One step of a reduction: the axes to reduce, and into how many parts the
+/// first of them is split.
 struct Step {
   ArrayRef<int64_t> axes;
   int64_t parts = 1;
@@ -115,6 +116,8 @@ Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
 // A reduction like `op` of `input`, which keeps its axes.
 static Value reduceLike(Operation *op, Value input, Step step, Type element,
                         OpBuilder &builder) {
+  // Reduced axes stay: with size 1, or `parts` for the first step of a long
+  // one.
   SmallVector<int64_t> shape(shapeOf(input));
   for (int64_t axis : step.axes)
     shape[axis] = 1;
@@ -169,6 +172,7 @@ static Value reduceNothing(Operation *op) {
 
 static void normalize(Operation *op, SmallVector<int64_t> axes,
                       const Steps &steps) {
+  // Between steps, floats are f32, or f64 where one is; integers stay.
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
   auto type = cast<RankedTensorType>(result.getType());
@@ -176,6 +180,7 @@ static void normalize(Operation *op, SmallVector<int64_t> axes,
   Type compute = isa<IntegerType>(elementOf(value)) ? elementOf(value)
                  : wide                             ? Type(builder.getF64Type())
                                                     : builder.getF32Type();
+  // Axes of size 1 are reduced already.
   llvm::erase_if(axes, [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
 
   SmallVector<Operation *> created;
@@ -188,6 +193,7 @@ static void normalize(Operation *op, SmallVector<int64_t> axes,
     llvm::erase_if(axes,
                    [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
   }
+  // What the last step could not do: the type, and the axes that go.
   if (elementOf(value) != type.getElementType()) {
     value = amp::CastOp::create(
         builder, op->getLoc(),
@@ -198,6 +204,7 @@ static void normalize(Operation *op, SmallVector<int64_t> axes,
     value = ReshapeOp::create(builder, op->getLoc(), type, value);
     created.push_back(value.getDefiningOp());
   }
+  // The new ops belong to the phase of the old one.
   if (Attribute phase = op->getAttr(kPhaseAttr))
     for (Operation *part : created)
       part->setAttr(kPhaseAttr, phase);
@@ -223,6 +230,7 @@ static void widen(ScatterOpInterface scatter) {
 
 void NormalizeReductionsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
+  // Collected first: `normalize` erases them.
   Steps steps(target);
   SmallVector<std::pair<Operation *, SmallVector<int64_t>>> reductions;
   getOperation().walk([&](Operation *op) {

@@ -19,25 +19,29 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
     taken computes reaches nothing: its gradients are another `mpc.if`, and so
     are chosen too, not multiplied by zero. For a CPU nothing changes.
 
-    Before (test/passes/Fusion/convert-if-to-select.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.if %condition captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
-    ^bb0(%a: tensor<4xf32>):
-      %0 = mpc.sqrt %a : (tensor<4xf32>) -> tensor<4xf32>
-      mpc.yield %0 : tensor<4xf32>
-    } else {
-    ^bb0(%a: tensor<4xf32>):
-      mpc.yield %a : tensor<4xf32>
+    func.func @forward(%condition: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = mpc.if %condition captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
+      ^bb0(%a: tensor<4xf32>):
+        %0 = mpc.sqrt %a : (tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %0 : tensor<4xf32>
+      } else {
+      ^bb0(%a: tensor<4xf32>):
+        mpc.yield %a : tensor<4xf32>
+      }
+      return %y : tensor<4xf32>
     }
     ```
 
-    After:
+    After, with `target=sm_80`:
 
     ```mlir
     %0 = mpc.sqrt %x : (tensor<4xf32>) -> tensor<4xf32>
-    %y = mpc.select %condition, %0, %x
+    %1 = mpc.select %condition, %0, %x
         : (tensor<i1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
     ```
 
     Afterwards no `mpc.if` is left where the target is a GPU.
@@ -52,19 +56,24 @@ def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
     softmax of its attention where both are in one block: `mpc-tile-products`,
     which runs next, computes large ones again.
 
-    Before (test/passes/Fusion/decompose-attention.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.attention %q, %k, %v {scale = 5.0e-1 : f64}
-        : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
+    func.func @forward(%q: tensor<2x8x4xbf16>, %k: tensor<2x8x4xbf16>, %v: tensor<2x8x4xbf16>)
+        -> tensor<2x8x4xbf16> {
+      %y = mpc.attention %q, %k, %v {scale = 5.0e-1 : f64}
+          : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
+      return %y : tensor<2x8x4xbf16>
+    }
     ```
 
     After:
 
     ```mlir
-    %s = mpc.matmul %q, %k {transB = true, alpha = 5.0e-1 : f64} : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x8xf32>
-    %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xbf16>
-    %y = mpc.matmul %p, %v : (tensor<2x8x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
+    %0 = mpc.matmul %q, %k {alpha = 5.000000e-01 : f64, transB = true}
+        : (tensor<2x8x4xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x8xf32>
+    %1 = mpc.softmax %0 {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xbf16>
+    %2 = mpc.matmul %1, %v : (tensor<2x8x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
     ```
 
     Afterwards no `mpc.attention` and no `mpc.attention_grad` is left.
@@ -87,24 +96,38 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
     where they leave parts what they are. Where the ops cannot run in parts, or where the wide values
     are results, nothing changes.
 
-    Before (test/passes/Fusion/tile-products.mlir):
+    Before:
 
     ```mlir
-    %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
-    %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
-    %o = mpc.matmul %p, %v : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+    func.func @forward(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %v: tensor<4x64x8xf32>)
+        -> tensor<4x64x8xf32> {
+      %s = mpc.matmul %q, %k {transB = true}
+          : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+      %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+      %o = mpc.matmul %p, %v : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+      return %o : tensor<4x64x8xf32>
+    }
     ```
 
-    After, with `elements=8192`, but for the reshapes of operands and result:
+    After, with `target=x86-64 elements=8192`:
 
     ```mlir
-    %o = mpc.scan 2 scanned(%q, %k, %v : tensor<2x2x64x8xf32>, ...) -> (tensor<2x2x64x8xf32>) {
-    ^bb0(%a: tensor<2x64x8xf32>, %b: tensor<2x64x8xf32>, %c: tensor<2x64x8xf32>):
-      %s = mpc.matmul %a, %b {transB = true} : (tensor<2x64x8xf32>, tensor<2x64x8xf32>) -> tensor<2x64x64xf32>
-      %p = mpc.softmax %s {axis = 2 : i64} : (tensor<2x64x64xf32>) -> tensor<2x64x64xf32>
-      %y = mpc.matmul %p, %c : (tensor<2x64x64xf32>, tensor<2x64x8xf32>) -> tensor<2x64x8xf32>
-      mpc.yield %y : tensor<2x64x8xf32>
-    }
+    %0 = mpc.reshape %q : (tensor<4x64x8xf32>) -> tensor<2x2x64x8xf32>
+    ...
+    %3 = mpc.scan 2 scanned(%0, %1, %2
+        : tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>, tensor<2x2x64x8xf32>)
+        -> (tensor<2x2x64x8xf32>) {
+    ^bb0(%arg3: tensor<2x64x8xf32>, %arg4: tensor<2x64x8xf32>, %arg5: tensor<2x64x8xf32>):
+      %5 = mpc.matmul %arg3, %arg4 {transB = true}
+          : (tensor<2x64x8xf32>, tensor<2x64x8xf32>) -> tensor<2x64x64xf32>
+      %6 = mpc.softmax %5 {axis = 2 : i64} : (tensor<2x64x64xf32>) -> tensor<2x64x64xf32>
+      %7 = mpc.matmul %6, %arg5
+          : (tensor<2x64x64xf32>, tensor<2x64x8xf32>) -> tensor<2x64x8xf32>
+      mpc.yield %7 : tensor<2x64x8xf32>
+    } {reversed_inputs = array<i1: false, false, false>,
+        reversed_outputs = array<i1: false>}
+    %4 = mpc.reshape %3 : (tensor<2x2x64x8xf32>) -> tensor<4x64x8xf32>
+    return %4 : tensor<4x64x8xf32>
     ```
 
     Each element has the bits that it had, but for the sums over rows. On a GPU
@@ -124,25 +147,30 @@ def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
     `mpc.if_call` names, the innermost first: from here on, what a pass does to
     functions it does to the ops of bodies.
 
-    Before (test/passes/Fusion/outline-bodies.mlir):
+    Before:
 
     ```mlir
-    %all = mpc.scan 8 scanned(%x : tensor<8x4xf32>) -> (tensor<8x4xf32>) {
-    ^bb0(%x_t: tensor<4xf32>):
-      %0 = mpc.tanh %x_t : (tensor<4xf32>) -> tensor<4xf32>
-      mpc.yield %0 : tensor<4xf32>
-    } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+    func.func @forward(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %all = mpc.scan 8 scanned(%x : tensor<8x4xf32>) -> (tensor<8x4xf32>) {
+      ^bb0(%x_t: tensor<4xf32>):
+        %0 = mpc.tanh %x_t : (tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %0 : tensor<4xf32>
+      } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+      return %all : tensor<8x4xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %all = mpc.scan_call @forward_scan 8 scanned(%x : tensor<8x4xf32>)
-        {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
-        -> (tensor<8x4xf32>)
-
-    func.func private @forward_scan(%x_t: tensor<4xf32>) -> tensor<4xf32> {
-      %0 = mpc.tanh %x_t : (tensor<4xf32>) -> tensor<4xf32>
+    func.func @forward(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %0 = mpc.scan_call @forward_scan 8 scanned(%x : tensor<8x4xf32>)
+          {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
+          -> (tensor<8x4xf32>)
+      return %0 : tensor<8x4xf32>
+    }
+    func.func private @forward_scan(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = mpc.tanh %arg0 : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
     ```
@@ -163,24 +191,46 @@ def UpdateRowsPass : FusionPass<"mpc-update-rows"> {
     ones. All bits are those of the update of the whole table. A gradient that
     anything else reads, such as clipping, stays whole.
 
-    Before (test/passes/Fusion/update-rows.mlir):
+    Before:
 
     ```mlir
-    %zeros = mpc.constant dense<0.0> : tensor<1000x64xf32>
-    %g = mpc.scatter %zeros, %ids, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>} : ...
-    %w1 = mpc.sgd %w, %g, %lr : ...
+    func.func @step(%w: tensor<1000x64xf32>, %ids: tensor<8xi64>, %rows: tensor<8x64xf32>,
+                    %lr: tensor<f32>) -> tensor<1000x64xf32> {
+      %zeros = mpc.constant dense<0.0> : tensor<1000x64xf32>
+      %g = mpc.scatter %zeros, %ids, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>}
+          : (tensor<1000x64xf32>, tensor<8xi64>, tensor<8x64xf32>) -> tensor<1000x64xf32>
+      %w1 = mpc.sgd %w, %g, %lr
+          : (tensor<1000x64xf32>, tensor<1000x64xf32>, tensor<f32>) -> tensor<1000x64xf32>
+      return %w1 : tensor<1000x64xf32>
+    }
     ```
 
-    After:
+    After, in short:
 
     ```mlir
-    %firsts = mpc.scatter %none, %ids, %places {axis = 0 : i64, reduction = #mpc.scatter<min>} : ...
-    %found = mpc.gather %firsts, %ids {axis = 0 : i64} : ...
-    ... // %slots, %names
-    %sums = mpc.scatter %zeros, %slots, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>} : ...
-    %old = mpc.gather %w, %ids {axis = 0 : i64} : ...
-    %new = mpc.sgd %old, %sums, %lr : ...
-    %w1 = mpc.scatter %w, %names, %new {axis = 0 : i64, reduction = #mpc.scatter<none>, unique_indices = true} : ...
+    %places = mpc.constant dense<[1, 2, 3, 4, 5, 6, 7, 8]> : tensor<8xi64>
+    %none = mpc.constant dense<9> : tensor<1000xi64>
+    %firsts = mpc.scatter %none, %ids, %places {axis = 0 : i64, reduction = #mpc.scatter<min>}
+        : (tensor<1000xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<1000xi64>
+    %found = mpc.gather %firsts, %ids {axis = 0 : i64}
+        : (tensor<1000xi64>, tensor<8xi64>) -> tensor<8xi64>
+    ...
+    %slots = mpc.select %outside, %last, %less
+        : (tensor<8xi1>, tensor<i64>, tensor<8xi64>) -> tensor<8xi64>
+    %zeros = mpc.constant dense<0.000000e+00> : tensor<8x64xf32>
+    %sums = mpc.scatter %zeros, %slots, %rows {axis = 0 : i64, reduction = #mpc.scatter<add>}
+        : (tensor<8x64xf32>, tensor<8xi64>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    %old = mpc.gather %w, %ids {axis = 0 : i64}
+        : (tensor<1000x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>
+    %new = mpc.sgd %old, %sums, %lr
+        : (tensor<8x64xf32>, tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+    ...
+    %names = mpc.select %first, %ids, %nowhere
+        : (tensor<8xi1>, tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
+    %w1 = mpc.scatter %w, %names, %new
+        {axis = 0 : i64, reduction = #mpc.scatter<none>, unique_indices = true}
+        : (tensor<1000x64xf32>, tensor<8xi64>, tensor<8x64xf32>) -> tensor<1000x64xf32>
+    return %w1 : tensor<1000x64xf32>
     ```
   }];
 }
@@ -195,24 +245,29 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
     filters get the layout OHWI, by transposes of weights and of their
     gradients; state and what optimizers do with it stay in ONNX's layout.
 
-    Before (test/passes/Fusion/convert-layout.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
-        dilations = array<i64: 1, 1>}
-        : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x8x8xf32>
-    %y = mpc.relu %0 : (tensor<2x6x8x8xf32>) -> tensor<2x6x8x8xf32>
+    func.func @forward(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<2x6x8x8xf32> {
+      %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+          dilations = array<i64: 1, 1>}
+          : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x8x8xf32>
+      %y = mpc.relu %0 : (tensor<2x6x8x8xf32>) -> tensor<2x6x8x8xf32>
+      return %y : tensor<2x6x8x8xf32>
+    }
     ```
 
-    After:
+    After, with `target=x86-64`:
 
     ```mlir
-    %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x4x8x8xf32>) -> tensor<2x8x8x4xf32>
-    %1 = mpc.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
-        dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+    %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>}
+        : (tensor<2x4x8x8xf32>) -> tensor<2x8x8x4xf32>
+    %1 = mpc.conv %0, %w {dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>,
+        pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 1, 1>}
         : (tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x8x8x6xf32>
     %2 = mpc.relu %1 : (tensor<2x8x8x6xf32>) -> tensor<2x8x8x6xf32>
-    %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
+    %y = mpc.transpose %2 {perm = array<i64: 0, 3, 1, 2>}
+        : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
     ```
   }];
 }
@@ -225,20 +280,25 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
     into elementwise ops and reductions. What comes between is f32, or f64 where
     an operand or result is.
 
-    Before (test/passes/Fusion/decompose-softmax.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.softmax %x {axis = 1 : i64} : (tensor<32x10xf32>) -> tensor<32x10xf32>
+    func.func @forward(%x: tensor<32x10xf32>) -> tensor<32x10xf32> {
+      %y = mpc.softmax %x {axis = 1 : i64} : (tensor<32x10xf32>) -> tensor<32x10xf32>
+      return %y : tensor<32x10xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %max = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
-    %sub = mpc.sub %x, %max : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
-    %exp = mpc.exp %sub : (tensor<32x10xf32>) -> tensor<32x10xf32>
-    %sum = mpc.reduce_sum %exp {axes = array<i64: 1>, keepdims = true} : (tensor<32x10xf32>) -> tensor<32x1xf32>
-    %y = mpc.div %exp, %sum : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+    %0 = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true}
+        : (tensor<32x10xf32>) -> tensor<32x1xf32>
+    %1 = mpc.sub %x, %0 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
+    %2 = mpc.exp %1 : (tensor<32x10xf32>) -> tensor<32x10xf32>
+    %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true}
+        : (tensor<32x10xf32>) -> tensor<32x1xf32>
+    %4 = mpc.div %2, %3 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
     ```
 
     Afterwards no op of role Composite is left.
@@ -255,19 +315,23 @@ def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
     that nothing else reads. A factor that would make alpha infinite or NaN
     stays.
 
-    Before (test/passes/Fusion/fold-scaling.mlir):
+    Before:
 
     ```mlir
-    %c = mpc.constant dense<5.000000e-01> : tensor<f32>
-    %0 = mpc.mul %q, %c : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
-    %s = mpc.matmul %0, %k : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+    func.func @forward(%q: tensor<8x6xf32>, %k: tensor<6x8xf32>) -> tensor<8x8xf32> {
+      %c = mpc.constant dense<0.5> : tensor<f32>
+      %0 = mpc.mul %q, %c : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+      %s = mpc.matmul %0, %k : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+      return %s : tensor<8x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %s = mpc.matmul %q, %k {alpha = 5.000000e-01 : f64}
+    %0 = mpc.matmul %q, %k {alpha = 5.000000e-01 : f64}
         : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
     ```
   }];
 }
@@ -282,24 +346,29 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element
     is computed as before. An op whose result is wider stays, or wider elements would be moved.
 
-    Before (test/passes/Fusion/sink-movement.mlir):
+    Before:
 
     ```mlir
-    %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
-    %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
-    %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
-    %2 = mpc.mul %1, %scale : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
-    %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+    func.func @forward(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %scale: tensor<f32>,
+                       %k: tensor<2x3x8xf32>) -> tensor<2x8x8xf32> {
+      %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+      %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
+      %2 = mpc.mul %1, %scale : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
+      %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+      return %s : tensor<2x8x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
-    %0 = mpc.mul %q, %scale : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
-    %1 = mpc.reshape %0 : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
-    %2 = mpc.transpose %1 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
-    %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
+    %0 = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
+    %1 = mpc.mul %0, %scale : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+    %2 = mpc.reshape %1 : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
+    %3 = mpc.transpose %2 {perm = array<i64: 1, 0, 2>}
+        : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
+    %4 = mpc.matmul %3, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
     ```
   }];
 }
@@ -313,11 +382,15 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
     that moves batches too, that is what is left. Batch dimensions that only
     partly broadcast are expanded.
 
-    Before (test/passes/Fusion/split-contractions.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.gemm %x, %w, %b {transB = true}
-        : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xbf16>
+    func.func @forward(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>)
+        -> tensor<32x10xbf16> {
+      %y = mpc.gemm %x, %w, %b {transB = true}
+          : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xbf16>
+      return %y : tensor<32x10xbf16>
+    }
     ```
 
     After:
@@ -325,7 +398,8 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
     ```mlir
     %0 = mpc.matmul %x, %w {transB = true}
         : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
-    %y = mpc.add %0, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xbf16>
+    %1 = mpc.add %0, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xbf16>
+    return %1 : tensor<32x10xbf16>
     ```
 
     Afterwards there is no `mpc.gemm` and no `mpc.conv` with a bias.
@@ -340,20 +414,24 @@ def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
     gradients. Expects activations in NHWC and no bias
     (`mpc-split-contractions`); what is not in NHWC stays.
 
-    Before (test/passes/Fusion/convert-conv-to-matmul.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
-        dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
-        : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
+    func.func @forward(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32> {
+      %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+          dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+          : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
+      return %y : tensor<2x8x8x6xf32>
+    }
     ```
 
     After:
 
     ```mlir
     %0 = mpc.reshape %w : (tensor<6x4x1x1xf32>) -> tensor<6x4xf32>
-    %y = mpc.matmul %x, %0 {transB = true}
+    %1 = mpc.matmul %x, %0 {transB = true}
         : (tensor<2x8x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x8x6xf32>
+    return %1 : tensor<2x8x8x6xf32>
     ```
 
     Afterwards no convolution in NHWC has one tap, one group, no strides and no
@@ -371,17 +449,22 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
     16 bits does so in f32, and a cast rounds its result.
 
-    Before (test/passes/Fusion/normalize-reductions.mlir):
+    Before:
 
     ```mlir
-    %b = mpc.sum_to_size %dy : (tensor<32x10xf32>) -> tensor<10xf32>
+    func.func @step(%dy: tensor<32x10xf32>) -> tensor<10xf32> {
+      %b = mpc.sum_to_size %dy : (tensor<32x10xf32>) -> tensor<10xf32>
+      return %b : tensor<10xf32>
+    }
     ```
 
-    After:
+    After, with `target=x86-64`:
 
     ```mlir
-    %0 = mpc.reduce_sum %dy {axes = array<i64: 0>, keepdims = true} : (tensor<32x10xf32>) -> tensor<1x10xf32>
-    %b = mpc.reshape %0 : (tensor<1x10xf32>) -> tensor<10xf32>
+    %0 = mpc.reduce_sum %dy {axes = array<i64: 0>, keepdims = true}
+        : (tensor<32x10xf32>) -> tensor<1x10xf32>
+    %1 = mpc.reshape %0 : (tensor<1x10xf32>) -> tensor<10xf32>
+    return %1 : tensor<10xf32>
     ```
   }];
 }
@@ -398,24 +481,33 @@ def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
     primitive ops (`mpc-decompose`), and no canonicalization between it and
     `mpc-form-regions`.
 
-    Before (test/passes/Fusion/recompute-elementwise.mlir):
+    Before:
 
     ```mlir
-    %h = mpc.add %m, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
-    %s = mpc.sigmoid %h : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
-    %y = mpc.mul %h, %s : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
-    %z = mpc.matmul %y, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
-    %g = mpc.matmul %z, %w {transB = true} : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
-    %d = mpc.mul %g, %s : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+    func.func @step(%x: tensor<64x32xbf16>, %w: tensor<32x32xbf16>, %b: tensor<32xf32>)
+        -> tensor<64x32xf32> {
+      %m = mpc.matmul %x, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
+      %h = mpc.add %m, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
+      %s = mpc.sigmoid %h : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+      %y = mpc.mul %h, %s : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
+      %z = mpc.matmul %y, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
+      %g = mpc.matmul %z, %w {transB = true}
+          : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
+      %d = mpc.mul %g, %s : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+      %dh = mpc.mul %d, %h : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+      return %dh : tensor<64x32xf32>
+    }
     ```
 
-    After, where %h is read there too, the last one reads a `mpc.sigmoid` of its
-    own:
+    After:
 
     ```mlir
-    %k = mpc.kept %h : tensor<64x32xbf16>
-    %again = mpc.sigmoid %k : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+    %h = mpc.add %0, %b : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xbf16>
+    %kept = mpc.kept %h : tensor<64x32xbf16>
+    ...
+    %again = mpc.sigmoid %kept : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
     %d = mpc.mul %g, %again : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+    %dh = mpc.mul %d, %kept : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
     ```
 
     Results are the same bits: each copy is rounded as the original is, and a
@@ -429,23 +521,34 @@ def FormRegionsPass : FusionPass<"mpc-form-regions"> {
     Obeys compiler/Regions/RegionAnalysis.h. Needs primitive ops
     (`mpc-decompose`).
 
-    Before (test/passes/Fusion/form-regions.mlir):
+    Before:
 
     ```mlir
-    func.func @update(...) {
-      %g = mpc.matmul %dy, %x {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
-      %p = mpc.sgd %w, %g, %lr : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+    func.func @update(%x: tensor<32x64xf32>, %dy: tensor<32x16xf32>, %w: tensor<16x64xf32>,
+                      %lr: tensor<f32>) -> tensor<16x64xf32> {
+      %g = mpc.matmul %dy, %x {transA = true}
+          : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+      %p = mpc.sgd %w, %g, %lr
+          : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+      return %p : tensor<16x64xf32>
+    }
     ```
 
     After:
 
     ```mlir
-      %p = mpc.region contraction (%dy, %x, %w, %lr) {kernel = "update_0_matmul"} : ... {
-      ^bb0(%0: tensor<32x16xf32>, %1: tensor<32x64xf32>, %2: tensor<16x64xf32>, %3: tensor<f32>):
-        %4 = mpc.matmul %0, %1 {transA = true} : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
-        %5 = mpc.sgd %2, %4, %3 : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
-        mpc.yield %5 : tensor<16x64xf32>
-      }
+    %0 = mpc.region contraction(%dy, %x, %w, %lr) {kernel = "update_0_matmul"}
+        : (tensor<32x16xf32>, tensor<32x64xf32>, tensor<16x64xf32>, tensor<f32>)
+        -> tensor<16x64xf32> {
+    ^bb0(%arg4: tensor<32x16xf32>, %arg5: tensor<32x64xf32>, %arg6: tensor<16x64xf32>,
+        %arg7: tensor<f32>):
+      %1 = mpc.matmul %arg4, %arg5 {transA = true}
+          : (tensor<32x16xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+      %2 = mpc.sgd %arg6, %1, %arg7
+          : (tensor<16x64xf32>, tensor<16x64xf32>, tensor<f32>) -> tensor<16x64xf32>
+      mpc.yield %2 : tensor<16x64xf32>
+    }
+    return %0 : tensor<16x64xf32>
     ```
 
     Afterwards the function holds regions, reshapes and constants in an order
@@ -462,7 +565,20 @@ def VerifyFusionPass : FusionPass<"mpc-verify-fusion"> {
     convolutions in NHWC without a bias; reductions keep their axes, which lie
     together. Codegen relies on each of these.
 
-    See test/passes/Fusion/verify-fusion-errors.mlir.
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+
+    After, instead of IR:
+
+    ```text
+    ...: error: 'mpc.relu' op expected to be part of an mpc.region
+    ```
   }];
 }
 

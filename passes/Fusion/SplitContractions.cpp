@@ -42,6 +42,7 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
 
   LogicalResult matchAndRewrite(GemmOp op,
                                 PatternRewriter &rewriter) const override {
+    // The product is exact where a sum follows, which then rounds.
     Type compute = computeType(op);
     auto exact = RankedTensorType::get(op.getType().getShape(), compute);
     bool addsC = op.getC() && !op.getBeta().isZero();
@@ -53,6 +54,7 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
       rewriter.replaceOp(op, product);
       return success();
     }
+    // beta * C, where beta is another number than 1.
     Value c = op.getC();
     if (!op.getBeta().isExactlyValue(1.0)) {
       auto scalar = RankedTensorType::get({}, compute);
@@ -80,12 +82,14 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
                                 PatternRewriter &rewriter) const override {
     if (!op.getBias())
       return rewriter.notifyMatchFailure(op, "has no bias");
+    // The convolution is exact; the sum with the bias rounds.
     auto exact =
         RankedTensorType::get(op.getType().getShape(), computeType(op));
     Value conv = ConvOp::create(
         rewriter, op.getLoc(), exact, op.getInput(), op.getWeight(), Value(),
         op.getStridesAttr(), op.getPadsAttr(), op.getDilationsAttr(),
         op.getGroupAttr(), op.getLayoutAttr(), op.getFilterLayoutAttr());
+    // In NCHW a bias of each channel is a column: (c) becomes (c, 1, 1).
     Value bias = op.getBias();
     if (op.getLayout() != Layout::NHWC) {
       SmallVector<int64_t> shape = {shapeOf(bias)[0]};
@@ -138,11 +142,13 @@ private:
   /// What `transpose` gives with its last two axes exchanged; the same value
   /// for all that ask.
   static Value keepRows(TransposeOp transpose, PatternRewriter &rewriter) {
+    // Batches and rows move as before; the last two axes keep their order.
     SmallVector<int64_t> perm(transpose.getPerm()), shape;
     std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     Value input = transpose.getInput();
     if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
       return input;
+    // Two operands of one value share its transpose.
     for (Operation *user : input.getUsers())
       if (auto other = dyn_cast<TransposeOp>(user);
           other && other.getPerm() == ArrayRef<int64_t>(perm) &&

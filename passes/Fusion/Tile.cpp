@@ -118,7 +118,8 @@ bool Tile::addBetween() {
                  behind.contains(operand.getDefiningOp());
         }))
       behind.insert(op);
-  // Those of them that the tile depends on, and where they are read in parts.
+  // The ops behind that the tile depends on, and the axis along which each is
+  // read in parts.
   llvm::DenseMap<Operation *, int64_t> needed;
   auto need = [&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
@@ -228,7 +229,7 @@ void Tile::addEscapingMaxima() {
 void Tile::recomputeEscaping() {
   if (!escaping.empty())
     addEscapingMaxima();
-  // The ops that it takes, and the first that reads what they make.
+  // The ops that make escaping values, and the first reader outside the phase.
   llvm::DenseSet<Operation *> needed;
   SmallVector<OpOperand *> readers;
   Operation *first = nullptr;

@@ -78,9 +78,10 @@ private:
 };
 } // namespace
 
-// Finds what the ops read of others, and what others read of theirs.
+// Lists the values that enter the loop and those that leave it.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
+    // Operands from outside: cut into parts, copied constants, or read whole.
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
       Operation *maker = value.getDefiningOp();
@@ -94,6 +95,7 @@ void LoopBuilder::findValues() {
       else
         whole.insert(value);
     }
+    // Results that something outside reads: sums over parts, or stacked parts.
     Value result = op->getResult(0);
     if (tile.isCopy(op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
           return tile.contains(user);
@@ -104,6 +106,7 @@ void LoopBuilder::findValues() {
     else
       made.push_back({result, tile.getAxis(op)});
   }
+  // Grouped ops need to know at which group a part begins.
   for (Operation *op : ops)
     if (auto step = getGroupsPerPart(op, tile.getAxis(op), count))
       groupSteps.insert(*step);
@@ -187,6 +190,7 @@ Value LoopBuilder::createStarts(int64_t step) {
 
 // Fills in the body: the ops on parts.
 void LoopBuilder::addBody(ScanOp scan) {
+  // The arguments of the body stand for the operands of the loop.
   llvm::DenseMap<PartedValue, Value> values;
   OpBuilder body = OpBuilder::atBlockEnd(&scan.getBody().front());
   for (auto [value, argument] : llvm::zip(parted, scan.getScannedArguments()))
@@ -195,8 +199,10 @@ void LoopBuilder::addBody(ScanOp scan) {
     values[{value, kWhole}] = argument;
   for (Value value : constants)
     values[{value, kWhole}] = body.clone(*value.getDefiningOp())->getResult(0);
+  // Behind the parts, the loop scans the numbers of first groups.
   ArrayRef<BlockArgument> starts =
       scan.getScannedArguments().drop_front(parted.size());
+  // Each op reads parts; the product of a sum over rows stays open to be added.
   for (Operation *op : ops) {
     SmallVector<Value> operands;
     for (OpOperand &operand : op->getOpOperands())
@@ -216,6 +222,7 @@ void LoopBuilder::addBody(ScanOp scan) {
     summand->getResult(0).setType(getSumType(result));
     values[{result, axis}] = summand->getResult(0);
   }
+  // The loop carries sums, and stacks what each part makes.
   SmallVector<Value> yielded;
   for (auto [sum, old] : llvm::zip(sums, scan.getCarriedArguments())) {
     Value summand = values.lookup({sum, Tile::kSum});
@@ -277,7 +284,8 @@ ScanOp LoopBuilder::build() {
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;
-  // Those that are computed again come behind those that they are copies of.
+  // In program order: a product that is computed again stands behind its
+  // original.
   for (Operation &op : block) {
     auto product = dyn_cast<MatMulOp>(op);
     if (!product)

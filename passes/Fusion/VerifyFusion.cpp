@@ -36,6 +36,11 @@ static LogicalResult verifyTable(Operation *op) {
   OpOperand *table = findTable(op);
   if (table && !isa<BlockArgument>(table->get()))
     return op->emitOpError("expected to gather from an input of its region");
+  auto rotary = dyn_cast<RotaryEmbeddingOp>(op);
+  if (rotary && !llvm::all_of(op->getOperands(), [](Value operand) {
+        return isa<BlockArgument>(operand);
+      }))
+    return op->emitOpError("expected to turn an input of its region");
   return success();
 }
 
@@ -44,6 +49,7 @@ static LogicalResult verifyRegion(RegionOp region) {
   const KernelHero &hero = KernelHero::get(kind);
   if (!region.getKernel())
     return region.emitOpError("expected the name of a kernel");
+  // Every op may stand in a kernel of this kind, and heroes can be its loops.
   unsigned heroes = 0, ops = 0;
   for (Operation &op : region.getBody().front().without_terminator()) {
     if (hasRole(&op, RegionRole::Constant))
@@ -60,6 +66,7 @@ static LogicalResult verifyRegion(RegionOp region) {
     if (failed(verifyHero(&op, kind)))
       return failure();
   }
+  // As many heroes, and as much beside them, as the kind allows.
   bool alone = hero.getCompany() == Company::None;
   bool single = hero.getCompany() != Company::Heroes;
   if (heroes == 0 || (single && heroes > 1) || (alone && ops > 1))

@@ -118,6 +118,7 @@ static int64_t findGap(const Slice &slice, ArrayRef<const Slice *> neighbours) {
 }
 
 static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
+  // Large slices first: small ones fit into the gaps that are left.
   SmallVector<Slice *> bySize;
   for (Slice &slice : slices)
     bySize.push_back(&slice);
@@ -125,6 +126,7 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
     return a->bytes > b->bytes;
   });
   int64_t total = 0;
+  // Each goes to the first gap between slices that hold data at the same time.
   SmallVector<const Slice *> placed;
   for (Slice *slice : bySize) {
     SmallVector<const Slice *> neighbours;

@@ -32,6 +32,7 @@ struct BuildProgramsPass
   void runOnOperation() override {
     TargetInfo target = getTarget(getOperation());
     SymbolTable symbols(getOperation());
+    // Bodies of loops and branches become steps of the programs that call them.
     llvm::SetVector<StringRef> bodies;
     getOperation().walk([&](Operation *op) {
       if (auto scan = dyn_cast<ScanCallOp>(op))
@@ -49,8 +50,10 @@ struct BuildProgramsPass
         return signalPassFailure();
       function.erase();
     }
+    // Those have been copied into each caller.
     for (StringRef body : bodies)
       symbols.lookup(body)->erase();
+    // Copies of rows need no code: plan.copy does them.
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!findRowCopies(kernel, target).empty())

@@ -242,12 +242,15 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   if (op.getLayout() != Layout::NHWC)
     return op.emitOpError("expected layout NHWC, found ")
            << stringifyLayout(op.getLayout());
+  // Activations are (batch, spatial..., channels).
   auto spatial = [&](RankedTensorType type) {
     return type.getShape().drop_front().drop_back();
   };
   size_t rank = spatial(parts.x).size();
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
+  // `compute` follows from the type of an operand, of which the gradient of the
+  // input has y alone.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
       builder, op.getLoc(),

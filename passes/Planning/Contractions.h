@@ -22,8 +22,8 @@ struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };
 
-/// The op that says in which order a product writes `result`; null where that
-/// is its own.
+/// The plan.arrange that reorders `result`, or null if the product writes its
+/// own order.
 plan::ArrangeOp findArrange(mlir::Value result);
 
 /// Adds steps for contractions.

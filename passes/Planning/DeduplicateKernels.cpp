@@ -50,6 +50,7 @@ void DeduplicateKernelsPass::runOnOperation() {
   llvm::DenseMap<StringAttr, FlatSymbolRefAttr> replacement;
   for (auto kernel :
        llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+    // Kernels of one hash are compared with all of that hash that stay.
     if (!kernel->hasAttr(kKernelAttr) || kernel.isExternal())
       continue;
     auto &candidates = kept[hashKernel(kernel)];
@@ -63,6 +64,7 @@ void DeduplicateKernelsPass::runOnOperation() {
     replacement[kernel.getSymNameAttr()] = FlatSymbolRefAttr::get(*same);
     kernel.erase();
   }
+  // Calls of erased kernels go to the one that stayed.
   getOperation().walk([&](func::CallOp call) {
     auto found = replacement.find(call.getCalleeAttr().getAttr());
     if (found != replacement.end())

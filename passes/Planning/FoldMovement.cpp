@@ -78,6 +78,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
   struct Run {
     int64_t extent, stride;
   };
+  // Merge neighbouring axes into runs, those of size 1 aside.
   SmallVector<Run> runs;
   for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
     if (extent == 1)
@@ -87,6 +88,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
     else
       runs.push_back({extent, stride});
   }
+  // Split the runs into the new axes, the innermost first.
   SmallVector<int64_t> result(to.size(), 1);
   for (size_t axis = to.size(); axis-- > 0;) {
     if (to[axis] == 1)

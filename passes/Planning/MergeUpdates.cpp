@@ -64,8 +64,8 @@ public:
 
 private:
   unsigned maxBuffers;
-  /// Tensors that the group reads; those of them that a result may be written
-  /// over; tensors that it writes.
+  /// Tensors that the group reads, the inputs that a result may be written
+  /// over, and tensors that it writes.
   DenseSet<Value> inputs, overwritable, results;
 };
 } // namespace

@@ -76,6 +76,9 @@ void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
 }
 
 SmallVector<Operation *> OrderGraph::sort() const {
+  // Kahn's algorithm: count what each op waits for, start with those that wait
+  // for nothing. The first in the block goes first, so that the order stays
+  // where nothing asks for another.
   SmallVector<unsigned> pending(ops.size(), 0);
   for (const auto &list : successors)
     for (unsigned next : list)
@@ -115,12 +118,15 @@ void OrderPass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   Block &block = function.getBody().front();
+  // The arguments that hold old values of state.
   DenseMap<Attribute, Value> oldValues;
   for (BlockArgument argument : block.getArguments())
     if (Attribute state =
             function.getArgAttr(argument.getArgNumber(), kStateAttr))
       oldValues[state] = argument;
 
+  // Readers of an old value come before the op that makes the new one, unless
+  // they need that one.
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =

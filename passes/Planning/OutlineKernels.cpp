@@ -94,6 +94,7 @@ static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
 }
 
 void Outliner::outlineTail(RegionOp region, Operation *hero) {
+  // Without a tail, the contraction takes the place of the region.
   Block &body = region.getBody().front();
   Operation *yield = body.getTerminator();
   Operation *hoisted = hoist(region, hero, builder);
@@ -103,10 +104,13 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     region.erase();
     return;
   }
+  // The library gives f32; the tail starts with rounding, if the product was to
+  // be rounded.
   auto type = cast<RankedTensorType>(hero->getResult(0).getType());
   auto exact = type.clone(builder.getF32Type());
   hoisted->getResult(0).setType(exact);
 
+  // The kernel takes the tile first, then what the tail reads besides.
   SmallVector<Value> inputs, operands = {hoisted->getResult(0)};
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))
@@ -117,6 +121,7 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     }
   func::FuncOp kernel = createKernel(region, KernelKind::Epilogue,
                                      ValueRange(operands).getTypes());
+  // Its body: the tail, on the tile.
   builder.setInsertionPointToStart(kernel.addEntryBlock());
   IRMapping mapping;
   mapping.map(inputs, kernel.getArguments().drop_front());

@@ -20,33 +20,46 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     A relu becomes part of one only where the library was asked for: its relu
     of NaN is 0. Otherwise the library adds the bias, and a kernel does the relu.
 
-    Before (test/passes/Planning/place-contractions.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1"}
-        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
-    ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
-      %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
-      %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
-      mpc.yield %4 : tensor<32x10xf32>
+    func.func @step(%x: tensor<32x64xf32>, %w: tensor<10x64xf32>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1"}
+          : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
+        %3 = mpc.matmul %0, %1 {transB = true}
+            : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+        %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %4 : tensor<32x10xf32>
+      }
+      return %y : tensor<32x10xf32>
     }
     ```
 
-    After, for sm_80:
+    After, with `target=x86-64-v4`:
 
     ```mlir
-    %y = plan.product bias %x, %w bias(%b : tensor<10xf32>)
-        {transA = false, transB = true, alpha = 1.0 : f64}
+    %y = mpc.region contraction(%x, %w, %b)
+        {kernel = "step_0_fc1", provider = #mpc.provider<library>} ...
+    ```
+
+    After, with `target=sm_80`:
+
+    ```mlir
+    %output = plan.product bias %x, %w bias(%b : tensor<10xf32>)
+        {alpha = 1.000000e+00 : f64, transA = false, transB = true}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
-    ^bb0(%p: tensor<32x10xf32>):
-      %0 = mpc.region pointwise(%p, %b) {kernel = "step_0_fc1_bias"}
+    ^bb0(%arg3: tensor<32x10xf32>):
+      %0 = mpc.region pointwise(%arg3, %b) {kernel = "step_0_fc1_bias"}
           : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
-      ^bb0(%1: tensor<32x10xf32>, %2: tensor<10xf32>):
-        %3 = mpc.add %1, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
-        mpc.yield %3 : tensor<32x10xf32>
+      ^bb0(%arg4: tensor<32x10xf32>, %arg5: tensor<10xf32>):
+        %1 = mpc.add %arg4, %arg5 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %1 : tensor<32x10xf32>
       }
       plan.yield %0 : tensor<32x10xf32>
     }
+    return %output : tensor<32x10xf32>
     ```
 
     Which products a library has algorithms for is known on the machine that
@@ -76,23 +89,40 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 
     Expects providers on contractions, of `plan-place-contractions`.
 
-    Before (test/passes/Planning/fold-movement.mlir):
+    Before:
 
     ```mlir
-    %q = mpc.region movement (%x) {kernel = "q"} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32> {
-    ^bb0(%0: tensor<8x16x4xf32>):
-      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32>
-      mpc.yield %1 : tensor<16x8x4xf32>
+    func.func @step(%x: tensor<8x16x4xf32>, %k: tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+      %q = mpc.region movement (%x) {kernel = "q"} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32> {
+      ^bb0(%0: tensor<8x16x4xf32>):
+        %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>}
+            : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32>
+        mpc.yield %1 : tensor<16x8x4xf32>
+      }
+      %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>}
+          : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+      ^bb0(%0: tensor<16x8x4xf32>, %1: tensor<16x4x8xf32>):
+        %2 = mpc.matmul %0, %1 : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32>
+        mpc.yield %2 : tensor<16x8x8xf32>
+      }
+      return %s : tensor<16x8x8xf32>
     }
-    %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>} ...
     ```
 
-    After:
+    After, with `target=x86-64-v3`:
 
     ```mlir
-    %q = plan.access %x {offset = 0 : i64, strides = array<i64: 4, 64, 1>}
+    %0 = plan.access %x {offset = 0 : i64, strides = array<i64: 4, 64, 1>}
         : tensor<8x16x4xf32> to tensor<16x8x4xf32>
-    %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>} ...
+    %1 = mpc.region contraction(%0, %k)
+        {kernel = "s", provider = #mpc.provider<library>}
+        : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+    ^bb0(%arg2: tensor<16x8x4xf32>, %arg3: tensor<16x4x8xf32>):
+      %2 = mpc.matmul %arg2, %arg3
+          : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32>
+      mpc.yield %2 : tensor<16x8x8xf32>
+    }
+    return %1 : tensor<16x8x8xf32>
     ```
 
     Afterwards every reader of a `plan.access` is a product.
@@ -107,18 +137,20 @@ def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
     and 16 KiB at least by a region that writes it, so that an artifact does not
     hold it. Runs before `plan-order`.
 
-    Before (test/passes/Planning/fill-constants.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.constant dense<0.0> : tensor<128x64xf32>
-    return %0 : tensor<128x64xf32>
+    func.func @step() -> tensor<128x64xf32> {
+      %0 = mpc.constant dense<0.0> : tensor<128x64xf32>
+      return %0 : tensor<128x64xf32>
+    }
     ```
 
     After:
 
     ```mlir
     %0 = mpc.region pointwise() {kernel = "fill"} : () -> tensor<128x64xf32> {
-      %1 = mpc.constant dense<0.0> : tensor<128x64xf32>
+      %1 = mpc.constant dense<0.000000e+00> : tensor<128x64xf32>
       mpc.yield %1 : tensor<128x64xf32>
     }
     return %0 : tensor<128x64xf32>
@@ -134,22 +166,36 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     that makes the new one, as far as their operands allow, so that
     `plan-build-programs` can write it in place. Otherwise keeps the order.
 
-    Before (test/passes/Planning/order.mlir):
+    Before:
 
     ```mlir
-    func.func @reader_first(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
+    mpc.variable @w : tensor<4xf32> role parameter
+    func.func @step(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
         -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
-      %0 = mpc.region pointwise (%w, %g) {kernel = "update"} ...
-      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} ...
-      return %0, %1
+      %0 = mpc.region pointwise (%w, %g) {kernel = "update"}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+        %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %2 : tensor<4xf32>
+      }
+      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} : (tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%a: tensor<4xf32>):
+        %2 = mpc.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %2 : tensor<4xf32>
+      }
+      return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
     ```
 
     After:
 
     ```mlir
-      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} ...
-      %0 = mpc.region pointwise (%w, %g) {kernel = "update"} ...
-      return %0, %1
+    %0 = mpc.region pointwise(%w) {kernel = "late_reader"} : (tensor<4xf32>) -> tensor<4xf32> {
+    ...
+    %1 = mpc.region pointwise(%w, %g) {kernel = "update"}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ...
+    return %1, %0 : tensor<4xf32>, tensor<4xf32>
     ```
   }];
 }
@@ -161,21 +207,41 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
     `plan-place-contractions` makes of a gradient's tail, is repeated in every
     kernel that reads it.
 
-    Before (test/passes/Planning/recompute-unscale.mlir):
+    Before:
 
     ```mlir
-    %u = mpc.region pointwise (%dw, %scale) {kernel = "dw"} : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
-    ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
-      %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
-      mpc.yield %2 : tensor<8x4xf32>
+    func.func @step(%w: tensor<8x4xf32>, %dw: tensor<8x4xf32>, %scale: tensor<f32>,
+                    %lr: tensor<f32>) -> tensor<8x4xf32> {
+      %u = mpc.region pointwise (%dw, %scale) {kernel = "dw"}
+          : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
+        %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %2 : tensor<8x4xf32>
+      }
+      %w1 = mpc.region pointwise (%w, %u, %lr) {kernel = "w"}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%0: tensor<8x4xf32>, %1: tensor<8x4xf32>, %2: tensor<f32>):
+        %3 = mpc.sgd %0, %1, %2
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %3 : tensor<8x4xf32>
+      }
+      return %w1 : tensor<8x4xf32>
     }
-    %w1 = mpc.region pointwise (%w, %u, %lr) {kernel = "w"} ...
     ```
 
-    After:
+    After, with `target=sm_80`:
 
     ```mlir
-    %w1 = mpc.region pointwise (%w, %lr, %dw, %scale) {kernel = "w"} ...
+    %0 = mpc.region pointwise(%w, %lr, %dw, %scale) {kernel = "w"}
+        : (tensor<8x4xf32>, tensor<f32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+    ^bb0(%arg4: tensor<8x4xf32>, %arg5: tensor<f32>, %arg6: tensor<8x4xf32>,
+        %arg7: tensor<f32>):
+      %1 = amp.unscale %arg6, %arg7 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+      %2 = mpc.sgd %arg4, %1, %arg5
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+      mpc.yield %2 : tensor<8x4xf32>
+    }
+    return %0 : tensor<8x4xf32>
     ```
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
@@ -191,22 +257,54 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     one needs the other; what would have too many buffers for one becomes
     several. Runs before `plan-order`.
 
-    Before (test/passes/Planning/merge-updates.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
-    %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
+    func.func @step(%w: tensor<8x4xf32>, %b: tensor<8xf32>, %dw: tensor<8x4xf32>,
+                    %db: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8x4xf32>, tensor<8xf32>) {
+      %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>):
+        %5 = mpc.sgd %2, %3, %4
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %5 : tensor<8x4xf32>
+      }
+      %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b", mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
+      ^bb0(%2: tensor<8xf32>, %3: tensor<8xf32>, %4: tensor<f32>):
+        %5 = mpc.sgd %2, %3, %4 : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+        mpc.yield %5 : tensor<8xf32>
+      }
+      return %0, %1 : tensor<8x4xf32>, tensor<8xf32>
+    }
     ```
 
-    After:
+    After, with `target=sm_80`:
 
     ```mlir
-    %0:2 = mpc.region pointwise (%w, %dw, %lr, %b, %db) {kernel = "w"} : ... -> (tensor<8x4xf32>, tensor<8xf32>) {
-    ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>, %5: tensor<8xf32>, %6: tensor<8xf32>):
-      %7 = mpc.region pointwise (%2, %3, %4) : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> { ... }
-      %8 = mpc.region pointwise (%5, %6, %4) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> { ... }
-      mpc.yield %7, %8 : tensor<8x4xf32>, tensor<8xf32>
+    %0:2 = mpc.region pointwise(%w, %dw, %lr, %b, %db)
+        {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
+        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<8xf32>, tensor<8xf32>)
+        -> (tensor<8x4xf32>, tensor<8xf32>) {
+    ^bb0(%arg5: tensor<8x4xf32>, %arg6: tensor<8x4xf32>, %arg7: tensor<f32>,
+        %arg8: tensor<8xf32>, %arg9: tensor<8xf32>):
+      %1 = mpc.region pointwise(%arg5, %arg6, %arg7) {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%arg10: tensor<8x4xf32>, %arg11: tensor<8x4xf32>, %arg12: tensor<f32>):
+        %3 = mpc.sgd %arg10, %arg11, %arg12
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %3 : tensor<8x4xf32>
+      }
+      %2 = mpc.region pointwise(%arg8, %arg9, %arg7) {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
+      ^bb0(%arg10: tensor<8xf32>, %arg11: tensor<8xf32>, %arg12: tensor<f32>):
+        %3 = mpc.sgd %arg10, %arg11, %arg12
+            : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+        mpc.yield %3 : tensor<8xf32>
+      }
+      mpc.yield %1, %2 : tensor<8x4xf32>, tensor<8xf32>
     }
+    return %0#0, %0#1 : tensor<8x4xf32>, tensor<8xf32>
     ```
   }];
 }
@@ -219,23 +317,40 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
     where `plan-build-programs` makes it a library call; the ops after it become
     an `epilogue` kernel on its fp32 accumulators.
 
-    Before (test/passes/Planning/outline-kernels.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1", provider = #mpc.provider<library>}
-        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
-    ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
-      %3 = mpc.matmul %0, %1 {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
-      %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
-      mpc.yield %4 : tensor<32x10xf32>
+    func.func @step(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %y = mpc.region contraction (%x, %w, %b)
+          {kernel = "step_0_fc1", provider = #mpc.provider<library>}
+          : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%0: tensor<32x64xbf16>, %1: tensor<10x64xbf16>, %2: tensor<10xf32>):
+        %3 = mpc.matmul %0, %1 {transB = true}
+            : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+        %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %4 : tensor<32x10xf32>
+      }
+      return %y : tensor<32x10xf32>
     }
     ```
 
     After:
 
     ```mlir
-    %0 = mpc.matmul %x, %w {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
-    %y = call @step_0_fc1(%0, %b) : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+    func.func @step(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %0 = mpc.matmul %x, %w {transB = true}
+          : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+      %1 = call @step_0_fc1(%0, %b)
+          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      return %1 : tensor<32x10xf32>
+    }
+    func.func private @step_0_fc1(%arg0: tensor<32x10xf32>, %arg1: tensor<10xf32>) -> tensor<32x10xf32>
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %0 = mpc.add %arg0, %arg1 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      return %0 : tensor<32x10xf32>
+    }
     ```
   }];
   let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
@@ -250,30 +365,45 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     transposes them back: in its kernel that is no work but other strides. What
     gains nothing (one channel per group) and what is for a GPU stays.
 
-    Before (test/passes/Planning/pack-filters.mlir):
+    Before:
 
     ```mlir
-    %y = mpc.region contraction(%x, %w) {provider = #mpc.provider<generated>, ...} {
-    ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
-      %2 = mpc.conv %0, %1 {layout = #mpc.layout<NHWC>, ...}
-      mpc.yield %2
+    func.func @step(%x: tensor<2x8x8x4xf64>, %w: tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      %y = mpc.region contraction (%x, %w) {kernel = "conv", provider = #mpc.provider<generated>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
+        %2 = mpc.conv %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+            dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+            : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+        mpc.yield %2 : tensor<2x8x8x6xf64>
+      }
+      return %y : tensor<2x8x8x6xf64>
     }
     ```
 
-    After:
+    After, with `target=x86-64-v3`:
 
     ```mlir
-    %p = mpc.region movement(%w) ... {
-    ^bb0(%0: tensor<6x4x3x3xf64>):
-      %1 = mpc.transpose %0 {perm = array<i64: 2, 3, 1, 0>}
-      mpc.yield %1
+    %0 = mpc.region movement(%w) {kernel = "conv_filters"}
+        : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64> {
+    ^bb0(%arg2: tensor<6x4x3x3xf64>):
+      %2 = mpc.transpose %arg2 {perm = array<i64: 2, 3, 1, 0>}
+          : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64>
+      mpc.yield %2 : tensor<3x3x4x6xf64>
     }
-    %y = mpc.region contraction(%x, %p) {provider = #mpc.provider<generated>, ...} {
-    ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<3x3x4x6xf64>):
-      %2 = mpc.transpose %1 {perm = array<i64: 3, 2, 0, 1>}
-      %3 = mpc.conv %0, %2 {layout = #mpc.layout<NHWC>, ...}
-      mpc.yield %3
+    %1 = mpc.region contraction(%x, %0)
+        {kernel = "conv", provider = #mpc.provider<generated>}
+        : (tensor<2x8x8x4xf64>, tensor<3x3x4x6xf64>) -> tensor<2x8x8x6xf64> {
+    ^bb0(%arg2: tensor<2x8x8x4xf64>, %arg3: tensor<3x3x4x6xf64>):
+      %2 = mpc.transpose %arg3 {perm = array<i64: 3, 2, 0, 1>}
+          : (tensor<3x3x4x6xf64>) -> tensor<6x4x3x3xf64>
+      %3 = mpc.conv %arg2, %2
+          {dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, pads = array<i64: 1,
+          1, 1, 1>, strides = array<i64: 1, 1>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+      mpc.yield %3 : tensor<2x8x8x6xf64>
     }
+    return %1 : tensor<2x8x8x6xf64>
     ```
   }];
 }
@@ -286,18 +416,36 @@ def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"
     theirs. Locations and discardable attributes (phases, decision records) do
     not count. Comes after `plan-outline-kernels`.
 
-    Before (test/passes/Planning/deduplicate-kernels.mlir):
+    Before:
 
     ```mlir
-    %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
-    %1 = call @step_1_relu2(%0) : (tensor<64xf32>) -> tensor<64xf32>
+    func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+      %1 = call @step_1_relu2(%0) : (tensor<64xf32>) -> tensor<64xf32>
+      return %1 : tensor<64xf32>
+    }
+    func.func private @step_0_relu1(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    }
+    func.func private @step_1_relu2(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    }
     ```
 
-    After, without `@step_1_relu2`:
+    After:
 
     ```mlir
-    %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
-    %1 = call @step_0_relu1(%0) : (tensor<64xf32>) -> tensor<64xf32>
+    func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+      %1 = call @step_0_relu1(%0) : (tensor<64xf32>) -> tensor<64xf32>
+      return %1 : tensor<64xf32>
+    }
+    func.func private @step_0_relu1(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
     ```
   }];
 }
@@ -311,29 +459,43 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     epilogues may write over an operand that ends there. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
     and libraries choose tiles. On a CPU, a kernel that takes a slice along one
-    axis is a copy of rows, without code of its own. Expects that what computes is a call of a kernel,
-    a contraction of the library or a `plan.product`.
+    axis is a copy of rows, without code of its own. Expects that what computes
+    is a call of a kernel, a contraction of the library or a `plan.product`.
 
-    Before (test/passes/Planning/build-programs.mlir):
+    Before:
 
     ```mlir
-    func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
-                        %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
+    mpc.variable @w : tensor<4xf32> role parameter
+    func.func @step(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                    %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
       %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
       %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %1 : tensor<4xf32>
     }
+    func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
     ```
 
-    After:
+    After, with `target=x86-64`:
 
     ```mlir
-    plan.program @in_place {
-      %x = plan.input "x" role data : memref<4xf32>
-      %w = plan.state @w : memref<4xf32>
-      %0 = plan.arena : memref<4xf32>
-      plan.launch @relu ins(%x : memref<4xf32>) outs(%0 : memref<4xf32>) extent 4 grain 16384
-      plan.launch @sub ins(%w, %0 : memref<4xf32>, memref<4xf32>) outs(%w : memref<4xf32>) extent 4 grain 16384
+    mpc.variable @w : tensor<4xf32> role parameter
+    plan.program @step {
+      %0 = plan.input "x" role data : memref<4xf32>
+      %1 = plan.state @w : memref<4xf32>
+      %2 = plan.arena : memref<4xf32>
+      plan.launch @relu ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>)
+          extent 4 grain 16384
+      plan.launch @sub ins(%1, %2 : memref<4xf32>, memref<4xf32>) outs(%1 : memref<4xf32>)
+          extent 4 grain 16384
     }
     ```
 
@@ -352,7 +514,7 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
     Gives every `plan.arena` its place and sets `arena_bytes`. Slices that hold
     data at the same time do not overlap; a view keeps what it shows.
 
-    Before (test/passes/Planning/assign-offsets.mlir):
+    Before:
 
     ```mlir
     plan.program @chain {
@@ -371,10 +533,15 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.program @chain attributes {arena_bytes = 512 : i64} {
-      %a = plan.arena at 0 : memref<64xf32>
-      %b = plan.arena at 256 : memref<64xf32>
-      %c = plan.arena at 0 : memref<64xf32>
-      ...
+      %0 = plan.input "x" role data : memref<64xf32>
+      %1 = plan.arena at 0 : memref<64xf32>
+      %2 = plan.arena at 256 : memref<64xf32>
+      %3 = plan.arena at 0 : memref<64xf32>
+      plan.copy %0 to %1 : memref<64xf32>, memref<64xf32>
+      plan.copy %1 to %2 : memref<64xf32>, memref<64xf32>
+      plan.copy %2 to %3 : memref<64xf32>, memref<64xf32>
+      plan.output "c" role output %3 : memref<64xf32>
+    }
     ```
   }];
 }
@@ -384,8 +551,32 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let description = [{
     Emits one remark per kernel function: extent, grain and inner of
     `compiler/Kernels/KernelPartition.h`, on a GPU threads, lanes and vector
-    too. Changes nothing; for tests and for reading a plan. See
-    test/compiler/Kernels/kernel-partition.mlir.
+    too. Changes nothing; for tests and for reading a plan.
+    The rule is tested by test/compiler/Kernels/kernel-partition.mlir.
+
+    Before:
+
+    ```mlir
+    func.func private @row_sum(%x: tensor<64x8xf32>) -> tensor<64x1xf32>
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %e = mpc.exp %x : (tensor<64x8xf32>) -> tensor<64x8xf32>
+      %y = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true}
+          : (tensor<64x8xf32>) -> tensor<64x1xf32>
+      return %y : tensor<64x1xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v4`, a line more:
+
+    ```text
+    ...: remark: extent 64, grain 2048, inner 8
+    ```
+
+    After, with `target=sm_80`, a line more:
+
+    ```text
+    ...: remark: extent 64, grain 128, inner 8, threads 256, lanes 2, vector 4
+    ```
   }];
 }
 

@@ -220,6 +220,7 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
                      StringRef suffix) {
   if (elementOf(value) == element)
     return value;
+  // One kernel casts a value for all readers.
   Value &known = casts[{value, element}];
   if (known)
     return known;
@@ -230,6 +231,7 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
   if (std::optional<StringRef> name = region.getKernel())
     cast.setKernel((*name + suffix).str());
   OpBuilder::InsertionGuard guard(builder);
+  // The kernel's body is the cast alone.
   Block *body = builder.createBlock(&cast.getBody());
   Value input = body->addArgument(value.getType(), location);
   Value result = amp::CastOp::create(builder, location, type, input);
@@ -298,9 +300,11 @@ void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
 // The product with the tail that the library does, in place of the region.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
+  // The type of the last op that the library takes over.
   auto type =
       typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
                                     : region.getResult(0));
+  // A relu's mask has a bit an element, rows padded as cuBLASLt has them.
   ProductExtents extents = getProductExtents(matmul);
   Type maskType =
       RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
@@ -308,6 +312,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   FusedKind fused;
   Value bias, mask, sum;
   Type newMask;
+  // A mask that is there makes this the gradient of a relu, and perhaps the
+  // gradient of a bias; else the tail is a bias, with or without a relu.
   if (placement.maskedBy) {
     mask = placement.maskedBy->mask;
     sum = findSumOfRows(region.getResult(0), extents.n);
@@ -327,6 +333,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
       region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
       matmul.getTransB(), matmul.getAlpha());
   placement.mask = product.getNewAux();
+  // Masks cannot be made again without the library: no kernels stand in for it.
   if (!mask && !newMask)
     addUnfusedTail(product, placement);
   if (sum)
@@ -343,6 +350,8 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   if (!mayHaveEpilogue(matmul) || typeOf(lhs).getRank() != 2 ||
       typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
     return Value();
+  // The sum along k of the operand that is a gradient: the rows of a transposed
+  // lhs, or of rhs as it is.
   Value sum;
   FusedKind fused = FusedKind::BGradA;
   if (matmul.getTransA() &&
@@ -354,6 +363,7 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   if (!sum || elementOf(sum) != elementOf(matmul))
     return Value();
 
+  // Before all readers of the sum, but behind what the product reads.
   Operation *place = region;
   for (Operation *user : sum.getUsers())
     if (user->isBeforeInBlock(place))
@@ -441,11 +451,13 @@ void Placer::emitForLibrary(Placement &placement) {
   RegionOp region = placement.region;
   Operation *hero = region.getContraction();
   builder.setInsertionPoint(region);
+  // Tails that the library does; others follow as kernels of their own.
   bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
                   placement.tail.kind == LibraryTail::Kind::ReluBias ||
                   placement.tail.kind == LibraryTail::Kind::ReluGrad;
   Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
                            : emitHero(placement, hero);
+  // Does the product replace all of the region, or is a tail left?
   const bool isAll =
       absorbed ? !placement.lastAbsorbed
                : placement.tail.kind == LibraryTail::Kind::None &&

@@ -23,6 +23,7 @@ struct PrintPartitionPass
     TargetInfo target = getTarget(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
+      // An epilogue runs on tiles that the library chooses.
       if (!kind || *kind == KernelKind::Epilogue)
         continue;
       KernelPartition partition = getKernelPartition(function, target);

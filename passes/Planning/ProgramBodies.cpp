@@ -56,13 +56,17 @@ LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
                                       ArrayRef<Value> results) {
   unsigned carried = scan.getCarried().size();
   unsigned scanned = scan.getScanned().size();
+  // Arguments are carried, then scanned, then invariant.
   for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
     if (index < carried) {
+      // What is carried is state of the loop, in the memory of the result.
       Attribute number = builder.getI64IntegerAttr(index);
       buffers[argument] = states[number] = results[index];
       oldValues[number] = argument;
       noteUpdate(block.getTerminator()->getOpOperand(index), number);
     } else if (index < carried + scanned) {
+      // A part of each scanned operand, copied where its address is no multiple
+      // of a vector's: kernels expect that.
       bool reversed = scan.getReversedInputs()[index - carried];
       Value part =
           newPart(operands[index], argument.getType(), reversed, scan.getLoc());

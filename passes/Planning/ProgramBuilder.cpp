@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Dialect/MPC/IndexBoxes.h"
+
 using namespace mlir;
 using namespace mpc;
 
@@ -94,6 +96,7 @@ Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
 
 void ProgramBuilder::addArguments() {
   for (BlockArgument argument : block.getArguments()) {
+    // State first: it has memory of its own.
     unsigned number = argument.getArgNumber();
     if (auto state =
             function.getArgAttrOfType<FlatSymbolRefAttr>(number, kStateAttr)) {
@@ -101,6 +104,7 @@ void ProgramBuilder::addArguments() {
       oldValues[state] = argument;
       continue;
     }
+    // Everything else is an input; what the function does not say has defaults.
     auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
     auto role = function.getArgAttrOfType<RoleAttr>(number, kRoleAttr);
     auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);
@@ -108,7 +112,7 @@ void ProgramBuilder::addArguments() {
         builder, function.getLoc(), getBufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
         role ? role : RoleAttr::get(builder.getContext(), Role::Data),
-        function.getArgAttrOfType<IntegerAttr>(number, kIndexSizeAttr),
+        function.getArgAttrOfType<ArrayAttr>(number, kIndicesAttr),
         axis ? axis : builder.getI64IntegerAttr(0));
   }
 }

@@ -117,7 +117,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Attribute> replaces;
   /// The new values of all variables, as the terminator has them.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Attribute>> updates;
-  /// What is copied to where at the end, and memory that this overwrites.
+  /// Copies at the end of the program (source, destination), and the memory
+  /// that they overwrite.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> copies;
   llvm::SmallPtrSet<mlir::Operation *, 8> overwritten;
   /// Memory of results, or parts of it, that the terminator's values go to.

@@ -16,8 +16,8 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 // The operands of a call that its kernel does not read at the element it
-// writes: tables, and what a contraction multiplies, packed filters too, which
-// it reads through a transpose.
+// writes: tables, pairs, and what a contraction multiplies, packed filters too,
+// which it reads through a transpose.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
   SmallVector<Value> found;
@@ -28,8 +28,9 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
       found.push_back(call.getOperand(argument.getArgNumber()));
   };
   for (Operation &op : kernel.getBody().front()) {
-    if (OpOperand *table = findTable(&op))
-      add(table->get());
+    for (OpOperand &operand : op.getOpOperands())
+      if (readsMemory(operand))
+        add(operand.get());
     if (hasRole(&op, RegionRole::Contraction))
       llvm::for_each(op.getOperands(), add);
   }
@@ -189,7 +190,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // Products ask where their operands are, and write arranged what they do.
+  // plan.access and plan.arrange have no step: the product next to them reads
+  // and writes with their strides.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     buffers[access.getOutput()] = buffers.lookup(access.getSource());
     return success();

@@ -38,8 +38,9 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// Kernels whose loops read an element where they use it. One that unscales
-// itself stays as it is: it may be about to move into its own users.
+// True for kernels whose loops read a gradient's element where they use it, so
+// that they can unscale it. A kernel that is itself such an unscale stays: it
+// may move into its own users.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))
@@ -51,6 +52,7 @@ static bool canUnscale(Operation *user) {
 
 // `user` reading what `region` reads, and unscaling it.
 static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
+  // The user reads the gradient and the scale in place of the result.
   Value read[] = {region.getTiedInput(unscale.getGrad()),
                   region.getTiedInput(unscale.getScale())};
   llvm::SetVector<Value> inputs;
@@ -59,12 +61,14 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
       inputs.insert(input);
   inputs.insert(std::begin(read), std::end(read));
 
+  // A region like `user`, with the new inputs,
   OpBuilder builder(user);
   auto changed = RegionOp::create(builder, user.getLoc(), user.getResultTypes(),
                                   user.getKind(), inputs.getArrayRef());
   changed.setKernelAttr(user.getKernelAttr());
   changed.setProviderAttr(user.getProviderAttr());
   changed->setDiscardableAttrs(user->getDiscardableAttrDictionary());
+  // whose body starts with the unscale
   Block *body = builder.createBlock(&changed.getBody());
   IRMapping known;
   for (Value input : inputs)
@@ -73,6 +77,7 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
             amp::UnscaleOp::create(builder, unscale.getLoc(), unscale.getType(),
                                    known.lookup(read[0]), known.lookup(read[1]))
                 .getOutput());
+  // and goes on as the old one.
   IRMapping mapping;
   for (auto [argument, input] :
        llvm::zip(user.getBody().getArguments(), user.getInputs()))
@@ -88,8 +93,10 @@ void RecomputeUnscalePass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   TargetInfo target = getTarget(function);
+  // CPUs do the unscale as the epilogue of the product.
   if (target.callsEpilogues())
     return;
+  // All readers must be able to repeat it, or it has to stay.
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())
     if (findUnscale(region) && llvm::all_of(region->getUsers(), canUnscale))

@@ -16,7 +16,7 @@ static constexpr int64_t kFewBytes = 1 << 16;
 /// to begin with than their copies.
 static constexpr size_t kManyInputs = 32;
 
-// The axis along which `slice` takes some of its tensor, if it is one.
+// The axis that `slice` cuts, if it cuts exactly one.
 static std::optional<size_t> findAxis(SliceOp slice) {
   std::optional<size_t> found;
   for (auto [axis, extent] : llvm::enumerate(shapeOf(slice.getInput()))) {
@@ -59,6 +59,7 @@ static SmallVector<RowCopy> findSlice(SliceOp slice) {
 static SmallVector<RowCopy> findJoin(ConcatOp join) {
   if (join.getInputs().size() < kManyInputs)
     return {};
+  // Rows of each input lie side by side in a row of the result.
   int64_t axis = join.getAxis();
   ArrayRef<int64_t> shape = shapeOf(join.getOutput());
   int64_t inner = bytesBehind(join.getOutput(), axis);

@@ -65,7 +65,9 @@ FailureOr<FloatType> AssignPrecisionPass::getLowType() {
   }
   if (llvm::is_contained({"16-true", "bf16-true", "auto"}, mode))
     return withExitCode(getOperation().emitError(), ExitCode::Unsupported)
-           << "precision '" << mode << "' is not supported";
+           << "precision '" << mode
+           << "' is not supported, expected 32-true, 16-mixed, bf16-mixed or "
+              "64-true";
   return withExitCode(getOperation().emitError(), ExitCode::Usage)
          << "unknown precision '" << mode
          << "', expected 32-true, 16-mixed, bf16-mixed or 64-true";
@@ -148,6 +150,7 @@ static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 static std::string getFlip(Reason reason, bool low, StringRef rule,
                            StringRef name) {
   switch (reason) {
+  // Nothing that a flag says changes these.
   case Reason::Mode:
   case Reason::Update:
   case Reason::ModelCast:
@@ -155,6 +158,7 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   case Reason::Constant:
   case Reason::LossRegion:
     return "";
+  // What a flag asked for is undone by dropping it.
   case Reason::KeepFP32:
   case Reason::ForceLow:
     return ("drop " + rule).str();
@@ -325,6 +329,7 @@ void AssignPrecisionPass::countCasts(Block &block) {
            regions.getRegion(a) == regions.getRegion(b);
   };
   for (Operation &each : block) {
+    // Bodies of loops and branches have kernels of their own.
     if (isa<BodyOpInterface>(each))
       for (Region &body : each.getRegions())
         countCasts(body.front());
@@ -333,11 +338,13 @@ void AssignPrecisionPass::countCasts(Block &block) {
     if (!decision)
       continue;
     int64_t in = 0, out = 0, fused = 0;
+    // Casts of operands, of which some are within a kernel.
     for (OpOperand &operand : op->getOpOperands())
       if (needsCast(operand)) {
         ++in;
         fused += shareKernel(operand.get().getDefiningOp(), op);
       }
+    // Casts of results: one for each type that readers want.
     for (OpResult result : op->getResults()) {
       llvm::SmallDenseMap<Type, bool, 2> types;
       for (OpOperand &use : result.getUses())

@@ -51,6 +51,7 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
 
 void ConvertFloatTypePass::runOnOperation() {
   MLIRContext *context = &getContext();
+  // Types, constants in the IR, and constants in resources.
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](Float32Type) -> std::optional<Type> {
     return Float64Type::get(context);
@@ -63,6 +64,8 @@ void ConvertFloatTypePass::runOnOperation() {
         return std::make_pair(Attribute(widen(elements)), WalkResult::skip());
       });
   bool resourcesRead = true;
+  // A resource without its values cannot be widened; the replacer goes on, and
+  // the pass fails afterwards.
   replacer.addReplacement(
       [&](DenseF32ResourceElementsAttr elements)
           -> std::optional<std::pair<Attribute, WalkResult>> {

@@ -262,10 +262,12 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
   FunctionState state(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    // State that the scale guards, and that changes.
     VariableOp variable = getUpdatedVariable(function, i, variables);
     if (!variable || !isGuarded(variable))
       continue;
     Value next = terminator->getOperand(i), old = state.read(variable);
+    // An optimizer keeps the old value by its own condition.
     auto result = dyn_cast<OpResult>(next);
     if (next == old || (result && getReplacedOperand(result) == old))
       continue;
@@ -276,6 +278,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
              << "; where the loss is scaled, state other than floats can only "
                 "count updates (itself + 1); train with --loss-scale none or "
                 "another --precision";
+    // The old value where a gradient is infinite or NaN.
     std::string name = (variable.getSymName() + "#guard").str();
     auto guarded =
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
@@ -304,6 +307,7 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
 void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
                                          Value finite) {
   OpBuilder builder(getReturn(function));
+  // The scale of this step is an output, whatever becomes of it.
   Location loc = finite.getLoc();
   Value current = getScale(function);
   FunctionState state(function);
@@ -329,6 +333,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   replaceSeeds(function);
   if (kind == LossScale::None)
     return success();
+  // Only functions that update parameters have a condition.
   SmallVector<Value> gradients = unscaleGradients(function);
   if (!updatesParameters(function))
     return success();
@@ -337,6 +342,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
            << "no gradient of this update comes from a loss that could be "
               "scaled";
 
+  // One flag for all gradients of the update.
   OpBuilder builder(getReturn(function));
   auto flag = RankedTensorType::get({}, builder.getI1Type());
   Value finite = AllFiniteOp::create(

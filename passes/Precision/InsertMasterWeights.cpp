@@ -135,13 +135,16 @@ void InsertMasterWeightsPass::runOnOperation() {
   casts.clear();
   copies.clear();
   variables.emplace(getOperation());
+  // Which parameters are cast, and to what.
   findCasts();
   if (copies.empty())
     return;
+  // Readers read the copy; updates write it.
   readCopies();
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     writeCopies(function);
 
+  // @derive makes all copies when state is loaded.
   FunctionOpInterface derive = getDerive();
   FunctionState state(derive);
   for (auto [op, copy] : copies) {

@@ -66,6 +66,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::unscale(UnscaleOp op) {
 // multiples of the same.
 LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
                                                     ValueRange values) {
+  // Zeros are multiples of anything; all others must agree.
   Multiple result{Multiple::Zero};
   bool mixes = false, unknown = false;
   for (Value value : values) {
@@ -81,6 +82,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
     return {Multiple::Unknown};
   if (!mixes)
     return result;
+  // Scaled and unscaled values meet: this is the violation.
   report(op) << (isa<AddOp, SubOp>(op) ? "adds" : "joins")
              << " a value that carries the loss scale to one that does not";
   return {Multiple::Unknown};
@@ -124,6 +126,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(ScatterOpInterface op) {
 
 // The multiple that the results of `op` are.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
+  // Sums and products of multiples.
   if (isa<AddOp, SubOp, MaximumOp, MinimumOp>(op))
     return join(op, op->getOperands());
   if (isa<SelectOp>(op))
@@ -132,6 +135,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     return product(op, op->getOperand(0), op->getOperand(1));
   if (isa<DivOp>(op) && lookup(op->getOperand(1)).kind != Multiple::Scaled)
     return lookup(op->getOperand(0));
+  // Padding other than zero is a value without the scale.
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
   auto pad = dyn_cast<PadOp>(op);
@@ -141,12 +145,14 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
                   "not";
     return {Multiple::Unknown};
   }
+  // Views, moves and lookups change no values.
   if (role == RegionRole::View || role == RegionRole::Movement)
     return join(op, op->getOperands());
   if (OpOperand *table = findTable(op))
     return linear(op, table->get());
   if (auto updates = dyn_cast<ScatterOpInterface>(op))
     return scatter(updates);
+  // A contraction is a product and a sum; C must be the same multiple.
   if (role == RegionRole::Contraction) {
     Multiple result = product(op, op->getOperand(0), op->getOperand(1));
     if (op->getNumOperands() > 2 &&
@@ -157,11 +163,13 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     }
     return result;
   }
+  // Ops that are linear in their first operand; the rest would lose the scale.
   bool isGradient = op->getName().stripDialect().ends_with("_grad");
-  bool isLinear = role == RegionRole::Reduction ||
-                  role == RegionRole::Cumulative || isGradient ||
-                  isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
-                      amp::CastOp, AveragePoolOp, GlobalAveragePoolOp>(op);
+  bool isLinear =
+      role == RegionRole::Reduction || role == RegionRole::Cumulative ||
+      isGradient ||
+      isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp, amp::CastOp,
+          AveragePoolOp, GlobalAveragePoolOp, RotaryEmbeddingOp>(op);
   if (isLinear && isFloatValue(op->getResult(0)))
     return linear(op, op->getOperand(0));
   report(op) << "is not linear, but reads a value that carries the loss scale";
@@ -237,6 +245,7 @@ bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
 // where zeros are multiples of anything.
 LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
                                                        unsigned index) {
+  // The values that it may have: from before the loop, and from each body.
   SmallVector<Value> values;
   if (index < op.getNumCarried())
     values.push_back(op->getRegion(0).front().getArgument(index));
@@ -279,6 +288,7 @@ void LossScaleAnalysis::visitList(BodyOpInterface op) {
 }
 
 void LossScaleAnalysis::visit(Operation *op) {
+  // Loops and branches are followed into their bodies.
   if (auto list = dyn_cast<BodyOpInterface>(op))
     return visitList(list);
   DenseElementsAttr constant;
@@ -289,6 +299,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   bool readsScaled = llvm::any_of(op->getOperands(), [&](Value operand) {
     return lookup(operand).kind == Multiple::Scaled;
   });
+  // Where multiples come from: zeros, the scaled loss, its quotient.
   if (matchPattern(op, m_Constant(&constant))) {
     if (isa<FloatType>(constant.getElementType()) && constant.isSplat() &&
         constant.getSplatValue<APFloat>().isZero())
@@ -298,9 +309,11 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (auto unscaling = dyn_cast<UnscaleOp>(op)) {
     result = unscale(unscaling);
   } else if (updates && belongsToUpdate(op)) {
+    // The update must not read scaled gradients.
     if (readsScaled)
       report(op) << "reads a gradient that is still scaled";
   } else if (readsScaled && !isa<AllFiniteOp>(op)) {
+    // In between, each op makes multiples of multiples.
     result = compute(op);
     result.ofSeed = llvm::all_of(op->getOperands(), [&](Value operand) {
       return lookup(operand).ofSeed || operand.getDefiningOp<ConstantOp>();
@@ -309,6 +322,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (reads) {
     result = computeUnscaled(op);
   }
+  // Free is what is no multiple; it is not recorded.
   if (result.kind == Multiple::Free)
     return;
   for (Value value : op->getResults())

@@ -69,6 +69,8 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
 
   LogicalResult matchAndRewrite(amp::CastOp op,
                                 PatternRewriter &rewriter) const override {
+    // Only ops that move elements, whose result this cast alone reads, and only
+    // where the cast narrows.
     Operation *moving = op.getInput().getDefiningOp();
     auto precise = dyn_cast_or_null<PrecisionOpInterface>(moving);
     if (!precise || !precise.movesElements())
@@ -76,9 +78,11 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     FloatType type = getFloatType(op), from = getFloatType(op.getInput());
     if (!op.getInput().hasOneUse() || type.getWidth() >= from.getWidth())
       return rewriter.notifyMatchFailure(op, "casting first moves no less");
+    // Policy may keep the moved values in fp32.
     if (DecisionAttr decision = DecisionAttr::of(moving);
         decision && readsFP32Only(decision))
       return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
+    // Casts go in front; the movement moves the narrow type.
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(moving);

@@ -16,17 +16,33 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
 
     Expects expanded gradients and the types of the model.
 
+    Before:
+
     ```mlir
-    %y = mpc.gemm %x, %w : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
+      %y = mpc.gemm %x, %w : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+      return %y : tensor<4x2xf32>
+    }
     ```
-    becomes
+
+    After, with `mode=bf16-mixed target=zen5`:
+
     ```mlir
-    %y = mpc.gemm %x, %w {amp.decision = #amp.decision<compute = bf16, ...>}
-        : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    #decision = #amp.decision<compute = bf16, accumulate = f32, storage = f32,
+        class = allow, rule = "default:gemm",
+        why = "products of low operands are exact in fp32 sums", reason = allow_list,
+        path = ["gemm"], evidence = assumed, native = true, casts_in = 2, casts_out = 0,
+        casts_fused = 0, cost_low = 6, cost_high = 11>
+    module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
+    func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
+      %0 = mpc.gemm %x, %w {amp.decision = #decision}
+          : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+      return %0 : tensor<4x2xf32>
+    }
     ```
 
     Afterwards every op with floats has a record, and the module says for which
-    mode it was decided. Tested by assign-precision.mlir.
+    mode it was decided.
   }];
   let options = [
     Option<"mode", "mode", "std::string", "\"32-true\"",
@@ -50,20 +66,31 @@ def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
 
     Expects `amp.decision` on every op with floats.
 
+    Before:
+
     ```mlir
-    %y = mpc.gemm %x, %w {amp.decision = ...}
-        : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    #decided = #amp.decision<compute = bf16, accumulate = f32, storage = f32, class = allow,
+        rule = "default:gemm", why = "", reason = allow_list, path = [], evidence = assumed,
+        native = true, casts_in = 2, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+    func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
+      %y = mpc.gemm %x, %w {amp.decision = #decided}
+          : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+      return %y : tensor<4x2xf32>
+    }
     ```
-    becomes
+
+    After:
+
     ```mlir
-    %0 = amp.cast %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
-    %1 = amp.cast %w : (tensor<8x2xf32>) -> tensor<8x2xbf16>
-    %y = mpc.gemm %0, %1 {amp.decision = ...}
+    %0 = amp.cast %w : (tensor<8x2xf32>) -> tensor<8x2xbf16>
+    %1 = amp.cast %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+    %y = mpc.gemm %1, %0 {amp.decision = ...}
         : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xf32>
+    return %y : tensor<4x2xf32>
     ```
 
     Afterwards types are as decided; those at function boundaries have not
-    changed. Tested by insert-casts.mlir.
+    changed.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -76,18 +103,25 @@ def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
     reads that; and casts constants now. A value that is rounded stays rounded,
     exactly once.
 
+    Before:
+
     ```mlir
-    %0 = mpc.transpose %w {perm = array<i64: 1, 0>} : (tensor<8x2xf32>) -> tensor<2x8xf32>
-    %1 = amp.cast %0 : (tensor<2x8xf32>) -> tensor<2x8xbf16>
+    func.func @step(%w: tensor<8x2xf32>) -> tensor<2x8xbf16> {
+      %0 = mpc.transpose %w {perm = array<i64: 1, 0>} : (tensor<8x2xf32>) -> tensor<2x8xf32>
+      %1 = amp.cast %0 : (tensor<2x8xf32>) -> tensor<2x8xbf16>
+      return %1 : tensor<2x8xbf16>
+    }
     ```
-    becomes
+
+    After:
+
     ```mlir
     %0 = amp.cast %w : (tensor<8x2xf32>) -> tensor<8x2xbf16>
     %1 = mpc.transpose %0 {perm = array<i64: 1, 0>} : (tensor<8x2xbf16>) -> tensor<2x8xbf16>
+    return %1 : tensor<2x8xbf16>
     ```
 
-    Afterwards the counts of casts in all records are those of the IR. Tested by
-    optimize-casts.mlir.
+    Afterwards the counts of casts in all records are those of the IR.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -103,24 +137,51 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
     With `none`, seeds become ones and nothing else happens. With a number the
     scale is that constant and the update is still guarded.
 
+    Before:
+
     ```mlir
-    %s = mpc.gradient_seed : tensor<f32>
-    %g = "gradient of"(%s)
-    %p1 = mpc.sgd %p, %g, %lr : ...
+    mpc.variable @p : tensor<8xf32> role parameter
+    mpc.variable @mpc.step : tensor<i64> role counter
+    func.func @step(%p: tensor<8xf32> {mpc.state = @p}, %step: tensor<i64> {mpc.state = @mpc.step},
+                    %lr: tensor<f32>)
+        -> (tensor<8xf32> {mpc.updates = @p}, tensor<i64> {mpc.updates = @mpc.step}) {
+      %next = mpc.increment %step : (tensor<i64>) -> tensor<i64>
+      %seed = mpc.gradient_seed : tensor<f32>
+      %g = mpc.mul %p, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %p1 = mpc.sgd %p, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      return %p1, %next : tensor<8xf32>, tensor<i64>
+    }
     ```
-    becomes
+
+    After, with `loss-scale=dynamic`:
+
     ```mlir
-    %one = mpc.constant dense<1.0> : tensor<f32>
-    %s = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %g = "gradient of"(%s)
-    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
-    %p1 = mpc.sgd %p, %u, %lr, %ok : ...
-    %scale1, %good1, %left1 = amp.update_scale %scale, %good, %left, %ok {...} : ...
+    mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 6.553600e+04
+    mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
+    mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale fill 1.000000e+00
+    func.func @step(%p: ..., %step: ..., %lr: ...,
+        %scale: tensor<f32> {mpc.state = @mpc.loss_scale},
+        %good: tensor<i64> {mpc.state = @mpc.good_steps},
+        %left: tensor<i64> {mpc.state = @mpc.hysteresis}) -> ... {
+      %one = mpc.constant dense<1.000000e+00> : tensor<f32>
+      %s = amp.scale_loss %one, %scale {mpc.phase = #mpc.phase<backward>}
+          : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %g = mpc.mul %p, %s {mpc.phase = #mpc.phase<backward>}
+          : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %u = amp.unscale %g, %scale {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %ok = amp.all_finite %u {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>) -> tensor<i1>
+      %scale1, %good1, %left1 = amp.update_scale %scale, %good, %left, %ok {...}
+          : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>)
+          -> (tensor<f32>, tensor<i64>, tensor<i64>)
+      %step1 = mpc.increment %step, %ok : (tensor<i64>, tensor<i1>) -> tensor<i64>
+      %p1 = mpc.sgd %p, %u, %lr, %ok
+          : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+      return %p1, %step1, %scale1, %good1, %left1, %ok, %scale : ...
+    }
     ```
 
     Afterwards no seed is left, and each gradient is unscaled exactly once.
-    Tested by insert-loss-scaling.mlir.
   }];
   let options = [
     Option<"lossScale", "loss-scale", "std::string", "\"\"",
@@ -151,18 +212,36 @@ def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleO
     that updates the parameter writes too, and which `@derive` computes when
     state is loaded. So a step reads half the bytes and casts no weight.
 
+    Before:
+
     ```mlir
-    func.func @step(%w: tensor<8x2xf32> {mpc.state = @w}, ...) {
+    mpc.variable @w : tensor<8x2xf32> role parameter
+    func.func @eval(%x: tensor<4x8xbf16>, %w: tensor<8x2xf32> {mpc.state = @w})
+        -> tensor<4x2xf32> {
       %0 = amp.cast %w : (tensor<8x2xf32>) -> tensor<8x2xbf16>
-    ```
-    becomes
-    ```mlir
-    func.func @step(%w: tensor<8x2xf32> {mpc.state = @w}, ...,
-                    %0: tensor<8x2xbf16> {mpc.state = @w.low}) {
+      %y = mpc.matmul %x, %0 : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xf32>
+      return %y : tensor<4x2xf32>
+    }
     ```
 
-    Afterwards no function casts a parameter except where it updates it. Tested
-    by insert-master-weights.mlir.
+    After:
+
+    ```mlir
+    mpc.variable @w : tensor<8x2xf32> role parameter
+    mpc.variable @w.low : tensor<8x2xbf16> role derived
+    func.func @eval(%x: tensor<4x8xbf16>, %w: tensor<8x2xf32> {mpc.state = @w},
+        %low: tensor<8x2xbf16> {mpc.state = @w.low}) -> tensor<4x2xf32> {
+      %0 = mpc.matmul %x, %low : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xf32>
+      return %0 : tensor<4x2xf32>
+    }
+    func.func @derive(%arg0: tensor<8x2xf32> {mpc.state = @w})
+        -> (tensor<8x2xbf16> {mpc.updates = @w.low}) {
+      %0 = amp.cast %arg0 : (tensor<8x2xf32>) -> tensor<8x2xbf16>
+      return %0 : tensor<8x2xbf16>
+    }
+    ```
+
+    Afterwards no function casts a parameter except where it updates it.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -173,15 +252,25 @@ def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
     The whole of 64-true: state, inputs, constants and results of type fp32
     become fp64; initial values keep theirs exactly.
 
+    Before:
+
     ```mlir
-    %y = mpc.relu %x : (tensor<8xf32>) -> tensor<8xf32>
-    ```
-    becomes
-    ```mlir
-    %y = mpc.relu %x : (tensor<8xf64>) -> tensor<8xf64>
+    func.func @step(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = mpc.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
     ```
 
-    Afterwards no fp32 is left. Tested by convert-float-type.mlir.
+    After:
+
+    ```mlir
+    func.func @step(%x: tensor<8xf64>) -> tensor<8xf64> {
+      %0 = mpc.relu %x : (tensor<8xf64>) -> tensor<8xf64>
+      return %0 : tensor<8xf64>
+    }
+    ```
+
+    Afterwards no fp32 is left.
   }];
 }
 
@@ -213,9 +302,25 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
 
     The loss scale is interpreted, not looked for: LossScaleAnalysis.h. Changes
     nothing. The options are those that `amp-assign-precision` was given; without
-    `amp.mode` on the module classes are taken from the records. Tested by
-    verify-precision.mlir, verify-precision-errors.mlir and
-    verify-loss-scale-errors.mlir.
+    `amp.mode` on the module classes are taken from the records.
+
+    Before:
+
+    ```mlir
+    #decided = #amp.decision<compute = f32, accumulate = f32, storage = bf16, class = clear,
+        rule = "default:relu", why = "", reason = between_low, path = [], evidence = assumed,
+        native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+    func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %y = mpc.relu %x {amp.decision = #decided} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      return %y : tensor<4x4xf32>
+    }
+    ```
+
+    After, instead of IR:
+
+    ```text
+    ...: error: ...expected result 0 in 'bf16' as decided, found 'f32'
+    ```
   }];
   let options = [
     Option<"policy", "policy", "std::string", "\"\"",

@@ -14,6 +14,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!type || type.getWidth() >= 32)
     return false;
+  // An argument is what the loop or branch around it is given, or state.
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (auto list =
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
@@ -21,6 +22,8 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
     VariableOp variable = getVariable(argument, variables);
     return variable && variable.getRole() == Role::Derived;
   }
+  // A result: of a cast, of bodies that all yield rounded values, or of an op
+  // that was decided to be low.
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))
     return true;

@@ -18,6 +18,7 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
   unsigned carried = scan.getNumCarried();
   for (auto op : llvm::make_early_inc_range(
            scan.getBody().front().getOps<amp::CastOp>())) {
+    // Carried values change from iteration to iteration: their casts stay.
     auto argument = dyn_cast<BlockArgument>(op.getInput());
     if (!argument || argument.getArgNumber() < carried)
       continue;
@@ -25,6 +26,7 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
     bool isScanned = index < scan.getScanned().size();
     if (isScanned && !narrows(op))
       continue;
+    // Cast the whole operand once, and let the loop read that.
     Value whole = scan.getTiedOperand(argument).get();
     rewriter.setInsertionPoint(scan);
     Value outside = amp::CastOp::create(
@@ -42,6 +44,7 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
 // A stack of cast values -> the cast stack of the values, where that is
 // smaller.
 static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
+  // Stacked results that are casts which widen.
   SmallVector<std::pair<unsigned, amp::CastOp>> found;
   SmallVector<Value> parts;
   SmallVector<bool> reversed;
@@ -56,6 +59,7 @@ static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
   }
   if (found.empty())
     return false;
+  // Stack what they cast, and cast the stacks.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, parts, reversed);
   rewriter.setInsertionPointAfter(scan);

@@ -49,6 +49,7 @@ void amp::verifyUpdateGuards(
     FunctionOpInterface function, ArrayRef<Value> gradients,
     const VariableTable &variables,
     llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
+  // Optimizers have a condition on all gradients.
   function->walk([&](OptimizerOpInterface op) {
     MutableOperandRange condition = op.getApplyOperand();
     if (condition.empty())
@@ -57,6 +58,7 @@ void amp::verifyUpdateGuards(
       report(op) << "expected as condition amp.all_finite of every gradient "
                     "of the update";
   });
+  // Other state is the old value where the condition is false.
   llvm::DenseMap<Operation *, Value> states;
   for (BlockArgument argument : function.getArguments())
     if (VariableOp variable = getVariable(argument, variables))

@@ -167,6 +167,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                                          DecisionAttr decision) {
   bool isDenied = decision.getPrecisionClass() == PrecisionClass::Deny &&
                   decision.getReason() != Reason::ForceLow;
+  // Operands that are multiplied have the type decided.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     FloatType type = getFloatType(operand.get());
@@ -176,6 +177,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                    << " as decided, found operand " << index << " in " << type;
       continue;
     }
+    // Others may be low, unless policy keeps the op or the operand in fp32.
     if (!isRoundedByStage(operand.get(), *variables))
       continue;
     if (isDenied || readsFP32Only(decision))
@@ -268,6 +270,7 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
 // A copy without a function that makes it has no value when state is loaded.
 void VerifyPrecisionPass::findCopies() {
   copies.clear();
+  // The copies that @derive makes: a cast of a parameter each.
   llvm::DenseSet<Operation *> made;
   auto derive = getOperation().lookupSymbol<FunctionOpInterface>("derive");
   for (unsigned i = 0; derive && i < derive.getNumResults(); ++i) {
@@ -282,6 +285,7 @@ void VerifyPrecisionPass::findCopies() {
     made.insert(copy);
     copies[variable] = copy;
   }
+  // Every derived variable must be among them.
   for (auto variable : getOperation().getOps<VariableOp>())
     if (variable.getRole() == Role::Derived && !made.contains(variable))
       report(variable)
@@ -320,6 +324,7 @@ void VerifyPrecisionPass::runOnOperation() {
   variables.emplace(module);
   loadPolicy();
 
+  // State first: the functions are checked against it.
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
   findCopies();

@@ -3,6 +3,8 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
+#include "mlir/IR/DialectResourceBlobManager.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -57,6 +59,15 @@ bool mpc::isNumber(Value value, double expected) {
   return number && std::abs(*number - expected) <= kDigits * std::abs(expected);
 }
 
+ArrayRef<char> mpc::getDenseBytes(Attribute value) {
+  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
+    return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
+  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
+  AsmResourceBlob *blob =
+      resource ? resource.getRawHandle().getBlob() : nullptr;
+  return blob ? blob->getData() : ArrayRef<char>();
+}
+
 //===----------------------------------------------------------------------===//
 // Roots and means
 //===----------------------------------------------------------------------===//
@@ -75,6 +86,7 @@ Value mpc::matchSquare(Value value, Match &match) {
 Value mpc::matchInverseRoot(Value value, Match &match) {
   Match attempt = match;
   Value root;
+  // x ^ -0.5
   if (auto power = attempt.take<PowOp>(value)) {
     if (getConstantNumber(power.getRhs()) != -0.5 ||
         power.getType() != power.getLhs().getType())
@@ -82,6 +94,7 @@ Value mpc::matchInverseRoot(Value value, Match &match) {
     match = attempt;
     return power.getLhs();
   }
+  // 1 / sqrt(x), by a reciprocal or a quotient
   if (auto reciprocal = attempt.take<ReciprocalOp>(value))
     root = reciprocal.getInput();
   else if (auto quotient = attempt.take<DivOp>(value);
@@ -113,11 +126,13 @@ std::optional<std::pair<Value, double>> mpc::matchAddedNumber(Value value,
 std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   Match attempt = match;
   Value numerator, radicand;
+  // numerator / sqrt(sum)
   if (auto quotient = dyn_cast<DivOp>(op)) {
     numerator = quotient.getLhs();
     if (auto root = attempt.take<SqrtOp>(quotient.getRhs()))
       radicand = root.getInput();
   } else if (auto product = dyn_cast<MulOp>(op)) {
+    // numerator * (1 / sqrt(sum)), in either order
     for (unsigned i : {0, 1}) {
       if (radicand)
         break;
@@ -127,6 +142,7 @@ std::optional<OverRoot> mpc::matchOverRoot(Operation *op, Match &match) {
   }
   if (!radicand || numerator.getType() != op->getResult(0).getType())
     return std::nullopt;
+  // The sum is of a variance and an epsilon.
   auto sum = matchAddedNumber(radicand, attempt);
   if (!sum || sum->second < 0)
     return std::nullopt;
@@ -157,6 +173,7 @@ static void collectFactors(Operation *op, Product &product, Match &match) {
   Type type = op->getResult(0).getType();
   for (unsigned i : {0, 1}) {
     Value operand = op->getOperand(i);
+    // Numbers go into one; products of products are followed.
     bool isDivisor = isa<DivOp>(op) && i == 1;
     std::optional<double> number = getConstantNumber(operand);
     if (number && isDivisor)

@@ -103,6 +103,10 @@ mlir::Value matchOperandBeside(OpTy op, double number) {
   return isNumber(op.getLhs(), number) ? op.getRhs() : mlir::Value();
 }
 
+/// The bytes of a constant's elements; none where it is one value everywhere,
+/// or they are not in memory.
+llvm::ArrayRef<char> getDenseBytes(mlir::Attribute value);
+
 /// x, where `value` is x * x or x ^ 2.
 mlir::Value matchSquare(mlir::Value value, Match &match);
 

@@ -23,26 +23,35 @@ def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
     does, which multiplies by scale / sqrt(variance + epsilon) first. Variances
     over other axes than the mean, or without an epsilon, are left.
 
-    Before (test/passes/Recognition/recognize-layer-norm.mlir):
+    Before:
 
     ```mlir
-    %mean = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
-    %d = mpc.sub %x, %mean : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
-    %d2 = mpc.mul %d, %d : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    %var = mpc.reduce_mean %d2 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
-    %sum = mpc.add %var, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
-    %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
-    %n = mpc.div %d, %root : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
-    %s = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-    %y = mpc.add %s, %bias : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<8xf32>)
+        -> tensor<4x8xf32> {
+      %epsilon = mpc.constant dense<1.0e-5> : tensor<f32>
+      %mean = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true}
+          : (tensor<4x8xf32>) -> tensor<4x1xf32>
+      %d = mpc.sub %x, %mean : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+      %d2 = mpc.mul %d, %d : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %var = mpc.reduce_mean %d2 {axes = array<i64: 1>, keepdims = true}
+          : (tensor<4x8xf32>) -> tensor<4x1xf32>
+      %sum = mpc.add %var, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+      %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
+      %n = mpc.div %d, %root : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+      %s = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+      %y = mpc.add %s, %bias : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %y, %mean, %inv_std = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 1>, epsilon = 1.0e-5 : f64}
+    %output, %mean, %inv_std = mpc.layer_norm %x, %scale, %bias
+        {axes = array<i64: 1>, epsilon = 9.99999...E-6 : f64}
         : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
-       -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+        -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
+    return %output : tensor<4x8xf32>
     ```
   }];
 }
@@ -52,23 +61,30 @@ def RecognizeRMSNormPass : RecognitionPass<"mpc-recognize-rms-norm"> {
   let description = [{
     Runs after `mpc-recognize-layer-norm`, whose ops contain these.
 
-    Before (test/passes/Recognition/recognize-rms-norm.mlir):
+    Before:
 
     ```mlir
-    %x2 = mpc.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    %mean = mpc.reduce_mean %x2 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
-    %sum = mpc.add %mean, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
-    %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
-    %inv = mpc.reciprocal %root : (tensor<4x1xf32>) -> tensor<4x1xf32>
-    %n = mpc.mul %x, %inv : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
-    %y = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %scale: tensor<8xf32>) -> tensor<4x8xf32> {
+      %epsilon = mpc.constant dense<1.0e-5> : tensor<f32>
+      %x2 = mpc.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %mean = mpc.reduce_mean %x2 {axes = array<i64: 1>, keepdims = true}
+          : (tensor<4x8xf32>) -> tensor<4x1xf32>
+      %sum = mpc.add %mean, %epsilon : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+      %root = mpc.sqrt %sum : (tensor<4x1xf32>) -> tensor<4x1xf32>
+      %inv = mpc.reciprocal %root : (tensor<4x1xf32>) -> tensor<4x1xf32>
+      %n = mpc.mul %x, %inv : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+      %y = mpc.mul %n, %scale : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %y, %inv = mpc.rms_norm %x, %scale {axes = array<i64: 1>, epsilon = 1.0e-6 : f64}
+    %output, %inv_rms = mpc.rms_norm %x, %scale
+        {axes = array<i64: 1>, epsilon = 9.99999...E-6 : f64}
         : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x1xf32>)
+    return %output : tensor<4x8xf32>
     ```
   }];
 }
@@ -79,20 +95,27 @@ def RecognizeGeluPass : RecognitionPass<"mpc-recognize-gelu"> {
     By the error function, and by tanh of a cubic polynomial; products may be in
     any order. Numbers must be the formula's to six digits.
 
-    Before (test/passes/Recognition/recognize-gelu.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.div %x, %sqrt2 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-    %1 = mpc.erf %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    %2 = mpc.add %1, %one : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-    %3 = mpc.mul %x, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    %y = mpc.mul %3, %half : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %sqrt2 = mpc.constant dense<1.41421354> : tensor<f32>
+      %one = mpc.constant dense<1.0> : tensor<f32>
+      %half = mpc.constant dense<0.5> : tensor<f32>
+      %0 = mpc.div %x, %sqrt2 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+      %1 = mpc.erf %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %2 = mpc.add %1, %one : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+      %3 = mpc.mul %x, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %y = mpc.mul %3, %half : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %y = mpc.gelu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %0 = mpc.gelu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
     ```
   }];
 }
@@ -102,17 +125,21 @@ def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
   let description = [{
     SiLU, and with a number in the sigmoid the approximation of GELU by it.
 
-    Before (test/passes/Recognition/recognize-swish.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.sigmoid %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    %y = mpc.mul %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %0 = mpc.sigmoid %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %y = mpc.mul %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %y = mpc.swish %x {alpha = 1.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %0 = mpc.swish %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
     ```
   }];
 }
@@ -126,21 +153,30 @@ def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
     dropout. A constant mask in which each query sees the keys up to its own
     becomes `causal_offset`, and takes no memory.
 
-    Before (test/passes/Recognition/recognize-attention.mlir):
+    Before:
 
     ```mlir
-    %s = mpc.matmul %q, %k {transB = true} : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
-    %scaled = mpc.div %s, %two : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
-    %masked = mpc.add %scaled, %bias : (tensor<2x8x8xf32>, tensor<2x1x8xf32>) -> tensor<2x8x8xf32>
-    %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
-    %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+    func.func @forward(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf32>,
+                       %bias: tensor<2x1x8xf32>) -> tensor<2x8x4xf32> {
+      %two = mpc.constant dense<2.0> : tensor<f32>
+      %s = mpc.matmul %q, %k {transB = true}
+          : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+      %scaled = mpc.div %s, %two : (tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+      %masked = mpc.add %scaled, %bias
+          : (tensor<2x8x8xf32>, tensor<2x1x8xf32>) -> tensor<2x8x8xf32>
+      %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+      %y = mpc.matmul %p, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+      return %y : tensor<2x8x4xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %y = mpc.attention %q, %k, %v bias %bias {scale = 5.0e-1 : f64}
-        : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>) -> tensor<2x8x4xf32>
+    %0 = mpc.attention %q, %k, %v bias %bias {scale = 5.000000e-01 : f64}
+        : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>)
+        -> tensor<2x8x4xf32>
+    return %0 : tensor<2x8x4xf32>
     ```
   }];
 }
@@ -154,19 +190,24 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
     found in what exporters of opsets before 13 make of it: one of a matrix or of
     transposed scores.
 
-    Before (test/passes/Recognition/recognize-cross-entropy.mlir):
+    Before:
 
     ```mlir
-    %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    %loss = mpc.nll_loss %l, %labels {reduction = #mpc.reduction<mean>} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+    func.func @step(%x: tensor<4x8xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
+      %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %loss = mpc.nll_loss %l, %labels {reduction = #mpc.reduction<mean>}
+          : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+      return %loss : tensor<f32>
+    }
     ```
 
     After:
 
     ```mlir
-    %loss, %l = mpc.softmax_cross_entropy_loss %x, %labels {reduction = #mpc.reduction<mean>}
+    %loss, %log_prob = mpc.softmax_cross_entropy_loss %x, %labels
         : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x8xf32>)
+    return %loss : tensor<f32>
     ```
   }];
 }
@@ -181,20 +222,25 @@ def RecognizeBinaryCrossEntropyPass
     `mpc.bce`. A logarithm of a sigmoid elsewhere becomes a softplus. What a
     sigmoid rounds to 0 or 1 is no longer lost.
 
-    Before (test/passes/Recognition/recognize-binary-cross-entropy.mlir):
+    Before:
 
     ```mlir
-    %1 = mpc.sub %one, %t : (tensor<f32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-    %2 = mpc.mul %1, %x : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-    %3 = mpc.sigmoid %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
-    %4 = mpc.log %3 : (tensor<4x3xf32>) -> tensor<4x3xf32>
-    %5 = mpc.sub %2, %4 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    func.func @step(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<4x3xf32> {
+      %one = mpc.constant dense<1.0> : tensor<f32>
+      %1 = mpc.sub %one, %t : (tensor<f32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      %2 = mpc.mul %1, %x : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      %3 = mpc.sigmoid %x : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %4 = mpc.log %3 : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      %5 = mpc.sub %2, %4 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      return %5 : tensor<4x3xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %5 = mpc.bce_with_logits %x, %t : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    %0 = mpc.bce_with_logits %x, %t : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+    return %0 : tensor<4x3xf32>
     ```
   }];
 }
@@ -208,26 +254,71 @@ def RecognizeEmbeddingBagPass
     the other become one gather and one reduction, and their gradient one
     scatter.
 
-    Before (test/passes/Recognition/recognize-embedding-bag.mlir):
+    Before:
 
     ```mlir
-    %0 = mpc.slice %ids {offsets = array<i64: 0>, sizes = array<i64: 3>} : (tensor<6xi64>) -> tensor<3xi64>
-    %1 = mpc.gather %table, %0 {axis = 0 : i64} : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
-    %2 = mpc.reduce_sum %1 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
-    %3 = mpc.reshape %2 : (tensor<4xf32>) -> tensor<1x4xf32>
-    %4 = mpc.slice %ids {offsets = array<i64: 3>, sizes = array<i64: 3>} : (tensor<6xi64>) -> tensor<3xi64>
-    %5 = mpc.gather %table, %4 {axis = 0 : i64} : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
-    %6 = mpc.reduce_sum %5 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
-    %7 = mpc.reshape %6 : (tensor<4xf32>) -> tensor<1x4xf32>
-    %y = mpc.concat %3, %7 {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+    func.func @forward(%ids: tensor<6xi64>, %table: tensor<10x4xf32>) -> tensor<2x4xf32> {
+      %0 = mpc.slice %ids {offsets = array<i64: 0>, sizes = array<i64: 3>}
+          : (tensor<6xi64>) -> tensor<3xi64>
+      %1 = mpc.gather %table, %0 {axis = 0 : i64}
+          : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+      %2 = mpc.reduce_sum %1 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
+      %3 = mpc.reshape %2 : (tensor<4xf32>) -> tensor<1x4xf32>
+      %4 = mpc.slice %ids {offsets = array<i64: 3>, sizes = array<i64: 3>}
+          : (tensor<6xi64>) -> tensor<3xi64>
+      %5 = mpc.gather %table, %4 {axis = 0 : i64}
+          : (tensor<10x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+      %6 = mpc.reduce_sum %5 {axes = array<i64: 0>} : (tensor<3x4xf32>) -> tensor<4xf32>
+      %7 = mpc.reshape %6 : (tensor<4xf32>) -> tensor<1x4xf32>
+      %y = mpc.concat %3, %7 {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+      return %y : tensor<2x4xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %bags = mpc.reshape %ids : (tensor<6xi64>) -> tensor<2x3xi64>
-    %rows = mpc.gather %table, %bags {axis = 0 : i64} : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
-    %y = mpc.reduce_sum %rows {axes = array<i64: 1>} : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
+    %0 = mpc.reshape %ids : (tensor<6xi64>) -> tensor<2x3xi64>
+    %1 = mpc.gather %table, %0 {axis = 0 : i64}
+        : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+    %2 = mpc.reduce_sum %1 {axes = array<i64: 1>} : (tensor<2x3x4xf32>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+    ```
+  }];
+}
+
+def RecognizeRotaryEmbeddingPass
+    : RecognitionPass<"mpc-recognize-rotary-embedding"> {
+  let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";
+  let description = [{
+    The spellings of Llama and GPT-NeoX, x * cosine + rotate(x) * sine with
+    halves of rows; of GPT-J, with every second element; and of complex numbers,
+    as their real and imaginary parts. Where only a part of each row is turned,
+    the rest is taken in. A table that has an element for each of a row is
+    taken where both of a pair are seen to be equal: it joins one table twice,
+    repeats each element, or is known and not trained.
+
+    Before (test/passes/Recognition/recognize-rotary-embedding.mlir):
+
+    ```mlir
+    %angles = mpc.concat %freqs, %freqs {axis = 1 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
+    %cos = mpc.cos %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %sin = mpc.sin %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %own = mpc.mul %x, %cos : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+    %a = mpc.slice %x {offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+    %b = mpc.slice %x {offsets = array<i64: 0, 0, 0, 4>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+    %n = mpc.neg %b : (tensor<2x3x6x4xf32>) -> tensor<2x3x6x4xf32>
+    %r = mpc.concat %n, %a {axis = 3 : i64} : (tensor<2x3x6x4xf32>, tensor<2x3x6x4xf32>) -> tensor<2x3x6x8xf32>
+    %turned = mpc.mul %r, %sin : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+    %y = mpc.add %own, %turned : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    %c = mpc.slice %cos {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %s = mpc.slice %sin {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %y = mpc.rotary_embedding %x, %c, %s : (tensor<2x3x6x8xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<2x3x6x8xf32>
     ```
   }];
 }

@@ -90,8 +90,10 @@ Polynomial PolynomialExpander::expand(Value value) {
 // Empty where the op is not taken apart.
 Polynomial PolynomialExpander::expandOp(Operation *op) {
   Value value = op->getResult(0);
+  // Sums, products and signs of polynomials are polynomials.
   if (isa<AddOp, SubOp, MulOp, NegOp>(op))
     return expandLinear(op);
+  // relu(p), log p and softplus(x) are atoms of their own, where p allows it.
   if (match.take<ReluOp>(value))
     return expandBounded(op->getOperand(0), 0, /*isBelow=*/false);
   if (auto log = match.take<LogOp>(value))
@@ -100,8 +102,10 @@ Polynomial PolynomialExpander::expandOp(Operation *op) {
     if (int sign = getSign(softplus.getInput()))
       return add(add(getAtom(kRelu), getAtom(kLogTerm)), getAtom(kX),
                  sign > 0 ? 0 : -1);
+  // |x| = 2 relu(x) - x
   if (auto abs = match.take<AbsOp>(value); abs && getSign(abs.getInput()) != 0)
     return add(getAtom(kRelu, 2), getAtom(kX), -1);
+  // A bound on one side, by clip or by a maximum or minimum with a number.
   if (auto clip = match.take<ClipOp>(value)) {
     if (clip.getMin() && clip.getMax())
       return {};

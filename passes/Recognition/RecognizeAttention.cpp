@@ -12,7 +12,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/IR/DialectResourceBlobManager.h"
 
 #include <cmath>
 #include <cstring>
@@ -251,21 +250,11 @@ findOffset(ArrayRef<int64_t> shape, ArrayRef<int64_t> scores,
   return offset;
 }
 
-// The floats of a constant, in memory.
-static ArrayRef<char> getFloatBytes(Attribute value) {
-  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
-    return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
-  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
-  AsmResourceBlob *blob =
-      resource ? resource.getRawHandle().getBlob() : nullptr;
-  return blob ? blob->getData() : ArrayRef<char>();
-}
-
 // Of a bias of zeros and numbers of at most `low`.
 static std::optional<int64_t>
 findOffsetOfBias(ConstantOp bias, ArrayRef<int64_t> scores, double low) {
   RankedTensorType type = bias.getType();
-  ArrayRef<char> bytes = getFloatBytes(bias.getValue());
+  ArrayRef<char> bytes = getDenseBytes(bias.getValue());
   if (!type.getElementType().isF32() ||
       bytes.size() != type.getNumElements() * sizeof(float))
     return std::nullopt;
@@ -300,9 +289,11 @@ findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
 // none but those that the other hides: their numbers count unless they are
 // infinite.
 void AttentionMatcher::findCausalMask() {
+  // How low a number must be to hide a key.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
   double low = found.mask && found.bias ? kHidden : kLow;
+  // A mask becomes an offset, or else a bias does.
   if (found.mask && found.hidden <= low)
     if (auto constant = found.mask.getDefiningOp<ConstantOp>())
       if (auto offset =
@@ -325,6 +316,7 @@ void AttentionMatcher::findCausalMask() {
 //===----------------------------------------------------------------------===//
 
 bool AttentionMatcher::run() {
+  // The last product: weights times values.
   MatMulOp root = getRoot();
   int64_t rank = typeOf(root.getLhs()).getRank();
   bool isPlain = !root.getTransA() && !root.getTransB() &&
@@ -332,11 +324,13 @@ bool AttentionMatcher::run() {
   if (!isPlain || rank < 3)
     return false;
   found.value = root.getRhs();
+  // Back from the weights: dropout, guard, softmax, scores.
   Value weights = passGuard(passDropout(root.getLhs()));
   auto softmax = match.take<SoftmaxOp>(weights);
   if (!softmax || static_cast<int64_t>(softmax.getAxis()) != rank - 1 ||
       !matchScores(softmax.getInput()))
     return false;
+  // Query, key and value come from outside of what was matched.
   for (Value part : {found.query, found.key, found.value})
     if (typeOf(part).getRank() != rank || match.contains(part))
       return false;
@@ -346,8 +340,8 @@ bool AttentionMatcher::run() {
   return sharesHeads && match.isClosed();
 }
 
-// `value` with its last two axes exchanged, by another move of what it was
-// moved from where there is one.
+// Exchanges the last two axes of `value`. If `value` is itself a transpose, one
+// other transpose of its operand does both.
 static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   RankedTensorType type = typeOf(value);
   int64_t rank = type.getRank();
@@ -385,6 +379,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
                                            "attention");
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
+  // What the op wants otherwise than it was spelled.
   Value key = found.isKeyTransposed ? exchangeLastAxes(found.key, rewriter, loc)
                                     : found.key;
   Value mask = found.mask;

@@ -115,6 +115,8 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
                                              PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp>(op))
     return rewriter.notifyMatchFailure(op, "no sum and no difference");
+  // Any value whose sigmoid is read may be x. The loss, or its negative, is a
+  // polynomial in x, t and logarithms of the sigmoid.
   for (Value x : findLogits(op)) {
     Match match(op);
     PolynomialExpander expander(x, match);
@@ -172,6 +174,8 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
                                    PatternRewriter &rewriter) const {
   if (!isa<AddOp, SubOp, LogOp>(op))
     return rewriter.notifyMatchFailure(op, "no softplus ends with it");
+  // softplus(x) = relu(x) + log(1 + exp(-|x|)), and softplus(-x) = softplus(x)
+  // - x.
   Polynomial softplus = {{{Atom::kRelu}, 1}, {{Atom::kLogTerm}, 1}};
   Polynomial mirrored = add(softplus, {{{Atom::kX}, -1}});
   for (Value x : findLogits(op)) {
@@ -183,6 +187,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     if (x.getType() != type || match.contains(x) ||
         !(isPositive || negated == softplus || negated == mirrored))
       continue;
+    // A sigmoid that others read too gets a copy for this logarithm.
     if (auto log = dyn_cast<LogOp>(op); log && !match.isClosed()) {
       separateSigmoid(log, rewriter);
       match = Match(op);
@@ -190,6 +195,7 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
     }
     if (!match.isClosed())
       return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+    // Build softplus of x or -x, or its negative.
     rewriter.setInsertionPoint(op);
     Attribute phase = op->getAttr(kPhaseAttr);
     auto create = [&](auto kind, Value operand) -> Operation * {
@@ -224,6 +230,7 @@ LogicalResult
 RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
                                           PatternRewriter &rewriter) const {
   constexpr double kLeast = 20;
+  // where(bound < x, x, softplus(x)), as PyTorch spells it for large x.
   Match match(op);
   auto isAbove = match.take<LessOp>(op.getCondition());
   auto bound = isAbove ? getConstantNumber(isAbove.getLhs()) : std::nullopt;
@@ -232,6 +239,7 @@ RecognizeBoundedSoftplus::matchAndRewrite(SelectOp op,
   if (!bound || *bound < kLeast || !softplus ||
       softplus.getType() != op.getType())
     return rewriter.notifyMatchFailure(op, "no bounded softplus");
+  // All parts must be of one x.
   Value x = op.getOnTrue();
   bool isOfX = passOne(softplus.getInput(), match) == x &&
                passOne(isAbove.getRhs(), match) == x;

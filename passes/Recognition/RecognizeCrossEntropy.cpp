@@ -54,6 +54,7 @@ LogicalResult
 RecognizeLogSoftmax::matchAndRewrite(LogOp op,
                                      PatternRewriter &rewriter) const {
   Match match(op);
+  // Views and transposes between the softmax and its logarithm.
   SmallVector<Operation *> moves;
   Value moved = op.getInput();
   while (Operation *move = moved.getDefiningOp()) {
@@ -66,6 +67,7 @@ RecognizeLogSoftmax::matchAndRewrite(LogOp op,
   if (!softmax || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "of no softmax, or of one with "
                                            "other readers");
+  // The logarithm goes before them.
   Operation *result =
       LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
                            softmax.getInput(), softmax.getAxisAttr());

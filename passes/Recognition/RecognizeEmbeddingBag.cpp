@@ -125,8 +125,8 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
 // All of them
 //===----------------------------------------------------------------------===//
 
-// What all bags are of, the first one first, where one ends where the next
-// starts.
+// Matches bags of one table, one reduction and one length, each beginning where
+// the one before ends. Returns the first.
 static std::optional<Bag> matchBags(ConcatOp op, Match &match) {
   ValueRange parts = op.getInputs();
   if (parts.size() < 2 || op.getAxis() != 0)
@@ -174,6 +174,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (!bag || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
                                            "ops read parts of them");
+  // All bags in one matrix of indices, of rows, or of the table's rows.
   Location location = match.getLocation();
   Attribute phase = op->getAttr(kPhaseAttr);
   auto withPhase = [&](Value value) {
@@ -182,6 +183,13 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
     return value;
   };
   int64_t bags = op.getInputs().size();
+  Value reduced = bag->table ? bag->table : bag->source;
+  // Rows of [1, size] are joined along an axis of their own once the bag has
+  // none.
+  SmallVector<int64_t> joined = {bags};
+  llvm::append_range(joined, shapeOf(reduced).drop_front());
+  if (shapeOf(op) != ArrayRef<int64_t>(joined))
+    return rewriter.notifyMatchFailure(op, "joined along an axis of the rows");
   Value rows = withPhase(createBags(*bag, bags, rewriter, location));
   if (bag->table) {
     SmallVector<int64_t> shape = {bags, bag->length};
@@ -190,6 +198,7 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
         rewriter, location, typeOf(bag->table).clone(shape), bag->table, rows,
         rewriter.getI64IntegerAttr(0), rewriter.getI64IntegerAttr(0)));
   }
+  // The reduction of one bag, now along axis 1 of all.
   OperationState state(location, bag->reduction);
   state.addOperands(rows);
   state.addTypes(op.getType());

@@ -35,6 +35,7 @@ static bool isMonomial(Value value, Value x, double number, unsigned exponent,
   Match attempt = match;
   Product product = matchProduct(value, attempt);
   unsigned found = 0;
+  // Count how often x is a factor: itself, as a power, as a square.
   for (Value factor : product.factors) {
     auto power = factor == x ? PowOp() : attempt.take<PowOp>(factor);
     std::optional<double> raised = power && power.getLhs() == x
@@ -117,6 +118,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
   Product product = matchProduct(op->getResult(0), match);
   if (product.factors.size() != 2 || !isClose(product.number, 0.5))
     return rewriter.notifyMatchFailure(op, "no product of 1/2 and two others");
+  // x / 2 * (1 + f(x)), where either factor may be the sum.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     Value x = product.factors[1 - i];
@@ -124,6 +126,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     Value bounded = sum ? matchOperandBeside(sum, 1.0) : Value();
     if (!bounded || x.getType() != op->getResult(0).getType())
       continue;
+    // f is erf(x / sqrt 2), or tanh of a polynomial.
     auto erf = attempt.take<ErfOp>(bounded);
     auto tanh = attempt.take<TanhOp>(bounded);
     bool isExact =

@@ -62,6 +62,7 @@ static bool isSameMean(ReduceMeanOp a, ReduceMeanOp b) {
 /// (x - mean) / sqrt(variance + epsilon), which `op` is, and what scales and
 /// shifts it afterwards.
 static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
+  // The quotient, whose parts must have the same mean.
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
     return std::nullopt;
@@ -70,6 +71,7 @@ static std::optional<LayerNorm> matchSpelledOut(Operation *op, Match &match) {
       mean ? matchCentred(quotient->numerator, match) : ReduceMeanOp();
   if (!taken || !isSameMean(mean, taken))
     return std::nullopt;
+  // What scales and shifts comes behind it, if anything does.
   LayerNorm norm{mean.getInput(), {}, {}, mean.getAxes(), quotient->epsilon};
   auto matchNext = [&](auto kind) -> Value {
     Match attempt = match;
@@ -115,6 +117,7 @@ static std::optional<LayerNorm> matchScaledInverse(Value factor, Match &match) {
 
 /// x * factor + (bias - mean * factor), which `sum` is.
 static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
+  // Operands of sums and products may be in either order.
   for (unsigned i : {0, 1}) {
     Match attempt = match;
     auto shift = attempt.take<SubOp>(sum->getOperand(1 - i));
@@ -129,6 +132,7 @@ static std::optional<LayerNorm> matchScaledFirst(AddOp sum, Match &match) {
                : Value();
       if (!factor || factor != moved->getOperand(1 - j))
         continue;
+      // factor = scale / sqrt(variance + epsilon), of the same x and axes.
       auto norm = matchScaledInverse(factor, inner);
       if (!norm || norm->input != mean.getInput() ||
           norm->axes != mean.getAxes())
@@ -185,10 +189,12 @@ RecognizeLayerNorm::matchAndRewrite(Operation *op,
   if (!match.isClosed() || !hasPlainOperands(*norm, match))
     return rewriter.notifyMatchFailure(op, "other ops read parts of it");
   rewriter.setInsertionPoint(match.getRoot());
+  // The op wants a scale: 1 where the model has none.
   auto type = typeOf(norm->input);
   Value scale = norm->scale;
   if (!scale)
     scale = createOne(match, type.getElementType(), rewriter);
+  // Statistics keep the axes, with size 1.
   auto statistic = llvm::to_vector(type.getShape());
   for (int64_t axis : norm->axes)
     statistic[axis] = 1;

@@ -15,12 +15,14 @@ def AttachTargetPass : Pass<"mpc-attach-target", "::mlir::ModuleOp"> {
     types have instructions. A module without it is for the machine that
     compiles it, `native`.
 
+    Before:
+
     ```mlir
     module {
     }
     ```
 
-    becomes with `name=sm_90`
+    After, with `name=sm_90`:
 
     ```mlir
     module attributes {mpc.target = #mpc.target<"sm_90">} {

@@ -39,12 +39,14 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
     return Status(StatusCode::Usage, "the number of threads is negative");
   if (Status status = checkTarget(target); !status.ok())
     return status;
+  // Linux grants tiles to programs that ask for them.
   for (const std::string &feature : target.features)
     if (feature == "amx-tile")
       if (Status status = requestAMXPermission(); !status.ok())
         return status;
 
   std::unique_ptr<CPUDevice> device;
+  // Threads and library are made once for all functions.
   try {
     device.reset(new CPUDevice(options.threads));
   } catch (const std::system_error &error) {

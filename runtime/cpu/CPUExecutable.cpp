@@ -30,6 +30,7 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                const std::vector<Step> &declared,
                                StepObserver &observer) {
   for (size_t i = 0; i < list.size(); ++i) {
+    // Conditions and loops run steps of their own; their errors name those.
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
       const auto &step = std::get<IfStep>(declared[i].op);
       Status status =
@@ -47,6 +48,7 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
         return status;
       continue;
     }
+    // A launch, product, convolution or copy.
     Status status = observer.before(declared[i]);
     if (status.ok())
       status = std::visit([&](auto &op) { return runStep(op); }, list[i].op);

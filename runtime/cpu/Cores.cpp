@@ -99,6 +99,7 @@ static int readQuota(const std::string &root) {
   int least = kUnlimited;
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
+    // NUMBER:CONTROLLERS:/PATH
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)
@@ -107,6 +108,8 @@ static int readQuota(const std::string &root) {
     const std::string path = line.substr(second + 1);
     if (path.empty() || path[0] != '/')
       continue;
+    // The quota of version 2, or of each controller of version 1 that is about
+    // CPUs.
     if (controllers.empty())
       least = std::min(least, leastQuota(mount, path, quotaOf));
     else if (namesCPU(controllers))

@@ -64,6 +64,7 @@ Status WorkerPrimitive::run(int worker,
   Call &call = calls[static_cast<size_t>(worker)];
   size_t i = 0;
   dnnl_status_t status = dnnl_success;
+  // oneDNN checks a handle that is set, so only changed ones are.
   auto setAddress = [&](void *address) {
     dnnl_memory_t memory = call.args[i++].memory;
     void *current = nullptr;

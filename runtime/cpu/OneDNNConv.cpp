@@ -297,10 +297,14 @@ void OneDNNConv::layOutMemory() {
   auto floats = [](int64_t count) {
     return alignScratch(static_cast<size_t>(count) * sizeof(float));
   };
+  // Memory that all workers share: the weights in the library's order, and as
+  // floats where they have another type.
   weightsBytes = alignScratch(weights.get_size());
   size_t plainBytes = w.type == types.w ? 0 : floats(geometry.wElements);
   sharedSize = (isWeightGrad() ? slices : 1) * weightsBytes + plainBytes;
 
+  // Memory of each worker: its inputs as floats, its sums, and the library's
+  // scratch memory.
   if (isWeightGrad()) {
     secondOffset =
         x.type == types.x ? 0 : floats(imagesPerSlice * geometry.xElements);
@@ -391,6 +395,7 @@ Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
 }
 
 Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
+  // A slice is some images; the last one may have fewer.
   Images images = imagesOf(slice);
   const void *in = load(input(), inputType(), images.first * inputElements(),
                         images.count * inputElements(), context.scratch);
@@ -401,6 +406,7 @@ Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
   if (!status.ok() || direct)
     return status;
 
+  // Sums in f32 are finished here: by the epilogue, or by rounding.
   auto *accumulators = reinterpret_cast<float *>(out);
   if (epilogue)
     epilogue(accumulators, images.first * outputPixels(),

@@ -291,14 +291,17 @@ OneDNNMatMul::chooseLayoutOfB(bool turnsA, int64_t columns,
 /// Packs where panels of b are read by several tiles and the library has an
 /// order of its own for them. Such an implementation may want a in rows.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
+  // Packing pays where a panel is read more than once.
   if (tilesM < 2 && !config.packsAlways)
     return;
+  // Either operand may have to be turned for the implementation to be chosen.
   bool turnsA = config.packsAlways && a.transposed;
   if (a.transposed && !turnsA)
     turnsA = !isBlocked(chooseLayoutOfB(false, tileColumns(), config));
   const int64_t lastRows = step.m % step.tileM;
   const int64_t lastColumns = step.n % step.tileN;
   const bool hasLastColumns = tilesN > 1 && lastColumns > 0;
+  // The order that the library wants for b, also for its last, narrower panel.
   dnnl::memory::desc to[2] = {chooseLayoutOfB(turnsA, tileColumns(), config)};
   if (!isBlocked(to[0]))
     return;
@@ -325,6 +328,7 @@ void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
 /// False where only the library's reference takes what was packed.
 bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
                                  const OneDNNConfig &config) {
+  // One primitive for each size of tile.
   WorkerPrimitive &primitive = primitiveFor(rows, columns);
   if (rows <= 0 || columns <= 0 || primitive)
     return true;
@@ -332,6 +336,7 @@ bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
       packedA ? packedA.layout(rows != tileRows()) : a.desc(rows, step.k),
       packedB ? packedB.layout(columns != tileColumns())
               : b.desc(step.k, columns));
+  // The library falls back on slow code for orders that it does not know.
   const bool isReference =
       std::string_view(desc.impl_info_str()).rfind("ref", 0) == 0;
   if (packedB && isReference && !config.packsAlways)
@@ -435,12 +440,14 @@ void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
 
 /// Tiles of one column of tiles follow each other: they share b's panel.
 Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
+  // Where the tile is, and how large it is at the edges.
   const int64_t tileRow = tile % tilesM, tileColumn = tile / tilesM % tilesN;
   int64_t row = tileRow * step.tileM, column = tileColumn * step.tileN;
   int64_t index = tile / (tilesM * tilesN);
   int64_t rows = std::min(step.tileM, step.m - row);
   int64_t columns = std::min(step.tileN, step.n - column);
 
+  // Its result goes where it belongs, or into scratch memory to be finished.
   auto *accumulators = reinterpret_cast<float *>(context.scratch);
   std::byte *result = context.scratch;
   std::byte *scratchpad = context.scratch;
@@ -449,6 +456,7 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
   else
     scratchpad += alignScratch(tileRows() * tileColumns() * sizeof(float));
 
+  // Operands are packed, or read where they are.
   const std::byte *left = packedA ? packedA.at(index, tileRow, context.shared)
                                   : a.at(index, row, 0, context.shared);
   const std::byte *right = packedB

@@ -60,8 +60,8 @@ private:
     void (*call)(void *context, int64_t slice, int worker) = nullptr;
   };
 
-  /// What the caller and the workers share. Workers wait inside it, so it is
-  /// only destroyed where they have ended.
+  /// State that the caller and the workers share. Workers wait inside it, so it
+  /// is destroyed after they have ended.
   struct Shared {
     ~Shared() { stop(); }
 

@@ -298,6 +298,8 @@ static std::string describeStep(const MatMulStep &step,
 }
 
 Status BLASMatMulStep::chooseAlgorithm() {
+  // What an algorithm may do: no sums in an order that varies, no more memory
+  // than there is.
   BLASPreference preference = nullptr;
   Status status = library.check(library.call.preferenceCreate(&preference),
                                 "describe what an algorithm may do");
@@ -314,6 +316,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
   (void)library.call.preferenceDestroy(preference);
   if (!status.ok())
     return status;
+  // The first proposal that keeps to that.
   for (int i = 0; asked == BLASStatus::Success && i < count; ++i) {
     if (found[i].state != BLASStatus::Success ||
         found[i].workspaceBytes > kWorkspaceBytes)
@@ -326,6 +329,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
               " bytes: " + describeStep(step, operands));
     return Status();
   }
+  // No proposal will do: the message says what would.
   return Status(
       StatusCode::Device,
       "cuBLASLt " + std::to_string(library.call.getVersion()) +

@@ -283,6 +283,7 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
 /// What the library says of the engine of a configuration.
 StatusOr<DNNConvStep::EngineFacts>
 DNNConvStep::factsOf(const DNNObject &config) {
+  // The engine that the configuration is of,
   DNNObject engine(library, DNNDescriptorType::Engine, "describe an engine");
   DNNDescriptor handle = engine.get();
   int64_t count = 0;
@@ -291,6 +292,7 @@ DNNConvStep::factsOf(const DNNObject &config) {
       DNNAttributeType::BackendDescriptor, 1, &count, &handle);
   if (Status status = library.check(asked, "name an engine"); !status.ok())
     return status;
+  // its number, and notes on how it computes.
   EngineFacts facts;
   asked = library.call.getAttribute(
       engine.get(), DNNAttribute::EngineGlobalIndex, DNNAttributeType::Int64, 1,

@@ -79,8 +79,8 @@ static std::string listLargest(std::vector<Consumer> consumers) {
   return list;
 }
 
-/// The buffers of the arena, each under the first step that names it: that is
-/// the one that writes it.
+/// The buffers of the arena, each with the name of the first step that names
+/// it, which is the step that writes it.
 static std::vector<Consumer> arenaBuffers(const Function &function) {
   std::vector<Consumer> consumers;
   std::vector<bool> seen(function.buffers.size());
@@ -101,6 +101,7 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
 }
 
 std::string describeMemory(const Plan &plan) {
+  // State, by variable, and the function with the largest arena.
   int64_t stateBytes = 0;
   std::vector<Consumer> variables;
   for (const StateVariable &variable : plan.state) {
@@ -162,6 +163,7 @@ Workspace::~Workspace() {
 Status Workspace::reserve(size_t bytes) {
   if (bytes <= size)
     return Status();
+  // A block that a graph has captured stays; another takes its place.
   if (taken) {
     retired.push_back(block);
   } else {

@@ -52,6 +52,7 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
       SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
   if (!library.ok())
     return library.status();
+  // Every function that is called must be there.
   auto driver = std::make_shared<Driver>();
   if (Status status = resolve(*library, driver->call); !status.ok())
     return status;
@@ -61,6 +62,8 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
         StatusCode::Device,
         "device 'cuda' needs a usable GPU; the driver '" + library->path() +
             "' cannot start: " + driver->describe(result) + kCPUAlternative);
+  // For debugging: each step waits, so that an error is found at the step it is
+  // of.
   driver->waitsForSteps = environmentHas("MPC_CUDA_SYNCHRONIZE", "1");
   Status status = driver->check(
       driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");
@@ -93,6 +96,7 @@ Status Driver::check(DriverResult result, const std::string &what) const {
 StatusOr<GPU> GPU::find(const Driver &driver, int index) {
   int count = 0;
   DriverResult result = driver.call.deviceGetCount(&count);
+  // A driver without a GPU is no error of the driver's.
   if (result == DriverResult::NoDevice ||
       (result == DriverResult::Success && count == 0))
     return Status(StatusCode::Device,
@@ -107,6 +111,7 @@ StatusOr<GPU> GPU::find(const Driver &driver, int index) {
                   "there is no GPU " + std::to_string(index) +
                       "; the driver shows " + std::to_string(count) +
                       ", numbered from 0 (CUDA_VISIBLE_DEVICES chooses them)");
+  // What the device is called and what it can do.
   GPU gpu;
   Status status = driver.check(driver.call.deviceGet(&gpu.ordinal, index),
                                "open GPU " + std::to_string(index));

@@ -124,6 +124,7 @@ Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
     return Status(StatusCode::InvalidInput,
                   "'" + artifact.name() + "': an artifact for " + target.cpu +
                       " without PTX; compile the model again");
+  // A driver compiles PTX up to a version.
   if (int needed = neededDriver(target); driver.version() < needed)
     return Status(StatusCode::Device,
                   "the artifact's PTX needs a driver for CUDA " +
@@ -134,6 +135,7 @@ Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
                       toCUDAVersion(driver.version()) +
                       "; update the NVIDIA driver" + kCPUAlternative);
 
+  // The log says why it does not.
   std::vector<char> log(kLogBytes, '\0');
   JITOption options[] = {JITOption::ErrorLogBuffer,
                          JITOption::ErrorLogBufferSizeBytes};

@@ -38,6 +38,7 @@ static std::vector<std::filesystem::path> searchFolders() {
     if (std::find(folders.begin(), folders.end(), normal) == folders.end())
       folders.push_back(normal);
   };
+  // MPC_CUDA_LIBRARY_PATH, then the system's folders, then the toolkit's.
   const char *listed = std::getenv("MPC_CUDA_LIBRARY_PATH");
   std::stringstream list(listed ? listed : "");
   for (std::string folder; std::getline(list, folder, ':');)

@@ -47,6 +47,8 @@ StatusOr<Staging::Slot *> Staging::acquire() {
 Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
   const auto *rest = static_cast<const std::byte *>(from);
   while (bytes > 0) {
+    // Page-locked memory by parts: the GPU reads one part while the next is
+    // copied.
     StatusOr<Slot *> slot = acquire();
     if (!slot.ok())
       return slot.status();
@@ -57,6 +59,7 @@ Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
         "copy to the GPU");
     if (!status.ok())
       return status;
+    // The slot is free again once the GPU has read it.
     status = driver.check(driver.call.eventRecord((*slot)->done, stream),
                           "copy to the GPU");
     if (!status.ok())
@@ -76,6 +79,7 @@ Status Staging::download(void *to, DevicePointer from, size_t bytes) {
     if (!slot.ok())
       return slot.status();
     size_t part = std::min(bytes, kSlotBytes);
+    // Written by the GPU, waited for, then copied out.
     Status status = driver.check(
         driver.call.memcpyDtoHAsync((*slot)->memory, from, part, stream),
         "copy from the GPU");

@@ -165,6 +165,7 @@ Prepared StepPreparer::prepare(const CopyStep &step) {
 }
 
 Prepared StepPreparer::prepare(const MatMulStep &step) {
+  // The library is opened by the first step that needs it.
   if (!use.blas) {
     StatusOr<std::unique_ptr<BLASLt>> opened = BLASLt::open(use.workspace);
     if (!opened.ok())
@@ -179,6 +180,8 @@ Prepared StepPreparer::prepare(const MatMulStep &step) {
     operands.biasGrad = operand(step.fused->biasGrad);
   }
   Prepared prepared = use.blas->prepare(step, operands);
+  // Without an algorithm for what is fused, the product is done alone, and
+  // kernels do the rest.
   bool isCandidate = step.fused && !step.fused->unfused.empty();
   if (prepared.ok() || !isCandidate ||
       prepared.status().getCode() != StatusCode::Device)

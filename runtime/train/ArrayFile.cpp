@@ -42,6 +42,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
   if (!opened.ok())
     return opened.status();
   const MappedFile &file = **opened;
+  // What the file begins with says what it is; the extension only where nothing
+  // else does.
   if (looksLikeNpy(file.data(), file.size())) {
     StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
     if (!array.ok())
@@ -99,6 +101,7 @@ Status checkArrayNames(const std::string &path,
 
 Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
   const std::string extension = std::filesystem::path(path).extension();
+  // The extension says what is written.
   if (extension == ".npy") {
     if (arrays.size() != 1)
       return Status(StatusCode::Usage,

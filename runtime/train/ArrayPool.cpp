@@ -98,6 +98,7 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
 
 Status ArrayPool::missing(const Port &port,
                           const std::optional<std::string> &target) const {
+  // Which files were read, and what they have.
   std::set<std::string> sources;
   std::vector<std::string> names;
   for (const Array &array : arrays) {
@@ -106,6 +107,7 @@ Status ArrayPool::missing(const Port &port,
     if (std::find(names.begin(), names.end(), array.name) == names.end())
       names.push_back(array.name);
   }
+  // "FILES: no array is called ...; the data has ..."
   std::string text;
   for (const std::string &source : sources)
     text += (text.empty() ? "" : ", ") + source;

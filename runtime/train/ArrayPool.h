@@ -26,8 +26,8 @@ public:
   std::vector<Array> take(const std::string &name);
 
   bool hasColumns() const;
-  /// The columns of each table but those called one of `others`, side by side
-  /// as one array `name`. InvalidInput where there are not `count` of them.
+  /// One array `name` for each table, of all its columns side by side except
+  /// those in `others`. InvalidInput if they are not `count`.
   StatusOr<std::vector<Array>>
   takeColumns(const std::string &name, int64_t count,
               const std::vector<std::string> &others);

@@ -35,6 +35,7 @@ Status BestModel::read(const std::string &path, const RunIdentity &identity) {
   if (!arrays.ok())
     return arrays.status();
   std::vector<std::pair<std::string, Tensor>> values;
+  // Every trained tensor must be there before any is taken.
   for (const Port &port : model.info().state) {
     if (!isTrained(port))
       continue;

@@ -31,11 +31,14 @@ public:
   bool atEnd() const { return position == text.size(); }
   /// The line on which the record that was read last begins, from 1.
   int64_t line() const { return startLine; }
+  /// Whether that record has a field in quotes.
+  bool hasQuotes() const { return quoted; }
 
   /// The fields of the next record; the reason for failure, or nothing.
   std::optional<std::string> read(std::vector<std::string> &fields) {
     fields.clear();
     startLine = nextLine;
+    quoted = false;
     for (;;) {
       fields.emplace_back();
       if (auto reason = readField(fields.back()))
@@ -65,6 +68,7 @@ private:
   }
 
   std::optional<std::string> readQuoted(std::string &field) {
+    quoted = true;
     for (++position; !atEnd(); ++position) {
       const char c = text[position];
       if (c != '"') {
@@ -93,6 +97,7 @@ private:
   std::string_view text;
   size_t position = 0;
   int64_t nextLine = 1, startLine = 1;
+  bool quoted = false;
 };
 
 /// A column while it is read.
@@ -113,7 +118,7 @@ static std::string_view trimmed(std::string_view text) {
 
 /// The finite number that the field is, if it is one.
 static std::optional<double> parseNumber(std::string_view text) {
-  if (!text.empty() && text[0] == '+')
+  if (!text.empty() && text[0] == '+' && text.substr(0, 2) != "+-")
     text.remove_prefix(1);
   double value = 0;
   const char *end = text.data() + text.size();
@@ -222,12 +227,19 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
     return at(*reason);
   if (auto reason = nameColumns(fields, columns))
     return at(*reason);
-  // Lines without anything in them are no records.
+  // Lines without anything in them are no records, unless others of a single
+  // column follow: there they are missing values, as "" is.
+  int64_t blank = 0;
   while (!reader.atEnd()) {
     if (auto reason = reader.read(fields))
       return at(*reason);
-    if (fields.size() == 1 && trimmed(fields[0]).empty())
+    if (fields.size() == 1 && trimmed(fields[0]).empty() &&
+        !reader.hasQuotes()) {
+      blank = blank ? blank : reader.line();
       continue;
+    }
+    if (blank && columns.size() == 1)
+      addField(columns[0], "", blank);
     if (fields.size() != columns.size())
       return at("has " + std::to_string(fields.size()) +
                 " values, the first line names " +

@@ -274,6 +274,7 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                                      const TraineeInfo &info) {
   std::vector<std::string> differences;
   size_t expected = 0;
+  // State of the model that the checkpoint lacks, or has in another form,
   for (const Port &port : info.state) {
     if (!isSaved(port))
       continue;
@@ -290,6 +291,7 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                             ", the model wants " +
                             formOf(port.shape, runtime::nameOf(port.type)));
   }
+  // and tensors that the model does not know.
   for (const Array &array : contents.arrays)
     if (contents.arrays.size() > expected &&
         std::none_of(info.state.begin(), info.state.end(),
@@ -297,6 +299,7 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                        return isSaved(port) && port.name == array.name;
                      }))
       differences.push_back("'" + array.name + "' is not in the model");
+  // A few are enough to see what is wrong.
   constexpr size_t kShown = 5;
   std::string text;
   for (size_t i = 0; i < std::min(kShown, differences.size()); ++i)
@@ -327,21 +330,42 @@ static std::string recipeDifference(const std::string &then,
   return "recipe was " + abbreviated(then) + ", now it is " + abbreviated(now);
 }
 
+/// Whether the digests differ that fingerprints of data begin with, and not
+/// only how it is prepared.
+static bool isOtherData(const std::string &key, const std::string &then,
+                        const std::string &now) {
+  constexpr size_t digits = 16;
+  return key == "data" && then.substr(0, digits) != now.substr(0, digits);
+}
+
+/// A digest would tell nobody what the data was.
+static std::string dataDifference(const Progress &then) {
+  const auto files = then.settings.find("data");
+  return "the data is another, or split otherwise" +
+         (files == then.settings.end()
+              ? std::string()
+              : "; it was " + abbreviated(files->second));
+}
+
 static Status checkFit(const CheckpointContents &contents,
                        const TraineeInfo &info, const RunIdentity &identity,
                        const std::string &path) {
   std::string problem;
+  // The first fact of the run that differs,
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
     const std::string then =
         found == contents.identity.end() ? "nothing" : found->second;
     if (then != value) {
-      problem = key == "recipe" ? recipeDifference(then, value)
-                                : key + " was " + abbreviated(then) +
-                                      ", now it is " + value;
+      problem =
+          key == "recipe" ? recipeDifference(then, value)
+          : isOtherData(key, then, value)
+              ? dataDifference(contents.progress)
+              : key + " was " + abbreviated(then) + ", now it is " + value;
       break;
     }
   }
+  // and tensors that do.
   const std::string tensors = tensorDifferences(contents, info);
   if (!tensors.empty())
     problem += (problem.empty() ? "" : "; ") + ("tensors: " + tensors);
@@ -428,6 +452,8 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
   if (!steps.ok())
     return steps.status();
   Status last;
+  // From the newest backwards: a damaged one is passed over, one of another run
+  // is not.
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
     StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
     if (!contents.ok()) {

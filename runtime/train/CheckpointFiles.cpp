@@ -101,6 +101,7 @@ static std::string sealed(json document) {
 
 StatusOr<std::unique_ptr<CheckpointImage>>
 makeCheckpointImage(const CheckpointContents &contents) {
+  // The tensors as they are written: a header, then the bytes of each.
   StatusOr<SafeTensorsLayout> layout =
       layOutSafeTensors(contents.arrays, {{"format", "mpc"}});
   if (!layout.ok())
@@ -108,6 +109,7 @@ makeCheckpointImage(const CheckpointContents &contents) {
   auto image = std::make_unique<CheckpointImage>();
   image->header = std::move(layout->header);
   image->chunks.push_back(image->header);
+  // A digest of each tensor, so that damage is told by name.
   json tensors = json::object();
   for (const Array *array : layout->order) {
     const auto size = size_t(array->bytes());
@@ -141,12 +143,14 @@ Status writeCheckpointFiles(const std::string &directory,
 /// The sealed document, with every field that is read later present and of the
 /// right kind.
 static StatusOr<json> openTrainFile(const std::string &path) {
+  // It must be a file that this program may have written,
   StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file.ok())
     return damaged(path, "missing or unreadable: " + file.status().message());
   if ((*file)->size() > kLargestTrainFile)
     return damaged(path, "far larger than any that was written");
   json document = parseBoundedJSON((*file)->text());
+  // be whole, by its digest,
   if (!document.is_object() || !document.contains("digest"))
     return damaged(path, "corrupt or truncated");
   const json digest = document["digest"];
@@ -155,6 +159,7 @@ static StatusOr<json> openTrainFile(const std::string &path) {
       document.dump(-1, ' ', false, json::error_handler_t::replace);
   if (digest != digestOf(content.data(), content.size()))
     return damaged(path, "corrupt: its digest does not match");
+  // and be of this format, with all that is read later.
   if (document.value("format", json()) != kFormat)
     return damaged(path, "written in format " +
                              abbreviated(document["format"].dump()) +
@@ -293,6 +298,7 @@ readCheckpointHeader(const std::string &directory) {
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
   const std::string trainPath = directory + kTrainFile;
   const std::string statePath = directory + kStateFile;
+  // Progress and identity first, then the tensors that belong to them.
   StatusOr<json> document = openTrainFile(trainPath);
   if (!document.ok())
     return document.status();
@@ -307,6 +313,7 @@ StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
     return damaged(statePath,
                    "missing or unreadable: " + file.status().message());
   const MappedFile &state = **file;
+  // Damage is told by tensor where it can be, else of the file.
   StatusOr<std::vector<Array>> arrays =
       parseSafeTensors(state.data(), state.size(), *file, statePath);
   if (!arrays.ok())

@@ -62,6 +62,18 @@ static bool isTurned(const Port &port, const Array &array,
          !fits(port, array.shape);
 }
 
+/// Images that fit but for the number of their channels.
+static std::string channelHelp(const Port &port, const Array &array) {
+  if (port.role != Role::Data || port.shape.size() != 4)
+    return "";
+  for (const Shape &found : {array.shape, channelsFirst(array.shape)})
+    if (found[2] == port.shape[2] && found[3] == port.shape[3])
+      return "; help: these are images of " + std::to_string(found[1]) +
+             " channels, and the model takes " + std::to_string(port.shape[1]) +
+             (found == array.shape ? "" : ", before height and width");
+  return "";
+}
+
 /// What to do about an array whose shape does not fit.
 static std::string shapeHelp(const Port &port, const Array &array) {
   if (port.batchAxis != 0)
@@ -79,7 +91,7 @@ static std::string shapeHelp(const Port &port, const Array &array) {
            ".argmax(-1)";
   // Of equal rank, a reshape would mix up what the axes mean.
   if (array.shape.size() == port.shape.size())
-    return "";
+    return channelHelp(port, array);
   const int64_t wanted = rowSize(port.shape);
   if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
       array.size() / array.shape[0] != wanted)
@@ -123,6 +135,8 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
+  // The first file says whether channels are last; all must fit the model and
+  // each other.
   if (parts.empty())
     turned = isTurned(input, part, prepared.layout);
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
@@ -132,6 +146,7 @@ Status Column::addPart(Array part) {
     return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
                                      ", in " + parts[0].source + " it is " +
                                      std::string(nameOf(parts[0].type)));
+  // Samples of this file begin where those of the last one end.
   if (isBatched()) {
     const size_t axis = size_t(input.batchAxis);
     if (shape[axis] == 0)
@@ -163,12 +178,14 @@ Status Column::addImages(Array part) {
 
 /// Decodes images for good where that takes little memory.
 Status Column::decodeImages() {
+  // Images of many files stay files, of which headers are checked.
   if (samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
         return status;
     return Status();
   }
+  // Others are decoded once, all of a folder at a time.
   for (Array &part : parts) {
     const int64_t count = part.images->size();
     std::shared_ptr<std::byte[]> pixels(
@@ -210,6 +227,7 @@ Status Column::setPreparation() {
                                                   runtime::nameOf(input.type)) +
                                          "; " + text);
   };
+  // Normalization has a number for each channel, along one axis.
   if (prepared.normalization) {
     const size_t channels = std::max(prepared.normalization->mean.size(),
                                      prepared.normalization->deviation.size());
@@ -222,6 +240,7 @@ Status Column::setPreparation() {
                                       " numbers are not one for each channel");
     channelAxis = *axis;
   }
+  // Augmentation moves pixels: what is an image must be known.
   if (prepared.augmentation.steps.empty())
     return Status();
   const Shape sample = sampleShape();
@@ -278,6 +297,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     return invalid(locate(parts[1]), "is the same for every batch, and in " +
                                          parts[0].source + " as well");
   const bool isImages = parts[0].images != nullptr;
+  // Files of one kind, which fit each other,
   for (Array &part : parts) {
     if ((part.images != nullptr) != isImages)
       return invalid(locate(part), "images and arrays cannot be joined");
@@ -288,6 +308,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     if (!status.ok())
       return status;
   }
+  // and flags that fit them.
   if (Status status = column.setPreparation(); !status.ok())
     return status;
   if (isImages)
@@ -301,19 +322,21 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
 // Checks
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// The integers that an input takes: [low, high), and one that is ignored.
-struct IntegerRange {
-  const char *what;
-  int64_t low, high;
-  std::optional<int64_t> ignored;
-};
-} // namespace
-
 /// What PyTorch ignores of class labels where nothing else is said.
 constexpr int64_t kIgnored = -100;
 
-static Status checkIntegers(const Array &array, const IntegerRange &range) {
+static Status reject(const Array &array, int64_t position, const char *what,
+                     int64_t value, int64_t low, int64_t high,
+                     const std::string &hint) {
+  return invalid(locate(array, position) + ": " + what + " " +
+                 std::to_string(value) + " is not in [" + std::to_string(low) +
+                 "," + std::to_string(high) + ")" + hint);
+}
+
+/// Calls `visit(position, value)` with all elements of an array, as integers.
+template <typename Visitor>
+static Status forEachInteger(const Array &array, Visitor &&visit) {
+  // In parts, since a file may be larger than memory.
   constexpr int64_t kChunk = 65536;
   std::vector<int64_t> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
@@ -321,24 +344,45 @@ static Status checkIntegers(const Array &array, const IntegerRange &range) {
     if (auto bad = convertElements(array, begin, count, DType::I64,
                                    NonFinite::Reject, values.data()))
       return invalid(describe(array, *bad, DType::I64));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t value = values[size_t(i)];
-      if ((value >= range.low && value < range.high) || value == range.ignored)
-        continue;
-      return invalid(
-          locate(array, begin + i) + ": " + range.what + " " +
-          std::to_string(value) + " is not in [" + std::to_string(range.low) +
-          "," + std::to_string(range.high) + ")" +
-          (range.ignored
-               ? " and not the ignored " + std::to_string(*range.ignored)
-               : "") +
-          (!range.ignored && value == kIgnored && range.low == 0
-               ? "; help: compile with --ignore-index -100 for labels that "
-                 "count nowhere"
-               : ""));
-    }
+    for (int64_t i = 0; i < count; ++i)
+      if (Status status = visit(begin + i, values[size_t(i)]); !status.ok())
+        return status;
   }
   return Status();
+}
+
+/// Whether all labels are those of a class or the ignored one.
+static Status checkLabels(const Array &array, int64_t classes,
+                          std::optional<int64_t> ignored) {
+  return forEachInteger(array, [&](int64_t position, int64_t label) {
+    if ((label >= 0 && label < classes) || label == ignored)
+      return Status();
+    std::string hint;
+    if (ignored)
+      hint = " and not the ignored " + std::to_string(*ignored);
+    else if (label == kIgnored)
+      hint = "; help: compile with --ignore-index -100 for labels that count "
+             "nowhere";
+    return reject(array, position, "label", label, 0, classes, hint);
+  });
+}
+
+Status Column::checkIndices(const Array &array) const {
+  if (array.size() == 0)
+    return Status();
+  const std::vector<int64_t> sizes =
+      sampleSizes(input.indices, input.shape, input.batchAxis);
+  // Where an element lies in its sample: `inner` of its elements lie behind the
+  // axis of samples, one next to the other.
+  const int64_t inner = int64_t(sizes.size()) / outer;
+  const int64_t row = array.size() / outer;
+  return forEachInteger(array, [&](int64_t position, int64_t index) {
+    const int64_t place = position / row * inner + position % inner;
+    const int64_t size = sizes[size_t(place)];
+    if ((index >= -size && index < size) || size == kNoIndex)
+      return Status();
+    return reject(array, position, "index", index, -size, size, "");
+  });
 }
 
 Status Column::check(const LabelRange &range) const {
@@ -348,10 +392,9 @@ Status Column::check(const LabelRange &range) const {
       return invalid(describe(part, *bad, input.type));
     Status status;
     if (input.role == Role::Label && isInteger(input.type) && range.classes)
-      status =
-          checkIntegers(part, {"label", 0, *range.classes, range.ignoreIndex});
-    else if (const std::optional<int64_t> &size = input.indexSize)
-      status = checkIntegers(part, {"index", -*size, *size, std::nullopt});
+      status = checkLabels(part, *range.classes, range.ignoreIndex);
+    else if (!input.indices.empty())
+      status = checkIndices(part);
     if (!status.ok())
       return status;
   }
@@ -419,6 +462,7 @@ Status Column::fillPlain(const int64_t *rows, int64_t count,
     to += size * runtime::sizeOf(type);
     return bad ? invalid(describe(part, *bad, type)) : Status();
   };
+  // The same for all batches, or row by row.
   if (!isBatched())
     return convert(parts[0], 0, parts[0].size());
   for (int64_t o = 0; o < outer; ++o)
@@ -437,6 +481,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
                             AugmentedEpoch epoch, std::byte *to) const {
   Array images;
   std::vector<uint8_t> pixels;
+  // Images that are not decoded yet are, for this batch alone.
   if (isDecodedLater()) {
     pixels.resize(size_t(count * rowElements));
     std::vector<ImageRequest> requests;
@@ -451,6 +496,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
     images.shape = {count, rowElements};
     images.data = reinterpret_cast<const std::byte *>(pixels.data());
   }
+  // Then each row is normalized and moved.
   const int64_t bytes = rowElements * runtime::sizeOf(input.type);
   for (int64_t i = 0; i < count; ++i, to += bytes) {
     const auto [part, row] = placeOf(rows[i]);

@@ -32,8 +32,8 @@ struct ColumnPreparation {
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
 };
 
-/// A sample's random changes are those of its epoch; without one there are
-/// none.
+/// The epoch that random changes of a sample depend on; none for no random
+/// changes.
 using AugmentedEpoch = std::optional<int64_t>;
 
 class Column {
@@ -70,6 +70,8 @@ public:
   void read(const int64_t *rows, int64_t count, DType type, void *to) const;
 
 private:
+  /// Whether what names elements of an axis names one.
+  Status checkIndices(const Array &array) const;
   /// Where a sample lies.
   struct Place {
     const Array *part;

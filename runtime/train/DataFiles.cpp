@@ -25,13 +25,18 @@ struct Argument {
 };
 } // namespace
 
-/// The name and the path of "NAME=FILE", unless that is itself a file.
+/// The name and the path of "NAME=FILE", unless that is itself a file. `mpc run
+/// --input` has an @ before FILE.
 static Argument parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   std::error_code ignored;
   if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
     return {"", argument};
-  return {argument.substr(0, equals), argument.substr(equals + 1)};
+  std::string path = argument.substr(equals + 1);
+  if (path.size() > 1 && path[0] == '@' &&
+      !std::filesystem::exists(path, ignored))
+    path.erase(0, 1);
+  return {argument.substr(0, equals), path};
 }
 
 static bool isPattern(const std::string &path) {
@@ -90,6 +95,7 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
              const std::vector<std::string> &groups) {
   std::vector<Array> arrays;
   std::set<std::string> used;
+  // NAME=COLUMNS each; a column may be in several groups.
   for (const std::string &group : groups) {
     const size_t equals = group.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -110,6 +116,7 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
       return array.status();
     arrays.push_back(std::move(*array));
   }
+  // Columns that no group has taken.
   for (const Array &column : columns)
     if (!used.count(column.name))
       arrays.push_back(column);
@@ -149,11 +156,13 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
 static StatusOr<std::vector<Array>> readFile(const Argument &argument,
                                              const DataFileOptions &options) {
   std::error_code ignored;
+  // A folder of images, a table, or arrays.
   if (std::filesystem::is_directory(argument.path, ignored))
     return readImageFolder(argument, options.targetArray);
   StatusOr<std::vector<Array>> arrays =
       isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
                            : readArrays(argument.path);
+  // A name is given to one array.
   if (!arrays.ok() || argument.name.empty())
     return arrays;
   if (arrays->size() != 1)

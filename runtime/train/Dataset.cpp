@@ -45,6 +45,7 @@ std::string targetOf(const TraineeInfo &info) {
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
   options.target = targetOf(info);
+  // What the recipe says of labels, of all or by the name of each.
   const nlohmann::json recipe = parseBoundedJSON(info.recipe);
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
@@ -53,6 +54,7 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
     for (const auto &[name, range] : recipe["labels"].items())
       options.ranges[name] = {integerOf(range, "classes"),
                               integerOf(range, "ignore_index")};
+  // Else the number of classes is that of scores, where the loss is of classes.
   if (options.classes || !options.ranges.empty() ||
       (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;
@@ -202,6 +204,7 @@ Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
       port, std::move(parts), preparationFor(port, options.preparation), noted);
   if (!column.ok())
     return column.status();
+  // The first column says how many samples there are.
   if (column->isBatched()) {
     const int64_t samples = column->samples();
     if (first.empty()) {
@@ -214,6 +217,7 @@ Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
+  // Labels are in range, and all of it counts in the fingerprint.
   if (Status status = column->check(options.rangeOf(port.name)); !status.ok())
     return status;
   digest = column->digest(digest);
@@ -227,6 +231,7 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
   for (const Port &port : ports.inputs) {
     if (!isSampled(port) || !isBatched(port))
       continue;
+    // All inputs have one batch size.
     const size_t axis = size_t(port.batchAxis);
     if (axis >= port.shape.size() || port.shape[axis] <= 0)
       return Status(StatusCode::Unsupported,
@@ -249,6 +254,7 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
 StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options) {
+  // Whether the data can feed this model at all.
   StatusOr<ArrayPool> pool = ArrayPool::create(std::move(arrays));
   if (!pool.ok())
     return pool.status();
@@ -263,6 +269,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   dataset.batch = *batch;
   dataset.target = options.target;
   dataset.prepared = options.preparation.text;
+  // A column for each input that samples have.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
@@ -344,6 +351,7 @@ Status Dataset::bind(Trainee &model, std::string_view function,
   if (!ports)
     return Status(StatusCode::Unsupported, "the artifact has no function '" +
                                                std::string(function) + "'");
+  // The rows of the batch, in the order of the epoch.
   const std::vector<int64_t> rows = rowsOf(positions, batch);
   for (const Port &port : ports->inputs) {
     if (!isSampled(port))

@@ -55,11 +55,13 @@ static std::string nameOf(double value) {
 }
 
 Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
+  // A run must not end with a loss that is not finite,
   if (nonfiniteInARow > 0)
     return Status(StatusCode::Numeric,
                   "the run ends with a loss of " + nameOf(last.loss) +
                       "; try a smaller --lr, --gradient-clip-val, another "
                       "--precision, or smaller inputs");
+  // nor with no step that was taken.
   if (steps == 0 || skipped < steps || skippedInARow == 0)
     return Status();
   const std::string scale = last.lossScale ? ", the last at a loss scale of " +

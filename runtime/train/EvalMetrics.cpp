@@ -416,6 +416,7 @@ static bool canMeasure(const TraineeInfo &info) {
 
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names) {
+  // Each is known, is for losses of this kind, and can be measured here.
   for (const std::string &name : names) {
     if (Status status = checkEvalMetric(name); !status.ok())
       return status;
@@ -431,6 +432,7 @@ Status checkEvalMetrics(const TraineeInfo &info,
                     "--metric " + name +
                         " needs a prediction for every label, which the "
                         "evaluation of this model does not have");
+    // Top k of fewer than k classes would always be right.
     const std::optional<int64_t> classes = classesOf(info);
     const std::optional<int64_t> places = placesOf(name);
     if (places && *places > *classes)

@@ -19,6 +19,7 @@ Status EvaluationRules::check(const TraineeInfo &info, bool evaluates) const {
       {"--early-stopping",
        options.earlyStopping ? &options.earlyStopping->monitor : nullptr},
       {"--lr-scheduler plateau", plateau() ? &plateau()->monitor : nullptr}};
+  // What a flag watches must be measured.
   for (const auto &[flag, monitor] : rules) {
     if (!monitor)
       continue;

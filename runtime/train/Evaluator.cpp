@@ -8,7 +8,7 @@
 #include "runtime/train/Text.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstring>
 
 namespace mpc::runtime::train {
 
@@ -87,6 +87,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   for (const Port &port : ports.outputs) {
     if (port.role != Role::SampleLoss)
       continue;
+    // A loss for each sample of the batch,
     if (port.shape.empty() || port.shape[0] != batch)
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
@@ -94,6 +95,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                         counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
+    // and the weights that go with it by name.
     for (const Port &other : ports.outputs)
       if (other.role == Role::SampleWeight &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
@@ -148,6 +150,55 @@ static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
     if (term.count != 0)
       loss += isSum ? term.sum : term.sum / term.count;
   return loss;
+}
+
+/// Runs the batch of the samples at `positions`.
+static Status runBatch(Trainee &model, const Dataset &data,
+                       const std::vector<int64_t> &positions) {
+  Status status = data.bind(model, "eval", positions.data());
+  return status.ok() ? model.run("eval") : status;
+}
+
+/// The losses and weights of the first `count` samples of the batch that ran.
+static StatusOr<std::vector<double>>
+readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
+          int64_t batch) {
+  std::vector<double> values;
+  for (const LossTerm &term : terms)
+    for (const Port *port : {term.losses, term.weights}) {
+      if (!port)
+        continue;
+      StatusOr<Tensor> value = readOutput(model, *port);
+      if (!value.ok())
+        return value.status();
+      const double *first = value->as<double>();
+      values.insert(values.end(), first, first + value->size() / batch * count);
+    }
+  return values;
+}
+
+/// Runs the last samples, `count` of which from `begin` on fill no batch,
+/// beside others and then beside copies of the last one. False where their
+/// losses are not the same: what fills up the batch would count.
+static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
+                                const std::vector<LossTerm> &terms,
+                                int64_t begin, int64_t count) {
+  const int64_t batch = data.batchSize();
+  std::vector<int64_t> positions(static_cast<size_t>(batch));
+  std::vector<double> values[2];
+  for (const bool ofLast : {false, true}) {
+    for (int64_t i = 0; i < batch; ++i)
+      positions[size_t(i)] =
+          ofLast ? begin + std::min(i, count - 1) : (begin + i) % data.size();
+    if (Status status = runBatch(model, data, positions); !status.ok())
+      return status;
+    StatusOr<std::vector<double>> read = readTerms(model, terms, count, batch);
+    if (!read.ok())
+      return read.status();
+    values[ofLast] = std::move(*read);
+  }
+  return std::memcmp(values[0].data(), values[1].data(),
+                     values[0].size() * sizeof(double)) == 0;
 }
 
 using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
@@ -222,11 +273,18 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     }
     for (int64_t i = 0; i < batch; ++i)
       positions[size_t(i)] = begin + std::min(i, count - 1);
-    if (Status status = data.bind(model, "eval", positions.data());
-        !status.ok())
+    StatusOr<bool> isAlone = true;
+    if (count < batch)
+      isAlone = runFilled(model, data, terms, begin, count);
+    else if (Status status = runBatch(model, data, positions); !status.ok())
       return status;
-    if (Status status = model.run("eval"); !status.ok())
-      return status;
+    if (!isAlone.ok())
+      return isAlone.status();
+    if (!*isAlone) {
+      result.leftOut = count;
+      result.areDependent = true;
+      break;
+    }
     result.samples += count;
     if (progress)
       progress(result.samples);
@@ -251,6 +309,12 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
       return isCorrect.status();
     countCorrect(*isCorrect, labels, ignored, counted);
   }
+  if (result.areDependent && result.samples == 0)
+    return Status(StatusCode::Unsupported,
+                  "the samples of a batch depend on each other, and " +
+                      train::counted(data.size(), "sample") +
+                      " fill no batch of " + std::to_string(batch) +
+                      "; choose a --batch-size that divides them");
   if (std::all_of(terms.begin(), terms.end(),
                   [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
@@ -264,6 +328,11 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     else
       result.metrics.emplace_back(metric->name, metric->value());
   return result;
+}
+
+std::string whyLeftOut(const EvalResult &result) {
+  return result.areDependent ? "the samples of a batch depend on each other"
+                             : "the model has no loss per sample";
 }
 
 void addEvaluation(MetricsLine &line, const EvalResult &result) {

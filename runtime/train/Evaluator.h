@@ -27,14 +27,18 @@ struct EvalResult {
   std::optional<double> accuracy;
   /// What was asked for beside them, in that order.
   std::vector<std::pair<std::string, double>> metrics;
-  int64_t samples = 0;  ///< counted
-  int64_t leftOut = 0;  ///< not counted, where the model has no loss per sample
+  int64_t samples = 0; ///< counted
+  int64_t leftOut = 0; ///< not counted, as they fill no batch
+  /// Whether they are left out because what fills up a batch changes the losses
+  /// of its samples; else there is no loss per sample.
+  bool areDependent = false;
   bool stopped = false; ///< ended early: the other members say nothing
 };
 
 /// Runs `eval` over all samples of `data` in order. The last batch is filled up
 /// with repeated samples that are not counted. Where the function has no
-/// output of role "sample_loss" the rest that fills no batch is left out.
+/// output of role "sample_loss", or the losses of samples depend on what fills
+/// up their batch, the rest that fills no batch is left out.
 /// `stop`, where given, ends it between two batches when it is not 0.
 /// `metrics` are names that checkEvalMetrics let pass. `progress`, where given,
 /// is told after every batch how many samples have been evaluated.
@@ -43,6 +47,9 @@ evaluate(Trainee &model, const Dataset &data,
          const std::atomic<int> *stop = nullptr,
          const std::vector<std::string> &metrics = {},
          const std::function<void(int64_t samples)> &progress = nullptr);
+
+/// Why samples were left out.
+std::string whyLeftOut(const EvalResult &result);
 
 /// Adds the fields of an "eval" event: eval_loss, eval_accuracy, ...
 void addEvaluation(MetricsLine &line, const EvalResult &result);

@@ -97,6 +97,7 @@ static void limitScans(j_common_ptr info) {
 
 /// Reads the file into the image; false, with the reason, where it cannot.
 static bool readJPEG(Decoding &decoding) {
+  // The library reports errors by jumping here.
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
@@ -108,6 +109,7 @@ static bool readJPEG(Decoding &decoding) {
     jpeg_destroy_decompress(&info);
     return false;
   }
+  // Progressive files can have scans without end.
   jpeg_create_decompress(&info);
   std::memset(&progress, 0, sizeof(progress));
   progress.progress_monitor = limitScans;
@@ -115,6 +117,7 @@ static bool readJPEG(Decoding &decoding) {
   jpeg_mem_src(&info,
                reinterpret_cast<const unsigned char *>(decoding.bytes.data()),
                static_cast<unsigned long>(decoding.bytes.size()));
+  // The size is known before anything is decoded.
   jpeg_read_header(&info, TRUE);
   bool isRead = decoding.allocate(info.image_width, info.image_height);
   if (isRead && (info.jpeg_color_space == JCS_CMYK ||
@@ -273,6 +276,8 @@ static Weights makeWeights(int64_t from, int64_t to) {
   result.width = int64_t(std::ceil(spread)) * 2 + 1;
   result.weights.resize(size_t(to * result.width));
   std::vector<double> row(static_cast<size_t>(result.width));
+  // The old pixels under the triangle, and their weights, which add up to 1 in
+  // fixed point.
   for (int64_t i = 0; i < to; ++i) {
     const double center = (double(i) + 0.5) * scale;
     const int64_t first = std::max(int64_t(center - spread + 0.5), int64_t(0));

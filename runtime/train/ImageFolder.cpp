@@ -235,6 +235,7 @@ Status readImages(const std::vector<ImageRequest> &requests,
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels) {
+  // Labels are numbers in memory; images stay files until they are read.
   auto values = std::make_shared<std::vector<int64_t>>();
   for (int64_t row = 0; row < folder->size(); ++row)
     values->push_back(folder->labelOf(row));

@@ -15,12 +15,14 @@ namespace mpc::runtime::train {
 
 StatusOr<std::shared_ptr<const MappedFile>>
 MappedFile::open(const std::string &path) {
+  // Without O_NONBLOCK, opening a named pipe would wait for a writer.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return failure(path, "cannot open");
   struct stat info;
   void *base = nullptr;
   Status status;
+  // Only regular files have a size; mmap refuses an empty one.
   if (fstat(file, &info) != 0)
     status = failure(path, "cannot stat");
   else if (!S_ISREG(info.st_mode))

@@ -3,6 +3,8 @@
 
 #include "runtime/train/EventFile.h"
 
+#include <algorithm>
+
 namespace mpc::runtime::train {
 
 static MetricsStart startOf(const TrainOptions &options) {
@@ -14,9 +16,9 @@ static MetricsStart startOf(const TrainOptions &options) {
 StatusOr<MetricsLog> MetricsLog::open(const TrainOptions &options,
                                       int64_t firstStep) {
   MetricsLog log;
-  if (!options.metrics.empty()) {
-    StatusOr<std::unique_ptr<MetricsFile>> file = MetricsFile::open(
-        options.metrics, startOf(options), options.evalMetrics);
+  for (const std::string &path : options.metrics) {
+    StatusOr<std::unique_ptr<MetricsFile>> file =
+        MetricsFile::open(path, startOf(options), options.evalMetrics);
     if (!file.ok())
       return file.status();
     log.sinks.push_back(std::move(*file));
@@ -33,8 +35,12 @@ StatusOr<MetricsLog> MetricsLog::open(const TrainOptions &options,
 
 Status MetricsLog::check(const TrainOptions &options) {
   Status status;
-  if (!options.metrics.empty())
-    status = MetricsFile::check(options.metrics, startOf(options));
+  for (const std::string &path : options.metrics) {
+    if (std::count(options.metrics.begin(), options.metrics.end(), path) > 1)
+      return Status(StatusCode::Usage, "--metrics " + path + ": given twice");
+    if (status.ok())
+      status = MetricsFile::check(path, startOf(options));
+  }
   if (status.ok() && !options.tensorboard.empty())
     status = EventFile::check(options.tensorboard, startOf(options));
   return status;

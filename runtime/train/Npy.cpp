@@ -34,6 +34,7 @@ public:
   std::optional<std::string> parse(Header &header) {
     if (!accept('{'))
       return "expected '{' at the start of the header";
+    // Key by key, each once, and nothing behind the end.
     std::set<std::string> seen;
     while (!accept('}')) {
       std::string key;
@@ -90,6 +91,7 @@ private:
     };
     if (code.find('O') != std::string::npos)
       return "object arrays (pickled Python) are not read";
+    // Byte order, kind and size: "<f4".
     const char order = code.empty() ? '\0' : code[0];
     for (const auto &entry : table) {
       if (code.size() != 3 || code.compare(1, 2, entry.code) != 0)
@@ -188,6 +190,7 @@ static std::shared_ptr<const std::byte[]>
 reorder(const std::byte *from, const Header &header, int64_t bytes) {
   const int64_t width = sizeOf(header.type);
   std::shared_ptr<std::byte[]> to(new std::byte[size_t(bytes)]);
+  // How far apart the elements are in the file, by axis of ours.
   const size_t rank = header.shape.size();
   std::vector<int64_t> strides(rank), index(rank);
   int64_t stride = 1;
@@ -196,6 +199,7 @@ reorder(const std::byte *from, const Header &header, int64_t bytes) {
     strides[axis] = stride;
     stride *= header.shape[axis];
   }
+  // Count through the elements in our order; `offset` follows in the file's.
   int64_t offset = 0;
   for (int64_t element = 0; element * width < bytes; ++element) {
     std::byte *out = to.get() + element * width;
@@ -225,6 +229,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
     return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
   if (size < kMagic.size() + 2)
     return invalid(where, "truncated .npy header");
+  // Magic, version, and a length whose size depends on the version.
   const auto byteAt = [&](size_t i) { return size_t(data[i]); };
   const size_t version = byteAt(6);
   if (version < 1 || version > 3)
@@ -243,6 +248,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
   if (length > size - start)
     return invalid(where, "truncated .npy header");
 
+  // The header's dictionary must account for every byte behind it.
   Header header;
   const std::string_view text(reinterpret_cast<const char *>(data + start),
                               length);
@@ -257,6 +263,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
                               " bytes, the file has " +
                               std::to_string(present));
 
+  // The array is a view of the file, unless its order is not ours.
   Array array;
   array.type = header.type;
   array.shape = header.shape;

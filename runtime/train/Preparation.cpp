@@ -67,6 +67,7 @@ static StatusOr<Normalization> parseNormalization(const std::string &text) {
   std::string_view rest = text;
   Normalization result;
   result.input = takeName(rest);
+  // Two lists, of one number each or of one for each channel.
   const std::vector<std::string_view> halves = split(rest, ':');
   if (halves.size() == 2) {
     result.mean = parseList(halves[0]);
@@ -99,6 +100,7 @@ static StatusOr<InputLayout> parseLayout(const std::string &text) {
 static StatusOr<Augmentation> parseAugmentation(const std::string &text) {
   Augmentation result;
   for (std::string_view part : split(text, ',')) {
+    // A crop has a padding; each change is made once.
     Augmentation::Step step;
     if (part.substr(0, 5) == "crop:") {
       step.kind = Augmentation::Step::Crop;
@@ -176,6 +178,7 @@ void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
 template <typename SourceOf>
 static void movePixels(std::byte *image, const ImageLayout &layout,
                        int64_t width, SourceOf sourceOf) {
+  // Channels last are part of a pixel; channels first are images of their own.
   const int64_t planes = layout.channelsLast ? 1 : layout.channels;
   const int64_t pixel = width * (layout.channelsLast ? layout.channels : 1);
   const int64_t plane = layout.height * layout.width * pixel;

@@ -7,6 +7,7 @@
 #include "runtime/train/Text.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
@@ -63,6 +64,7 @@ static std::string formatRate(double value) {
 }
 
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+                                              const Dataset &data,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
   return {{"learning rate", formatRate(options.schedule.learningRate)},
@@ -73,6 +75,8 @@ std::map<std::string, std::string> settingsOf(const TrainOptions &options,
            options.evalEvery == 0
                ? "every epoch"
                : "every " + std::to_string(options.evalEvery) + " steps"},
+          {"data", std::filesystem::path(data.source()).filename().string() +
+                       ", " + counted(data.size(), "sample")},
           {"best", options.best ? options.best->name() : "not kept"},
           {"early stopping",
            options.earlyStopping ? options.earlyStopping->name() : "none"},

@@ -20,8 +20,9 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
                      int64_t batchesPerStep);
 
-/// Learning rate, schedule and length, as text.
+/// Learning rate, schedule, length and the data's name, as text.
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+                                              const Dataset &data,
                                               int64_t totalSteps);
 
 /// "learning rate was 0.001, now it is 0.5; ...": those of `now` that `then`

@@ -13,7 +13,8 @@
 
 namespace mpc::runtime::train {
 
-/// A run prunes its directory, so it takes none that has another's checkpoints.
+/// Refuses a directory with checkpoints of another run: this run would prune
+/// them.
 Status checkDirectory(const TrainOptions &options,
                       const CheckpointStore &checkpoints);
 

@@ -93,6 +93,7 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
   Entry entry;
   entry.array.name = name;
 
+  // The type by its name,
   const json &dtype = value["dtype"];
   const auto *type =
       std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
@@ -104,6 +105,7 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
             dtype.dump(-1, ' ', true, json::error_handler_t::replace));
   entry.array.type = type->second;
 
+  // a shape whose bytes can be counted,
   const json &shape = value["shape"];
   int64_t bytes = sizeOf(entry.array.type);
   if (!shape.is_array())
@@ -115,6 +117,7 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
     entry.array.shape.push_back(*extent);
   }
 
+  // and offsets that span as many.
   const json &offsets = value["data_offsets"];
   std::optional<int64_t> begin, end;
   if (offsets.is_array() && offsets.size() == 2) {
@@ -137,6 +140,7 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
 /// Offsets must cover [0, size) exactly.
 static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
                             const std::string &where) {
+  // In the order they lie: each begins where the one before ends.
   std::vector<const Entry *> sorted;
   for (const Entry &entry : entries)
     sorted.push_back(&entry);
@@ -168,6 +172,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
     return invalid(where, "truncated: a safetensors file has 8 bytes of header "
                           "length, this one has " +
                               std::to_string(size));
+  // A length that the file has room for, then a JSON object.
   const uint64_t length = headerLength(data);
   if (length > kMaxSafeTensorsHeader)
     return invalid(where, "the header claims " + std::to_string(length) +
@@ -186,6 +191,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
   if (!header.ok())
     return header.status();
 
+  // All entries are checked before any tensor is given out.
   const std::byte *base = data + kLengthBytes + length;
   std::vector<Entry> entries;
   for (const auto &[name, value] : header->items()) {
@@ -219,6 +225,7 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   SafeTensorsLayout layout;
   for (const Array &array : arrays)
     layout.order.push_back(&array);
+  // Large elements first, so that all lie at multiples of their size.
   std::sort(layout.order.begin(), layout.order.end(),
             [](const Array *a, const Array *b) {
               const int64_t aSize = sizeOf(a->type), bSize = sizeOf(b->type);
@@ -242,6 +249,7 @@ layOutSafeTensors(const std::vector<Array> &arrays,
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
+  // Padded to 8 bytes, so that this holds in the file.
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');

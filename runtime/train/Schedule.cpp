@@ -41,6 +41,7 @@ static Status parsePlateau(std::string_view text, Plateau &plateau) {
       "expected plateau[:FACTOR[:PATIENCE[:METRIC]]] with a factor between 0 "
       "and 1 and a whole number of evaluations, found 'plateau:" +
           std::string(text) + "'");
+  // Each part is optional, and behind the one before.
   const size_t colon = text.find(':');
   if (!readFactor(text.substr(0, colon), plateau.factor) || plateau.factor >= 1)
     return malformed;
@@ -157,6 +158,8 @@ double Schedule::at(int64_t step, int64_t totalSteps,
   const double rate = kind == ScheduleKind::Plateau
                           ? plateauAt(*this, reductions)
                           : learningRate;
+  // Warm-up rises in a line; what follows is a function of the part that is
+  // done.
   if (step < warmupSteps)
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));

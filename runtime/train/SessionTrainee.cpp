@@ -61,7 +61,7 @@ static std::vector<Port> portsOf(const Function &function,
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
     ports.push_back({value.name, value.role, buffer.type, buffer.shape,
-                     value.indexSize, value.batchAxis});
+                     value.indices, value.batchAxis});
   }
   return ports;
 }
@@ -95,6 +95,7 @@ static Status readRecipe(TraineeInfo &info) {
 StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   const Artifact &artifact = session.artifact();
   const Plan &plan = artifact.plan();
+  // What the artifact says of itself,
   TraineeInfo info;
   info.producer = plan.producer;
   info.modelHash = plan.modelHash;
@@ -103,6 +104,7 @@ StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   info.recipe = plan.recipe;
   info.stateBytes = plan.stateBytes();
   info.activationBytes = plan.activationBytes();
+  // a hash that tells plans of one model apart,
   const std::string_view text = artifact.planText();
   char hash[17];
   std::snprintf(
@@ -111,6 +113,7 @@ StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   info.planHash = hash;
   if (Status status = readRecipe(info); !status.ok())
     return status;
+  // and what there is to set and to read.
   for (const StateVariable &state : plan.state)
     info.state.push_back({state.name, state.role, state.type, state.shape});
   for (const auto &[name, function] : plan.functions)

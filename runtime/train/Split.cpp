@@ -23,6 +23,7 @@ struct Share {
 static std::map<int64_t, int64_t>
 shareOut(int64_t held, const std::vector<int64_t> &shuffled,
          const std::vector<int64_t> &classes) {
+  // Count the samples of each class.
   std::vector<Share> shares;
   std::map<int64_t, size_t> places;
   for (int64_t sample : shuffled) {
@@ -32,6 +33,7 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
       shares.push_back({label, 0, 0, 0});
     ++shares[place->second].count;
   }
+  // Whole samples of each, in proportion; products of counts need 128 bits.
   int64_t left = held;
   const auto total = static_cast<__int128>(classes.size());
   for (Share &share : shares) {
@@ -40,6 +42,7 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
     share.remainder = int64_t(exact % total);
     left -= share.held;
   }
+  // What is left over goes to the largest remainders.
   std::stable_sort(
       shares.begin(), shares.end(),
       [](const Share &a, const Share &b) { return a.remainder > b.remainder; });

@@ -27,6 +27,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   if (StatusOr<FunctionPorts> inputs = trainingInputs(info); !inputs.ok())
     return inputs.status();
   StepRunner runner(model);
+  // One function does a step, or one adds up gradients and another updates.
   if (info.accumulate == 1 && info.function("step")) {
     runner.batchFunction = "step";
   } else {
@@ -34,6 +35,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     runner.updateFunction = "update";
     runner.batchCount = info.accumulate;
   }
+  // What is reported afterwards, where the artifact has it.
   const FunctionPorts &updating = *info.function(runner.updating());
   runner.loss = info.function(runner.batchFunction)->output(Role::Loss);
   runner.gradNorm = updating.output(Role::GradNorm);
@@ -51,6 +53,8 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
   for (const Port &port : model->info().function(function)->inputs) {
     if (port.role != Role::Scalar)
       continue;
+    // The rate and the seed are the scalars there are, in the type that the
+    // function takes.
     Array value;
     value.name = port.name;
     const int64_t seed = int64_t(seedValue);
@@ -130,6 +134,7 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
 
 StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
                                          uint64_t seed) {
+  // Once for all batches of the step.
   if (!updateFunction.empty()) {
     Status status = bindScalars(updateFunction, learningRate, seed);
     if (status.ok())

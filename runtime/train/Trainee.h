@@ -27,8 +27,8 @@ struct Port {
   Role role;
   DType type = DType::F32;
   Shape shape;
-  /// Of an input of indices: the size of the axis that they name elements of.
-  std::optional<int64_t> indexSize = std::nullopt;
+  /// Of an input of integers: which of them name elements of an axis.
+  std::vector<IndexBox> indices = {};
   /// Of an input: the axis that samples are along; -1 where it has none and is
   /// the same for every batch.
   int64_t batchAxis = 0;

@@ -54,6 +54,7 @@ private:
   Status heed(const EvalResult &evaluation);
   Status keepBest();
   Status restoreBest();
+  bool saveBest();
   void keepOn(const std::string &what, const Status &status);
   void save();
   void record(const MetricsLine &line);
@@ -134,13 +135,13 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Goes on from there, if there is such a place in this run.
+/// Goes on from a checkpoint, if its epoch and batch exist in this run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
       !status.ok())
     return status;
-  const auto settings = settingsOf(options, totalSteps);
+  const auto settings = settingsOf(options, data, totalSteps);
   const std::string changes = changedSettings(progress.settings, settings);
   if (!changes.empty())
     observer.note("resumed with other settings: " + changes);
@@ -152,6 +153,7 @@ Status TrainingRun::resume() {
   if (checkpoints)
     if (Status status = checkDirectory(options, *checkpoints); !status.ok())
       return status;
+  // A checkpoint that is named, of this run or of another,
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
@@ -265,6 +267,7 @@ Status TrainingRun::prepare() {
   if (Status status = planSteps(); !status.ok())
     return status;
   attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
+  // Checkpoints: to write, and to go on from.
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);
@@ -276,6 +279,7 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = openMetrics(); !status.ok())
     return status;
+  // What the run starts with is told once it is known to start.
   StartReport report;
   report.samples = data.size();
   report.evalSamples = evalData ? evalData->size() : 0;
@@ -397,8 +401,8 @@ Status TrainingRun::evaluateNow() {
   observer.evaluated(progress.step, epoch, *evaluation);
   if (evaluation->leftOut > 0)
     observer.note("the evaluation leaves out " +
-                  counted(evaluation->leftOut, "sample") +
-                  ": the model has no loss per sample");
+                  counted(evaluation->leftOut, "sample") + ": " +
+                  whyLeftOut(*evaluation));
   if (!std::isfinite(evaluation->loss))
     observer.warning("the loss of the evaluation is not finite");
   return heed(*evaluation);
@@ -459,7 +463,7 @@ void TrainingRun::save() {
     observer.warning("checkpoint not saved: the loss is not finite");
     return;
   }
-  progress.settings = settingsOf(options, totalSteps);
+  progress.settings = settingsOf(options, data, totalSteps);
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {
@@ -546,7 +550,7 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   return Progress();
 }
 
-/// The failure, with where it comes from and what there still is.
+/// Adds the origin of the non-finite values and the last good checkpoint.
 Status TrainingRun::explain(const Status &failure) {
   if (guard.firstOfRow() == 0)
     return failure;
@@ -566,15 +570,24 @@ Status TrainingRun::explain(const Status &failure) {
   return Status(failure.getCode(), message);
 }
 
+/// Whether the model of a run that failed has the best weights from before.
+bool TrainingRun::saveBest() {
+  return best && progress.evaluations.best.best && restoreBest().ok() &&
+         useAverages(model).ok();
+}
+
 StatusOr<TrainResult> TrainingRun::run() {
   if (Status status = prepare(); !status.ok())
     return status;
   Status status = train();
   if (status.getCode() == StatusCode::Numeric)
     status = explain(status);
+  const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
   finish(status);
-  if (!status.ok())
+  if (!status.ok() && !isSaved)
     return status;
+  if (isSaved)
+    result.deferred = status;
   return result;
 }
 

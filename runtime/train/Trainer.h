@@ -54,8 +54,8 @@ struct TrainOptions {
   std::optional<EarlyStopping> earlyStopping;
   /// --max-time: no attempt begins after it.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::string metrics;           ///< file of lines or rows, "-"; empty: none
-  std::string tensorboard;       ///< folder of event files; empty: none
+  std::vector<std::string> metrics; ///< files of lines or rows, "-"
+  std::string tensorboard;          ///< folder of event files; empty: none
   bool overwriteMetrics = false; ///< another run's, where they are in the way
   std::string checkpointDir;     ///< empty: no checkpoints
   int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
@@ -143,8 +143,9 @@ struct TrainResult {
   size_t peakMemoryBytes = 0; ///< of the process, resident
   RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
-  /// The first failure to write a checkpoint or a metrics line. The run goes on
-  /// without; the caller reports it in the end (exit code 5).
+  /// The first failure to write a checkpoint or a metrics line, without which
+  /// the run goes on, or what ended a run that has a best evaluation. The
+  /// caller reports it in the end.
   Status deferred;
 };
 
@@ -172,7 +173,8 @@ Status checkPaths(const TrainOptions &options);
 /// Numeric is also the end of a run whose last loss is not finite, or whose
 /// every update was skipped. The message says where the first such value comes
 /// from, and which checkpoint is the last good one; the model's state then is
-/// not the run's any more.
+/// not the run's any more. Where there is a best evaluation, the model has its
+/// weights, and that failure is `TrainResult::deferred`.
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,

@@ -24,6 +24,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
     return std::find_if(arrays.begin(), arrays.end(),
                         [&](const Array &array) { return array.name == name; });
   };
+  // What must be there is, or all that is missing is named.
   std::vector<std::string> missing;
   for (const std::string &name : required)
     if (find(name) == arrays.end())
@@ -31,6 +32,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   if (!missing.empty())
     return invalid("the weights lack " + listNames(missing));
 
+  // All shapes fit before any value is set.
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Port &port : model.info().state) {
     const auto array = find(port.name);
@@ -49,6 +51,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   for (const auto &[name, value] : values)
     if (Status status = model.setState(name, value); !status.ok())
       return status;
+  // Low copies follow from what was loaded.
   return model.derive();
 }
 

@@ -76,3 +76,82 @@ def test_windows_are_refused(name, tmp_path):
     process = mpctest.mpc("compile", path, "--emit=import", "-o", "-")
     assert process.returncode == 4
     assert f"node 'attention' (Attention): attribute '{name}'" in process.stderr
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("opset", [23, 24, 25])
+def test_a_cap_is_in_front_of_a_bias_since_opset_25(opset, tmp_path):
+    """Behind it before, as its tests of then have it; no cap shows a key that is
+    hidden."""
+    x = make_x()
+    bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
+    bias[2, 1] = -np.inf
+    model = attention(bias, opset, scale=1.0, softcap=0.5)
+    found = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    scores = x * 0.5 @ x.swapaxes(2, 3)
+    known = np.where(np.isinf(bias), 0, bias)
+    if opset < 25:
+        scores = np.tanh((scores + known) / 0.5) * 0.5
+    else:
+        scores = np.tanh(scores / 0.5) * 0.5 + known
+    expected = softmax(np.where(np.isinf(bias), -np.inf, scores)) @ x
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_capped_scores_of_a_mode_that_has_changed_are_refused(tmp_path):
+    model = attention(
+        np.zeros([4, 4], np.float32),
+        opset=25,
+        results=("y", "", "", "scores"),
+        softcap=0.5,
+        qk_matmul_output_mode=2,
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    process = mpctest.mpc("compile", path, "--emit=import", "-o", "-")
+    assert process.returncode == 4
+    assert "'qk_matmul_output_mode' 2 beside 'softcap'" in process.stderr
+
+
+@pytest.mark.parametrize("is_causal", [0, 1])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_last_query_sees_all_keys_that_there_are(heads, is_causal, tmp_path):
+    """Of a cache that is filled outside: each sample has a length of its own."""
+    random = np.random.RandomState(0)
+    queries = random.normal(size=[2, 3, 2, 5]).astype(np.float32)
+    keys = random.normal(size=[2, heads, 6, 5]).astype(np.float32)
+    lengths = np.array([4, 6], np.int64)
+    nodes = [
+        helper.make_node(
+            "Attention",
+            ["q", "k", "k", "", "", "", "lengths"],
+            ["y"],
+            is_causal=is_causal,
+        )
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {
+            "q": (np.float32, queries.shape),
+            "k": (np.float32, keys.shape),
+            "lengths": (np.int64, [2]),
+        },
+        {"y": (np.float32, queries.shape)},
+        {},
+        opset=24,
+    )
+    inputs = {"q": queries, "k": keys, "lengths": lengths}
+    found = mpctest.run(model, inputs, tmp_path)["y"]
+    for sample, length in enumerate(lengths):
+        k = np.repeat(keys[sample, :, :length], 3 // heads, 0)
+        scores = queries[sample] @ k.swapaxes(1, 2) / 5**0.5
+        if is_causal:
+            seen = np.tril(np.ones([2, length], bool), length - 2)
+            scores = np.where(seen, scores, -np.inf)
+        np.testing.assert_allclose(
+            found[sample], softmax(scores) @ k, rtol=1e-5, atol=1e-6
+        )

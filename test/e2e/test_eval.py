@@ -232,6 +232,33 @@ def test_without_a_loss_per_sample(tmp_path):
     assert "note: left out 1 sample that fills no batch" in process.stderr
 
 
+def test_samples_that_depend_on_what_fills_a_batch(tmp_path):
+    random = np.random.RandomState(4)
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], "m", axes=[0]),
+        helper.make_node("Sub", ["x", "m"], ["y"], "y"),
+    ]
+    model = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 3])}, {"y": (np.float32, None)}, {})
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    x = random.standard_normal((10, 3)).astype(np.float32)
+    target = random.standard_normal((10, 3)).astype(np.float32)
+    np.savez(tmp_path / "held.npz", x=x, target=target)
+    command = ("eval", tmp_path / "model.onnx", "--loss", "mse")
+    data = ("--data", tmp_path / "held.npz", *mpctest.TARGET)
+    process = mpctest.mpc_ok(*command, *data, "--batch-size", 4)
+    assert "on 8 samples" in process.stdout
+    assert "left out 2 samples" in process.stderr
+    assert "depend on each other" in process.stderr
+    parts = [x[i : i + 4] - x[i : i + 4].mean(0) for i in (0, 4)]
+    loss = np.mean((np.concatenate(parts) - target[:8]) ** 2)
+    assert f"loss {loss:.4g}" in process.stdout
+    process = mpctest.mpc(*command, *data, "--batch-size", 16)
+    assert process.returncode == 4
+    assert "depend on each other" in process.stderr
+
+
 def test_training_artifacts(tmp_path):
     """ONNX Runtime's, whose parameters are inputs."""
     folder = mpctest.DATA / "ort-lenet"

@@ -47,3 +47,22 @@ def test_losses_are_those_of_pytorch(model, precision, tmp_path):
     losses, case = train(model, precision, tmp_path)
     expected = case["float64" if precision == "64-true" else "float32"]
     np.testing.assert_allclose(losses, expected, rtol=BOUND[precision])
+
+
+@pytest.mark.parametrize(
+    "model", [model for model in MODELS if model.startswith("dlrm")]
+)
+def test_ids_that_a_table_of_many_has_not_are_refused(model, tmp_path):
+    """Ids are [table, sample, place], and every table's ids are cut out of
+    them; of some exports every sample's, one by one."""
+    data = dict(np.load(FAMILIES / "dlrm.npz"))
+    data["ids"][1, 5, 1] = 20
+    np.savez(tmp_path / "data.npz", **data)
+    process = mpctest.mpc(
+        *("train", FAMILIES / f"{model}.onnx", "--data", tmp_path / "data.npz"),
+        *("--loss", LOSSES["dlrm"]["loss"], "--optimizer", "sgd"),
+        *("--batch-size", 4, "--batch-axis", "ids=1"),
+        *("--output", tmp_path / "trained.onnx"),
+    )
+    assert process.returncode == 3
+    assert "ids[1,5,1]: index 20 is not in [-20,20)" in process.stderr

@@ -60,6 +60,29 @@ EMBEDDED = [
     SHIFT,
 ]
 NUM_HEADS = {"num_heads": HEADS}
+PAST = 3
+PAST_KEYS = normal(BATCH, HEADS, PAST, SIZE // HEADS)
+PAST_VALUES = PAST_KEYS - 1
+ALL_SEEN = np.ones([BATCH, PAST + TOKENS], np.int32)
+ALL_SEEN[1, 2:4] = 0
+IMAGE, FILTER = normal(2, 3, 6, 6), normal(4, 3, 3, 3)
+CONV = [IMAGE, FILTER, normal(4)]
+ADDED = normal(2, 4, 6, 6)
+PADS = {"pads": [1, 1, 1, 1]}
+# Queries of 4 heads of 16, keys and values of 2.
+GROUPS = {"num_heads": 4, "kv_num_heads": 2}
+Q, K, V = normal(BATCH, TOKENS, 64), normal(BATCH, TOKENS, 32), normal(BATCH, TOKENS, 33)[..., 1:]
+WHOLE = [np.full(BATCH, TOKENS - 1, np.int32), np.array(TOKENS, np.int32)]
+GROUPED = [Q, K, V, None, None, *WHOLE]
+TURNS = np.outer(np.arange(9), 0.5 ** np.arange(8)).astype(np.float32)
+TURNED = [*GROUPED, np.cos(TURNS), np.sin(TURNS)]
+GROUP_PAST = [normal(BATCH, 2, PAST, 16), normal(BATCH, 2, PAST, 16) + 1]
+# One token each, behind as many as there are.
+DECODED = [
+    *(Q[:, :1], K[:, :1], V[:, :1], *GROUP_PAST),
+    *(np.full(BATCH, PAST, np.int32), np.array(PAST + 1, np.int32)),
+    *(np.cos(TURNS), np.sin(TURNS)),
+]
 SKIP_NORM = {"epsilon": 1e-5}
 CASES = {
     "skip_layer_norm": Case(
@@ -123,6 +146,118 @@ CASES = {
         [X, SKIP, SKIP],
         {**NUM_HEADS, "unidirectional": 1},
     ),
+    "attention_of_ends_and_starts": Case(
+        "Attention", [X, WEIGHTS, BIASES, int32(3, 5, 1, 0)], NUM_HEADS
+    ),
+    "attention_behind_a_past": Case(
+        "Attention",
+        [X, WEIGHTS, BIASES, None, np.stack([PAST_KEYS, PAST_VALUES])],
+        {**NUM_HEADS, "unidirectional": 1},
+        (0, 1),
+    ),
+    "attention_with_padding_in_the_past": Case(
+        "Attention",
+        [X, WEIGHTS, BIASES, ALL_SEEN, np.stack([PAST_KEYS, PAST_VALUES])],
+        NUM_HEADS,
+        (0, 1),
+    ),
+    "multi_head_attention_behind_a_past": Case(
+        "MultiHeadAttention",
+        [X, SKIP, SKIP, BIASES, ALL_SEEN, None, PAST_KEYS, PAST_VALUES],
+        NUM_HEADS,
+        (0, 1, 2),
+    ),
+    "multi_head_attention_behind_a_past_causal": Case(
+        "MultiHeadAttention",
+        [X, SKIP, SKIP, None, None, None, PAST_KEYS, PAST_VALUES],
+        {**NUM_HEADS, "unidirectional": 1},
+        (0, 1, 2),
+    ),
+    "multi_head_attention_of_heads": Case(
+        "MultiHeadAttention", [X, PAST_KEYS, PAST_VALUES, BIASES], NUM_HEADS
+    ),
+    "multi_head_attention_of_lengths_and_places": Case(
+        "MultiHeadAttention",
+        [X, SKIP, SKIP, None, int32(3, 5, 0, 5, 10, 0, 5, 10)],
+        NUM_HEADS,
+    ),
+    "multi_head_attention_gives_its_keys": Case(
+        "MultiHeadAttention", [X, SKIP, SKIP], NUM_HEADS, (0, 1, 2)
+    ),
+    "group_query_attention": Case(
+        "GroupQueryAttention", GROUPED, GROUPS, (0, 1, 2)
+    ),
+    "group_query_attention_packed": Case(
+        "GroupQueryAttention",
+        [np.concatenate([Q, K, V], -1), None, None, None, None, *WHOLE],
+        {**GROUPS, "scale": 0.3},
+        (0, 1, 2),
+    ),
+    "group_query_attention_of_one_head_each": Case(
+        "GroupQueryAttention",
+        [Q, Q - 1, Q + 1, None, None, *WHOLE],
+        {"num_heads": 4, "kv_num_heads": 4},
+        (0, 1, 2),
+    ),
+    "group_query_attention_capped": Case(
+        "GroupQueryAttention",
+        [*GROUPED, None, None, None, normal(1, 4, TOKENS, TOKENS)],
+        {**GROUPS, "softcap": 0.5},
+        (0, 1, 2),
+    ),
+    "group_query_attention_in_a_window": Case(
+        "GroupQueryAttention",
+        GROUPED,
+        {**GROUPS, "local_window_size": 2},
+        (0, 1, 2),
+    ),
+    "group_query_attention_turned": Case(
+        "GroupQueryAttention",
+        TURNED,
+        {**GROUPS, "do_rotary": 1},
+        (0, 1, 2),
+    ),
+    "group_query_attention_turned_interleaved": Case(
+        "GroupQueryAttention",
+        TURNED,
+        {**GROUPS, "do_rotary": 1, "rotary_interleaved": 1},
+        (0, 1, 2),
+    ),
+    "group_query_attention_from_a_position_on": Case(
+        "GroupQueryAttention",
+        [*TURNED, np.tile(np.arange(3, 3 + TOKENS), [BATCH, 1])],
+        {**GROUPS, "do_rotary": 1},
+        (0, 1, 2),
+    ),
+    "group_query_attention_behind_a_past": Case(
+        "GroupQueryAttention",
+        DECODED,
+        {**GROUPS, "do_rotary": 1},
+        (0, 1, 2),
+    ),
+    "group_query_attention_in_a_window_of_the_past": Case(
+        "GroupQueryAttention",
+        DECODED[:7],
+        {**GROUPS, "local_window_size": 1},
+        (0, 1, 2),
+    ),
+    "fused_conv": Case("FusedConv", [*CONV], {**PADS, "activation": "Relu"}),
+    "fused_conv_with_a_sum": Case(
+        "FusedConv",
+        [*CONV, ADDED],
+        {**PADS, "activation": "LeakyRelu", "activation_params": [0.3]},
+    ),
+    "fused_conv_clipped": Case(
+        "FusedConv",
+        [*CONV],
+        {"strides": [2, 2], "activation": "Clip", "activation_params": [-0.5, 0.7]},
+    ),
+    "fused_conv_hard_sigmoid": Case(
+        "FusedConv",
+        [*CONV],
+        {**PADS, "activation": "HardSigmoid", "activation_params": [0.1, 0.6]},
+    ),
+    "fused_conv_tanh": Case("FusedConv", [*CONV], {"activation": "Tanh"}),
     "rotary_embedding": Case(
         "RotaryEmbedding",
         [X, ids(9, BATCH, TOKENS).astype(np.int64), np.cos(ANGLES), np.sin(ANGLES)],
@@ -168,8 +303,11 @@ def make(case):
 
 
 def run_reference(model, inputs):
+    options = onnxruntime.SessionOptions()
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, inputs)))
@@ -185,6 +323,122 @@ def test_computes_what_onnx_runtime_does(name, tmp_path):
         np.testing.assert_allclose(
             found[output], expected, rtol=1e-4, atol=1e-5
         )
+
+
+def attend(query, key, value):
+    """Of heads of [batch, tokens, SIZE], in float64."""
+    heads = [
+        x.astype(np.float64).reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+        for x in (query, key, value)
+    ]
+    scores = heads[0] @ heads[1].swapaxes(2, 3) / (SIZE / HEADS) ** 0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    mixed = weights / weights.sum(-1, keepdims=True) @ heads[2]
+    return mixed.swapaxes(1, 2).reshape(*query.shape[:2], -1)
+
+
+@pytest.mark.parametrize("packed", ["all", "keys and values"])
+def test_packed_heads_are_taken_apart(packed, tmp_path):
+    """ONNX Runtime has them on GPUs alone."""
+    apart = [
+        x.reshape(BATCH, TOKENS, HEADS, SIZE // HEADS)
+        for x in (X, SKIP, SKIP - 1)
+    ]
+    inputs = (
+        [np.stack(apart, 3), None, None, BIASES]
+        if packed == "all"
+        else [X, np.stack(apart[1:], 3), None, BIASES]
+    )
+    model = make(Case("MultiHeadAttention", inputs, NUM_HEADS))
+    found = mpctest.run(model, {"i0": inputs[0]}, tmp_path)["o0"]
+    expected = attend(*np.split(np.concatenate([X, SKIP, SKIP - 1], -1) + BIASES, 3, -1))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_lengths_are_data(past, tmp_path):
+    """Tokens behind the length of a sample are padding, which no other sees; a
+    past is filled as far as the lengths say."""
+    lengths = np.array([3, TOKENS], np.int64) - 1
+    tokens, names = TOKENS, ["i0", "i1", "i2", "", "", "lengths", "total"]
+    arrays = {"i1": K, "i2": V, "total": np.array(TOKENS, np.int32)}
+    query = Q
+    if past:
+        lengths, tokens, query = np.array([2, PAST], np.int64), 1, Q[:, :1]
+        names[3:5] = ["i3", "i4"]
+        arrays = {"i1": K[:, :1], "i2": V[:, :1], "total": arrays["total"]}
+        arrays.update(zip(("i3", "i4"), GROUP_PAST))
+    arrays.update(cos=np.cos(TURNS), sin=np.sin(TURNS))
+    node = helper.make_node(
+        "GroupQueryAttention",
+        [*names, "cos", "sin"],
+        ["o0"],
+        domain=MICROSOFT,
+        do_rotary=1,
+        local_window_size=2,
+        **GROUPS,
+    )
+    model = mpctest.make_model(
+        [node],
+        {"i0": (np.float32, query.shape), "lengths": (np.int32, [BATCH])},
+        {"o0": (np.float32, query.shape)},
+        arrays,
+    )
+    inputs = {"i0": query, "lengths": lengths.astype(np.int32)}
+    found = mpctest.run(model, inputs, tmp_path)["o0"]
+    assert np.isfinite(found).all()
+    if past:
+        arrays["total"][()] = PAST + 1
+        node.output.extend(["o1", "o2"])
+    reference = mpctest.make_model(
+        [node],
+        {"i0": (np.float32, query.shape), "lengths": (np.int32, [BATCH])},
+        {"o0": (np.float32, query.shape)},
+        arrays,
+    )
+    node.output.extend([] if past else ["o1", "o2"])
+    reference.graph.node[0].CopyFrom(node)
+    expected = run_reference(reference, inputs)["o0"]
+    for sample, length in enumerate(lengths + 1):
+        own = slice(0, min(length, tokens))
+        np.testing.assert_allclose(
+            found[sample, own], expected[sample, own], rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_grouped_queries_train(precision, tmp_path):
+    """A projection in front of the node learns."""
+    weights = normal(SIZE, 128) / 4
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["qkv"]),
+        helper.make_node(
+            "GroupQueryAttention",
+            ["qkv", "", "", "", "", "lengths", "total", "cos", "sin"],
+            ["y", "key", "value"],
+            domain=MICROSOFT,
+            do_rotary=1,
+            **GROUPS,
+        ),
+    ]
+    constants = dict(zip(("lengths", "total"), WHOLE))
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, X.shape)},
+        {"y": (np.float32, [BATCH, TOKENS, 64])},
+        {"w": weights, **constants, "cos": np.cos(TURNS), "sin": np.sin(TURNS)},
+    )
+    metrics, trained = mpctest.train(
+        model,
+        {"x": X, "target": Q},
+        tmp_path,
+        *("--loss", "mse", "--optimizer", "sgd", "--lr", 0.5),
+        *("--batch-size", BATCH, "--epochs", 6, "--precision", precision),
+    )
+    losses = mpctest.losses(metrics)
+    assert losses[-1] < losses[0] * 0.95
+    assert not np.allclose(trained["w"], weights)
+    np.testing.assert_array_equal(trained["cos"], np.cos(TURNS))
 
 
 def test_bias_split_gelu_is_a_gate(tmp_path):
@@ -263,16 +517,40 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
     "case, message",
     [
         (
-            Case("Attention", [X, WEIGHTS, BIASES, None, normal(2, 2, 3, 1, 4)], NUM_HEADS),
-            "past keys and values are not supported",
+            Case("Attention", [X, WEIGHTS, BIASES, None, normal(2, 2, 3, 1, 5)], NUM_HEADS),
+            "past keys and values do not fit those of the node",
+        ),
+        (
+            Case("Attention", [X, WEIGHTS, BIASES], {**NUM_HEADS, "do_rotary": 1}),
+            "attribute 'do_rotary' is not supported; use RotaryEmbedding and",
+        ),
+        (
+            Case("MultiHeadAttention", [X, SKIP, SKIP], NUM_HEADS, (0, 3)),
+            "output 3, the scores, is not supported",
+        ),
+        (
+            Case("GroupQueryAttention", GROUPED, {**GROUPS, "smooth_softmax": 1}),
+            "attribute 'smooth_softmax' and input 'head_sink' are not supported",
+        ),
+        (
+            Case("GroupQueryAttention", GROUPED, {"num_heads": 4, "kv_num_heads": 3}),
+            "expected attributes 'num_heads' and 'kv_num_heads', which divides it,",
+        ),
+        (
+            Case("GroupQueryAttention", GROUPED, {**GROUPS, "do_rotary": 1}),
+            "expected cos_cache and sin_cache beside attribute 'do_rotary'",
+        ),
+        (
+            Case("FusedConv", CONV, {"activation": "Elu"}),
+            "activation 'Elu' is not known",
         ),
         (
             Case("Attention", [X, WEIGHTS, BIASES], {"num_heads": 5}),
             "5 heads do not divide the 12 elements of a token",
         ),
         (
-            Case("MultiHeadAttention", [normal(2, 5, 3, 3, 4)], NUM_HEADS),
-            "packed queries, keys and values are not supported",
+            Case("MultiHeadAttention", [normal(2, 5, 3, 2, 4)], NUM_HEADS),
+            "packed queries, keys and values of [batch, tokens, heads, 3, size]",
         ),
         (
             Case("FusedGemm", [normal(4, 6), normal(6, 3)], {"activation": "Other"}),

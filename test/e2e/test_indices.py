@@ -120,8 +120,8 @@ def test_starts_from_what_its_updates_are_computed_from(op, tmp_path):
     np.testing.assert_array_equal(y, expected)
 
 
-def test_takes_columns_of_ids_each_with_its_own_table(tmp_path):
-    """A large table's ids are no ids of the small one beside them."""
+def make_columns():
+    """Two columns of ids, of a table of 2 rows and of one of 50."""
     few, many = np.float32([10, 20]), np.arange(50, dtype=np.float32)
     nodes = [
         helper.make_node("Gather", ["ids", "zero"], ["i"], "first", axis=1),
@@ -136,6 +136,33 @@ def test_takes_columns_of_ids_each_with_its_own_table(tmp_path):
         {"y": (np.float32, (3,))},
         {"few": few, "many": many, "zero": np.int64(0), "one": np.int64(1)},
     )
+    return model, few, many
+
+
+def test_takes_columns_of_ids_each_with_its_own_table(tmp_path):
+    """A large table's ids are no ids of the small one beside them."""
+    model, few, many = make_columns()
     ids = np.array([[0, 49], [1, 7], [-1, 2]])
     y = mpctest.run(model, {"ids": ids}, tmp_path)["y"]
     np.testing.assert_array_equal(y, few[ids[:, 0]] + many[ids[:, 1]])
+
+
+@pytest.mark.parametrize(
+    "place, index, size", [((1, 0), 2, 2), ((2, 1), 50, 50), ((0, 1), -51, 50)]
+)
+def test_refuses_an_id_of_a_column_that_its_table_has_not(
+    place, index, size, tmp_path
+):
+    model, _, _ = make_columns()
+    onnx.save(model, tmp_path / "model.onnx")
+    ids = np.array([[0, 49], [1, 7], [-1, 2]])
+    ids[place] = index
+    np.save(tmp_path / "ids.npy", ids)
+    process = mpctest.mpc(
+        *("run", tmp_path / "model.onnx"),
+        *("--input", f"ids=@{tmp_path}/ids.npy", *mpctest.TARGET),
+    )
+    assert process.returncode == 3
+    element = place[0] * 2 + place[1]
+    assert f"element {element}: index {index} is" in process.stderr
+    assert f"not in [-{size}, {size})" in process.stderr

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import onnx
 import pytest
+from safetensors.numpy import load_file
 
 import mpctest
 
@@ -212,3 +213,25 @@ def test_names_that_a_file_cannot_have_are_found_first(name, flag, tmp_path):
     assert "cannot have an array called" in process.stderr
     assert "step 1/" not in process.stderr
     assert "\x1b" not in process.stderr
+
+
+def test_trained_only_leaves_out_what_is_frozen(tmp_path):
+    """And the model with those values in it is the one that was trained."""
+    model = mpctest.MODELS / "mlp.onnx"
+    common = ("--max-steps", 3, "--train", "^fc2", "--overwrite-metrics")
+    part, whole = tmp_path / "part.safetensors", tmp_path / "whole.onnx"
+    mpctest.mpc_ok(*flags(tmp_path, model, *common), "--output", whole)
+    mpctest.mpc_ok(*flags(tmp_path, model, *common), "--output", part, "--trained-only")
+    assert set(load_file(part)) == {"fc2.weight", "fc2.bias"}
+    evaluate = ("--data", mpctest.DIGITS / "digits-test.npz", "--loss", "cross_entropy")
+    expected = mpctest.mpc_ok("eval", whole, *evaluate)
+    found = mpctest.mpc_ok("eval", model, "--weights", part, *evaluate)
+    assert found.stdout == expected.stdout
+
+
+def test_trained_only_is_of_arrays(tmp_path):
+    process = mpctest.mpc(
+        *flags(tmp_path, mpctest.MODELS / "mlp.onnx", "--trained-only")
+    )
+    assert process.returncode == 2
+    assert "a model has all its weights" in process.stderr

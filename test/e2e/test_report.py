@@ -107,6 +107,8 @@ def test_a_run_has_charts_and_tables(run, tmp_path):
     assert drawn == pytest.approx(accuracies, rel=1e-5)
     assert page.rows["exit code"] == ["0 (done)"]
     assert page.rows["optimizer"] == ["adamw"]
+    # Adam has no momentum, and says nothing of one.
+    assert "beta1" in page.rows and "momentum" not in page.rows
     assert page.rows["precision"] == ["16-mixed"]
     assert page.rows["batch size"] == ["32"]
     last = f"{accuracies[-1]:.2f} % (step 88)"

@@ -178,6 +178,36 @@ def test_statistics_of_batches(tmp_path):
     check(run(path, "--batch-size", 5, *flags, x=X[:10]), x=X[:10])
 
 
+def dependent():
+    """What a sample is off the mean of its batch, which has the samples that
+    fill it up in it."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], "m", axes=[0]),
+        helper.make_node("Sub", ["x", "m"], ["y"], "y"),
+    ]
+    return mpctest.make_model(
+        nodes, {"x": (np.float32, ["N", 4])}, {"y": (np.float32, None)}, {}
+    )
+
+
+@pytest.mark.parametrize("batch", (4, 10))
+def test_samples_that_depend_on_what_fills_a_batch(batch, tmp_path):
+    path = save(dependent(), tmp_path)
+    process = run(path, "--batch-size", batch, *mpctest.TARGET)
+    assert process.returncode == 4
+    assert "depend on each other" in process.stderr
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_samples_that_depend_on_a_full_batch(tmp_path):
+    path = save(dependent(), tmp_path)
+    outputs = run(path, "--batch-size", 4, *mpctest.TARGET, x=X[:8])
+    expected = [part - part.mean(0) for part in (X[:4], X[4:8])]
+    np.testing.assert_allclose(
+        outputs["y"], np.concatenate(expected), rtol=1e-4, atol=1e-6
+    )
+
+
 def test_functions_of_training_run_once(tmp_path):
     path = mpctest.MODELS / "mlp.onnx"
     np.savez(tmp_path / "x.npz", image=np.zeros((6, 1, 8, 8)), target=[1] * 6)

@@ -150,3 +150,45 @@ def save(folder):
     np.savez(folder / "data.npz", input=INPUT, t=TARGET)
     onnx.save(make("sigmoid"), folder / "model.onnx")
     return folder / "model.onnx"
+
+
+def test_targets_that_are_trained_have_gradients(tmp_path):
+    """The loss of a probability, whose logarithms are -100 at least, and of
+    targets that come from a parameter."""
+    nodes = [
+        node("Sigmoid", "input", "p"),
+        node("Log", "p", "log"),
+        node("Max", "log", "least", "yes"),
+        node("Sub", "one", "p", "rest"),
+        node("Log", "rest", "log_rest"),
+        node("Max", "log_rest", "least", "no"),
+        node("Sub", "one", "t", "other"),
+        node("Mul", "t", "yes", "a"),
+        node("Mul", "other", "no", "b"),
+        node("Add", "a", "b", "sum"),
+        node("Neg", "sum", "l"),
+        node("ReduceMean", "l", "loss", keepdims=0),
+    ]
+    t = RANDOM.uniform(size=WIDTH)
+    model = mpctest.make_model(
+        nodes,
+        {"input": (np.float32, [BATCH, WIDTH])},
+        {"loss": (np.float32, [])},
+        {
+            "t": t.astype(np.float32),
+            "one": np.float32(1),
+            "least": np.float32(-100),
+        },
+    )
+    # One probability is exactly 1.
+    x = np.where(INPUT == INPUT[0], 200, INPUT).astype(np.float32)
+    _, weights = mpctest.train(
+        *(model, {"input": x}, tmp_path, "--loss", "output:loss"),
+        *("--optimizer", "sgd", "--lr", 1, "--batch-size", BATCH),
+        *("--max-steps", 1, "--precision", "64-true", "--train", "^t$"),
+    )
+    z = x.astype(np.float64)
+    slope = np.maximum(-np.logaddexp(0, z), -100) + np.logaddexp(0, -z)
+    np.testing.assert_allclose(
+        weights["t"], t - slope.sum(0) / (BATCH * WIDTH), rtol=1e-6
+    )

@@ -125,16 +125,19 @@ def attention(
     k, v = np.repeat(k, shared, 1), np.repeat(v, shared, 1)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     scores = scale * q @ k.swapaxes(2, 3)
+    seen = np.ones(scores.shape, bool)
     if mask is not None:
         hidden = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask
         missing = scores.shape[-1] - hidden.shape[-1]
         widths = [(0, 0)] * (hidden.ndim - 1) + [(0, missing)]
-        scores = scores + np.pad(hidden, widths, constant_values=-np.inf)
+        hidden = np.pad(hidden, widths, constant_values=-np.inf)
+        seen &= hidden != -np.inf
+        scores = scores + np.where(hidden == -np.inf, 0, hidden)
     if is_causal:
-        seen = np.tril(np.ones(scores.shape[2:], bool), past)
-        scores = np.where(seen, scores, -np.inf)
+        seen &= np.tril(np.ones(scores.shape[2:], bool), past)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
+    scores = np.where(seen, scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     y = weights / weights.sum(-1, keepdims=True) @ v
     return y if rank == 4 else y.swapaxes(1, 2).reshape(len(y), y.shape[2], -1)
@@ -153,6 +156,14 @@ for name, arguments, attributes in (
     ("turned", QKV, {"scale": -0.25}),
     ("causal", QKV, {"is_causal": 1}),
     ("capped", QKV, {"softcap": 1.5}),
+    ("capped_and_causal", QKV, {"softcap": 1.5, "is_causal": 1}),
+    ("capped_and_masked", {**QKV, "mask": SEEN}, {"softcap": 1.5}),
+    ("capped_bias", {**QKV, "mask": normal(4, 5, 7)}, {"softcap": 1.5}),
+    (
+        "capped_short_bias",
+        {**QKV, "mask": normal(2, 1, 5, 6)},
+        {"softcap": 1.5, "is_causal": 1},
+    ),
     ("masked", {**QKV, "mask": SEEN}, {}),
     ("masked_heads", {**QKV, "mask": normal(4, 5, 7)}, {}),
     ("short_mask", {**QKV, "mask": normal(2, 1, 5, 6)}, {}),

@@ -3,9 +3,19 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import functools
+
 import numpy as np
 
 from case import add, normal
+
+
+@functools.lru_cache
+def turns(n, inverse):
+    """By which each element is turned, for each result."""
+    sign = 2j if inverse else -2j
+    places = np.outer(np.arange(n), np.arange(n)) % n
+    return np.exp(sign * np.pi * places / n)
 
 
 def transform(x, axis, inverse=0, onesided=0):
@@ -13,10 +23,8 @@ def transform(x, axis, inverse=0, onesided=0):
     imaginary parts along its last axis."""
     x = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     n = x.shape[axis]
-    sign = 2j if inverse else -2j
-    places = np.outer(np.arange(n), np.arange(n)) % n
-    turns = np.exp(sign * np.pi * places / n)
-    y = np.moveaxis(np.moveaxis(x, axis, -1) @ turns, -1, axis)
+    y = np.moveaxis(x, axis, -1) @ turns(n, inverse)
+    y = np.moveaxis(y, -1, axis)
     if inverse:
         y = y / n
     if onesided:

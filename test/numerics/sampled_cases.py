@@ -11,13 +11,16 @@ import numpy as np
 from case import add, normal, positive
 
 
-def corners(place):
-    """The elements around a place, each with its share."""
-    below = [int(np.floor(x)) for x in place]
-    for up in itertools.product((0, 1), repeat=len(place)):
-        at = tuple(b + u for b, u in zip(below, up))
-        shares = [1 - abs(x - i) for x, i in zip(place, at)]
-        yield at, np.prod(shares)
+def corners(places):
+    """The elements around each of many places, an array for each axis, and the
+    share each has."""
+    below = [np.floor(place).astype(int) for place in places]
+    for up in itertools.product((0, 1), repeat=len(places)):
+        at = [b + u for b, u in zip(below, up)]
+        shares = 1.0
+        for place, i in zip(places, at):
+            shares = shares * (1 - np.abs(place - i))
+        yield at, shares
 
 
 def roi_align(
@@ -43,27 +46,28 @@ def roi_align(
             samples = [int(np.ceil(s / b)) for s, b in zip(size, bins)]
         if min(samples) < 1:
             continue
-        for at in np.ndindex(*bins):
-            read = []
-            for sub in np.ndindex(*samples):
-                part = (np.array(sub) + 0.5) / samples
-                place = low + (np.array(at) + part) * size / bins
-                if (place < -1).any() or (place > extents).any():
-                    read.append(np.zeros((4, x.shape[1])))
-                    continue
-                place = np.clip(place, 0, extents - 1)
-                read.append(
-                    [
-                        share * x[(image, slice(None), *np.minimum(i, extents - 1))]
-                        for i, share in corners(place)
-                    ]
-                )
-            read = np.array(read)
-            result[(r, slice(None), *at)] = (
-                read.sum(axis=1).mean(axis=0)
-                if mode == "avg"
-                else read.max(axis=(0, 1))
-            )
+        # Bins, then samples, along either axis; the two axes span a grid.
+        along = [
+            l + (np.arange(b)[:, None] + (np.arange(n) + 0.5) / n) * s / b
+            for l, s, b, n in zip(low, size, bins, samples)
+        ]
+        places = np.meshgrid(*(a.reshape(-1) for a in along), indexing="ij")
+        inside = np.all(
+            [(p >= -1) & (p <= e) for p, e in zip(places, extents)], axis=0
+        )
+        places = [np.clip(p, 0, e - 1) for p, e in zip(places, extents)]
+        read = []
+        for at, shares in corners(places):
+            at = tuple(np.minimum(i, e - 1) for i, e in zip(at, extents))
+            read.append(shares * inside * x[image][(slice(None), *at)])
+        read = np.reshape(
+            read, (4, -1, bins[0], samples[0], bins[1], samples[1])
+        )
+        result[r] = (
+            read.sum(axis=0).mean(axis=(2, 4))
+            if mode == "avg"
+            else read.max(axis=(0, 3, 5))
+        )
     return result
 
 
@@ -136,30 +140,38 @@ def deform_conv(
     offset = offset.reshape(len(x), offset_group, count, rank, *results)
     if mask is not None:
         mask = mask.reshape(len(x), offset_group, count, *results)
+    shared, image = x.shape[1] // offset_group, x.shape[2:]
+    whole = np.indices(results)
+    samples = np.arange(len(x)).reshape(-1, *[1] * rank)
+    read = np.zeros((*x.shape[:2], count, *results))
+    for g, (t, tap) in itertools.product(
+        range(offset_group), enumerate(np.ndindex(*kernel))
+    ):
+        channels = slice(g * shared, (g + 1) * shared)
+        places = [
+            whole[d] * strides[d] - pads[d] + tap[d] * dilations[d]
+            + offset[:, g, t, d]
+            for d in range(rank)
+        ]
+        for at, shares in corners(places):
+            inside = np.all(
+                [(0 <= i) & (i < e) for i, e in zip(at, image)], axis=0
+            )
+            at = [np.clip(i, 0, e - 1) for i, e in zip(at, image)]
+            # Indexed axes with a slice between them come first.
+            values = x[(samples, channels, *at)]
+            read[:, channels, t] += np.moveaxis(
+                (shares * inside)[..., None] * values, -1, 1
+            )
+        if mask is not None:
+            read[:, channels, t] *= mask[:, g, t][:, None]
     y = np.zeros((len(x), len(w), *results))
-    shared = x.shape[1] // offset_group
-    for n, o in itertools.product(range(len(x)), np.ndindex(*results)):
-        read = np.zeros((x.shape[1], *kernel))
-        for c, (t, tap) in itertools.product(
-            range(x.shape[1]), enumerate(np.ndindex(*kernel))
-        ):
-            g = c // shared
-            place = [
-                o[d] * strides[d]
-                - pads[d]
-                + tap[d] * dilations[d]
-                + offset[(n, g, t, d, *o)]
-                for d in range(rank)
-            ]
-            for at, share in corners(place):
-                if all(0 <= i < size for i, size in zip(at, x.shape[2:])):
-                    read[(c, *tap)] += share * x[(n, c, *at)]
-            if mask is not None:
-                read[(c, *tap)] *= mask[(n, g, t, *o)]
-        for m in range(len(w)):
-            first = m // (len(w) // group) * w.shape[1]
-            own = read[first : first + w.shape[1]]
-            y[(n, m, *o)] = (own * w[m]).sum() + (0 if bias is None else bias[m])
+    for m in range(len(w)):
+        first = m // (len(w) // group) * w.shape[1]
+        own = read[:, first : first + w.shape[1]]
+        taps = w[m].reshape(1, w.shape[1], count, *[1] * rank)
+        y[:, m] = (own * taps).sum(axis=(1, 2))
+        y[:, m] += 0 if bias is None else bias[m]
     return y
 
 

@@ -90,6 +90,7 @@ def build(checks):
     code, text = checks.output_of(
         *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", RUNTIME_BUILD),
         *("-DCMAKE_BUILD_TYPE=Release", "-DMPC_RUNTIME_ONLY=ON"),
+        "-DMPC_UNITY=ON",
         f"-DCMAKE_CXX_FLAGS=-I{HERE / 'source' / 'include'}",
     )
     if code == 0:

@@ -77,6 +77,7 @@ static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
   if (training || evaluation)
     options.mode = training ? ImportMode::Training : ImportMode::Evaluation;
   options.optimizerModel = optimizerModel;
+  // Weights by the names that the file has.
   if (!weights.empty()) {
     llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
     if (!tensors)

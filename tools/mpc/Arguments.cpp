@@ -33,6 +33,7 @@ static bool isPath(llvm::StringRef value) {
 }
 
 Argument mpc::tools::describeArgument(const CLI::Option &option) {
+  // A flag has names; an argument without any is told by its place.
   Argument argument;
   for (const std::string &name : option.get_snames())
     argument.flags.push_back("-" + name);
@@ -40,6 +41,7 @@ Argument mpc::tools::describeArgument(const CLI::Option &option) {
     argument.flags.push_back("--" + name);
   if (argument.flags.empty())
     argument.name = option.get_name(/*positional=*/true);
+  // What is given to it; a switch takes nothing.
   if (option.get_items_expected_max() > 0)
     describeValue(option.get_type_name(), argument);
   argument.description = option.get_description();
@@ -54,6 +56,8 @@ Argument mpc::tools::describeArgument(const CLI::Option &option) {
 }
 
 std::vector<Argument> mpc::tools::argumentsOf(const CLI::App &command) {
+  // Arguments by place first, then flags by group, in the order that groups
+  // begin.
   std::vector<Argument> arguments, flags;
   std::vector<std::string> groups;
   for (const CLI::Option *option : command.get_options()) {

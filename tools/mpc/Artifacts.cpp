@@ -43,11 +43,13 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     if (facts.ignoreIndex)
       to["ignore_index"] = *facts.ignoreIndex;
   };
+  // Losses over the same classes share one range,
   auto agree = [&](const LabelFacts &facts) {
     return facts.hasRangeOf(labels.front());
   };
   if (!labels.empty() && llvm::all_of(labels, agree))
     return describe(labels.front(), object);
+  // else an input has one where a single loss reads it.
   json::Object inputs;
   for (const LabelFacts &facts : labels) {
     bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
@@ -201,6 +203,7 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                        "there is no such code for target '" +
                            target->getName() + "', expected --emit=llvm or " +
                            (target->isGPU() ? "ptx" : "asm or obj"));
+  // PTX is the artifact's own; other code is of one module.
   if (format == CodeFormat::PTX)
     return compileToKernels(options, *target, code);
   if (ExitCode status = compile(options, Stage::Codegen);
@@ -234,6 +237,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
+  // Code for the plan's kernels, and of PTX also machine code, if there is an
+  // assembler.
   if (ExitCode code = compileToKernels(options, *target, artifact.kernels);
       code != ExitCode::Done)
     return code;
@@ -241,9 +246,11 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   if (!cubin)
     return reportFileError(cubin.takeError());
   artifact.cubin = std::move(*cubin);
+  // The plan's members, and the data they point into.
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
+  // How it was compiled, so that a run can be continued and samples found.
   json::Object recipe =
       describeRecipe(this->recipe, addsOptimizer, labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
@@ -270,6 +277,9 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isArtifact(const std::string &path) {
+  // A pipe that nobody writes to would be waited for.
+  if (!llvm::sys::fs::is_regular_file(path))
+    return false;
   auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
   return file && (*file)->getBuffer().starts_with("\x7f"
                                                   "ELF");

@@ -57,6 +57,7 @@ static bool isTaken(const Array &array, const Buffer &buffer) {
 static Batching findAxes(const Plan &plan, const Function &function,
                          const std::vector<Array> &arrays) {
   Batching batching;
+  // The artifact says it, if it was compiled since it does.
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   const nlohmann::json samples = recipe.is_object()
                                      ? recipe.value("samples", nlohmann::json())
@@ -66,6 +67,7 @@ static Batching findAxes(const Plan &plan, const Function &function,
     batching.outputs = readAxes(samples.value("outputs", nlohmann::json()));
     return batching;
   }
+  // Else by the shape: one element along axis 0, where the data has more.
   const auto isOne = [&](const FunctionValue &value) {
     const Shape &shape = function.buffers[value.buffer].shape;
     return !shape.empty() && shape[0] == 1;
@@ -95,11 +97,13 @@ static StatusOr<bool> countSamples(const Function &function,
     const auto axis = batching.inputs.find(port.name);
     const Array *array = findArray(arrays, port.name);
     const Shape &shape = function.buffers[port.buffer].shape;
+    // Other inputs are the same for every batch.
     if (axis == batching.inputs.end() || !array)
       continue;
     if (axis->second >= int64_t(shape.size()) ||
         !fits(array->shape, shape, axis->second))
       return false;
+    // The first says how many samples there are; all must agree.
     const int64_t samples = array->shape[size_t(axis->second)];
     if (!first) {
       first = array;
@@ -119,6 +123,7 @@ static StatusOr<bool> countSamples(const Function &function,
 
 // Names the outputs that all samples of a batch have together.
 static Status checkOutputs(const Function &function, const Batching &batching) {
+  // An output without a sample's axis would be of the last batch alone.
   std::string names;
   for (const FunctionValue &port : function.outputs) {
     const Shape &shape = function.buffers[port.buffer].shape;
@@ -160,6 +165,7 @@ StatusOr<std::optional<Batching>>
 mpc::tools::planBatches(const Plan &plan, const Function &function,
                         const std::vector<Array> &arrays) {
   const std::optional<Batching> one;
+  // One run does where every array fits as it is.
   const bool isOne = std::all_of(
       function.inputs.begin(), function.inputs.end(),
       [&](const FunctionValue &port) {
@@ -168,6 +174,7 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
       });
   if (isOne || function.name != "forward")
     return one;
+  // Batches where only the number of samples does not fit.
   Batching batching = findAxes(plan, function, arrays);
   StatusOr<bool> counted = countSamples(function, arrays, batching);
   if (!counted.ok())
@@ -201,21 +208,25 @@ static int64_t countBlocks(const Shape &shape, size_t axis) {
 }
 
 Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
-                              int64_t batch) {
+                              int64_t batch, Filling filling) {
   const size_t at = size_t(axis);
   const int64_t samples = array.shape[at];
   const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
+  // Samples along the first axis lie together: a view of them.
   Array part = array;
   part.shape[at] = batch;
   if (axis == 0 && begin + batch <= samples) {
     part.data = array.data + size_t(begin) * row;
     return part;
   }
+  // Else a copy; a batch that is not full repeats the last sample.
   auto bytes = std::make_shared<std::vector<std::byte>>(size_t(part.bytes()));
   std::byte *to = bytes->data();
   for (int64_t block = 0; block < countBlocks(array.shape, at); ++block)
     for (int64_t i = 0; i < batch; ++i, to += row) {
-      const int64_t sample = std::min(begin + i, samples - 1);
+      const int64_t sample = filling == Filling::LastSample
+                                 ? std::min(begin + i, samples - 1)
+                                 : (begin + i) % samples;
       std::memcpy(to, array.data + size_t(block * samples + sample) * row, row);
     }
   part.data = bytes->data();
@@ -235,11 +246,26 @@ JoinedOutput::JoinedOutput(std::string name, const Buffer &buffer, int64_t axis,
           Tensor::zeros(buffer.type, withSamples(buffer.shape, axis, samples))),
       axis(size_t(axis)) {}
 
-void JoinedOutput::add(const Tensor &part, int64_t begin) {
+template <typename Visit>
+void JoinedOutput::zip(const Tensor &part, int64_t begin, Visit visit) const {
   const int64_t samples = whole.shape[axis], batch = part.shape[axis];
   const size_t row = rowBytes(part.shape, axis, sizeOf(part.type));
   const size_t size = size_t(std::min(batch, samples - begin)) * row;
   for (int64_t block = 0; block < countBlocks(part.shape, axis); ++block)
-    std::memcpy(whole.bytes.data() + size_t(block * samples + begin) * row,
-                part.bytes.data() + size_t(block * batch) * row, size);
+    visit(size_t(block * samples + begin) * row,
+          part.bytes.data() + size_t(block * batch) * row, size);
+}
+
+void JoinedOutput::add(const Tensor &part, int64_t begin) {
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    std::memcpy(whole.bytes.data() + at, from, size);
+  });
+}
+
+bool JoinedOutput::has(const Tensor &part, int64_t begin) const {
+  bool isSame = true;
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    isSame = isSame && std::memcmp(whole.bytes.data() + at, from, size) == 0;
+  });
+  return isSame;
 }

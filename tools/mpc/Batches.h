@@ -29,10 +29,13 @@ runtime::StatusOr<std::optional<Batching>>
 planBatches(const runtime::Plan &plan, const runtime::Function &function,
             const std::vector<runtime::train::Array> &arrays);
 
-/// `batch` samples of an array from `begin` on, in place where that can be. The
-/// last one is repeated where there are not as many.
+/// What fills up a batch where there are not as many samples.
+enum class Filling { LastSample, FirstSamples };
+
+/// `batch` samples of an array from `begin` on, in place where that can be.
 runtime::train::Array takeSamples(const runtime::train::Array &array,
-                                  int64_t axis, int64_t begin, int64_t batch);
+                                  int64_t axis, int64_t begin, int64_t batch,
+                                  Filling filling);
 
 /// An output of all batches, side by side.
 class JoinedOutput {
@@ -43,11 +46,18 @@ public:
   /// Takes the first samples of a batch that begins at `begin`, those beyond
   /// the last one left out.
   void add(const runtime::Tensor &part, int64_t begin);
+  /// Whether those samples are the same as were taken before.
+  bool has(const runtime::Tensor &part, int64_t begin) const;
 
   const std::string name;
   runtime::Tensor whole;
 
 private:
+  /// Calls `visit` for each block: where its samples are here, where they are
+  /// in the part, and how many bytes they have.
+  template <typename Visit>
+  void zip(const runtime::Tensor &part, int64_t begin, Visit visit) const;
+
   const size_t axis;
 };
 

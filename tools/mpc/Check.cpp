@@ -12,6 +12,7 @@ using namespace mpc::tools;
 // What is wrong with the model is this command's result: it goes to stdout.
 static ExitCode runCheck(const CompileOptions &options) {
   if (isArtifact(options.model.model)) {
+    // An artifact checks itself when it is opened.
     auto artifact = runtime::Artifact::open(options.model.model);
     if (!artifact.ok() &&
         artifact.status().getCode() != runtime::StatusCode::InvalidInput)
@@ -21,6 +22,8 @@ static ExitCode runCheck(const CompileOptions &options) {
       return ExitCode::FoundProblems;
     }
   } else {
+    // A model is compiled as far as a plan; what is wrong is printed on the
+    // way.
     Driver driver;
     ExitCode code = driver.compile(options, Stage::Plan, llvm::outs());
     if (code == ExitCode::InvalidInput || code == ExitCode::Unsupported)

@@ -51,6 +51,7 @@ static std::string wrap(llvm::StringRef text) {
 
 std::string mpc::tools::explainFlags(const CLI::App &command) {
   const std::vector<Argument> arguments = argumentsOf(command);
+  // Said only of commands that it holds for: what a pattern is,
   const bool hasPatterns =
       llvm::any_of(arguments, [](const Argument &argument) {
         return llvm::StringRef(argument.value).contains("REGEX");
@@ -60,6 +61,7 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
     text += "REGEX is a POSIX extended regular expression that is looked for "
             "anywhere in a name: fc1 is in fc1.weight and in fc10.bias, and "
             "^fc1\\.weight$ is one name.\n";
+  // and where else values come from.
   const bool hasVariables =
       llvm::any_of(command.get_options(), [](const CLI::Option *option) {
         return !environmentVariable(*option).empty();

@@ -21,7 +21,8 @@ void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
 void addReportCommand(CLI::App &program, int &exitCode);
-/// Adds the commands that explain all others, which have to be there.
+/// Adds `help` and `completion`, which list the commands that the program has:
+/// call it last.
 void addHelpCommands(CLI::App &program);
 
 } // namespace mpc::tools

@@ -58,6 +58,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
                                  bool addsOptimizer) {
   const RecipeOptions &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
+  // What training does, where mpc adds it.
   if (addsOptimizer)
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())
@@ -68,6 +69,8 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["lr_scale"] = listOf(training.lrScale);
   if (training.ema)
     recipe["ema"] = *training.ema;
+  // Flags that decide values or types. Files count by their contents, not by
+  // their names.
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);
@@ -82,4 +85,6 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   for (const std::string &file : options.model.weights)
     weights.push_back(digestOf(file));
   recipe["weights"] = std::move(weights);
+  if (!options.model.weightsPrefixes.empty())
+    recipe["weights_prefix"] = listOf(options.model.weightsPrefixes);
 }

@@ -87,15 +87,18 @@ static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
 
 void mpc::tools::printBashCompletion(const CLI::App &program,
                                      llvm::raw_ostream &os) {
+  // The command is the first word that is one's name.
   const std::vector<std::string> names = commandNames(program);
   os << kBashHead << "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
      << "    case ${COMP_WORDS[i]} in\n    " << llvm::join(names, " | ")
      << ")\n      command=${COMP_WORDS[i]}\n      break ;;\n"
      << "    --config)\n      ((i++)) ;;\n    esac\n  done\n"
      << "  case $command:$flag in\n";
+  // Behind a flag that takes a value, its values.
   printBashValues(program, "", os);
   for (const CLI::App *command : commandsOf(program))
     printBashValues(*command, command->get_name(), os);
+  // A word that begins with a dash: flags,
   os << "  esac\n  if [[ $word == -* ]]; then\n  case $command in\n";
   printBashWords("''", flagsOf(program), os);
   os << "    ;;\n";
@@ -103,6 +106,7 @@ void mpc::tools::printBashCompletion(const CLI::App &program,
     printBashWords(command->get_name(), flagsOf(*command), os);
     os << "    ;;\n";
   }
+  // else commands, or what stands by place.
   os << "  esac\n  return\n  fi\n  case $command in\n";
   printBashWords("''", names, os);
   os << "    ;;\n";

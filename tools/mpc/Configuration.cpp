@@ -148,6 +148,7 @@ static Values textsOf(const Entry &entry, bool mayBeSeveral) {
                          (mayBeSeveral ? ", or an array of them" : "") +
                          ", found " + nameOf(node.type()));
   };
+  // One value, or an array of them for a flag that may be repeated.
   Values values;
   const toml::array *array = entry.node->as_array();
   if (!array || !mayBeSeveral) {
@@ -269,6 +270,7 @@ void FileReader::readShared(const toml::key &key, const toml::node &node) {
 
 FileEntries FileReader::read(const toml::table &table) {
   for (auto &&[key, node] : table) {
+    // A key is for all commands that have the flag; a table is for one.
     const toml::table *section = node.as_table();
     if (!section) {
       readShared(key, node);

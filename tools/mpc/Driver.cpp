@@ -6,6 +6,7 @@
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/WeightFiles.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
@@ -104,12 +105,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
-
-static llvm::Error toError(const runtime::Status &status) {
-  return onnx_frontend::makeError(
-      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
-      status.message());
-}
 
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
@@ -222,53 +217,6 @@ mpc::tools::toHostTensor(const runtime::train::Array &array,
   return copy;
 }
 
-// Reads parameter values from an ONNX model, or from arrays.
-static llvm::Error readWeights(const std::string &file,
-                               onnx_frontend::ImportOptions &options,
-                               MLIRContext *context) {
-  std::vector<std::string> &names = options.weightFiles[file];
-  if (StringRef(file).ends_with(".onnx")) {
-    auto read = onnx_frontend::readWeights(file, context);
-    if (!read)
-      return read.takeError();
-    for (auto &[name, value] : *read) {
-      options.weights[name] = value;
-      names.push_back(name.str());
-    }
-  } else {
-    auto arrays = runtime::train::readArrays(file);
-    if (!arrays.ok())
-      return toError(arrays.status());
-    for (const runtime::train::Array &array : *arrays) {
-      options.weights[array.name] = toHostTensor(array, context);
-      names.push_back(array.name);
-    }
-  }
-  llvm::sort(names);
-  if (!names.empty())
-    return llvm::Error::success();
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
-                                  "--weights " + file +
-                                      ": the file holds no arrays");
-}
-
-// How many of the model's parameters and statistics each file gave.
-static void noteWeights(ModuleOp module,
-                        const onnx_frontend::ImportOptions &options) {
-  for (const auto &[file, names] : options.weightFiles) {
-    int64_t total = 0, given = 0;
-    for (auto variable : module.getOps<VariableOp>()) {
-      if (!isModelRole(variable.getRole()))
-        continue;
-      ++total;
-      given += llvm::binary_search(
-          names, onnx_frontend::getONNXName(variable.getSymName()));
-    }
-    note(llvm::Twine(given) + " of " + llvm::Twine(total) + " parameter" +
-         (total == 1 ? "" : "s") + " from " + file);
-  }
-}
-
 llvm::Error Driver::readModel(StringRef path) {
   auto read = onnx_frontend::readModel(path, &context);
   if (!read)
@@ -289,6 +237,7 @@ static bool givesGradients(ModuleOp module) {
 
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
+  // What the command line says of shapes and batches,
   for (const std::string &shape : options.model.shapes)
     if (llvm::Error error = parseShape(shape, importOptions))
       return error;
@@ -297,6 +246,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &axis : options.model.batchAxes)
     if (llvm::Error error = parseBatchAxis(axis, importOptions))
       return error;
+  // of the mode that the model is imported in,
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
   importOptions.mode = recipe.asExported       ? ImportMode::AsExported
@@ -313,17 +263,19 @@ llvm::Error Driver::import(const CompileOptions &options) {
   importOptions.trainableScalars = recipe.train;
   importOptions.optimizerModel = options.model.optimizerModel;
   importOptions.offered = offered;
-  for (const std::string &file : options.model.weights)
-    if (llvm::Error error = readWeights(file, importOptions, &context))
-      return error;
   if (!model)
     if (llvm::Error error = readModel(options.model.model))
       return error;
+  if (llvm::Error error =
+          readWeightFiles(options.model, *model, importOptions, &context))
+    return error;
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
+  // Flags without effect can be told only now: the model says whether it
+  // trains.
   if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
     return error;
   noteWeights(*module, importOptions);

@@ -51,6 +51,8 @@ static const std::vector<Rule> &getRules() {
       {"--keep-checkpoints", "--checkpoint-dir", {}},
       {"--overwrite-metrics", "--metrics", {}},
       {"--export-model", "--output", {}},
+      {"--trained-only", "--output", {}},
+      {"--weights-prefix", "--weights", {}},
       {"--kernel-cache", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
       {"--threads", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
   };
@@ -84,6 +86,13 @@ static std::string list(llvm::ArrayRef<StringRef> values) {
                                           : ", ") +
             value.rtrim('*').str();
   return text;
+}
+
+bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
+  for (const Rule &rule : getRules())
+    if (rule.other == "--optimizer" && rule.flag.drop_front(2) == key)
+      return llvm::is_contained(rule.values, optimizer);
+  return true;
 }
 
 static void check(const Rule &rule, const CLI::App &command,
@@ -260,6 +269,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                                            bool addsOptimizer) {
   if (addsOptimizer)
     return llvm::Error::success();
+  // A forward model without a loss is not trained.
   std::string given = findGiven(options, kOptimizerFlags);
   if (module.lookupSymbol("forward")) {
     if (given.empty())
@@ -270,6 +280,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                          : makeUsage(given + " is for training, and has no "
                                              "effect without --loss");
   }
+  // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
+  // only says how many batches make a step.
   const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});

@@ -27,6 +27,10 @@ llvm::Error checkTrainingFlags(const CompileOptions &options,
 /// The optimizer that the flags name: in PyTorch, SGD has a momentum.
 std::string findOptimizerName(const CompileOptions &options);
 
+/// Whether an optimizer has the setting `key`, such as "beta1"; of others than
+/// those that only some optimizers have it is true.
+bool hasSetting(llvm::StringRef optimizer, llvm::StringRef key);
+
 /// Refuses flags of GPUs where code is for a CPU.
 llvm::Error checkTargetFlags(const CompileOptions &options);
 

@@ -59,7 +59,7 @@ public:
   ExitCode evaluate();
 
 private:
-  ExitCode chooseBatchSize(Driver &driver);
+  ExitCode chooseShapes(Driver &driver);
   ExitCode checkFunctions() const;
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
@@ -129,15 +129,19 @@ ExitCode EvalRun::readFiles() {
 //===----------------------------------------------------------------------===//
 
 // A model that leaves the batch open needs one: PyTorch's and Keras's usual 32,
-// or all samples where there are fewer.
-ExitCode EvalRun::chooseBatchSize(Driver &driver) {
+// or all samples where there are fewer. Other open dimensions are those of the
+// data.
+ExitCode EvalRun::chooseShapes(Driver &driver) {
   constexpr int64_t usual = 32;
   ModelOptions &model = command.compile.model;
-  if (model.batchSize != 0)
-    return ExitCode::Done;
   if (llvm::Error error = driver.readModel(model.model))
     return reportError(std::move(error));
-  for (const DeclaredShape &input : readDeclaredInputs(driver.getModel())) {
+  const auto inputs = readDeclaredInputs(driver.getModel());
+  if (command.data.inputLayout.empty())
+    bindDataShapes(inputs, arrays, model);
+  if (model.batchSize != 0)
+    return ExitCode::Done;
+  for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
     // Images and rows of tables are samples of the first axis.
@@ -193,9 +197,10 @@ ExitCode EvalRun::checkFunctions() const {
 }
 
 ExitCode EvalRun::compile() {
+  // A model is compiled for batches of the data.
   Driver driver;
   if (!isCompiled)
-    if (ExitCode code = chooseBatchSize(driver); code != ExitCode::Done)
+    if (ExitCode code = chooseShapes(driver); code != ExitCode::Done)
       return code;
   command.compile.pipeline.evaluationAlone = true;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
@@ -203,6 +208,7 @@ ExitCode EvalRun::compile() {
     return code;
   if (ExitCode code = checkFunctions(); code != ExitCode::Done)
     return code;
+  // What runs, in which precision, where.
   llvm::StringRef decisions = driver.getPrecisionSummary();
   PrintableStream os(llvm::errs());
   if (decisions.empty())
@@ -239,6 +245,7 @@ ExitCode EvalRun::loadCheckpoint() {
                               findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "is of another model file");
+  // Names may fit by chance: the checkpoint must be of this model.
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
                        checkpointPath + ": " + status.message() + "; give " +
@@ -265,6 +272,7 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   if (!status.ok())
     return reportError(
         Status(status.getCode(), file + ": " + status.message()));
+  // Say how much of the model the file has.
   const std::vector<std::string> names =
       findWeightNames(opened.trainee->info());
   const auto given = llvm::count_if(names, [&](const std::string &name) {
@@ -277,6 +285,7 @@ ExitCode EvalRun::loadFile(const std::string &file) {
 }
 
 ExitCode EvalRun::open() {
+  // The artifact as a session, with weights from the checkpoint or files.
   if (ExitCode code = openSession(artifact, command.session, opened);
       code != ExitCode::Done)
     return code;
@@ -286,6 +295,7 @@ ExitCode EvalRun::open() {
   for (const std::string &file : weights)
     if (ExitCode code = loadFile(file); code != ExitCode::Done)
       return code;
+  // What is asked for must be measurable, and the data must fit.
   const TraineeInfo &info = opened.trainee->info();
   if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
     return reportError(status);
@@ -332,6 +342,7 @@ void EvalRun::print(const EvalResult &result) const {
 }
 
 ExitCode EvalRun::evaluate() {
+  // A terminal sees how far it is.
   const bool isShown = isatty(STDERR_FILENO) != 0;
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
@@ -344,11 +355,12 @@ ExitCode EvalRun::evaluate() {
   if (!result.ok())
     return reportError(result.status());
   print(*result);
+  // A loss that is a mean of a batch needs whole batches.
   if (result->leftOut > 0)
     note("left out " + counted(result->leftOut, "sample") +
          (result->leftOut == 1 ? " that fills" : " that fill") +
-         " no batch: the model has no loss per sample; choose a --batch-size "
-         "that divides all");
+         " no batch: " + train::whyLeftOut(*result) +
+         "; choose a --batch-size that divides all");
   if (!std::isfinite(result->loss))
     return reportError(ExitCode::Numeric, "the loss is not finite");
   return ExitCode::Done;

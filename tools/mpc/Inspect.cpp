@@ -137,6 +137,7 @@ static bool isArrayFile(llvm::StringRef name) {
 // told why it is none.
 static ExitCode runInspect(const std::string &path,
                            const InspectOptions &options) {
+  // What it is, by its name and its first bytes.
   const bool isFolder = llvm::sys::fs::is_directory(path);
   const bool isModel = isFolder ? isTrainingFolder(path)
                                 : !isArtifact(path) && !isArrayFile(path) &&
@@ -148,6 +149,7 @@ static ExitCode runInspect(const std::string &path,
     return reportError(ExitCode::Usage,
                        path + ": --parameters is for models and artifacts, and "
                               "this is neither");
+  // Folders, then files.
   if (isFolder && isModel)
     return inspectTrainingFolder(path, options);
   if (isFolder && isCheckpointFolder(path))

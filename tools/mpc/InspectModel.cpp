@@ -35,6 +35,7 @@ static std::string printElement(mlir::Type type) {
 
 static void printParameters(llvm::raw_ostream &os,
                             const std::vector<ParameterSummary> &parameters) {
+  // A row for each, and the sum of those that are trained.
   int64_t count = 0, elements = 0;
   std::vector<std::vector<std::string>> rows;
   for (const ParameterSummary &parameter : parameters) {
@@ -116,11 +117,13 @@ static void inferTypes(const Model &model, mlir::MLIRContext &context,
   if (llvm::none_of(
           layers, [](const LayerSummary &layer) { return layer.type.empty(); }))
     return;
+  // The first input's open axis 0 is the batch, and its name is shown.
   std::string symbol;
   for (const DeclaredShape &input : readDeclaredInputs(model))
     if (symbol.empty() && input.dimensions && input.isOpen(0))
       symbol = input.dimensions->front();
   bool isOpen = !symbol.empty();
+  // Imported for two batch sizes: an axis in which they differ is the batch.
   auto two = importTypes(model, context,
                          isOpen ? std::optional<int64_t>(2) : std::nullopt);
   if (!two)

@@ -114,6 +114,8 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder) {
   StatusOr<std::vector<int64_t>> steps = listCheckpoints(folder);
   if (!steps.ok())
     return reportError(steps.status());
+  // A line for each; damaged ones are errors, after which the others are
+  // listed.
   PrintableStream os(llvm::outs());
   os << folder << ": " << steps->size() << " checkpoint"
      << (steps->size() == 1 ? "" : "s") << " of mpc train\n";
@@ -137,6 +139,8 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder) {
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isMetricsFile(const std::string &file) {
+  if (!llvm::sys::fs::is_regular_file(file))
+    return false;
   auto begin = llvm::MemoryBuffer::getFileSlice(file, 9, 0);
   return begin && (*begin)->getBuffer() == "{\"event\":";
 }
@@ -203,6 +207,7 @@ ExitCode mpc::tools::inspectMetrics(const std::string &file) {
     return reportError(ExitCode::IO,
                        file + ": cannot read: " + buffer.getError().message());
   MetricsSummary summary;
+  // A summary line by line: files can be long.
   llvm::StringRef rest = (*buffer)->getBuffer();
   while (!rest.empty()) {
     auto [line, after] = rest.split('\n');

@@ -8,6 +8,7 @@
 #include "tools/mpc/Notes.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -20,6 +21,64 @@ void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
     if (!array.shape.empty())
       recipe.labelShapes[array.name] = {array.shape.begin() + 1,
                                         array.shape.end()};
+}
+
+namespace {
+/// An input and the array that it takes as it is.
+struct TakenArray {
+  const DeclaredShape &input;
+  const Array &array;
+  /// The axis of samples.
+  std::optional<int64_t> batch;
+};
+} // namespace
+
+// Images and columns of tables get their shape from the input, and an array
+// that has another extent than the model fixes is turned, or refused later.
+static std::vector<TakenArray>
+findTakenArrays(const std::vector<DeclaredShape> &inputs,
+                const std::vector<Array> &arrays,
+                const std::vector<std::string> &batchAxes) {
+  std::vector<TakenArray> taken;
+  for (const DeclaredShape &input : inputs) {
+    const auto array = llvm::find_if(
+        arrays, [&](const Array &each) { return each.name == input.name; });
+    if (array == arrays.end() || array->images || array->isColumn ||
+        !input.dimensions || input.dimensions->size() != array->shape.size())
+      continue;
+    const std::optional<int64_t> batch =
+        findBatchAxis(input, array->shape, batchAxes);
+    bool fits = true;
+    for (size_t axis = 0; axis < array->shape.size(); ++axis)
+      fits &=
+          int64_t(axis) == batch.value_or(-1) ||
+          input.extent(axis).value_or(array->shape[axis]) == array->shape[axis];
+    if (fits)
+      taken.push_back({input, *array, batch});
+  }
+  return taken;
+}
+
+void mpc::tools::bindDataShapes(const std::vector<DeclaredShape> &inputs,
+                                const std::vector<Array> &arrays,
+                                ModelOptions &options) {
+  const auto taken = findTakenArrays(inputs, arrays, options.batchAxes);
+  // What is a batch in one input is one everywhere.
+  std::set<std::string> batches;
+  for (const TakenArray &each : taken)
+    if (each.batch)
+      batches.insert((*each.input.dimensions)[size_t(*each.batch)]);
+  for (const TakenArray &each : taken)
+    for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
+      const std::string &symbol = (*each.input.dimensions)[axis];
+      if (!each.input.isOpen(axis) || symbol == "?" || batches.count(symbol) ||
+          isBound(each.input, axis, options.shapes))
+        continue;
+      const int64_t extent = each.array.shape[axis];
+      options.shapes.push_back(symbol + "=" + std::to_string(extent));
+      note("'" + symbol + "' of input '" + each.input.name + "' is " +
+           llvm::Twine(extent) + ", as in the data");
+    }
 }
 
 // Whether labels of the data are PyTorch's for what counts nowhere.

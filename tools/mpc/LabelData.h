@@ -6,6 +6,7 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "runtime/train/Array.h"
+#include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Options.h"
 
 #include <string>
@@ -18,6 +19,13 @@ namespace mpc::tools {
 /// later.
 void findLabelShapes(const std::vector<runtime::train::Array> &arrays,
                      RecipeOptions &recipe);
+
+/// Gives `options` a --shape for each named dimension that the model leaves
+/// open, that is no batch's and that no flag gives: the extent which the data
+/// has there, such as the length of sequences. A note says it.
+void bindDataShapes(const std::vector<DeclaredShape> &inputs,
+                    const std::vector<runtime::train::Array> &arrays,
+                    ModelOptions &options);
 
 /// As in PyTorch, labels of -100 count nowhere unless the user says otherwise,
 /// which a note says. Where there are none, the loss is the simpler one.

@@ -58,6 +58,7 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
 }
 
 ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
+  // What the losses are,
   std::vector<LossSpec> losses;
   std::vector<std::string> names;
   for (const std::string &text : options.pipeline.recipe.losses) {
@@ -69,6 +70,7 @@ ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
                         ? "a loss of the model's own"
                         : getLossInfo(parsed->kind).name.str());
   }
+  // and whether a flag that is given concerns any of them.
   for (const LossFlag &flag : lossFlagsOf(options))
     if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
       return reportError(
@@ -97,6 +99,7 @@ static StatusOr<Array> readOne(const std::string &text) {
   StatusOr<std::vector<Array>> arrays = train::readArrays(path.str());
   if (!arrays.ok())
     return arrays.status();
+  // The only array needs no name.
   if (name.empty() && arrays->size() == 1)
     return arrays->front();
   std::vector<std::string> names;
@@ -118,6 +121,7 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   StatusOr<Array> array = readOne(text);
   if (!array.ok())
     return array.status();
+  // One weight for each class, along whatever axis is not of size 1.
   const int64_t extent =
       array->shape.empty()
           ? 1
@@ -126,6 +130,7 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
     return train::invalid(train::locate(*array),
                           "expected weights along one axis, found shape " +
                               toString(array->shape));
+  // As numbers of any type, all of which f32 holds.
   std::vector<double> values(size_t(array->size()));
   if (auto bad =
           train::convertElements(*array, 0, array->size(), DType::F64,
@@ -170,6 +175,7 @@ ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
       return code;
   if (files.posWeight.empty())
     return ExitCode::Done;
+  // A number, or a file of as many as classes.
   double value;
   if (!isNumber(files.posWeight, value))
     return readInto("--pos-weight", files.posWeight, recipe.posWeight);

@@ -41,6 +41,13 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->allow_extra_args(false)
       ->type_name("FILE");
   command
+      .add_option("--weights-prefix", options.weightsPrefixes,
+                  "names in --weights that begin with FROM begin with TO in "
+                  "the model; either may be empty: model.= drops model. "
+                  "(repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("FROM=TO");
+  command
       .add_option("--optimizer-model", options.optimizerModel,
                   "optimizer graph that goes with a training graph")
       ->type_name("FILE");

@@ -25,6 +25,7 @@ struct ModelOptions {
   int64_t batchSize = 0;
   std::vector<std::string> batchAxes; ///< NAME=1, NAME=none
   std::vector<std::string> weights;
+  std::vector<std::string> weightsPrefixes; ///< FROM=TO, of names in `weights`
   std::string optimizerModel;
 };
 

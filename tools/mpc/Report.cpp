@@ -37,6 +37,7 @@ static StatusOr<std::string> findMetrics(const std::string &folder) {
       files.push_back(entry->path());
   if (error)
     return Status(StatusCode::IO, folder + ": cannot list: " + error.message());
+  // One file is meant; of several the user chooses.
   llvm::sort(files);
   if (files.size() == 1)
     return files.front();
@@ -77,6 +78,7 @@ static void nameRuns(std::vector<RunMetrics> &runs,
 static ExitCode runReport(const ReportCommand &command) {
   std::vector<std::string> files;
   std::vector<RunMetrics> runs;
+  // Files first: the page must not be written over one of them.
   for (const std::string &run : command.runs) {
     StatusOr<std::string> file = resolve(run);
     if (!file.ok())
@@ -86,6 +88,7 @@ static ExitCode runReport(const ReportCommand &command) {
   if (ExitCode code = refuseOverwriting("-o", command.output, files);
       code != ExitCode::Done)
     return code;
+  // Read all before anything is written.
   for (const std::string &file : files) {
     StatusOr<RunMetrics> run = readMetrics(file);
     if (!run.ok())

@@ -106,6 +106,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     int64_t extent = array->shape[size_t(*axis)];
     std::string own =
         input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
+    // The first input with samples says how many a batch has.
     if (!first) {
       first = array;
       dimension = own;
@@ -115,6 +116,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
       if (size != fixed)
         size = std::min(size, samples);
     }
+    // Others share its dimension, by name or by size.
     bool isSame = own == dimension && own != "?";
     bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
     if (isSame && extent != samples && size != samples)
@@ -127,6 +129,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     if (isSame || isOpen)
       batch.axes[input.name] = *axis;
   }
+  // All at once needs no batches.
   batch.size = size == samples ? 0 : size;
   batch.samples = samples;
   return ExitCode::Done;
@@ -202,6 +205,8 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                               const Inputs &inputs,
                               const CompileOptions &options,
                               const onnx_frontend::Model &model) {
+  // Arrays that are no inputs: those of --input are wrong, those of --data may
+  // be more than the model takes.
   std::vector<std::string> unknown, ofData;
   for (const train::Array &input : inputs.arrays)
     if (llvm::none_of(declared, [&](const DeclaredShape &other) {
@@ -218,6 +223,7 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
               "') is an input; ";
   if (problem.empty() || isTraining(options))
     return ExitCode::Done;
+  // The message lists what the model does take.
   auto summary = onnx_frontend::summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
@@ -284,7 +290,7 @@ static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
 // One batch, or all there is.
 static Status setInputs(Session &session, const Function &function,
                         const Inputs &inputs, const Batching *batching,
-                        int64_t begin) {
+                        int64_t begin, Filling filling) {
   for (const FunctionValue &port : function.inputs) {
     const train::Array *given = inputs.find(port.name);
     if (!given)
@@ -298,7 +304,8 @@ static Status setInputs(Session &session, const Function &function,
     if (batching)
       if (auto axis = batching->inputs.find(port.name);
           axis != batching->inputs.end())
-        part = takeSamples(*given, axis->second, begin, batching->batch);
+        part =
+            takeSamples(*given, axis->second, begin, batching->batch, filling);
     StatusOr<Tensor> value = train::toTensor(part, buffer.type);
     if (!value.ok())
       return value.status();
@@ -325,8 +332,8 @@ static Status writeOutput(llvm::raw_ostream &os, const std::string &name,
 // Runs once, and prints or saves what comes out.
 static Status runOnce(Session &session, const Function &function,
                       const Inputs &inputs, const std::string &file) {
-  Status status =
-      setInputs(session, function, inputs, /*batching=*/nullptr, /*begin=*/0);
+  Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
+                            /*begin=*/0, Filling::LastSample);
   if (status.ok())
     status = session.run(function.name);
   if (!status.ok())
@@ -344,27 +351,73 @@ static Status runOnce(Session &session, const Function &function,
   return file.empty() ? Status() : train::writeArrays(file, arrays);
 }
 
+// Runs the batch from `begin` on, and gives what comes out of it.
+static Status
+runBatch(Session &session, const Function &function, const Inputs &inputs,
+         const Batching &batching, int64_t begin, Filling filling,
+         std::vector<JoinedOutput> &outputs,
+         llvm::function_ref<Status(JoinedOutput &, const Tensor &)> take) {
+  Status status =
+      setInputs(session, function, inputs, &batching, begin, filling);
+  if (status.ok())
+    status = session.run(function.name);
+  for (JoinedOutput &output : outputs) {
+    if (!status.ok())
+      break;
+    StatusOr<Tensor> part = session.output(function.name, output.name);
+    status = part.ok() ? take(output, *part) : part.status();
+  }
+  return status;
+}
+
+// Runs a last batch that is filled up once more, beside other samples: what
+// fills it must change nothing.
+static Status checkFilled(Session &session, const Function &function,
+                          const Inputs &inputs, const Batching &batching,
+                          std::vector<JoinedOutput> &outputs) {
+  const int64_t rest = batching.samples % batching.batch;
+  if (rest == 0)
+    return Status();
+  const int64_t begin = batching.samples - rest;
+  return runBatch(
+      session, function, inputs, batching, begin, Filling::FirstSamples,
+      outputs, [&](JoinedOutput &output, const Tensor &part) {
+        if (output.has(part, begin))
+          return Status();
+        return Status(StatusCode::Unsupported,
+                      "output '" + output.name +
+                          "': the samples of a batch depend on each other, and "
+                          "of " +
+                          std::to_string(batching.samples) + " samples " +
+                          std::to_string(rest) + " fill no batch of " +
+                          std::to_string(batching.batch) +
+                          "; choose a --batch-size that divides them");
+      });
+}
+
 // Runs batch by batch, and prints or saves what comes out of all.
 static Status runBatches(Session &session, const Function &function,
                          const Inputs &inputs, const Batching &batching,
                          const std::string &file) {
+  // Outputs grow by a batch at a time.
   std::vector<JoinedOutput> outputs;
   for (const FunctionValue &port : function.outputs)
     outputs.emplace_back(port.name, function.buffers[port.buffer],
                          batching.outputs.at(port.name), batching.samples);
   for (int64_t begin = 0; begin < batching.samples; begin += batching.batch) {
-    Status status = setInputs(session, function, inputs, &batching, begin);
-    if (status.ok())
-      status = session.run(function.name);
+    Status status = runBatch(session, function, inputs, batching, begin,
+                             Filling::LastSample, outputs,
+                             [&](JoinedOutput &output, const Tensor &part) {
+                               output.add(part, begin);
+                               return Status();
+                             });
     if (!status.ok())
       return status;
-    for (JoinedOutput &output : outputs) {
-      StatusOr<Tensor> part = session.output(function.name, output.name);
-      if (!part.ok())
-        return part.status();
-      output.add(*part, begin);
-    }
   }
+  if (Status status = checkFilled(session, function, inputs, batching, outputs);
+      !status.ok())
+    return status;
+  // Printed or written once all are whole.
   std::vector<train::Array> arrays;
   PrintableStream os(llvm::outs());
   for (const JoinedOutput &output : outputs)
@@ -396,6 +449,7 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
 }
 
 static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
+  // --data, of which every array has a name of its own,
   StatusOr<std::vector<train::Array>> data = train::readDataFiles(command.data);
   if (!data.ok())
     return reportError(data.status());
@@ -410,6 +464,7 @@ static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
       return reportError(ExitCode::InvalidInput,
                          train::locate(array) +
                              ": another array has that name");
+  // then --input, which may not give one of them again.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -451,11 +506,13 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
 }
 
 static ExitCode runRun(RunCommand &command) {
+  // Before anything takes time: whether there is something to write to.
   if (ExitCode code = checkOutput(command); code != ExitCode::Done)
     return code;
   Inputs inputs;
   if (ExitCode code = readInputs(command, inputs); code != ExitCode::Done)
     return code;
+  // A model is compiled for the inputs it is given; an artifact is as it is.
   Driver driver;
   std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
@@ -467,6 +524,7 @@ static ExitCode runRun(RunCommand &command) {
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
+  // The function, whose inputs must be the ones given.
   const Function *function = nullptr;
   if (ExitCode code =
           chooseFunction(artifact->plan(), command.function, function);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
@@ -112,6 +113,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   Schedule &schedule = command.train.schedule;
   if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
     return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
+  // Flags that do not go together.
   if (schedule.kind == ScheduleKind::OneCycle &&
       (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
     return reportError(ExitCode::Usage,
@@ -132,6 +134,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
+  // What the loop is told: whether there are evaluations, and whether anything
+  // keeps the best weights.
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool keepsWeights =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
@@ -156,16 +160,27 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   for (const std::string &file : inputFiles(command.compile))
     read.push_back(file);
   read.push_back(command.trained.exportModel);
-  return refuseOverwriting("--metrics", command.train.metrics, read);
+  for (const std::string &metrics : command.train.metrics)
+    if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
+        code != ExitCode::Done)
+      return code;
+  return ExitCode::Done;
 }
 
 // What can be wrong without the model having been compiled.
-static ExitCode checkFiles(const TrainCommand &command) {
+static ExitCode checkFiles(TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
   if (Status status = checkDataFlags(command.data, command.valData);
       !status.ok())
     return reportError(status);
+  std::string &resume = command.train.resume;
+  if (!resume.empty() && resume != "auto") {
+    StatusOr<std::string> found = findCheckpoint(resume);
+    if (!found.ok())
+      return reportError(found.status());
+    resume = *found;
+  }
   return reportError(checkPaths(command.train));
 }
 
@@ -188,6 +203,7 @@ public:
   int train();
 
 private:
+  ExitCode bindShapes(Driver &driver);
   int finish(const TrainResult &result);
 
   TrainCommand &command;
@@ -195,7 +211,8 @@ private:
   std::shared_ptr<const Artifact> artifact;
   /// What was compiled; null where the artifact was there before.
   std::shared_ptr<onnx_frontend::Model> model;
-  /// What was decided, in one line; empty where the artifact was there before.
+  /// The precision decisions in one line; empty for an artifact that was
+  /// compiled before.
   std::string decisions;
   TrainedModelWriter writer;
   OpenSession opened;
@@ -213,6 +230,7 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
+  // Data of both kinds before the model: the labels' shapes are compiled in.
   const std::string target =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
   StatusOr<std::vector<Array>> read =
@@ -233,11 +251,25 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
+// Dimensions that the model leaves open are those of the data.
+ExitCode TrainRun::bindShapes(Driver &driver) {
+  ModelOptions &options = command.compile.model;
+  // Where channels are last, axes of the data are others than the model's.
+  if (isArtifact(options.model) || !command.data.inputLayout.empty())
+    return ExitCode::Done;
+  if (llvm::Error error = driver.readModel(options.model))
+    return reportError(std::move(error));
+  bindDataShapes(readDeclaredInputs(driver.getModel()), arrays, options);
+  return ExitCode::Done;
+}
+
 ExitCode TrainRun::compile() {
   ExitCode code;
   {
     Driver driver;
-    code = loadArtifact(driver, command.compile, artifact);
+    code = bindShapes(driver);
+    if (code == ExitCode::Done)
+      code = loadArtifact(driver, command.compile, artifact);
     decisions = driver.getPrecisionSummary();
     if (command.isVerbose)
       driver.getCompileTimes().print(llvm::errs());
@@ -300,8 +332,8 @@ int TrainRun::finish(const TrainResult &result) {
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   // Whoever reads the model or the metrics from stdout reads nothing else.
-  const bool isStream =
-      command.trained.output == "-" || command.train.metrics == "-";
+  const bool isStream = command.trained.output == "-" ||
+                        llvm::is_contained(command.train.metrics, "-");
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
   printSummary(os, result);
   if (!command.trained.output.empty() && command.trained.output != "-")
@@ -413,6 +445,9 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--export-model", command.trained.exportModel,
                  "ONNX model that receives the weights; default: MODEL")
       ->type_name("FILE");
+  app.add_flag("--trained-only", command.trained.trainedOnly,
+               "write to --output what was trained alone, such as adapters, "
+               "and running statistics; .safetensors and .npz");
   app.add_option("--metric", command.train.evalMetrics,
                  "what to measure in evaluations beside the loss: " +
                      listEvalMetrics() + " (repeatable)")
@@ -429,14 +464,17 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
       ->transform(wholeNumber(int64_t(1)))
       ->capture_default_str();
   app.add_option("--resume", command.train.resume,
-                 "auto (the newest in --checkpoint-dir) or a checkpoint")
+                 "auto (the newest in --checkpoint-dir), a checkpoint, or a "
+                 "folder of them, of which the newest is taken")
       ->type_name("PATH");
 }
 
 static void addLogOptions(CLI::App &app, TrainCommand &command) {
   app.add_option("--metrics", command.train.metrics,
                  "one JSON object a step and evaluation, or a row of a table "
-                 "where FILE ends with .csv; -: JSON to standard output")
+                 "where FILE ends with .csv; -: JSON to standard output "
+                 "(repeatable)")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--tensorboard", command.train.tensorboard,
                  "folder of event files for TensorBoard")

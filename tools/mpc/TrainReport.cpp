@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/TrainReport.h"
 
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/Progress.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
 
 #include <algorithm>
 
@@ -94,23 +94,24 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
-  auto recipe = llvm::json::parse(plan.recipe);
-  if (!recipe) {
-    llvm::consumeError(recipe.takeError());
+  const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
+  if (!recipe.is_object())
     return;
-  }
-  const llvm::json::Object *facts = recipe->getAsObject();
-  if (!facts)
-    return;
-  if (auto kind = facts->getString("running_variance"))
-    os << "running variance: " << *kind
-       << (*kind == "unbiased" ? " (n/(n-1)), as in PyTorch and Keras"
-                               : ", as in ONNX's specification")
+  if (recipe.contains("running_variance") &&
+      recipe["running_variance"].is_string()) {
+    const std::string kind = recipe["running_variance"];
+    os << "running variance: " << kind
+       << (kind == "unbiased" ? " (n/(n-1)), as in PyTorch and Keras"
+                              : ", as in ONNX's specification")
        << "; --running-variance chooses\n";
-  if (auto kept = facts->getInteger("kept_normalizations"))
-    os << "BatchNormalization: " << counted(*kept, "layer")
-       << (*kept == 1 ? " uses and keeps its" : " use and keep their")
+  }
+  if (recipe.contains("kept_normalizations") &&
+      recipe["kept_normalizations"].is_number_integer()) {
+    const int64_t kept = recipe["kept_normalizations"];
+    os << "BatchNormalization: " << counted(kept, "layer")
+       << (kept == 1 ? " uses and keeps its" : " use and keep their")
        << " running statistics, as in evaluation\n";
+  }
 }
 
 void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,

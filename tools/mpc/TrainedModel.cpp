@@ -54,6 +54,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return ExitCode::Done;
   if (ExitCode code = checkDestination(options.output); code != ExitCode::Done)
     return code;
+  // Arrays need no model to go into.
   llvm::StringRef extension = extensionOf(options.output);
   const bool isArrays = extension == ".npz" || extension == ".safetensors";
   if (isArrays && !options.exportModel.empty())
@@ -63,6 +64,11 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                            extension);
   if (isArrays)
     return ExitCode::Done;
+  if (options.trainedOnly)
+    return reportError(ExitCode::Usage,
+                       "--trained-only is of an --output that is .safetensors "
+                       "or .npz; a model has all its weights");
+  // Weights go into a copy of a model: the one that is trained, or another.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
@@ -128,9 +134,12 @@ TrainedModelWriter::~TrainedModelWriter() = default;
 ExitCode
 TrainedModelWriter::prepare(const Plan &plan,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
+  // Names and shapes of what will be written.
   std::vector<std::string> names;
   for (const StateVariable &variable : plan.state)
-    if (isExported(variable))
+    if (options.trainedOnly && variable.role == Role::Frozen)
+      leftOut.push_back(variable.name);
+    else if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
@@ -141,6 +150,7 @@ TrainedModelWriter::prepare(const Plan &plan,
                                                          variable.shape.end());
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
+  // Found out before training, not after it.
   using onnx_frontend::ExportModel;
   auto read =
       options.exportModel.empty()
@@ -163,6 +173,8 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (!state.ok())
     return reportError(state.status());
   ExitCode code = ExitCode::Done;
+  // Into the model, or as arrays; if that fails, somewhere, so that training
+  // was not for nothing.
   if (model) {
     onnx_frontend::TensorMap values;
     for (const train::Array &array : *state)
@@ -170,6 +182,9 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
     if (llvm::Error error = model->write(options.output, values))
       code = reportError(std::move(error));
   } else {
+    llvm::erase_if(*state, [&](const train::Array &array) {
+      return llvm::is_contained(leftOut, array.name);
+    });
     code = reportError(writeState(options.output, *state));
   }
   if (code != ExitCode::Done)

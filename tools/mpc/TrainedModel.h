@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mlir {
 class MLIRContext;
@@ -23,9 +24,10 @@ namespace mpc::tools {
 
 /// Where trained weights go.
 struct TrainedModelOptions {
-  std::string output;      ///< .onnx, .safetensors or .npz; empty: nowhere
-  std::string exportModel; ///< the ONNX model that receives them; empty: the
-                           ///< one that is compiled
+  std::string output;       ///< .onnx, .safetensors or .npz; empty: nowhere
+  std::string exportModel;  ///< the ONNX model that receives them; empty: the
+                            ///< one that is compiled
+  bool trainedOnly = false; ///< of arrays: not what the run leaves as it was
 };
 
 /// Checks, before the model is compiled, that the output can be written: its
@@ -46,7 +48,7 @@ public:
   ExitCode prepare(const runtime::Plan &plan,
                    std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// Writes all parameters and statistics. The file appears whole or not at
+  /// Writes parameters and statistics. The file appears whole or not at
   /// all; where it cannot be written, the weights go into a .safetensors file
   /// beside it, in the current folder or the one for temporary files, which is
   /// said, and the failure stays one.
@@ -54,6 +56,8 @@ public:
 
 private:
   const TrainedModelOptions &options;
+  /// Names of variables that are left out.
+  std::vector<std::string> leftOut;
   std::unique_ptr<mlir::MLIRContext> context;
   std::unique_ptr<onnx_frontend::ExportModel> model;
 };

@@ -62,8 +62,8 @@ inline CLI::Validator fraction() {
                     "of at least 0 and below 1");
 }
 
-/// Accepts `names`, which help and errors list, and `others`, which they do
-/// not: whoever gives one of those is told more than what there is.
+/// Accepts `names` and `others`. Help and errors list `names` alone; the
+/// command explains the others when they are given.
 inline CLI::Validator oneOf(const std::vector<std::string> &names,
                             std::vector<std::string> others) {
   CLI::Validator listed = CLI::IsMember(names);

@@ -47,9 +47,11 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
     return std::nullopt;
   ConstantElements result;
   result.type = type;
+  // Large constants are not folded, unless they have one value.
   result.splat = elements.isSplat();
   if (!result.splat && type.getNumElements() > kMostFoldedElements)
     return std::nullopt;
+  // Elements of whole bytes are copied; i1 is asked for each.
   unsigned width = type.getElementTypeBitWidth();
   if (auto dense = dyn_cast<DenseElementsAttr>(elements)) {
     if (width % 8 == 0)
@@ -60,6 +62,7 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
       llvm::append_range(result.bits, dense.getValues<llvm::APInt>());
     return result;
   }
+  // Resources are bytes, of which there may be too few.
   auto resource = dyn_cast<DenseResourceElementsAttr>(elements);
   AsmResourceBlob *blob =
       resource ? resource.getRawHandle().getBlob() : nullptr;

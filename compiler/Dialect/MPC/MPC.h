@@ -62,7 +62,6 @@ inline bool isDense(llvm::ArrayRef<int64_t> strides) {
 /// dialect's description.
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
 inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
-inline constexpr llvm::StringLiteral kIndexSizeAttr = "mpc.index_size";
 inline constexpr llvm::StringLiteral kBatchAxisAttr = "mpc.batch_axis";
 inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";

@@ -31,7 +31,7 @@ def MPC_Dialect : Dialect {
     | `mpc.state = @w` | the value of variable `@w` |
     | `mpc.input = "x"` | an input, by its ONNX name |
     | `mpc.role = #mpc.role<data>` | `data`, `label` or `scalar`, beside `mpc.input` |
-    | `mpc.index_size = 1000` | its integers name elements of an axis of that size, in [-size, size) |
+    | `mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>, size = 20 : i64}, ...]` | the integers in [begin, end) name elements of an axis of that size: they are in [-size, size) |
     | `mpc.batch_axis = 1` | the axis of an input that samples are along, where it is not the first; -1: it is the same for every batch |
 
     | on a function result | meaning |

@@ -1,4 +1,4 @@
-// Attention and its gradient.
+// Attention, its gradient, and rotary embeddings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCATTENTIONOPS_TD
@@ -100,6 +100,46 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
   let results = (outs MPC_FloatTensor:$d_query, MPC_FloatTensor:$d_key,
                       MPC_FloatTensor:$d_value,
                       Variadic<MPC_FloatTensor>:$d_bias);
+}
+
+def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface,
+                               ["readsMemory", "getIndexedAxes"]>]> {
+  let summary = "turns pairs of elements by the angles of their positions";
+  let description = [{
+    ONNX RotaryEmbedding with its tables given: of a row of the last axis, pair j
+    (a, b) becomes
+
+      (a * cosine[j] - b * sine[j], b * cosine[j] + a * sine[j])
+
+    The tables have one element for each pair, and as many pairs are turned, the
+    first 2 * pairs elements of a row; the rest stays as it is. Pair j is the
+    elements j and j + pairs, as in Llama and GPT-NeoX, or with `interleaved` 2 j
+    and 2 j + 1, as in GPT-J. Leading axes of the tables, which have one shape,
+    broadcast to those of the input: [tokens, pairs] serves
+    [batch, heads, tokens, size], and [batch, tokens, 1, pairs]
+    [batch, tokens, heads, size].
+
+    With `transposed` pairs are turned back, by the sine negated. That is the
+    gradient, whatever the tables are.
+
+    ```mlir
+    %y = mpc.rotary_embedding %x, %cosine, %sine
+        : (tensor<2x8x16x64xf32>, tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<2x8x16x64xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$cosine,
+                       MPC_FloatTensor:$sine, UnitAttr:$interleaved,
+                       UnitAttr:$transposed);
+  let results = (outs MPC_FloatTensor:$output);
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                        ::mlir::TypeRange actual) {
+      return ::mpc::areCompatibleTypes(inferred, actual);
+    }
+    /// How many pairs of a row are turned.
+    int64_t getNumPairs();
+  }];
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPCATTENTIONOPS_TD

@@ -1,7 +1,9 @@
-// Result shapes of attention and its gradient.
+// Result shapes of attention, its gradient and rotary embeddings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/ShapeInference.h"
+
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -109,3 +111,49 @@ double AttentionOp::countFlops() { return countFlopsOfScores(*this, 1, 1); }
 
 // The scores again, the gradients of query, key and value, and of the softmax.
 double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }
+
+//===----------------------------------------------------------------------===//
+// Rotary embeddings
+//===----------------------------------------------------------------------===//
+
+// Tables are of one shape, whose last axis has a pair for each two elements of
+// a row, and whose others broadcast to the rows.
+INFER(RotaryEmbeddingOp) {
+  ArrayRef<int64_t> x = shapeOf(adaptor.getInput());
+  ArrayRef<int64_t> table = shapeOf(adaptor.getCosine());
+  if (table != shapeOf(adaptor.getSine()))
+    return emitOptionalError(loc,
+                             "expected cosines and sines of one shape, "
+                             "found [",
+                             table, "] and [", shapeOf(adaptor.getSine()), "]");
+  if (table.empty() || table.size() > x.size())
+    return emitOptionalError(loc, "expected tables of rank 1 to ", x.size(),
+                             ", found [", table, "]");
+  if (table.back() < 1 || 2 * table.back() > x.back())
+    return emitOptionalError(loc, "expected tables of 1 to ", x.back() / 2,
+                             " pairs, found ", table.back());
+  FailureOr<Shape> rows = broadcastShapes(x.drop_back(), table.drop_back());
+  if (failed(rows) || ArrayRef<int64_t>(*rows) != x.drop_back())
+    return emitOptionalError(loc, "tables [", table,
+                             "] do not broadcast to the rows of [", x, "]");
+  return infer(results, x, elementOf(adaptor.getInput()));
+}
+
+int64_t RotaryEmbeddingOp::getNumPairs() { return shapeOf(getCosine()).back(); }
+
+// Rows run with the result's. Pairs are found by the index in a row.
+SmallVector<int64_t> RotaryEmbeddingOp::getOperandAxes(unsigned operand) {
+  int64_t rank = shapeOf(getOutput()).size();
+  int64_t first = rank - shapeOf(getOperand(operand)).size();
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq(first, rank));
+  if (operand != 0)
+    axes.back() = kOwnAxis;
+  return axes;
+}
+
+// The other element of a pair, and angles, are read where no loop is at.
+bool RotaryEmbeddingOp::readsMemory(unsigned) { return true; }
+
+SmallVector<int64_t> RotaryEmbeddingOp::getIndexedAxes() {
+  return {static_cast<int64_t>(shapeOf(getOutput()).size()) - 1};
+}

@@ -33,6 +33,8 @@ static bool simplifyInvariants(ScanOp op, PatternRewriter &rewriter) {
        llvm::zip(op.getInvariant(), op.getInvariantArguments())) {
     if (argument.use_empty())
       continue;
+    // A constant, or an argument before this one that stands for the same
+    // value.
     Value replacement;
     if (auto constant = operand.getDefiningOp<ConstantOp>()) {
       OpBuilder::InsertionGuard guard(rewriter);
@@ -56,6 +58,7 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
   unsigned carried = op.getNumCarried();
   Block &block = op.getBody().front();
   llvm::BitVector used(carried);
+  // Start with what yields results that are read.
   SmallVector<Value> worklist;
   for (OpOperand &yielded : op.getYield()->getOpOperands()) {
     unsigned index = yielded.getOperandNumber();
@@ -65,6 +68,7 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       used.set(index);
     worklist.push_back(yielded.get());
   }
+  // Go back to arguments, and from there to what yields their next values.
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
@@ -217,6 +221,7 @@ static bool simplifyCaptured(IfOp op, Block &block, PatternRewriter &rewriter) {
     auto [entry, isNew] = first.try_emplace(operand, argument);
     if (argument.use_empty())
       continue;
+    // As in a loop: a constant, or an argument before this one.
     Value replacement;
     if (auto constant = operand.getDefiningOp<ConstantOp>()) {
       OpBuilder::InsertionGuard guard(rewriter);
@@ -245,9 +250,11 @@ static SmallVector<Value> keep(ValueRange range,
 
 LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
                                           PatternRewriter &rewriter) const {
+  // First what changes no types.
   bool changed = false;
   for (Region &body : op->getRegions())
     changed |= simplifyCaptured(op, body.front(), rewriter);
+  // Then operands that neither branch reads, and results that nobody does.
   llvm::BitVector unread(op.getCaptured().size()), unused(op.getNumResults());
   for (unsigned i = 0; i < unread.size(); ++i)
     unread[i] = op.getThenBlock().getArgument(i).use_empty() &&
@@ -258,6 +265,7 @@ LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
     return changed ? success()
                    : rewriter.notifyMatchFailure(op, "all of it is in use");
 
+  // A smaller op takes over the branches.
   SmallVector<Value> used = keep(op->getResults(), unused);
   auto smaller =
       IfOp::create(rewriter, op.getLoc(), TypeRange(ValueRange(used)),

@@ -33,10 +33,12 @@ void ScanOp::build(OpBuilder &builder, OperationState &state, int64_t length,
   properties.operandSegmentSizes = {static_cast<int32_t>(carried.size()),
                                     static_cast<int32_t>(scanned.size()),
                                     static_cast<int32_t>(invariant.size())};
+  // Operands: carried, scanned, invariant. Results: carried, stacked.
   for (ValueRange values : {carried, scanned, invariant})
     state.addOperands(values);
   state.addTypes(carried.getTypes());
   state.addTypes(stacked);
+  // The body takes parts of what is scanned, and the others whole.
   Block &block = state.addRegion()->emplaceBlock();
   for (Value value : carried)
     block.addArgument(value.getType(), value.getLoc());
@@ -90,6 +92,7 @@ BlockArgument ScanOp::addInvariant(Value value) {
 
 ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                           ArrayRef<bool> reversed) {
+  // A loop with more results,
   SmallVector<Type> types(getStacked().getTypes());
   SmallVector<bool> directions(getReversedOutputs());
   for (Value part : parts)
@@ -101,6 +104,7 @@ ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                                getScanned(), getInvariant(), types,
                                getReversedInputs(), directions);
   larger->setDiscardableAttrs((*this)->getDiscardableAttrDictionary());
+  // whose body is this one's, which yields the parts too.
   Operation *yield = getYield();
   rewriter.modifyOpInPlace(
       yield, [&] { yield->insertOperands(yield->getNumOperands(), parts); });
@@ -145,6 +149,7 @@ LogicalResult ScanOp::verify() {
   if (static_cast<int64_t>(getLength()) < 1)
     return emitOpError("expected a length of 1 at least, found ")
            << static_cast<int64_t>(getLength());
+  // As many arguments, results and directions as the operands ask for.
   Block &block = getBody().front();
   if (block.getNumArguments() != getNumOperands())
     return emitOpError("expected one block argument per operand");
@@ -159,6 +164,7 @@ LogicalResult ScanOp::verify() {
   if (getReversedOutputs().size() != getNumStacked())
     return emitOpError("expected one element of reversed_outputs per stacked "
                        "result");
+  // Carried values have one type all the way round.
   for (unsigned i = 0; i < getNumCarried(); ++i) {
     Type type = getCarried()[i].getType();
     if (block.getArgument(i).getType() != type ||
@@ -167,6 +173,7 @@ LogicalResult ScanOp::verify() {
       return emitOpError("expected carried value ")
              << i << " to keep its type " << type;
   }
+  // Parts are what is left of a stack without its first axis.
   for (auto [operand, argument] :
        llvm::zip(getScanned(), getScannedArguments()))
     if (failed(verifyStack(*this, operand.getType(), argument.getType(),
@@ -191,12 +198,14 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
       *this, getFunctionAttr());
   if (!function)
     return emitOpError("no function ") << getFunctionAttr();
+  // Counts first: the types below are found by number.
   unsigned carried = getCarried().size();
   if (getNumResults() < carried ||
       getReversedInputs().size() != getScanned().size() ||
       getReversedOutputs().size() != getNumResults() - carried)
     return emitOpError("expected one direction per scanned operand and per "
                        "stacked result");
+  // What an iteration takes and gives.
   auto length = static_cast<int64_t>(getLength());
   SmallVector<Type> arguments, results;
   for (auto [index, type] : llvm::enumerate(getOperandTypes())) {
@@ -209,6 +218,7 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
       function.getResultTypes() != ArrayRef<Type>(results))
     return emitOpError("expected @")
            << getFunction() << " to take and give what an iteration does";
+  // Stacks have a part for each iteration.
   for (Type type : TypeRange(getScanned().getTypes()))
     if (cast<RankedTensorType>(type).getDimSize(0) != length)
       return emitOpError("expected ") << length << " parts, found " << type;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
@@ -145,18 +146,14 @@ static LogicalResult verifyStateReferences(Operation *op, unsigned index,
   return success();
 }
 
-// Integers name elements of an axis; of one without any, they name none.
-static LogicalResult verifyIndexSize(FunctionOpInterface function,
-                                     unsigned index, Attribute attribute) {
-  auto size = dyn_cast<IntegerAttr>(attribute);
-  Type element = getElementTypeOrSelf(function.getArgumentTypes()[index]);
-  if (size && size.getType().isInteger(64) && size.getInt() >= 0 &&
-      isa<IntegerType>(element))
+static LogicalResult verifyIndices(FunctionOpInterface function, unsigned index,
+                                   Attribute attribute) {
+  if (isIndices(attribute,
+                dyn_cast<ShapedType>(function.getArgumentTypes()[index])))
     return success();
   return function.emitOpError("expected ")
-         << kIndexSizeAttr
-         << " to be a size, of an argument of integers, found " << attribute
-         << " of argument " << index;
+         << kIndicesAttr << " to be boxes of an argument of integers, found "
+         << attribute << " of argument " << index;
 }
 
 static LogicalResult verifyBatchAxis(FunctionOpInterface function,
@@ -191,8 +188,8 @@ LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
-  if (function && attr.getName() == kIndexSizeAttr)
-    return verifyIndexSize(function, index, attr.getValue());
+  if (function && attr.getName() == kIndicesAttr)
+    return verifyIndices(function, index, attr.getValue());
   if (function && attr.getName() == kBatchAxisAttr)
     return verifyBatchAxis(function, index, attr.getValue());
   if (function && attr.getName() == kRoleAttr)

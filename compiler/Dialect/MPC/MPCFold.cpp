@@ -137,6 +137,7 @@ static APInt toFloatBits(const APSInt &value, FloatType to) {
 
 static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   auto toFloat = dyn_cast<FloatType>(to);
+  // From integers: to floats, to "not zero", or cut off as C does.
   if (isa<IntegerType>(from.getElementType())) {
     APSInt value = from.getInteger(at);
     if (toFloat)
@@ -145,6 +146,7 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
                ? APInt(1, !value.isZero())
                : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
   }
+  // From floats: to "not zero", to integers, or rounded.
   APFloat value = from.getFloat(at);
   if (to.isInteger(1))
     return APInt(1, !value.isZero());
@@ -178,6 +180,8 @@ static OpFoldResult foldReduction(OpTy op, Attribute input) {
   auto read = ConstantElements::read(input);
   if (!read || read->getType().getNumElements() > kMostFoldedElements)
     return {};
+  // The result has size 1 along the reduced axes; each element of the input is
+  // added at its place in it.
   ArrayRef<int64_t> shape = read->getType().getShape();
   SmallVector<int64_t> kept(shape);
   for (int64_t axis : op.getAxes())

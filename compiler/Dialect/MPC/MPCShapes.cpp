@@ -203,6 +203,7 @@ INFER(ConcatOp) {
   int64_t axis = adaptor.getAxis();
   if (failed(verifyAxis(loc, axis, shape.size())))
     return failure();
+  // Sizes along the axis add up; along all others they are equal.
   shape[axis] = 0;
   for (Value input : inputs) {
     ArrayRef<int64_t> other = shapeOf(input);
@@ -227,6 +228,7 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   auto isInside = [&](int64_t position) {
     return position >= 0 && position < extent;
   };
+  // Without a stride, offset and count decide.
   if (stride == 1) {
     if (offset >= 0 && count >= 0 && count <= extent &&
         offset <= extent - count)
@@ -236,6 +238,7 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   }
   if (stride == 0)
     return emitOptionalError(loc, "expected strides other than 0");
+  // Else the first and the last element, of numbers that may overflow.
   int64_t distance, last;
   if (count == 0 ||
       (count > 0 && isInside(offset) &&
@@ -320,6 +323,7 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
                                     std::optional<int64_t> parts,
                                     Components &results) {
   ArrayRef<int64_t> shape = shapeOf(input);
+  // Axes in order, each once.
   for (auto [i, axis] : llvm::enumerate(axes)) {
     if (failed(verifyAxis(loc, axis, shape.size())))
       return failure();
@@ -328,6 +332,7 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
   }
   if (parts && failed(verifyParts(loc, shape, axes, keepdims, *parts)))
     return failure();
+  // They go, or stay with size 1; the first of a split reduction has `parts`.
   Shape reduced;
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (!llvm::is_contained(axes, static_cast<int64_t>(axis)))
@@ -408,6 +413,7 @@ INFER(GemmOp) {
   if (a.size() != 2 || b.size() != 2)
     return emitOptionalError(loc, "expected matrices, found [", a, "] and [", b,
                              "]");
+  // The inner dimensions agree; C broadcasts to the result.
   auto [m, k] = matrixOf(a, adaptor.getTransA());
   auto [otherK, n] = matrixOf(b, adaptor.getTransB());
   if (k != otherK)

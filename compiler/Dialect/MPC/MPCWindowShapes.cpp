@@ -106,6 +106,7 @@ template <typename AdaptorT>
 static FailureOr<Activation>
 inferConv(std::optional<Location> loc, const Activation &input,
           ArrayRef<int64_t> weight, AdaptorT attributes) {
+  // A weight is (output channels, input channels of a group, window).
   int64_t group = attributes.getGroup();
   if (weight.size() != input.spatial.size() + 2) {
     (void)emitOptionalError(loc, "expected a weight of rank ",

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
 
+#include "compiler/Dialect/MPC/IndexBoxes.h"
+
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -113,6 +115,9 @@ LogicalResult InputOp::verify() {
   int64_t axis = getBatchAxis();
   if (axis < -1 || (axis > 0 && axis >= getBuffer().getType().getRank()))
     return emitOpError("has no axis ") << axis;
+  if (getIndices() && !isIndices(*getIndices(), getBuffer().getType()))
+    return emitOpError("expected boxes of integers of the buffer, found ")
+           << *getIndices();
   if (!isInputRole(getRole()))
     return emitOpError("expected a role of inputs, found ")
            << stringify(getRole());
@@ -340,6 +345,7 @@ LogicalResult AccessOp::verify() {
   if (static_cast<int64_t>(getStrides().size()) != output.getRank())
     return emitOpError("expected a stride for each of ")
            << output.getRank() << " axes, found " << getStrides().size();
+  // The first and the last element lie in the source, and so do all between.
   int64_t last = getOffset();
   for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
     if (stride < 0)
@@ -407,6 +413,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
            << name << " to have " << count << " elements of " << element
            << ", found " << type;
   };
+  // The fallback is kernels, one after another.
   if (!op.getUnfused().empty() &&
       (!op.getFused() ||
        !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))

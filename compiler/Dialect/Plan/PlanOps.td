@@ -48,11 +48,14 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     %x = plan.input "x" role data : memref<32x10xf32>
     ```
 
-    With `index_size` its integers name elements of an axis of that size; the
-    runtime refuses others.
+    With `indices` the integers in [begin, end) of each box name elements of an
+    axis of that size, as `mpc.indices` says; the runtime refuses others.
 
     ```mlir
-    %ids = plan.input "ids" role data index_size 1000 : memref<8x128xi64>
+    %ids = plan.input "ids" role data
+        indices [{begin = array<i64: 0, 0>, end = array<i64: 8, 64>, size = 20},
+                 {begin = array<i64: 0, 64>, end = array<i64: 8, 128>, size = 9}
+                ] : memref<8x128xi64>
     ```
 
     With `batch_axis` samples are along that axis instead of the first; where it
@@ -63,10 +66,10 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     ```
   }];
   let arguments = (ins StrAttr:$name, MPC_RoleAttr:$role,
-                       OptionalAttr<I64Attr>:$index_size,
+                       OptionalAttr<ArrayAttr>:$indices,
                        DefaultValuedAttr<I64Attr, "0">:$batch_axis);
   let assemblyFormat = [{
-    $name `role` custom<Word>($role) (`index_size` $index_size^)?
+    $name `role` custom<Word>($role) (`indices` $indices^)?
     (`batch_axis` $batch_axis^)? attr-dict
     `:` type($buffer)
   }];

@@ -121,6 +121,7 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
                                       ArrayRef<int64_t> shape) const {
   std::string text;
   llvm::raw_string_ostream os(text);
+  // Nothing there to write to.
   if (!place.tensor && !place.list) {
     bool isInput = llvm::any_of(model->getProto().graph().input(),
                                 [&](const proto::ValueInfoProto &input) {
@@ -130,6 +131,7 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
        << (isInput ? "' is an input without a value" : "' is missing");
     return text;
   }
+  // A tensor, or a list in an attribute, of another shape.
   SmallVector<int64_t> dims;
   if (place.tensor)
     dims.append(place.tensor->dims().begin(), place.tensor->dims().end());
@@ -149,6 +151,7 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
   }
   if (!place.tensor)
     return text;
+  // A tensor of the right shape, which may still hold integers.
   Expected<Type> element =
       model->getElementType(place.tensor->data_type(), "tensor");
   if (element && isa<FloatType>(*element))
@@ -255,6 +258,7 @@ Error ExportModel::Impl::setValues(const TensorMap &values) {
 static std::vector<proto::TensorProto *>
 collectTensors(proto::ModelProto &model) {
   std::vector<proto::TensorProto *> result;
+  // Graphs that are still to be searched: all that the file has.
   std::vector<proto::GraphProto *> graphs = {model.mutable_graph()};
   for (proto::TrainingInfoProto &info : *model.mutable_training_info()) {
     if (info.has_initialization())
@@ -262,6 +266,7 @@ collectTensors(proto::ModelProto &model) {
     if (info.has_algorithm())
       graphs.push_back(info.mutable_algorithm());
   }
+  // Tensors and graphs in the attributes of nodes.
   auto addNode = [&](proto::NodeProto &node) {
     for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
       if (attribute.has_t())
@@ -274,6 +279,7 @@ collectTensors(proto::ModelProto &model) {
         graphs.push_back(&graph);
     }
   };
+  // Functions have nodes, but no initializers.
   for (proto::FunctionProto &function : *model.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       addNode(node);

@@ -59,8 +59,10 @@ static void setIsTest(proto::NodeProto &node) {
 std::vector<proto::NodeProto>
 InferenceMode::rewriteBatchNorm(proto::NodeProto &node) {
   std::vector<proto::NodeProto> added;
+  // Only training mode has running statistics as outputs that nobody reads.
   if (node.input_size() < 5 || isRead(node, 3) || isRead(node, 4))
     return added;
+  // What reads the new statistics reads the old ones.
   for (int output : {1, 2}) {
     if (!isRead(node, output))
       continue;
@@ -69,6 +71,7 @@ InferenceMode::rewriteBatchNorm(proto::NodeProto &node) {
     identity.add_input(node.input(output + 2));
     identity.add_output(node.output(output));
   }
+  // In inference mode the node has one output.
   while (node.output_size() > 1)
     node.mutable_output()->RemoveLast();
   if (opset < 7)

@@ -22,6 +22,11 @@ llvm::Error mpc::onnx_frontend::makeError(ErrorKind kind,
   return llvm::make_error<ImportError>(kind, message);
 }
 
+std::string mpc::onnx_frontend::countOthers(size_t count) {
+  return count > 1 ? " (and " + std::to_string(count - 1) + " more like it)"
+                   : "";
+}
+
 Findings mpc::onnx_frontend::takeFindings(llvm::Error error) {
   Findings findings;
   llvm::handleAllErrors(std::move(error), [&](const ImportError &finding) {

@@ -42,6 +42,9 @@ private:
 /// A finding as an error.
 llvm::Error makeError(ErrorKind kind, const llvm::Twine &message);
 
+/// What a message says of the first one of `count`: " (and 2 more like it)".
+std::string countOthers(size_t count);
+
 /// All findings of an error, in the order they were made, and the exit code
 /// that stands for them: the lowest of their kinds.
 struct Findings {

@@ -31,6 +31,7 @@ static llvm::Error makeSystemError(StringRef path, const char *action) {
 
 llvm::Expected<File> File::adopt(int fd, StringRef path) {
   File file(fd, path);
+  // Reading a device or a pipe would not end, or not twice.
   struct stat status;
   if (fstat(fd, &status) != 0)
     return makeSystemError(path, "stat");
@@ -42,6 +43,7 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
+  // Which file this is, so that it can be told whether it has changed.
   file.version = {static_cast<int64_t>(status.st_dev),
                   static_cast<int64_t>(status.st_ino),
                   status.st_size,

@@ -181,6 +181,7 @@ findAttribute(const RepeatedPtrField<proto::AttributeProto> &attributes,
 // or else its default. Without either the node has no such attribute.
 static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
                            const proto::FunctionProto &function) {
+  // Each attribute as it is, or the value of the one that it stands for.
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
@@ -199,6 +200,7 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
     copy->set_name(attribute.name());
   }
   node.mutable_attribute()->Swap(&bound);
+  // Nodes of subgraphs may refer to the function's attributes too.
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.has_g())
       for (proto::NodeProto &inner : *attribute.mutable_g()->mutable_node())
@@ -294,6 +296,8 @@ Error Inliner::expandCall(const proto::NodeProto &call,
 
 // `nodes` without calls; all others are of these opsets.
 Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
+  // A call gives way to the function's nodes; other nodes stay, with calls in
+  // their subgraphs expanded.
   Nodes result;
   for (proto::NodeProto &node : nodes) {
     if (const proto::FunctionProto *function = findFunction(node)) {
@@ -326,6 +330,7 @@ Error Inliner::run() {
   if (Error error = readFunctions())
     return error;
   proto::ModelProto &file = model.getProto();
+  // The main graph, and those of training_info.
   std::vector<proto::GraphProto *> graphs = {file.mutable_graph()};
   for (proto::TrainingInfoProto &info : *file.mutable_training_info()) {
     if (info.has_initialization())
@@ -333,6 +338,7 @@ Error Inliner::run() {
     if (info.has_algorithm())
       graphs.push_back(info.mutable_algorithm());
   }
+  // All names first, so that new ones clash with none.
   for (proto::GraphProto *graph : graphs)
     collectNames(*graph);
   for (proto::GraphProto *graph : graphs) {

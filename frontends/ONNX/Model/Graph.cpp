@@ -286,6 +286,7 @@ Error Graph::sortNodes() {
 // Walks backwards from a node that could not be placed, over such nodes only,
 // until one comes up again.
 std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
+  // Start anywhere among the nodes that wait.
   llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
   for (auto [index, node] : llvm::enumerate(nodes))
     indices[node] = index;
@@ -294,6 +295,7 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
   while (!isPending(index))
     ++index;
   llvm::DenseMap<unsigned, size_t> position;
+  // Back from each to one that it waits for.
   std::vector<unsigned> path;
   while (position.try_emplace(index, path.size()).second) {
     path.push_back(index);
@@ -305,6 +307,7 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
       }
     }
   }
+  // The part of the way that goes round.
   constexpr size_t kMostNames = 12;
   std::string text = "'" + getNodeName(*nodes[index]) + "'";
   size_t length = path.size() - position[index];

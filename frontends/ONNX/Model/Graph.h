@@ -50,8 +50,8 @@ public:
   llvm::ArrayRef<const proto::ValueInfoProto *> getOutputs() const {
     return outputs;
   }
-  /// Sorted: a node stands behind those whose outputs it reads, and where that
-  /// allows it in the order of the file.
+  /// Topologically sorted: producers before readers, otherwise in the order of
+  /// the file.
   llvm::ArrayRef<const proto::NodeProto *> getNodes() const { return nodes; }
 
   bool defines(llvm::StringRef name) const {

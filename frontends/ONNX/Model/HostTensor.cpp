@@ -215,6 +215,8 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   auto target = dyn_cast<FloatType>(elementType);
   if (!target || !tensor.isFloat())
     return std::nullopt;
+  // Common pairs are loops that compilers vectorize; 16 bits of many elements
+  // have a table; else one by one.
   auto [result, data] = HostTensor::allocate(
       RankedTensorType::get(tensor.getShape(), elementType));
   int64_t count = tensor.getNumElements();

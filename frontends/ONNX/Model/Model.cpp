@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/FileInput.h"
+#include "frontends/ONNX/Model/MergedInitializers.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,6 +34,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
+  if (std::string note = separateInitializers(*model); !note.empty())
+    model->notes.push_back(std::move(note));
   return model;
 }
 
@@ -74,6 +77,7 @@ llvm::Error Model::parse() {
   if (!file)
     return file.takeError();
   FileInput input(*file);
+  // The beginning says whether this can be an ONNX file at all.
   auto start = input.peek(256);
   if (!start)
     return start.takeError();
@@ -99,6 +103,7 @@ llvm::Error Model::parse() {
     hash = input.getHash();
     return llvm::Error::success();
   }
+  // Say what went wrong, from the outside in: file, size, contents.
   if (llvm::Error error = input.takeError())
     return error;
   if (llvm::Error error = checkSize(input.getCount()))

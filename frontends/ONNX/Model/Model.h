@@ -79,6 +79,8 @@ public:
   void note(const llvm::Twine &message) const;
   /// What reading the file gave reason to say, for `warn` once it is imported.
   llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
+  /// Likewise for `note`.
+  llvm::ArrayRef<std::string> getNotes() const { return notes; }
 
   /// A finding about this file.
   llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {
@@ -129,7 +131,7 @@ private:
   /// Of functions, and of the nodes that they have become.
   std::deque<Opsets> functionOpsets;
   llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, notes;
   /// The files of external data that were read, by their locations.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };

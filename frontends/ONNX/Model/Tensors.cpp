@@ -120,6 +120,7 @@ static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
 Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
                                         RankedTensorType type,
                                         const Twine &what) const {
+  // A field of the tensor's own type is read where it is.
   auto share = [&](auto &field) {
     using T = std::remove_reference_t<decltype(field[0])>;
     const char *data = reinterpret_cast<const char *>(field.data());
@@ -172,6 +173,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   if (tensor.data_location() == proto::TensorProto::EXTERNAL)
     return decodeExternal(tensor, type, what);
 
+  // Data in one field, whichever.
   int fields =
       tensor.has_raw_data() + (tensor.float_data_size() != 0) +
       (tensor.int32_data_size() != 0) + (tensor.int64_data_size() != 0) +
@@ -183,6 +185,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
                      Twine(fields));
   if (!tensor.has_raw_data())
     return decodeTyped(tensor, type, what);
+  // Bytes as they are.
   const std::string &raw = tensor.raw_data();
   return decodeRaw({raw.data(), raw.size()}, shared_from_this(), type, what);
 }
@@ -215,6 +218,7 @@ static std::optional<StringRef> stripDirectory(StringRef path,
 // model or in that of the file the model is a link to (download caches link
 // both into one folder of blobs).
 static Expected<File> openExternal(StringRef model, StringRef location) {
+  // Names that lead out of the folder are refused,
   bool leaves =
       llvm::sys::path::is_absolute(location) ||
       llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location),
@@ -248,6 +252,7 @@ static Expected<ExternalLocation>
 parseLocation(const proto::TensorProto &tensor) {
   ExternalLocation result;
   for (const auto &entry : tensor.external_data()) {
+    // Keys that are not known are passed over, as ONNX has it.
     StringRef key = entry.key(), value = entry.value();
     int64_t number = 0;
     bool isNumber =
@@ -268,7 +273,7 @@ parseLocation(const proto::TensorProto &tensor) {
   return result;
 }
 
-// Adds where a finding is to one that does not say it.
+// Puts `where` (the tensor's name) in front of the messages of an error.
 static llvm::Error prefix(llvm::Error error, const Twine &where) {
   std::string start = where.str();
   return llvm::handleErrors(std::move(error), [&](const ImportError &finding) {

@@ -37,8 +37,7 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
 // Names
 //===----------------------------------------------------------------------===//
 
-// Everything of the model that a value can be given for, in its order.
-static SmallVector<StringRef> getTakenNames(const Model &model) {
+SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
   const proto::ModelProto &file = model.getProto();
   SmallVector<StringRef> names;
   for (const proto::TensorProto &tensor : file.graph().initializer())
@@ -58,12 +57,62 @@ static std::string listNames(ArrayRef<StringRef> names) {
   return names.size() > most ? text + ", ..." : text;
 }
 
+// The names that can be taken by what they end in, a whole part of a name with
+// dots.
+static llvm::StringMap<SmallVector<StringRef, 1>>
+groupByEnding(ArrayRef<StringRef> taken) {
+  // A layer's own part, such as "weight", is no evidence and ends many names.
+  constexpr size_t most = 8;
+  llvm::StringMap<SmallVector<StringRef, 1>> groups;
+  for (StringRef name : taken)
+    for (StringRef ending = name;; ending = ending.split('.').second) {
+      SmallVector<StringRef, 1> &group = groups[ending];
+      if (group.size() < most)
+        group.push_back(name);
+      if (!ending.contains('.'))
+        break;
+    }
+  return groups;
+}
+
+// What to do about names of which the model has none: the prefix by which most
+// of them differ from the model's, where there is one.
+static std::string adviseOnNames(ArrayRef<StringRef> found,
+                                 ArrayRef<StringRef> taken) {
+  auto groups = groupByEnding(taken);
+  llvm::StringMap<int64_t> counts;
+  for (StringRef name : found)
+    for (StringRef ending = name; !ending.empty();
+         ending = ending.split('.').second) {
+      auto group = groups.find(ending);
+      if (group == groups.end())
+        continue;
+      for (StringRef other : group->second)
+        ++counts[(name.drop_back(ending.size()) + "=" +
+                  other.drop_back(ending.size()))
+                     .str()];
+      break;
+    }
+  const llvm::StringMapEntry<int64_t> *best = nullptr;
+  for (const auto &entry : counts)
+    if (!best || entry.second > best->second ||
+        (entry.second == best->second && entry.first() < best->first()))
+      best = &entry;
+  if (!best || best->second * 2 < int64_t(found.size()))
+    return "; rename the arrays, or their beginnings with --weights-prefix "
+           "FROM=TO";
+  return ("; --weights-prefix " + best->first() + " gives it " +
+          Twine(best->second))
+      .str();
+}
+
 Error mpc::onnx_frontend::checkWeights(const Model &model,
                                        const ImportOptions &options) {
   SmallVector<StringRef> taken = getTakenNames(model);
   llvm::StringSet<> isTaken;
   isTaken.insert(taken.begin(), taken.end());
   Error errors = Error::success();
+  // A file that gives nothing is a mistake: its names are not the model's.
   for (const auto &[file, names] : options.weightFiles) {
     if (llvm::any_of(names, [&](const std::string &name) {
           return isTaken.contains(name);
@@ -75,7 +124,7 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
         model.error(ErrorKind::InvalidInput,
                     file + " gives no value for the model: it has " +
                         listNames(found) + "; the model has " +
-                        listNames(taken) + "; rename the arrays"));
+                        listNames(taken) + adviseOnNames(found, taken)));
   }
   return errors;
 }

@@ -16,6 +16,9 @@ llvm::Expected<HostTensor> fitWeight(const Model &model,
                                      const HostTensor &given,
                                      mlir::RankedTensorType type);
 
+/// Everything of the model that a value can be given for, in its order.
+llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
+
 /// A file may give more than the model takes, but not nothing that it takes:
 /// the model would silently keep its own values.
 llvm::Error checkWeights(const Model &model, const ImportOptions &options);

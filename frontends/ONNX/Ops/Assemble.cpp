@@ -172,17 +172,20 @@ Value mpc::onnx_frontend::take(NodeImporter &node, Value value, int64_t axis,
   Integers shape(NodeImporter::shapeOf(value)), result(shape);
   int64_t extent = shape[axis], count = indices.size();
   result[axis] = count;
+  // Evenly spaced indices are a slice.
   if (std::optional<int64_t> stride = findStride(indices)) {
     Integers offsets(shape.size(), 0), strides(shape.size(), 1);
     offsets[axis] = count > 0 ? indices.front() : 0;
     strides[axis] = *stride;
     return slice(node, value, offsets, result, strides);
   }
+  // Indices that repeat the axis are an expansion.
   if (repeats(indices, extent)) {
     shape.insert(shape.begin() + axis + 1, 1);
     Value apart = node.reshape(value, shape);
     shape[axis + 1] = count / extent;
     return node.reshape(expand(node, apart, shape), result);
   }
+  // Others are looked up.
   return gather(node, value, integerConstant(node, {count}, indices), axis);
 }

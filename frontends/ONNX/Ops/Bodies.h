@@ -16,7 +16,8 @@ std::optional<Graph> readBody(NodeImporter &node, llvm::StringRef name);
 mlir::LogicalResult checkCounts(NodeImporter &node, const Graph &body,
                                 size_t inputs, size_t outputs);
 
-/// The name of the first output that is there: no other node has one like it.
+/// The name of the node's first output that is not empty. Outputs have unique
+/// names, so it can name the node.
 llvm::StringRef findOutput(NodeImporter &node);
 
 /// The nodes that the outputs of `graph` depend on.

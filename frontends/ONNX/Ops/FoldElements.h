@@ -34,9 +34,9 @@ mlir::LogicalResult checkFoldedSize(NodeImporter &node,
 /// that it is better imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// The folder of an op that moves elements, of one that computes them, of one
-/// that makes tables of signal processing; null where there is none. Names are
-/// as `getOpName` gives them.
+/// Folders of ops that move elements, that compute them, and that make tables
+/// of signal processing; null if `op` is not one. Names are as `getOpName`
+/// gives them.
 Folder getMovementFolder(llvm::StringRef op);
 Folder getArithmeticFolder(llvm::StringRef op);
 Folder getSignalFolder(llvm::StringRef op);

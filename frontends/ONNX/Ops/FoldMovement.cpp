@@ -18,6 +18,7 @@ static LogicalResult foldGather(NodeImporter &node) {
     return failure();
   if (indices.isFloat())
     return node.invalid("expected integers as indices, found floats");
+  // Negative indices count from the end.
   int64_t extent = shape[*axis];
   Integers rows = indices.getIntegers();
   for (int64_t &row : rows) {
@@ -26,6 +27,7 @@ static LogicalResult foldGather(NodeImporter &node) {
                           Twine(extent));
     row = row < 0 ? row + extent : row;
   }
+  // The indices' axes take the place of the axis.
   Integers result(shape.take_front(*axis));
   llvm::append_range(result, indices.getShape());
   llvm::append_range(result, shape.drop_front(*axis + 1));
@@ -47,6 +49,7 @@ static LogicalResult foldConcat(NodeImporter &node) {
   FailureOr<int64_t> axis = readConcatAxis(node);
   if (failed(axis))
     return failure();
+  // Inputs agree but along the axis, whose sizes add up.
   HostTensor first = *node.constant(0);
   Integers shape(first.getShape());
   shape[*axis] = 0;
@@ -66,6 +69,7 @@ static LogicalResult foldConcat(NodeImporter &node) {
   }
   if (failed(checkFoldedSize(node, shape)))
     return failure();
+  // Row by row of the axes before, a piece of each input.
   auto [tensor, data] = HostTensor::allocate(
       RankedTensorType::get(shape, first.type.getElementType()));
   int64_t outer =
@@ -159,6 +163,7 @@ static LogicalResult foldTile(NodeImporter &node) {
   auto repeats = node.integers(1, "the repeats");
   if (failed(repeats))
     return failure();
+  // Each axis repeats: element i is element i mod extent.
   Integers shape(source.getShape());
   if (repeats->size() != shape.size())
     return node.invalid("expected one number of repeats per axis");

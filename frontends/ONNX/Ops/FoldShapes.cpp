@@ -112,6 +112,7 @@ static double countSteps(double start, double limit, double delta) {
 }
 
 static LogicalResult foldFloatRange(NodeImporter &node) {
+  // Start, limit and step, which must lead somewhere.
   double bounds[3];
   for (unsigned i : {0, 1, 2}) {
     bounds[i] = node.constant(i)->getDouble(0);
@@ -121,6 +122,7 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
   auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
   if (delta == 0)
     return node.invalid("expected a step other than 0");
+  // As many steps as the type's own arithmetic has.
   Type element = node.constant(0)->type.getElementType();
   double count = element.isF64() ? countSteps<double>(start, limit, delta)
                                  : countSteps<float>(start, limit, delta);
@@ -178,6 +180,7 @@ static bool isComparison(StringRef op) {
 // be had.
 static std::optional<HostTensor>
 combine(NodeImporter &node, const HostTensor &a, const HostTensor &b) {
+  // The result's shape, which must be small enough to be known.
   StringRef op = node.getOpType();
   auto shape = broadcastShapes(a.getShape(), b.getShape());
   if (failed(shape)) {
@@ -186,6 +189,7 @@ combine(NodeImporter &node, const HostTensor &a, const HostTensor &b) {
   }
   if (failed(checkFoldedSize(node, *shape)))
     return std::nullopt;
+  // Element by element; a division by 0, for one, has no value.
   bool isDefined = true;
   SmallVector<double> values;
   forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
@@ -196,6 +200,7 @@ combine(NodeImporter &node, const HostTensor &a, const HostTensor &b) {
   });
   if (!isDefined)
     return std::nullopt;
+  // Comparisons give truth, others numbers of the inputs' type.
   if (isComparison(op))
     return makeIntegers(IntegerType::get(node.getContext(), 1), *shape,
                         Integers(values.begin(), values.end()));

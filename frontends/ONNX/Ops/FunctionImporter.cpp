@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 
 #include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "frontends/ONNX/Model/Weights.h"
 
 #include <map>
@@ -65,6 +66,7 @@ Value FunctionImporter::getState(VariableOp variable) {
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
+  // A body reads the state of the function around it.
   if (parent)
     return value = captureValue(parent->getState(variable));
   if (isTooNarrow(variable)) {
@@ -76,6 +78,7 @@ Value FunctionImporter::getState(VariableOp variable) {
            "model to float32 and choose with --precision what it computes in";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
+  // The first reader makes it an argument.
   value = body->addArgument(variable.getTensorType(), variable.getLoc());
   Port port{{}, value};
   port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
@@ -143,6 +146,13 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
   return success();
 }
 
+void FunctionImporter::removeUpdate(VariableOp variable) {
+  auto reference = FlatSymbolRefAttr::get(variable);
+  llvm::erase_if(results, [&](const Port &port) {
+    return port.attributes.get(kUpdatesAttr) == reference;
+  });
+}
+
 void FunctionImporter::markLabel(Value value) {
   if (parent && inlined)
     return parent->markLabel(value);
@@ -152,41 +162,34 @@ void FunctionImporter::markLabel(Value value) {
                           RoleAttr::get(builder.getContext(), Role::Label));
 }
 
-// An op whose results are all elements of its operand. Of a slice, the others
-// may be indices of another axis: columns of ids, each with its own table.
-static bool passesElements(Operation *op) {
-  auto type = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  };
-  if (isa<ReshapeOp, TransposeOp, ExpandOp>(op))
-    return true;
-  return isa<mpc::CastOp>(op) && type(op->getOperand(0)).isInteger(32) &&
-         type(op->getResult(0)).isInteger(64);
+void FunctionImporter::markIndices(Value value, int64_t size) {
+  if (value)
+    markIndices(value, IndexBox::whole(shapeOf(value), size));
 }
 
-void FunctionImporter::markIndices(Value value, int64_t size) {
-  while (value && value.getDefiningOp() &&
-         passesElements(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+void FunctionImporter::markIndices(Value value, const IndexBox &box) {
+  // What the integers are moved from.
+  if (Operation *op = value.getDefiningOp()) {
+    for (const auto &[operand, origin] : findOrigins(op, box))
+      markIndices(operand, origin);
+    return;
+  }
   // A branch may be there for the case that an index names no element.
   if (parent && isConditional)
     return;
   if (parent) {
-    auto argument = dyn_cast_or_null<BlockArgument>(value);
-    if (argument && argument.getOwner() == body && !inlined)
+    auto argument = cast<BlockArgument>(value);
+    if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
     if (value)
-      parent->markIndices(value, size);
+      parent->markIndices(value, box);
     return;
   }
   for (Port &port : arguments) {
     if (port.value != value || !port.attributes.get(kInputAttr))
       continue;
-    // Of several axes, the shortest.
-    if (auto known =
-            dyn_cast_or_null<IntegerAttr>(port.attributes.get(kIndexSizeAttr)))
-      size = std::min(size, known.getInt());
-    port.attributes.set(kIndexSizeAttr, builder.getI64IntegerAttr(size));
+    auto known = dyn_cast_or_null<ArrayAttr>(port.attributes.get(kIndicesAttr));
+    port.attributes.set(kIndicesAttr, addBox(known, box, builder));
   }
 }
 
@@ -256,6 +259,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   entry.constant = *decoded;
+  // A weights file may have another value for it.
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end()) {
     auto value = fitWeight(getModel(), "initializer '" + name + "'",
@@ -291,6 +295,7 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   }
   if (!outer.value && !outer.variable && !outer.constant)
     return;
+  // Anything else becomes an argument of the body.
   Value value = parent->materialize(name, "");
   if (!value) {
     entry.failed = true;
@@ -439,6 +444,7 @@ FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
+  // Ops that are known may still not take data.
   llvm::StringSet<> data = findData(nodes);
   std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
@@ -453,6 +459,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
         missing[name + " (of data)"].push_back(node);
       continue;
     }
+    // Of unknown ones, say whether another opset has them.
     int64_t opset = model.getOpset(*node);
     if (opset == 0)
       name += " (domain not imported)";
@@ -462,6 +469,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   }
   if (missing.empty())
     return llvm::Error::success();
+  // One line for each, with its first node.
   std::string list;
   for (const auto &[name, found] : missing)
     list += (list.empty() ? "" : ", ") + name + " x" +

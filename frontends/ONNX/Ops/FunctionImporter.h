@@ -7,6 +7,7 @@
 
 #include "frontends/ONNX/Ops/ModuleImporter.h"
 
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mpc::onnx_frontend {
@@ -84,6 +85,8 @@ public:
   std::optional<int64_t> getBatchSize() const;
   /// `value` becomes the new value of `variable`; at most once per variable.
   mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
+  /// Takes back its update, if there is one.
+  void removeUpdate(VariableOp variable);
   /// The pending new value of a variable, or null.
   mlir::Value getUpdate(VariableOp variable) const;
 
@@ -118,6 +121,8 @@ public:
   /// Notes that `value` names elements of an axis of `size`, at the input whose
   /// elements these are, if they are an input's.
   void markIndices(mlir::Value value, int64_t size);
+  /// The same of some elements of `value`.
+  void markIndices(mlir::Value value, const IndexBox &box);
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
   int64_t getRandomId(llvm::StringRef name);

@@ -67,6 +67,7 @@ static LogicalResult importTile(NodeImporter &node) {
     return node.invalid("expected a number of copies for each of " +
                         Twine(type.getRank()) + " axes, found " +
                         Twine(copies->size()));
+  // The three shapes, axis by axis.
   SmallVector<int64_t> apart, spread, joined;
   for (auto [extent, count] : llvm::zip(type.getShape(), *copies)) {
     if (count < 0 || llvm::MulOverflow(extent, count, joined.emplace_back()))
@@ -165,11 +166,13 @@ static LogicalResult importLRN(NodeImporter &node) {
     return node.invalid("expected an input of at least rank 2 and an attribute "
                         "'size' of at least 1, found " +
                         Twine(size));
+  // Channels become one spatial axis of a pooling.
   int64_t pixels =
       ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
   Value squares = node.emit<MulOp>({x, x});
   if (!squares)
     return failure();
+  // A window need not be wider than the channels on either side.
   int64_t farthest = std::max<int64_t>(shape[1], 1) - 1;
   int64_t before = std::min((size - 1) / 2, farthest);
   int64_t after = std::min(size / 2, farthest);
@@ -183,6 +186,7 @@ static LogicalResult importLRN(NodeImporter &node) {
        node.attribute("count_include_pad", true)});
   if (!mean)
     return failure();
+  // The mean is over the window; the op divides by `size`.
   auto scalar = [&](StringRef name, double byDefault, double factor = 1.0) {
     return node.scalarConstant(factor * node.real(name, byDefault), element);
   };
@@ -211,6 +215,7 @@ struct Minors {
 
 // The minors of `size` rows, by the sets of as many of `n` columns.
 static Minors listMinors(int64_t n, int64_t size) {
+  // Sets of columns are bit masks; each has a number.
   auto numberSets = [&](int64_t elements) {
     llvm::DenseMap<uint32_t, int64_t> numbers;
     for (uint32_t set = 0; set < uint32_t(1) << n; ++set)
@@ -220,6 +225,8 @@ static Minors listMinors(int64_t n, int64_t size) {
   };
   Minors minors;
   minors.terms = size;
+  // A minor is a sum over its columns: element times the minor of the others,
+  // with alternating signs.
   auto smaller = numberSets(size - 1);
   for (uint32_t set = 0; set < uint32_t(1) << n; ++set) {
     if (llvm::popcount(set) != size)
@@ -245,8 +252,10 @@ static Minors listMinors(int64_t n, int64_t size) {
 static Value determinants(NodeImporter &node, Value x) {
   int64_t count = NodeImporter::shapeOf(x)[0], n = NodeImporter::shapeOf(x)[1];
   Type element = elementTypeOf(x);
+  // The minors of no rows are 1.
   Value minors = expand(node, numberConstant(node, 1, element), {count, 1});
   for (int64_t size = 1; size <= n && minors; ++size) {
+    // All minors of one row more, as sums of products.
     Minors next = listMinors(n, size);
     SmallVector<int64_t> shape = {next.sets, next.terms};
     Value row = slice(node, x, {0, size - 1, 0}, {count, 1, n});
@@ -327,6 +336,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
 // A transposed convolution is the gradient of a convolution with respect to its
 // input; weights have the same order.
 static LogicalResult importConvTranspose(NodeImporter &node) {
+  // The window is that of the convolution whose gradient this is.
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
   ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);
@@ -341,6 +351,7 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   auto extents = readTransposedExtents(node, shape.drop_front(2), *window);
   if (failed(extents))
     return failure();
+  // The result's size follows from window and strides, or is given.
   SmallVector<int64_t> result = {shape[0]};
   if (llvm::MulOverflow(filters[1], group, result.emplace_back()))
     return node.invalid("attribute 'group' is " + Twine(group));
@@ -351,6 +362,7 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   Value output = node.emit<ConvInputGradOp>(
       {input, weight}, window->convAttributes(node, group),
       RankedTensorType::get(result, element));
+  // A bias for each channel.
   if (output && node.hasInput(2)) {
     SmallVector<int64_t> perChannel(result.size() - 1, 1);
     perChannel[0] = result[1];

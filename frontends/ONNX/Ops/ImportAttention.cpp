@@ -1,4 +1,4 @@
-// Attention and rotary embeddings, of products, a softmax and movement.
+// Attention, in one op or of products and a softmax, and rotary embeddings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
@@ -50,9 +50,16 @@ private:
   Value score();
   LogicalResult readMask();
   LogicalResult readLengths();
-  Value maskWhere(Value scores, Value isSeen);
-  Value applyMasks(Value scores);
+  void alsoSee(Value isSeen);
+  Value addBias(Value scores);
+  Value cap(Value scores);
+  Value hide(Value scores);
   bool mayHideAllKeys() const { return mask || bias; }
+  bool isCapped() { return node.real("softcap", 0) > 0; }
+  bool isCausal() { return node.integer("is_causal", 0) != 0; }
+  /// Whether the order of keys is not in the mask.
+  bool hasCausalOffset() { return isCausal() && !node.hasInput(6); }
+  bool capsBeforeBias() { return node.getOpset() >= 25; }
   Value normalize(Value scores);
   Value mix(Value weights);
   LogicalResult defineScores(int64_t mode, Value scores);
@@ -155,6 +162,7 @@ LogicalResult AttentionBuilder::readMask() {
   SmallVector<int64_t> shape(node.operandShape(3));
   if (shape.empty() || shape.size() > 4)
     return node.invalid("expected attn_mask of rank 1 to 4");
+  // Keys that the mask does not reach are hidden.
   bool isBoolean = elementTypeOf(given).isInteger(1);
   if (int64_t missing = keys - shape.back(); missing > 0) {
     SmallVector<int64_t> rest(shape);
@@ -165,6 +173,7 @@ LogicalResult AttentionBuilder::readMask() {
                         shape.size() - 1);
     shape.back() = keys;
   }
+  // It broadcasts to [batch, heads, queries, keys].
   SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
   auto spread = broadcastShapes(whole, shape);
   if (failed(spread) || *spread != whole)
@@ -173,6 +182,7 @@ LogicalResult AttentionBuilder::readMask() {
   given = shareHeads(node.reshape(given, shape), shape[1]);
   if (!given)
     return failure();
+  // Booleans choose; numbers are added to the scores.
   if (isBoolean)
     mask = given;
   else
@@ -180,45 +190,67 @@ LogicalResult AttentionBuilder::readMask() {
   return success();
 }
 
+/// Of keys that the mask shows, those that `isSeen` shows too.
+void AttentionBuilder::alsoSee(Value isSeen) {
+  mask = mask && isSeen ? node.emit<AndOp>({mask, isSeen}) : isSeen;
+}
+
 /// Input 'nonpad_kv_seqlen': of each sample, how many keys are seen at most.
+/// Its last query sees all of them, where queries see the keys up to their own.
 LogicalResult AttentionBuilder::readLengths() {
   if (!node.hasInput(6))
     return success();
   if (node.operandShape(6) != ArrayRef<int64_t>(batch))
     return node.invalid("expected nonpad_kv_seqlen of shape [" + Twine(batch) +
                         "]");
+  if (node.hasInput(4))
+    return node.invalid("expected nonpad_kv_seqlen or a past, not both");
   int64_t rank = queryHeads == heads ? 4 : 5;
   SmallVector<int64_t> shape(rank, 1);
   shape.front() = batch;
   Value count = castTo(node, node.reshape(node.operand(6), shape),
                        node.attributes().getI64Type());
-  Value isSeen = node.emit<LessOp>({iota(node, rank, rank - 1, keys), count});
-  mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
+  Value places = iota(node, rank, rank - 1, keys);
+  alsoSee(node.emit<LessOp>({places, count}));
+  if (mask && isCausal()) {
+    Value first = node.emit<SubOp>({count, integerConstant(node, {}, queries)});
+    Value last = node.emit<AddOp>({first, iota(node, rank, rank - 2, queries)});
+    alsoSee(node.emit<LessOrEqualOp>({places, last}));
+  }
   return success(mask != nullptr);
 }
 
-Value AttentionBuilder::maskWhere(Value scores, Value isSeen) {
-  if (!scores || !isSeen)
-    return {};
-  Value hidden = numberConstant(node, kHidden, elementTypeOf(scores));
-  return node.emit<SelectOp>({isSeen, scores, hidden});
+Value AttentionBuilder::addBias(Value scores) {
+  return bias ? node.emit<AddOp>({scores, bias}) : scores;
 }
 
-Value AttentionBuilder::applyMasks(Value scores) {
-  if (bias)
-    scores = node.emit<AddOp>({scores, bias});
+Value AttentionBuilder::cap(Value scores) {
+  if (!isCapped())
+    return scores;
+  double cap = node.real("softcap", 0);
+  return multiply(node, node.emit<TanhOp>({multiply(node, scores, 1 / cap)}),
+                  cap);
+}
+
+/// Minus infinity where a key is not seen: by the mask, by the order of keys,
+/// past ones among them, and where a cap has made a number of what a bias hid.
+Value AttentionBuilder::hide(Value scores) {
+  if (!scores)
+    return {};
+  Value hidden = numberConstant(node, kHidden, elementTypeOf(scores));
   if (mask)
-    scores = maskWhere(scores, mask);
-  // A query sees the keys up to its own, past ones among them.
-  if (scores && node.integer("is_causal", 0) != 0) {
-    int64_t rank = NodeImporter::shapeOf(scores).size();
-    Value last = node.emit<AddOp>(
-        {iota(node, rank, rank - 2, queries),
-         numberConstant(node, past, node.attributes().getI64Type())});
-    scores = maskWhere(scores, node.emit<LessOrEqualOp>(
-                                   {iota(node, rank, rank - 1, keys), last}));
-  }
-  return scores;
+    scores = node.emit<SelectOp>({mask, scores, hidden});
+  if (scores && bias && isCapped() && !capsBeforeBias())
+    scores = node.emit<SelectOp>(
+        {node.emit<EqualOp>({bias, hidden}), hidden, scores});
+  if (!scores || !hasCausalOffset())
+    return scores;
+  int64_t rank = NodeImporter::shapeOf(scores).size();
+  Value last = node.emit<AddOp>(
+      {iota(node, rank, rank - 2, queries), integerConstant(node, {}, past)});
+  Value isSeen =
+      node.emit<LessOrEqualOp>({iota(node, rank, rank - 1, keys), last});
+  return node.emit<SelectOp>({isSeen, scores, hidden});
 }
 
 /// Output 'qk_matmul_output', where it is these scores.
@@ -259,40 +291,41 @@ Value AttentionBuilder::mix(Value weights) {
 }
 
 /// Whether one op says it all: no scores are an output, and a cap comes, as the
-/// op has it, before masks. ONNX has it behind them.
+/// op has it, before a bias. ONNX had it behind that before opset 25.
 bool AttentionBuilder::isOneOp() {
-  bool isMasked = mask || bias || node.integer("is_causal", 0) != 0;
-  bool isCapped = node.real("softcap", 0) > 0;
+  bool isCappedLate = isCapped() && bias && !capsBeforeBias();
   FailureOr<Type> type =
       node.elementType("softmax_precision", elementTypeOf(query));
   bool isPrecise =
       succeeded(type) && (!type->isF64() || *type == elementTypeOf(query));
   bool isOfOneType = elementTypeOf(key) == elementTypeOf(query) &&
                      elementTypeOf(value) == elementTypeOf(query);
-  return !node.hasOutput(3) && !(isCapped && isMasked) && isPrecise &&
-         isOfOneType;
+  return !node.hasOutput(3) && !isCappedLate && isPrecise && isOfOneType;
 }
 
 /// The output, as [batch, heads, queries, size].
 Value AttentionBuilder::buildOneOp() {
+  // All operands with as many heads as the query.
   Builder &b = node.attributes();
   Value keysOfAll = shareHeads(key, heads),
         valuesOfAll = shareHeads(value, heads);
   Value operands[] = {shareHeads(query, queryHeads), keysOfAll, valuesOfAll,
                       bias, mask};
   int32_t counts[] = {1, 1, 1, bias ? 1 : 0, mask ? 1 : 0, 0, 0};
+  // Scores are scaled by 1 / sqrt(size) unless the model says otherwise.
   double size = NodeImporter::shapeOf(query).back();
   SmallVector<NamedAttribute> attributes = {
       {"operandSegmentSizes", b.getDenseI32ArrayAttr(counts)},
       node.attribute("scale", node.real("scale", 1 / std::sqrt(size))),
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0)))};
-  if (node.integer("is_causal", 0) != 0)
+  if (hasCausalOffset())
     attributes.push_back(node.attribute("causal_offset", past));
   if (mayHideAllKeys())
     attributes.emplace_back("zero_empty_rows", b.getUnitAttr());
   auto attention = node.create<AttentionOp>(operands, attributes);
   if (!attention)
     return {};
+  // Heads side by side again.
   int64_t columns = NodeImporter::shapeOf(value).back();
   return node.reshape(attention.getOutput(),
                       {batch, queryHeads, queries, columns});
@@ -303,12 +336,16 @@ Value AttentionBuilder::buildParts() {
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
-  scores = applyMasks(scores);
-  if (failed(defineScores(1, scores)))
+  if (capsBeforeBias())
+    scores = cap(scores);
+  scores = addBias(scores);
+  bool isMaskedOutput =
+      node.hasOutput(3) && node.integer("qk_matmul_output_mode", 0) == 1;
+  if (isMaskedOutput && failed(defineScores(1, hide(scores))))
     return {};
-  if (double cap = node.real("softcap", 0); cap > 0)
-    scores = multiply(
-        node, node.emit<TanhOp>({multiply(node, scores, 1 / cap)}), cap);
+  if (!capsBeforeBias())
+    scores = cap(scores);
+  scores = hide(scores);
   if (failed(defineScores(2, scores)))
     return {};
   Value weights = normalize(scores);
@@ -325,6 +362,12 @@ LogicalResult AttentionBuilder::build() {
     return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
                         "found " +
                         Twine(mode));
+  else if ((mode == 1 || mode == 2) && node.hasOutput(3) && isCapped() &&
+           capsBeforeBias())
+    return node.unsupported("output 3 of attribute 'qk_matmul_output_mode' " +
+                            Twine(mode) +
+                            " beside 'softcap' is not supported in opset 25; "
+                            "use mode 0 or 3");
   for (StringRef name : {"left_window_size", "right_window_size"})
     if (node.integer(name, -1) >= 0)
       return node.unsupported("attribute '" + name + "' is not supported");
@@ -362,12 +405,11 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
   return all ? expand(node, all, tokens) : Value();
 }
 
-// The cosines or sines of every token, as they lie along tokens and sizes of
-// [batch, heads, tokens, size]: rows of the table that `position_ids` name, or
-// the input itself.
+// The cosines or sines of every token, [batch, tokens, pairs]: rows of the
+// table that `position_ids` name, or the input itself.
 static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
                                    unsigned positions, ArrayRef<int64_t> tokens,
-                                   int64_t half) {
+                                   int64_t pairs) {
   Value angles = node.operand(index);
   if (node.hasInput(positions)) {
     FailureOr<Value> ids = readPositions(node, positions, tokens);
@@ -381,12 +423,12 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
   }
   if (!angles)
     return failure();
-  SmallVector<int64_t> wanted = {tokens[0], tokens[1], half};
+  SmallVector<int64_t> wanted = {tokens[0], tokens[1], pairs};
   if (NodeImporter::shapeOf(angles) != ArrayRef<int64_t>(wanted))
     return node.invalid("input " + Twine(index) + " has another shape than [" +
                         Twine(tokens[0]) + ", " + Twine(tokens[1]) + ", " +
-                        Twine(half) + "]");
-  return node.reshape(angles, {tokens[0], 1, tokens[1], half});
+                        Twine(pairs) + "]");
+  return angles;
 }
 
 namespace {
@@ -397,10 +439,10 @@ struct RotaryInputs {
 };
 } // namespace
 
-// Pairs of elements are turned by an angle: (x1, x2) becomes
-// (x1 cos - x2 sin, x1 sin + x2 cos).
-static LogicalResult assembleRotation(NodeImporter &node,
-                                      const RotaryInputs &inputs) {
+// Pairs of elements of each head, which lie along [batch, heads, tokens, size]
+// or, where the heads are in one, along [batch, tokens, heads, size].
+static LogicalResult importRotation(NodeImporter &node,
+                                    const RotaryInputs &inputs) {
   size_t rank = node.operandShape(0).size();
   if (rank != 3 && rank != 4)
     return node.invalid("expected an input of rank 3 or 4");
@@ -409,65 +451,39 @@ static LogicalResult assembleRotation(NodeImporter &node,
     FailureOr<Value> apart = splitHidden(node, 0, inputs.heads);
     if (failed(apart))
       return failure();
-    x = transpose(node, *apart, {0, 2, 1, 3});
+    x = *apart;
   }
   if (!x)
     return failure();
-  SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
+  ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
   int64_t turned = node.integer("rotary_embedding_dim", 0);
   if (turned == 0)
     turned = shape[3];
-  if (turned < 0 || turned > shape[3] || turned % 2 != 0)
+  if (turned < 1 || turned > shape[3] || turned % 2 != 0)
     return node.invalid("expected an even number of elements to turn, of " +
                         Twine(shape[3]) + ", found " + Twine(turned));
-  int64_t half = turned / 2;
-  SmallVector<int64_t> tokens = {shape[0], shape[2]};
-  FailureOr<Value> cosine =
-      readAngles(node, inputs.cosines, inputs.positions, tokens, half);
-  FailureOr<Value> sine =
-      readAngles(node, inputs.sines, inputs.positions, tokens, half);
-  if (failed(cosine) || failed(sine))
-    return failure();
-
-  // The first and the second elements of the pairs.
-  bool isInterleaved = node.integer("interleaved", 0) != 0;
-  SmallVector<int64_t> sizes(shape);
-  sizes[3] = half;
-  auto take = [&](int64_t offset) {
-    return slice(node, x, {0, 0, 0, offset}, sizes,
-                 {1, 1, 1, isInterleaved ? 2 : 1});
-  };
-  Value first = take(0), second = take(isInterleaved ? 1 : half);
-  Value real = node.emit<SubOp>(
-      {node.emit<MulOp>({first, *cosine}), node.emit<MulOp>({second, *sine})});
-  Value imaginary = node.emit<AddOp>(
-      {node.emit<MulOp>({first, *sine}), node.emit<MulOp>({second, *cosine})});
-
-  // Back to where they were, with what is not turned behind them.
-  Value result;
-  if (isInterleaved) {
-    SmallVector<int64_t> apart(sizes), joined(sizes);
-    apart.push_back(1);
-    joined[3] = turned;
-    Value pairs = concatenate(
-        node, {node.reshape(real, apart), node.reshape(imaginary, apart)}, 4);
-    result = node.reshape(pairs, joined);
-  } else {
-    result = concatenate(node, {real, imaginary}, 3);
+  SmallVector<int64_t> tokens = {shape[0], shape[rank == 3 ? 1 : 2]};
+  Value operands[] = {x, {}, {}};
+  for (auto [operand, input] :
+       {std::pair(1u, inputs.cosines), std::pair(2u, inputs.sines)}) {
+    FailureOr<Value> angles =
+        readAngles(node, input, inputs.positions, tokens, turned / 2);
+    if (failed(angles))
+      return failure();
+    SmallVector<int64_t> along(NodeImporter::shapeOf(*angles));
+    along.insert(along.begin() + (rank == 3 ? 2 : 1), 1);
+    operands[operand] = node.reshape(*angles, along);
   }
-  if (turned < shape[3]) {
-    sizes[3] = shape[3] - turned;
-    result = concatenate(node,
-                         {result, slice(node, x, {0, 0, 0, turned}, sizes)}, 3);
-  }
-  if (rank == 3 && result)
-    result = node.reshape(transpose(node, result, {0, 2, 1, 3}),
-                          node.operandShape(0));
-  return node.define(0, result);
+  SmallVector<NamedAttribute> attributes;
+  if (node.integer("interleaved", 0) != 0)
+    attributes.emplace_back("interleaved", node.attributes().getUnitAttr());
+  Value result = node.emit<RotaryEmbeddingOp>(operands, attributes);
+  return node.define(0, result ? node.reshape(result, node.operandShape(0))
+                               : Value());
 }
 
 static LogicalResult importRotaryEmbedding(NodeImporter &node) {
-  return assembleRotation(node, {1, 2, 3, node.integer("num_heads", 0)});
+  return importRotation(node, {1, 2, 3, node.integer("num_heads", 0)});
 }
 
 // ONNX Runtime's, of before there was one of ONNX: positions come first, and
@@ -482,7 +498,7 @@ static LogicalResult importMicrosoftRotary(NodeImporter &node) {
   if (heads == 0 && node.integer("rotary_embedding_dim", 0) == 0 &&
       table.size() == 2 && table[1] > 0)
     heads = node.operandShape(0).back() / (2 * table[1]);
-  return assembleRotation(node, {2, 3, 1, heads});
+  return importRotation(node, {2, 3, 1, heads});
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getAttentionOps() {

@@ -16,6 +16,7 @@ using namespace mpc::onnx_frontend;
 // A vector becomes a row (left) or a column (right) whose axis is dropped again
 // from the result.
 static LogicalResult importMatMul(NodeImporter &node) {
+  // Vectors become matrices of one row or column,
   Value lhs = node.operand(0), rhs = node.operand(1);
   SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
@@ -29,6 +30,7 @@ static LogicalResult importMatMul(NodeImporter &node) {
   auto op = node.create<MatMulOp>({node.reshape(lhs, a), node.reshape(rhs, b)});
   if (!op)
     return failure();
+  // and the axis that they got leaves the result.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(op.getOutput()));
   if (isColumn)
     shape.pop_back();
@@ -78,21 +80,27 @@ static LogicalResult importFusedMatMul(NodeImporter &node) {
 // Windows
 //===----------------------------------------------------------------------===//
 
-static LogicalResult importConv(NodeImporter &node) {
+Value mpc::onnx_frontend::emitConvolution(NodeImporter &node) {
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> weightShape = NodeImporter::shapeOf(weight);
-  if (weightShape.size() < 3)
-    return node.invalid("expected a weight of shape (M, C/group, k...), found "
-                        "rank " +
-                        Twine(weightShape.size()));
+  if (weightShape.size() < 3) {
+    (void)node.invalid("expected a weight of shape (M, C/group, k...), found "
+                       "rank " +
+                       Twine(weightShape.size()));
+    return {};
+  }
   auto window =
       readWindow(node, NodeImporter::shapeOf(input), weightShape.drop_front(2));
   if (failed(window))
-    return failure();
+    return {};
   auto op = node.create<ConvOp>(
       {input, weight, node.operand(2)},
       window->convAttributes(node, node.integer("group", 1)));
-  return op ? node.define(0, op.getOutput()) : failure();
+  return op ? op.getOutput() : Value();
+}
+
+static LogicalResult importConv(NodeImporter &node) {
+  return node.define(0, emitConvolution(node));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getContractionOps() {

@@ -67,6 +67,8 @@ FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
   Labels labels;
   bool hasEllipsis = false;
   while (!text.empty()) {
+    // An ellipsis stands for the axes that no letter names, counted from the
+    // end.
     if (text.consume_front("...")) {
       if (hasEllipsis)
         return node.invalid("the equation has two ellipses in one term");
@@ -116,6 +118,7 @@ LogicalResult Einsum::deduceOutput() {
 }
 
 LogicalResult Einsum::parse() {
+  // Terms for the inputs, and perhaps one for the result.
   std::string equation = node.string("equation", "");
   llvm::erase(equation, ' ');
   auto [left, right] = StringRef(equation).split("->");
@@ -130,6 +133,7 @@ LogicalResult Einsum::parse() {
       return failure();
     terms.push_back(*term);
   }
+  // Without it, the result has the letters that stand once, in their order.
   if (!StringRef(equation).contains("->"))
     return deduceOutput();
   FailureOr<Labels> labels = parseTerm(right, ellipsisAxes);
@@ -138,6 +142,7 @@ LogicalResult Einsum::parse() {
   output = *labels;
   if (ellipsisAxes > 0 && !right.contains("..."))
     return node.invalid("the result has no ellipsis, but inputs have");
+  // Axes of the result are axes of inputs, each once.
   llvm::SmallDenseSet<Label> seen;
   for (Label label : output) {
     bool isKnown =
@@ -204,7 +209,8 @@ Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
           kept};
 }
 
-// The axes in that order; those that the term lacks have one element.
+// Transposes the term to `order`. A label that the term lacks becomes an axis
+// of one element.
 Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm, shape;
   for (Label label : order) {
@@ -258,11 +264,13 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
     return llvm::is_contained(batch, label) ||
            llvm::is_contained(summed, label);
   };
+  // Axes that either operand has alone are its rows or columns.
   Labels rows, columns, result(batch);
   llvm::copy_if(a.labels, std::back_inserter(rows),
                 [&](Label label) { return !isShared(label); });
   llvm::copy_if(b.labels, std::back_inserter(columns),
                 [&](Label label) { return !isShared(label); });
+  // Each operand as (batch, rows, columns), several axes to one.
   auto matrices = [&](const Term &term, ArrayRef<Label> first,
                       ArrayRef<Label> second) {
     Labels order(batch);
@@ -284,6 +292,7 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
       {matrices(a, rows, summed), matrices(b, summed, columns)});
   llvm::append_range(result, rows);
   llvm::append_range(result, columns);
+  // Back to an axis for each label.
   SmallVector<int64_t> shape;
   for (Label label : result)
     shape.push_back(a.find(label) ? a.getExtent(label) : b.getExtent(label));
@@ -315,9 +324,11 @@ Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
 LogicalResult Einsum::run() {
   if (failed(parse()))
     return failure();
+  // A label that stands twice in a term is its diagonal.
   for (Term &term : terms)
     if (term = takeDiagonals(term); !term.value)
       return failure();
+  // From left to right, summing over what nothing further reads.
   Term result = terms.front();
   for (size_t next = 1; next < terms.size(); ++next) {
     auto isKept = [&](Label label) {

@@ -154,6 +154,7 @@ static Value importExponent(NodeImporter &node) {
   if (type.getElementType() == element)
     return exponent;
   type = type.clone(element);
+  // A number that is known is cast here.
   std::optional<HostTensor> known = node.constant(1);
   if (known && !node.isState(1) && known->getNumElements() == 1 &&
       isa<FloatType>(element)) {

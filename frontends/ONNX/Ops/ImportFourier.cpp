@@ -56,6 +56,7 @@ static int64_t findDivisor(int64_t n) {
 static Value transformShort(NodeImporter &node, Value x,
                             const Transform &transform, int64_t kept) {
   int64_t n = transform.n, parts = NodeImporter::shapeOf(x).back();
+  // The weights are n * n numbers: that has a limit.
   constexpr int64_t kMostWeights = int64_t(1) << 24;
   if (n > kMostWeights / (2 * parts) / kept) {
     (void)node.unsupported("a transform of " + Twine(n) +
@@ -63,6 +64,8 @@ static Value transformShort(NodeImporter &node, Value x,
                            "factors are below 2048");
     return {};
   }
+  // The turns as a matrix: real and imaginary parts of inputs by those of
+  // results.
   SmallVector<double> weights(n * parts * kept * 2);
   for (int64_t from = 0; from < n; ++from)
     for (int64_t to = 0; to < kept; ++to) {
@@ -116,25 +119,30 @@ static Value transformRows(NodeImporter &node, Value x,
                            const Transform &transform, int64_t kept) {
   if (!x)
     return {};
+  // A short transform, or one of prime length, is one product.
   int64_t n = transform.n, a = n > kShort ? findDivisor(n) : 1, b = n / a;
   if (a == 1)
     return transformShort(node, x, transform, kept);
+  // Over i: rows of every j.
   int64_t rows = transform.rows, parts = NodeImporter::shapeOf(x).back();
   Value apart =
       transpose(node, node.reshape(x, {rows, a, b, parts}), {0, 2, 1, 3});
   Transform first = {rows * b, a, transform.isInverse, transform.scale};
   Value inner =
       transformRows(node, node.reshape(apart, {rows * b, a, parts}), first, a);
+  // Turned by j * k1.
   Value turned =
       turnElements(node, node.reshape(inner, {rows, b, a, 2}), transform);
   if (!turned)
     return {};
+  // Over j: rows of every k1.
   Value crossed = transpose(node, turned, {0, 2, 1, 3});
   Transform second = {rows * a, b, transform.isInverse};
   Value outer =
       transformRows(node, node.reshape(crossed, {rows * a, b, 2}), second, b);
   if (!outer)
     return {};
+  // In the order of the result, whose first elements are asked for.
   Value ordered =
       transpose(node, node.reshape(outer, {rows, a, b, 2}), {0, 2, 1, 3});
   return slice(node, node.reshape(ordered, {rows, n, 2}), {0, 0, 0},
@@ -212,6 +220,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
   int64_t rank = type.getRank();
   bool isInverse = node.integer("inverse", 0) != 0;
   bool isOneSided = node.integer("onesided", 0) != 0;
+  // The axis may not be that of real and imaginary parts,
   auto axis = node.normalizeAxis(givenAxis, rank);
   if (failed(axis))
     return failure();
@@ -220,6 +229,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
                         " is that of real and imaginary parts");
   if (!isa<FloatType>(type.getElementType()))
     return node.invalid("expected floats, found integers");
+  // of which there are two, or the input is real.
   int64_t parts = type.getShape().back();
   if (parts != 1 && parts != 2)
     return node.invalid("expected a last axis of 1 or 2 elements, for real and "
@@ -230,6 +240,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
                         "a last axis of 1 element");
   if (type.getNumElements() == 0)
     return node.invalid("the input has no elements");
+  // The length is the axis's, or given; then the axis is cut or padded.
   auto length = readLength(node, 1, "the length", type.getDimSize(*axis));
   if (failed(length))
     return failure();

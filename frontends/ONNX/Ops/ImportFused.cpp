@@ -1,11 +1,10 @@
 // Ops of com.microsoft that ONNX Runtime's optimizer makes of several, of what
-// they were made of: norms of sums, embeddings, attention with its projections,
-// products with an activation.
+// they were made of: norms of sums, embeddings, products and convolutions with
+// an activation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
-
-#include <cmath>
+#include "frontends/ONNX/Ops/Window.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -118,6 +117,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
     return node.invalid("expected ids and a table of positions of rank 2");
+  // Rows of the three tables; without ids, positions are counted.
   FailureOr<Value> words = lookUp(node, 2, 0);
   FailureOr<Value> segments = lookUp(node, 4, 1);
   FailureOr<Value> positions = lookUp(node, 3, 8);
@@ -131,6 +131,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
                           " ids of a sample");
     positions = slice(node, node.operand(3), {0, 0}, {shape[1], table[1]});
   }
+  // Their sum is normalized.
   Value sum = addTo(node, addTo(node, *words, *positions), *segments);
   if (!sum || failed(node.define(2, sum)) || failed(defineMaskIndex(node, 7)))
     return failure();
@@ -139,192 +140,17 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// What both attentions share: heads of [batch, tokens, heads * size].
-class FusedAttention {
-public:
-  explicit FusedAttention(NodeImporter &node)
-      : node(node), heads(node.integer("num_heads", 0)) {}
-
-  LogicalResult importProjected();
-  LogicalResult importApart();
-
-private:
-  FailureOr<Value> splitHeads(Value x);
-  LogicalResult readKeyMask(unsigned index, int64_t batch, int64_t queries,
-                            int64_t keys);
-  LogicalResult attend(Value query, Value key, Value value, unsigned mask,
-                       unsigned bias);
-
-  NodeImporter &node;
-  int64_t heads;
-  /// What is added to the scores.
-  Value bias;
-};
-} // namespace
-
-// [batch, heads, tokens, size]
-FailureOr<Value> FusedAttention::splitHeads(Value x) {
-  if (!x)
-    return failure();
-  ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
-  if (shape.size() != 3)
-    return node.unsupported("expected queries, keys and values of [batch, "
-                            "tokens, size]; packed ones are not supported");
-  if (heads < 1 || shape[2] % heads != 0)
-    return node.invalid(Twine(heads) + " heads do not divide the " +
-                        Twine(shape[2]) + " elements of a token");
-  Value apart = node.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
-  return transpose(node, apart, {0, 2, 1, 3});
-}
-
-// Masks of integers: of each key, of each pair, or how many keys there are.
-// What is hidden gets a number added.
-LogicalResult FusedAttention::readKeyMask(unsigned index, int64_t batch,
-                                          int64_t queries, int64_t keys) {
-  if (!node.hasInput(index))
-    return success();
-  ArrayRef<int64_t> shape = node.operandShape(index);
-  Type integer = node.attributes().getI64Type();
-  Value given = castTo(node, node.operand(index), integer), isSeen;
-  Value zero = integerConstant(node, {}, 0);
-  if (shape == ArrayRef<int64_t>({batch, keys}))
-    isSeen =
-        node.emit<LessOp>({zero, node.reshape(given, {batch, 1, 1, keys})});
-  else if (shape == ArrayRef<int64_t>({batch, queries, keys}))
-    isSeen = node.emit<LessOp>(
-        {zero, node.reshape(given, {batch, 1, queries, keys})});
-  else if (shape == ArrayRef<int64_t>(batch))
-    isSeen = node.emit<LessOp>(
-        {iota(node, 4, 3, keys), node.reshape(given, {batch, 1, 1, 1})});
-  else
-    return node.unsupported("expected a mask of [batch], [batch, keys] or "
-                            "[batch, queries, keys]");
-  Type element = elementTypeOf(node.operand(0));
-  double hidden = node.real("mask_filter_value", -10000.0);
-  bias = node.emit<SelectOp>({isSeen, numberConstant(node, 0, element),
-                              numberConstant(node, hidden, element)});
-  return success(bias != nullptr);
-}
-
-// softmax(scale * query key^T + masks) value, all heads joined again.
-LogicalResult FusedAttention::attend(Value query, Value key, Value value,
-                                     unsigned mask, unsigned extra) {
-  if (!query || !key || !value)
-    return failure();
-  SmallVector<int64_t> q(NodeImporter::shapeOf(query));
-  SmallVector<int64_t> k(NodeImporter::shapeOf(key));
-  SmallVector<int64_t> v(NodeImporter::shapeOf(value));
-  if (k[0] != q[0] || v[0] != q[0] || v[2] != k[2] || k[3] != q[3])
-    return node.invalid("query, key and value do not fit each other");
-  if (failed(readKeyMask(mask, q[0], q[2], k[2])))
-    return failure();
-  if (Value added = readOptional(node, extra))
-    bias = bias ? node.emit<AddOp>({bias, added}) : added;
-  Builder &b = node.attributes();
-  SmallVector<Value> operands = {query, key, value};
-  if (bias)
-    operands.push_back(bias);
-  double scale = node.real("scale", 0.0);
-  if (scale == 0)
-    scale = 1 / std::sqrt(static_cast<double>(q[3]));
-  SmallVector<NamedAttribute> attributes = {
-      node.attribute("operandSegmentSizes",
-                     b.getDenseI32ArrayAttr({1, 1, 1, bias ? 1 : 0, 0, 0, 0})),
-      node.attribute("scale", scale)};
-  if (node.integer("unidirectional", 0) != 0)
-    attributes.push_back(node.attribute("causal_offset", k[2] - q[2]));
-  auto op = node.create<AttentionOp>(operands, attributes);
-  if (!op)
-    return failure();
-  Value joined = transpose(node, op.getOutput(), {0, 2, 1, 3});
-  return node.define(0, joined ? node.reshape(joined, {q[0], q[2], v[1] * v[3]})
-                               : Value());
-}
-
-// (x, weights, bias, mask, past, bias of scores): the projections are in it.
-LogicalResult FusedAttention::importProjected() {
-  for (unsigned input : {4u, 6u})
-    if (node.hasInput(input))
-      return node.unsupported("past keys and values are not supported");
-  if (node.integer("do_rotary", 0) != 0 || node.hasOutput(1))
-    return node.unsupported("attribute 'do_rotary' and output 1, keys and "
-                            "values, are not supported");
-  SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
-  if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
-    return node.invalid("expected an input of [batch, tokens, size] and "
-                        "weights of [size, all heads]");
-  SmallVector<int64_t> sizes = {w[1] / 3, w[1] / 3, w[1] / 3};
-  if (auto given = node.integerList("qkv_hidden_sizes"))
-    sizes = *given;
-  if (sizes.size() != 3 || sizes[0] < 1 || sizes[1] < 1 || sizes[2] < 1 ||
-      sizes[0] + sizes[1] + sizes[2] != w[1])
-    return node.invalid("weights of " + Twine(w[1]) +
-                        " columns are no queries, keys and values");
-  Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
-  all = addTo(node, all, readOptional(node, 2));
-  if (!all)
-    return failure();
-  Value parts[3];
-  int64_t offset = 0;
-  for (unsigned i = 0; i < 3; offset += sizes[i++]) {
-    FailureOr<Value> part =
-        splitHeads(slice(node, all, {0, 0, offset}, {x[0], x[1], sizes[i]}));
-    if (failed(part))
-      return failure();
-    parts[i] = *part;
-  }
-  return attend(parts[0], parts[1], parts[2], 3, 5);
-}
-
-// (query, key, value, bias, mask of keys, bias of scores, past)
-LogicalResult FusedAttention::importApart() {
-  for (unsigned input : {6u, 7u, 8u, 9u})
-    if (node.hasInput(input))
-      return node.unsupported("past keys and values are not supported");
-  if (!node.hasInput(1) || !node.hasInput(2))
-    return node.unsupported("packed queries, keys and values are not "
-                            "supported");
-  if (node.hasOutput(1) || node.hasOutput(2) || node.hasOutput(3))
-    return node.unsupported("outputs beside the first are not supported");
-  Value parts[3];
-  int64_t offset = 0;
-  for (unsigned i = 0; i < 3; ++i) {
-    Value x = node.operand(i);
-    if (node.hasInput(3) && NodeImporter::shapeOf(x).size() == 3) {
-      int64_t size = NodeImporter::shapeOf(x)[2];
-      if (node.operandShape(3).size() != 1 ||
-          offset + size > node.operandShape(3)[0])
-        return node.invalid("expected a bias of queries, keys and values");
-      x = addTo(node, x, slice(node, node.operand(3), {offset}, {size}));
-      offset += size;
-    }
-    FailureOr<Value> part = splitHeads(x);
-    if (failed(part))
-      return failure();
-    parts[i] = *part;
-  }
-  return attend(parts[0], parts[1], parts[2], 4, 5);
-}
-
-static LogicalResult importPackedAttention(NodeImporter &node) {
-  return FusedAttention(node).importProjected();
-}
-
-static LogicalResult importMultiHeadAttention(NodeImporter &node) {
-  return FusedAttention(node).importApart();
-}
-
-//===----------------------------------------------------------------------===//
 // Products and gates
 //===----------------------------------------------------------------------===//
 
-// The activation of that name, with the parameters that it has.
-static Value activate(NodeImporter &node, StringRef name, Value x) {
-  double alpha = node.real("activation_alpha", 0.01);
+// The activation of that name, with the parameters that it has: alpha and beta,
+// or the least and the largest number of a Clip.
+static Value activate(NodeImporter &node, StringRef name, Value x,
+                      ArrayRef<double> parameters) {
+  auto parameter = [&](unsigned index, StringRef name, double byDefault) {
+    return node.attribute(name, index < parameters.size() ? parameters[index]
+                                                          : byDefault);
+  };
   if (name == "Relu")
     return node.emit<ReluOp>({x});
   if (name == "Sigmoid")
@@ -334,7 +160,13 @@ static Value activate(NodeImporter &node, StringRef name, Value x) {
   if (name == "Softplus")
     return node.emit<SoftplusOp>({x});
   if (name == "LeakyRelu")
-    return node.emit<LeakyReluOp>({x}, {node.attribute("alpha", alpha)});
+    return node.emit<LeakyReluOp>({x}, {parameter(0, "alpha", 0.01)});
+  if (name == "HardSigmoid")
+    return node.emit<HardSigmoidOp>(
+        {x}, {parameter(0, "alpha", 0.2), parameter(1, "beta", 0.5)});
+  if (name == "Clip" && parameters.size() == 2)
+    return node.emit<ClipOp>({x},
+                             {parameter(0, "min", 0), parameter(1, "max", 0)});
   (void)node.unsupported("activation '" + name + "' is not known");
   return {};
 }
@@ -350,8 +182,29 @@ static LogicalResult importFusedGemm(NodeImporter &node) {
                  node.attribute("transA", node.integer("transA", 0) != 0),
                  node.attribute("transB", node.integer("transB", 0) != 0)});
   std::string name = node.string("activation", "");
+  return node.define(0, name.empty() || !product
+                            ? product
+                            : activate(node, name, product,
+                                       {node.real("activation_alpha", 0.01),
+                                        node.real("activation_beta", 0.0)}));
+}
+
+// The numbers of attribute `activation_params`.
+static SmallVector<double> readParameters(NodeImporter &node) {
+  SmallVector<double> parameters;
+  if (const proto::AttributeProto *list =
+          node.find("activation_params", proto::AttributeProto::FLOATS))
+    parameters.assign(list->floats().begin(), list->floats().end());
+  return parameters;
+}
+
+// (x, weight, bias, z) -> the activation of the convolution + z
+static LogicalResult importFusedConv(NodeImporter &node) {
+  Value sum = addTo(node, emitConvolution(node), readOptional(node, 3));
+  std::string name = node.string("activation", "");
+  SmallVector<double> parameters = readParameters(node);
   return node.define(
-      0, name.empty() || !product ? product : activate(node, name, product));
+      0, name.empty() || !sum ? sum : activate(node, name, sum, parameters));
 }
 
 // x + bias, of which one half multiplies the GELU of the other.
@@ -370,13 +223,11 @@ static LogicalResult importBiasSplitGelu(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getFusedOps() {
   static const OpEntry entries[] = {
-      {kMicrosoft, "Attention", 1, kNoEnd, 2, 7, 2, importPackedAttention},
       {kMicrosoft, "BiasSplitGelu", 1, kNoEnd, 2, 2, 1, importBiasSplitGelu},
       {kMicrosoft, "EmbedLayerNormalization", 1, kNoEnd, 1, 9, 3,
        importEmbedLayerNorm},
+      {kMicrosoft, "FusedConv", 1, kNoEnd, 2, 4, 1, importFusedConv},
       {kMicrosoft, "FusedGemm", 1, kNoEnd, 2, 3, 1, importFusedGemm},
-      {kMicrosoft, "MultiHeadAttention", 1, kNoEnd, 1, 10, 4,
-       importMultiHeadAttention},
       {kMicrosoft, "SkipLayerNormalization", 1, kNoEnd, 3, 5, 4,
        importSkipLayerNorm},
       {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, kNoEnd, 3, 4, 4,

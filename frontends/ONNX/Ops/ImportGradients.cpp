@@ -75,6 +75,7 @@ static Value sumTo(NodeImporter &node, Value value, unsigned index) {
 // dA = dY / B; dB = -dY * A / (B * B).
 static LogicalResult importDivGrad(NodeImporter &node) {
   Value dy = node.operand(0), a = node.operand(1), b = node.operand(2);
+  // dA is a part of dB, so it comes first.
   node.setSuffix("#da");
   auto da = node.create<DivOp>({dy, b});
   if (!da)
@@ -84,6 +85,7 @@ static LogicalResult importDivGrad(NodeImporter &node) {
     return failure();
   if (!node.hasOutput(1))
     return success();
+  // -dA * A / B
   node.setSuffix("#db");
   auto product = node.create<MulOp>({da.getOutput(), a});
   auto quotient =
@@ -116,6 +118,7 @@ static LogicalResult importDropoutGrad(NodeImporter &node) {
 static LogicalResult importScale(NodeImporter &node) {
   bool down = node.integer("scale_down", 0) != 0;
   Value input = node.operand(0), scale;
+  // A number that is known has the type of the input.
   auto known = node.constant(1);
   if (known && known->getNumElements() == 1)
     scale = node.scalarConstant(known->getDouble(0),
@@ -376,10 +379,12 @@ static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
   auto a = node.integers(0, "a_shape"), b = node.integers(1, "b_shape");
   if (failed(a) || failed(b))
     return failure();
+  // Shapes with as many axes, 1 where one lacks them.
   int64_t rank = std::max(a->size(), b->size());
   int64_t missingA = rank - a->size(), missingB = rank - b->size();
   a->insert(a->begin(), missingA, 1);
   b->insert(b->begin(), missingB, 1);
+  // Axes that one side lacks or repeats.
   SmallVector<int64_t> axes[2];
   for (int64_t axis = 0; axis < rank; ++axis) {
     bool differ = (*a)[axis] != (*b)[axis];

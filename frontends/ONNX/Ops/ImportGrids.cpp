@@ -29,7 +29,8 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     return node.invalid("expected " + Twine(axes.size()) +
                         " extents, one per axis, found " +
                         Twine(wanted->size()));
-  // What stays of each axis, from where, and where it is put.
+  // For each axis: how many elements stay, the first of them in the input, and
+  // its place in the result.
   SmallVector<int64_t> shape(type.getShape()), cut(shape);
   SmallVector<int64_t> from(shape.size(), 0), to(shape.size(), 0);
   for (auto [given, extent] : llvm::zip(axes, *wanted)) {

@@ -162,6 +162,7 @@ struct Tuples {
 // Input 1 as tuples of indices of data of shape `data`.
 static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
                                     int64_t batchDims) {
+  // Indices are (batch..., tuples..., elements of a tuple).
   ArrayRef<int64_t> index = node.operandShape(1);
   int64_t rank = data.size();
   if (index.empty())
@@ -175,6 +176,8 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
     return node.invalid("the last axis of the indices has " + Twine(tuple) +
                         " elements, expected one to " +
                         Twine(rank - batchDims));
+  // The axes that a tuple indexes become one axis: (i, j) of axes of 4 and 6 is
+  // element 6 i + j.
   Tuples tuples;
   tuples.batchDims = batchDims;
   tuples.extents = SmallVector<int64_t>(data.slice(batchDims, tuple));
@@ -386,6 +389,7 @@ static SmallVector<int64_t> listBlockElements(const Window &window,
   int64_t count = ShapedType::getNumElements(blocks);
   SmallVector<int64_t> numbers;
   numbers.reserve(taps * count);
+  // Every element of a block at each place, counted in the image.
   forEachIndex(window.kernel, [&](ArrayRef<int64_t> tap) {
     forEachIndex(blocks, [&](ArrayRef<int64_t> block) {
       int64_t number = 0;

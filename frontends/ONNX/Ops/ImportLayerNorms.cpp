@@ -184,12 +184,14 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
     return failure();
+  // What was normalized, back from the output: (Y - bias) / scale.
   Value bias = castTo(node, node.operand(3), grad->compute);
   Value invStd = castTo(node, node.operand(4), grad->compute);
   Value normalized =
       node.emit<DivOp>({node.emit<SubOp>({grad->input, bias}), grad->scale});
   if (!normalized)
     return failure();
+  // That has mean 0 and inverse deviation 1,
   ArrayRef<int64_t> statistics = node.operandShape(4);
   auto fill = [&](double value) {
     return expand(node, numberConstant(node, value, grad->compute), statistics);
@@ -199,6 +201,7 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
       {node.attribute("axes", grad->axes)});
   if (!op)
     return failure();
+  // and so the gradient lacks a factor.
   return defineNormGrad(node, *grad, node.emit<MulOp>({op.getDInput(), invStd}),
                         op.getDScale());
 }

@@ -139,6 +139,7 @@ LogicalResult LoopImporter::addNothing() {
 }
 
 LogicalResult LoopImporter::addScan(int64_t length) {
+  // What the body yields beside its condition: values that change, and parts.
   SmallVector<Value> yielded;
   for (unsigned i = 0; i < numValues + numParts; ++i)
     if (i >= numValues || isCarried(i))
@@ -149,6 +150,7 @@ LogicalResult LoopImporter::addScan(int64_t length) {
       body.finish(length, yielded, SmallVector<bool>(numParts, false));
   if (!scan)
     return failure();
+  // A value that no iteration changes is what it was before.
   unsigned next = 0;
   LogicalResult result = success();
   for (unsigned i = 0; i < numValues + numParts; ++i) {
@@ -253,6 +255,7 @@ LogicalResult LoopUnroller::addIteration(int64_t number) {
 
 LogicalResult LoopUnroller::defineOutputs() {
   LogicalResult result = success();
+  // The values after the last iteration,
   for (unsigned i = 0; i < numValues; ++i) {
     const ImportedValue &value = last->lookup(getOutput(1 + i));
     if (value.sequence) {
@@ -265,6 +268,7 @@ LogicalResult LoopUnroller::defineOutputs() {
                    : node.define(i, last->materialize(getOutput(1 + i), ""))))
       result = failure();
   }
+  // and the parts of all, joined.
   for (auto [index, list] : llvm::enumerate(parts)) {
     Value stack =
         list.size() == 1
@@ -277,6 +281,7 @@ LogicalResult LoopUnroller::defineOutputs() {
 }
 
 LogicalResult LoopUnroller::import(int64_t atMost) {
+  // Copies are nodes: there must not be too many.
   int64_t most = std::min<int64_t>(
       kMostUnrolled, kMostUnrolledNodes / std::max<size_t>(nodes.size(), 1));
   bool more = true;

@@ -105,7 +105,8 @@ static LogicalResult importReduceAllL2(NodeImporter &node) {
   return node.define(0, node.emit<SqrtOp>({sum}));
 }
 
-// Waits for its inputs; that they are there is all that its output says.
+// Group waits for its inputs. In mpc's graph values are there when they are
+// read, so its output is the constant true.
 static LogicalResult importGroup(NodeImporter &node) {
   auto [done, bytes] = HostTensor::allocate(
       RankedTensorType::get({}, node.attributes().getI1Type()));
@@ -120,6 +121,7 @@ static LogicalResult importYieldOp(NodeImporter &node) {
     node.ignore(name);
   SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
                                      .value_or(SmallVector<int64_t>());
+  // Each differentiable output has a gradient as the node's next output.
   int next = 0, outputs = node.getNode().output_size();
   for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
     if (llvm::is_contained(without, i))

@@ -131,6 +131,7 @@ static FailureOr<std::array<SmallVector<int64_t>, 4>>
 readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   std::array<SmallVector<int64_t>, 4> lists;
   auto &[starts, ends, axes, steps] = lists;
+  // Attributes, before opset 10.
   if (!first) {
     auto from = node.integerList("starts"), to = node.integerList("ends");
     if (!from || !to)
@@ -141,6 +142,7 @@ readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
     steps.assign(starts.size(), 1);
     return lists;
   }
+  // Inputs, of which axes and steps may be absent.
   StringRef names[] = {"starts", "ends", "axes", "steps"};
   for (unsigned i = 0; i < 4; ++i) {
     if (i >= 2 && !node.hasInput(*first + i)) {
@@ -277,6 +279,7 @@ FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
   if (failed(axis))
     return failure();
+  // Lengths from wherever the opset has them, one for each output.
   int64_t extent = shape[*axis], left = extent;
   auto lengths = readSplit(node, extent);
   if (failed(lengths))
@@ -285,6 +288,7 @@ FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   if (lengths->size() != outputs)
     return node.invalid("expected the lengths of " + Twine(outputs) +
                         " parts, found " + Twine(lengths->size()));
+  // They add up to the axis.
   for (int64_t length : *lengths) {
     if (length < 0 || length > left) {
       left = -1;
@@ -323,6 +327,7 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
   if (std::abs(padding) > 0x1p53 &&
       NodeImporter::typeOf(value).getElementType().isInteger())
     return node.unsupported("integers can be padded with numbers up to 2^53");
+  // Cut where amounts are negative; note how far to pad where they are not.
   SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -339,6 +344,7 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
     offsets[axis] = std::max<int64_t>(before, 0);
     shape[axis] = offsets[axis] + kept + std::max<int64_t>(after, 0);
   }
+  // Nothing is left to do if all amounts were cuts.
   if (NodeImporter::shapeOf(value) == ArrayRef<int64_t>(shape))
     return node.define(0, value);
   auto op = node.create<PadOp>(

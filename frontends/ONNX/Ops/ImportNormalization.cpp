@@ -13,6 +13,11 @@ using namespace mpc::onnx_frontend;
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
+// The variable behind input `index`, if it is one.
+static VariableOp findState(NodeImporter &node, unsigned index) {
+  return node.getFunction().getModule().findVariable(node.getInputName(index));
+}
+
 // Input, scale, bias, mean and variance; an initializer read as one of the last
 // two is state of that role. Exporters merge initializers that are equal, as
 // all statistics are before training, and give each reader an Identity of the
@@ -28,17 +33,38 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   return node.operands();
 }
 
-// The variable behind input `index`, if it is one.
-static VariableOp findState(NodeImporter &node, unsigned index) {
-  return node.getFunction().getModule().findVariable(node.getInputName(index));
+// The new value of a statistic that an earlier node has made; null without one.
+static Value findUpdate(NodeImporter &node, unsigned index) {
+  VariableOp variable = findState(node, index);
+  Value update = variable ? node.getFunction().getUpdate(variable) : Value();
+  // A statistic that the model has in 16 bits is kept in 32.
+  if (update)
+    if (auto cast = update.getDefiningOp<CastOp>())
+      return cast.getInput();
+  return update;
+}
+
+// A layer that is called several times, as those of a siamese network, goes on
+// from what its call before has made of the statistics.
+static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
+  SmallVector<Value> operands = readBatchNormOperands(node);
+  for (unsigned index : {3, 4}) {
+    Value update = findUpdate(node, index);
+    auto before = update ? update.getDefiningOp<BatchNormOp>() : BatchNormOp();
+    if (before && before->getOperand(1) == operands[1] &&
+        before->getOperand(2) == operands[2])
+      operands[index] = update;
+  }
+  return operands;
 }
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
-                                     Value newValue) {
+                                     Value oldValue, Value newValue) {
   if (!node.getFunction().runsOnce())
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "
                             "are");
+  // A statistic is a variable of its own, which this node alone updates.
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())
@@ -51,9 +77,12 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported("'" + node.getInputName(index) +
                             "' is read as a running statistic here and as "
                             "something else elsewhere");
+  if (oldValue == findUpdate(node, index))
+    node.getFunction().removeUpdate(variable);
   if (failed(node.getFunction().addUpdate(variable, newValue)))
     return node.unsupported("running statistic '" + node.getInputName(index) +
-                            "' is shared with another node");
+                            "' is that of another BatchNormalization too, "
+                            "which has another scale or bias");
   return success();
 }
 
@@ -72,11 +101,14 @@ static bool isVarianceUnbiased(NodeImporter &node) {
 static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
                                              double momentum,
                                              StringRef savedReader) {
-  auto op = node.create<BatchNormOp>(readBatchNormOperands(node),
+  auto op = node.create<BatchNormOp>(readTrainingOperands(node),
                                      {node.attribute("epsilon", epsilon),
                                       node.attribute("momentum", momentum)});
-  if (!op || failed(updateStatistic(node, 3, op.getNewRunningMean())) ||
-      failed(updateStatistic(node, 4, op.getNewRunningVar())))
+  if (!op ||
+      failed(updateStatistic(node, 3, op->getOperand(3),
+                             op.getNewRunningMean())) ||
+      failed(
+          updateStatistic(node, 4, op->getOperand(4), op.getNewRunningVar())))
     return failure();
   if (isVarianceUnbiased(node))
     op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());

@@ -43,6 +43,7 @@ static std::optional<double> readRate(NodeImporter &node) {
 static LogicalResult importPlainSGD(NodeImporter &node) {
   Value w = node.operand(0), g = node.operand(1), rate;
   std::optional<double> given = readRate(node);
+  // The rate is an input or an attribute, not both.
   if (node.hasInput(2)) {
     if (given)
       return node.invalid("the learning rate is an input and an attribute");
@@ -136,6 +137,7 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
     return node.invalid("weight_decay_mode is " + Twine(mode) +
                         ", expected 0 or 1");
   bool correct = node.integer("do_bias_correction", 1) != 0;
+  // Two conventions, of PyTorch and of transformers.
   SmallVector<NamedAttribute> attributes = {
       node.attribute("beta1", node.real("alpha", 0.9f)),
       node.attribute("beta2", node.real("beta", 0.999f)),
@@ -160,6 +162,7 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
       attributes);
   if (!op)
     return failure();
+  // New moments and weight; the count and the difference follow.
   (void)node.define(1, op.getNewM());
   (void)node.define(2, op.getNewV());
   (void)node.define(3, op.getNewParam());
@@ -236,6 +239,7 @@ Value LambImporter::sumSquares(Value x) {
 
 // |w| / |direction| within its bounds; 1 where either is 0.
 Value LambImporter::findRatio(Value w, Value direction) {
+  // Squares of both norms.
   Value ofW = sumSquares(w), ofDirection = sumSquares(direction);
   if (!ofW || !ofDirection)
     return {};
@@ -244,11 +248,13 @@ Value LambImporter::findRatio(Value w, Value direction) {
   Value one = numberConstant(node, 1, element);
   Value isNone = node.emit<OrOp>({node.emit<EqualOp>({ofW, zero}),
                                   node.emit<EqualOp>({ofDirection, zero})});
+  // 1 divides where the ratio will not be taken.
   Value divisor = node.emit<SelectOp>({isNone, one, ofDirection});
   Value ratio = node.emit<SqrtOp>({node.emit<DivOp>({ofW, divisor})});
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double most = node.real("ratio_max", kInfinity);
   double least = node.real("ratio_min", -kInfinity);
+  // The bounds, if there are any.
   if (most < kInfinity)
     ratio = node.emit<MinimumOp>({ratio, numberConstant(node, most, element)});
   if (least > -kInfinity)
@@ -261,6 +267,7 @@ Value LambImporter::keepUnlessSignal(Value updated, Value before) {
 }
 
 LogicalResult LambImporter::importGroup(unsigned group) {
+  // What belongs to a group must be there.
   unsigned first = kFirst + kGroup * group, output = 1 + kGroup * group;
   for (unsigned i = 0; i < 4; ++i)
     if (!node.hasInput(first + i))
@@ -273,6 +280,7 @@ LogicalResult LambImporter::importGroup(unsigned group) {
   auto number = [&](double value) {
     return numberConstant(node, value, element);
   };
+  // The gradient, clipped,
   Value g = castTo(node,
                    readGradient(node, first + 1, {1, 2, 0},
                                 readOf("max_norm_clip", group, 1.0), element),
@@ -282,18 +290,22 @@ LogicalResult LambImporter::importGroup(unsigned group) {
     return node.emit<AddOp>({node.emit<MulOp>({kept, number(decay)}),
                              node.emit<MulOp>({added, number(1 - decay)})});
   };
+  // its moving averages,
   double alpha = readOf("alpha", group, 0.9f);
   double beta = readOf("beta", group, 0.999f);
   Value newM = average(m, alpha, g);
   Value newV = average(v, beta, node.emit<MulOp>({g, g}));
+  // the direction of the step, with weight decay,
   Value root = node.emit<AddOp>({node.emit<SqrtOp>({correct(newV, beta)}),
                                  number(readOf("epsilon", group, 1e-6f))});
   Value direction = node.emit<DivOp>({correct(newM, alpha), root});
   if (double decay = readOf("lambda", group, 0.0); decay != 0)
     direction =
         node.emit<AddOp>({direction, node.emit<MulOp>({w, number(decay)})});
+  // and the step.
   Value length = node.emit<MulOp>({rate, findRatio(w, direction)});
   Value newW = node.emit<SubOp>({w, node.emit<MulOp>({length, direction})});
+  // The skipped update keeps the old values.
   Value results[] = {keepUnlessSignal(newW, w), Value(),
                      keepUnlessSignal(newM, m), keepUnlessSignal(newV, v)};
   for (unsigned i : {0, 2, 3})

@@ -101,6 +101,7 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (node.operandShape(1) != shape)
     return node.invalid("expected indices of the shape of the input");
+  // The shape that was pooled, as the window says it.
   auto window = readWindow(node, shape, {});
   if (failed(window))
     return failure();
@@ -108,6 +109,7 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
   if (failed(unpooled))
     return failure();
   SmallVector<int64_t> result = *unpooled;
+  // A larger one may be asked for.
   if (node.hasInput(2)) {
     auto wanted = node.integers(2, "the shape");
     if (failed(wanted))
@@ -120,6 +122,7 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
       return node.invalid("expected a shape that holds what the windows cover");
   }
 
+  // Elements go to their places in the flat result.
   int64_t count = ShapedType::getNumElements(shape);
   int64_t places = ShapedType::getNumElements(*unpooled);
   if (failed(checkIndices(node, 1, places)))
@@ -134,6 +137,7 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
       {node.attribute("axis", int64_t(0)), node.attribute("reduction", none)});
   if (!flat)
     return failure();
+  // Zeros behind, up to the shape that was asked for.
   Value whole = node.reshape(flat, *unpooled);
   if (result == *unpooled)
     return node.define(0, whole);

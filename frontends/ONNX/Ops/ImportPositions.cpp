@@ -41,6 +41,7 @@ static LogicalResult importTrilu(NodeImporter &node) {
                         "as diagonal");
   if (type.getNumElements() == 0)
     return node.define(0, node.operand(0));
+  // Compare numbers of rows, moved to the diagonal, with those of columns.
   int64_t rows = type.getShape().take_back(2).front();
   int64_t columns = type.getShape().back();
   Value row =
@@ -189,6 +190,7 @@ static LogicalResult importOneHot(NodeImporter &node) {
     return node.invalid("expected a depth of at least 1");
   if (node.operandShape(2) != ArrayRef<int64_t>(2))
     return node.invalid("expected two values, off and on");
+  // The new axis has one index, compared with all of 0 to depth - 1.
   auto depth = static_cast<int64_t>(*read);
   shape.insert(shape.begin() + *axis, 1);
   Value index = node.reshape(
@@ -213,6 +215,7 @@ static LogicalResult importCompress(NodeImporter &node) {
   if (failed(condition))
     return failure();
   Value x = node.operand(0);
+  // Along an axis, or of all elements in a row.
   int64_t axis = 0;
   if (node.hasAttribute("axis")) {
     auto given = node.normalizeAxis(node.integer("axis", 0),
@@ -225,6 +228,7 @@ static LogicalResult importCompress(NodeImporter &node) {
   }
   if (!x)
     return failure();
+  // Which elements: a condition may be shorter than the axis.
   SmallVector<int64_t> chosen;
   for (auto [i, holds] : llvm::enumerate(*condition))
     if (holds)
@@ -254,12 +258,14 @@ static LogicalResult importReverseSequence(NodeImporter &node) {
       if (length < 0 || length > shape[time])
         return node.invalid("a sequence of length " + Twine(length) +
                             " is longer than axis " + Twine(time));
+  // With the batch in front, a place is looked up in each sequence.
   SmallVector<int64_t> perm =
       llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   std::swap(perm[0], perm[batch]);
   Value length = node.reshape(
       castTo(node, node.operand(1), node.attributes().getI64Type()),
       {shape[batch], 1});
+  // Place t is length - 1 - t, for as long as the sequence is.
   Value place = iota(node, 2, 1, shape[time]);
   Value one = integerConstant(node, {}, 1);
   Value mirrored = node.emit<SubOp>({node.emit<SubOp>({length, one}), place});

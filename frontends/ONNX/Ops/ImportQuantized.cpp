@@ -96,6 +96,7 @@ struct Quantization {
 } // namespace
 
 static FailureOr<Quantization> readQuantization(NodeImporter &node) {
+  // Scales are of all, of an axis, or of blocks along it, by opset.
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t axis = node.getOpset() >= 13 ? node.integer("axis", 1) : 1;
   int64_t block = node.getOpset() >= 21 ? node.integer("block_size", 0) : 0;
@@ -108,6 +109,7 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   auto scale = spreadScale(node, 1, shape, axis, block);
   if (failed(scale))
     return failure();
+  // Zero points go along with them.
   if (!node.hasInput(2))
     return Quantization{*scale, Value()};
   if (node.operandShape(2) != node.operandShape(1))
@@ -187,6 +189,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   FailureOr<Quantization> quantization = readQuantization(node);
   if (failed(quantization))
     return failure();
+  // The type of the scale, unless an attribute names another.
   FailureOr<Type> result = node.operandType(1).getElementType();
   if (node.getOpset() >= 23)
     result = node.elementType("output_dtype", *result);
@@ -195,6 +198,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (!isa<FloatType>(*result))
     return node.invalid("expected attribute 'output_dtype' to be a type of "
                         "floats");
+  // (x - zero) * scale, the difference without rounding.
   Value x = node.operand(0);
   if (quantization->zeroPoint) {
     if (elementTypeOf(quantization->zeroPoint) != type)
@@ -347,6 +351,7 @@ static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
                        node.getInputName(scale + 1) + "'");
     return {};
   }
+  // scale_a * scale_b / scale_y
   Value scales =
       node.emit<MulOp>({toSingle(node, scaleA), toSingle(node, scaleB)});
   Value factor = node.emit<DivOp>(

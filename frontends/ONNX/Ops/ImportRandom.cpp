@@ -87,6 +87,7 @@ static LogicalResult importDropoutAttributes(NodeImporter &node) {
 static LogicalResult importDropout(NodeImporter &node) {
   node.ignore("seed"); // mpc's seed is the run's
   bool training = node.getMode() == ImportMode::Training;
+  // The mode of the import decides, or the input of the model.
   if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
     auto mode = node.integers(2, "training_mode");
     if (failed(mode))
@@ -95,6 +96,7 @@ static LogicalResult importDropout(NodeImporter &node) {
       return node.invalid("expected one element in training_mode");
     training = mode->front() != 0;
   }
+  // A ratio of 0 drops nothing.
   double ratio = 0.5;
   if (node.hasInput(1)) {
     FailureOr<double> given = node.scalar(1, "ratio");
@@ -112,7 +114,8 @@ static LogicalResult importDropout(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws what a node asks for, with attribute 'seed' where it has one.
+/// Draws the random numbers of a node, from attribute 'seed' if it has one,
+/// else from the run's seed.
 class Generator {
 public:
   Generator(NodeImporter &node) : node(node) {
@@ -249,10 +252,12 @@ static LogicalResult importMultinomial(NodeImporter &node) {
   if (samples < 1 || !getCheckedBytes({batch, samples, classes}, type))
     return node.invalid("attribute 'sample_size' is " + Twine(samples));
 
+  // Probabilities, up to a factor: exp(x - max).
   FloatType wide = widen(node, type);
   Value x = castTo(node, node.operand(0), wide);
   Value largest = reduce<ReduceMaxOp>(node, x, {1});
   Value shares = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
+  // Their cumulative sums, and the whole.
   Value sums =
       node.emit<CumSumOp>({shares}, {node.attribute("axis", int64_t(1)),
                                      node.attribute("exclusive", false),
@@ -260,6 +265,7 @@ static LogicalResult importMultinomial(NodeImporter &node) {
   if (!sums)
     return failure();
   Value whole = slice(node, sums, {0, classes - 1}, {batch, 1});
+  // A random part of the whole; the class is how many sums it has passed.
   Value u = Generator(node).uniform({batch, samples}, wide);
   Value part = node.emit<MulOp>({u, whole});
   if (!part)

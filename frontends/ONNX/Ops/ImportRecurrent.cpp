@@ -19,13 +19,17 @@ static LogicalResult importLSTM(NodeImporter &node) {
       4,
       2,
       {"Sigmoid", "Tanh", "Tanh"},
+      // Nothing is prepared: recurrence weights and peepholes as they are.
       [](RecurrentImporter &, Value r, Value, Value p) {
         return SmallVector<Value>{r, p};
       },
       [](RecurrentImporter &lstm, Value x, ArrayRef<Value> states,
          ArrayRef<Value> prepared) {
         Value h = states[0], c = states[1], r = prepared[0], p = prepared[1];
+        // All gates from one product.
         Value sum = lstm.add(x, lstm.recur(h, r));
+        // A gate is a part of the sum, and perhaps a peephole's view of the
+        // cell.
         auto gate = [&](unsigned index, unsigned peephole, Value of) {
           Value value = lstm.gates(sum, index, 1, 1);
           if (p && of)
@@ -52,6 +56,8 @@ static LogicalResult importGRU(NodeImporter &node) {
       3,
       1,
       {"Sigmoid", "Tanh"},
+      // The hidden gate's weights apart, if the reset gate comes before its
+      // product.
       [](RecurrentImporter &gru, Value r, Value rb, Value) {
         bool separate = gru.resetsProduct();
         return SmallVector<Value>{separate ? r : gru.gates(r, 0, 2, 0),
@@ -66,6 +72,7 @@ static LogicalResult importGRU(NodeImporter &node) {
           return gru.activate(0, gru.add(gru.gates(x, index, 1, 1),
                                          gru.gates(product, index, 1, 1)));
         };
+        // Reset is applied to the product, or to the state before it.
         Value update = gate(0), reset = gate(1), from;
         if (gru.resetsProduct()) {
           from = gru.gates(product, 2, 1, 1);

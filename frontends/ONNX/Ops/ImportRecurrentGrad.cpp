@@ -186,6 +186,7 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
   for (ArrayRef<Value> values : {carried, scanned, invariant})
     if (node.hasFailed() || llvm::is_contained(values, Value()))
       return failure();
+  // Backwards in time: every scanned operand and the result are reversed.
   OpBuilder &builder = node.getFunction().getBuilder();
   auto all = RankedTensorType::get({length, batch, gates * hidden},
                                    elementTypeOf(carried.front()));

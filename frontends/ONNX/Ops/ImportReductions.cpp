@@ -143,7 +143,8 @@ static LogicalResult importRealReduction(NodeImporter &node) {
   return node.define(0, castTo(node, assemble(node, reducer, x), element));
 }
 
-// The same of one that leaves its input as it is where it reduces nothing.
+// A reduction of one op, such as ReduceSum, which without axes to reduce gives
+// its input back.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importPlainReduction(NodeImporter &node) {
   FailureOr<Reduction> reduction = readReduction(node);

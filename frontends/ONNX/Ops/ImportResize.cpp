@@ -48,6 +48,7 @@ struct ResizedAxis {
 // Where in the input the center of element `position` of the result lies.
 template <typename Real>
 Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
+  // Each mode of coordinates as ONNX gives it.
   StringRef mode = sampling.coordinates;
   Real scale = this->scale, length = in, resized = scale * length, x = position;
   constexpr Real kHalf = 0.5;
@@ -65,6 +66,7 @@ Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
     return (x + kHalf) / scale;
   if (mode == "pytorch_half_pixel" && resized <= 1)
     return 0;
+  // half_pixel, and what differs from it by a shift.
   Real center = (x + kHalf) / scale - kHalf;
   if (mode == "half_pixel_symmetric")
     center += length / 2 * (1 - out / resized);
@@ -145,6 +147,7 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
   if (failed(filter))
     return failure();
   sampling.filter = *filter;
+  // Attributes, then combinations that there are not.
   sampling.coordinates =
       node.string("coordinate_transformation_mode", sampling.coordinates);
   sampling.nearest = node.string("nearest_mode", sampling.nearest);
@@ -220,12 +223,14 @@ static LogicalResult sizeAxes(NodeImporter &node,
   if (sizes->size() != axes.size())
     return node.invalid("expected " + Twine(axes.size()) +
                         " sizes, one per axis, found " + Twine(sizes->size()));
+  // A scale for each axis,
   for (auto [axis, size] : llvm::zip(axes, *sizes)) {
     if (size < 1 || size > kLargestExtent || axis.in < 1)
       return node.invalid("a size is not in a sane range");
     axis.out = size;
     axis.scale = static_cast<double>(size) / axis.in;
   }
+  // or one for all: the least or the greatest of them.
   std::string policy = node.string("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch" || axes.empty())
     return success();
@@ -282,6 +287,7 @@ static Value interpolate(NodeImporter &node, Value value,
     (void)node.unsupported("expected floats to interpolate, found integers");
     return {};
   }
+  // The matrix is in the artifact: it has a limit.
   if (axis.in > kMostWeights / axis.out) {
     (void)node.unsupported("an axis of " + Twine(axis.in) +
                            " elements is too "
@@ -291,6 +297,7 @@ static Value interpolate(NodeImporter &node, Value value,
   }
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
+  // A column, or a row, of weights for each element of the result.
   SmallVector<double> weights(axis.in * axis.out);
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
@@ -299,6 +306,7 @@ static Value interpolate(NodeImporter &node, Value value,
   int64_t outer = ShapedType::getNumElements(all.take_front(axis.axis));
   int64_t inner = ShapedType::getNumElements(all.drop_front(axis.axis + 1));
   shape[axis.axis] = axis.out;
+  // From the right along the last axis, else from the left.
   Value product;
   if (isLast) {
     Value matrix = floatConstant(node, element, {axis.in, axis.out}, weights);
@@ -419,6 +427,7 @@ static LogicalResult importUpsample(NodeImporter &node) {
   if (failed(filter))
     return failure();
   sampling.filter = *filter;
+  // Scales are an input since opset 9.
   SmallVector<double> scales;
   using Attribute = proto::AttributeProto;
   if (node.hasInput(1)) {

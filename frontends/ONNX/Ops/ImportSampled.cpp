@@ -27,6 +27,7 @@ struct RoiPooling {
 
 static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   RoiPooling pooling;
+  // What opset 16 added has defaults that keep the old results.
   std::string mode = node.string("mode", "avg"),
               coordinates = "output_half_pixel";
   if (mode != "avg" && mode != "max")
@@ -186,6 +187,7 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   FailureOr<RoiPooling> pooling = readRoiPooling(node);
   if (failed(pooling) || node.hasFailed())
     return failure();
+  // Boxes, and the image of each.
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 4 ||
       node.operandShape(2) != boxes.take_front())
     return node.invalid("expected an input of rank 4, boxes of shape (R, 4) "
@@ -201,6 +203,8 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   } else if (failed(markIndices(node, 2, shape[0]))) {
     return failure();
   }
+  // A number of samples for each bin, or one that depends on the box, which
+  // then must be known.
   Value pooled;
   if (pooling->samples > 0) {
     pooled = poolBoxes(node, toPlace(node, node.operand(1)), node.operand(2),

@@ -95,6 +95,7 @@ ScanImporter::import(ArrayRef<Value> carried, ArrayRef<Value> scanned,
   FailureOr<int64_t> length = findLength(node, scanned);
   if (failed(length))
     return failure();
+  // The body's inputs, nodes and outputs.
   for (auto [i, value] : llvm::enumerate(carried))
     body.addCarried(i, value);
   for (auto [i, whole] : llvm::enumerate(scanned))
@@ -146,6 +147,7 @@ static LogicalResult importScan(NodeImporter &node) {
   FailureOr<Directions> outputs = readDirections(node, "output", counts->parts);
   if (failed(inputs) || failed(outputs))
     return failure();
+  // Scanned axes come first, as the loop wants them.
   SmallVector<Value> carried, scanned;
   for (unsigned i = 0; i < counts->carried; ++i)
     carried.push_back(node.operand(i));
@@ -164,6 +166,7 @@ static LogicalResult importScan(NodeImporter &node) {
           .import(carried, scanned, inputs->reversed, outputs->reversed);
   if (failed(results))
     return failure();
+  // Stacked axes go where the node has them.
   LogicalResult result = success();
   for (auto [i, value] : llvm::enumerate(*results)) {
     if (i >= counts->carried) {
@@ -233,6 +236,7 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
   FailureOr<int64_t> batch = readBatch(node);
   if (failed(counts) || failed(batch))
     return failure();
+  // Directions, and lengths that must be those of the axis.
   SmallVector<bool> reversed(counts->scanned, false);
   if (auto directions = node.integerList("directions")) {
     if (directions->size() != reversed.size())
@@ -246,6 +250,7 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
     return node.invalid("expected scanned inputs of [batch, time, ...]");
   if (failed(checkSequenceLengths(node, shape[1])))
     return failure();
+  // Each sample has a loop of its own.
   std::vector<SmallVector<Value>> samples(counts->carried + counts->parts);
   SmallVector<bool> forwards(counts->parts, false);
   for (int64_t number = 0; number < *batch; ++number) {
@@ -267,6 +272,7 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
       samples[i].push_back(node.reshape(value, shape));
     }
   }
+  // The results of all samples, joined along the batch.
   for (auto [i, list] : llvm::enumerate(samples))
     if (failed(node.define(i, concatenate(node, list, 0))))
       return failure();

@@ -177,6 +177,7 @@ struct Suppression {
 
 static FailureOr<Suppression> readSuppression(NodeImporter &node) {
   Suppression limits;
+  // Three numbers that may be absent.
   for (unsigned input : {2, 3, 4}) {
     if (!node.hasInput(input))
       continue;
@@ -220,12 +221,14 @@ static SmallVector<SuppressedBox> readBoxes(const HostTensor &tensor,
 static std::optional<SmallVector<int64_t>>
 suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
          const Suppression &limits, int64_t &comparisons) {
+  // Boxes above the threshold, best first.
   SmallVector<int64_t> candidates, taken;
   for (auto [box, score] : llvm::enumerate(scores))
     if (!std::isnan(score) && (!limits.score || score > *limits.score))
       candidates.push_back(box);
   llvm::stable_sort(
       candidates, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  // Each is compared with all that were taken.
   for (int64_t box : candidates) {
     if (static_cast<int64_t>(taken.size()) >= limits.mostBoxes)
       break;

@@ -115,6 +115,7 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
   } else {
     lengths.push_back(1);
   }
+  // One number is the length of all parts but the last.
   if (isScalar) {
     int64_t length = lengths.pop_back_val();
     if (length < 1)
@@ -123,6 +124,7 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
     for (int64_t left = extent; left > 0; left -= length)
       lengths.push_back(std::min(length, left));
   }
+  // However they are given, they add up to the axis.
   int64_t left = extent;
   for (int64_t length : lengths) {
     if (length < 0 || length > left)
@@ -145,6 +147,7 @@ static LogicalResult importSplitToSequence(NodeImporter &node) {
   auto lengths = readLengths(node, extent);
   if (failed(lengths) || !canList(node, lengths->size()))
     return failure();
+  // Parts of one element may lose the axis.
   bool dropsAxis = node.integer("keepdims", 1) == 0 && !node.hasInput(1);
   SmallVector<int64_t> offsets(sizes.size(), 0), dropped(sizes);
   dropped.erase(dropped.begin() + *axis);
@@ -169,6 +172,7 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
   if (sequence->empty())
     return node.invalid("expected a sequence of at least one tensor");
   bool isNew = node.integer("new_axis", 0) != 0;
+  // The tensors, as values.
   SmallVector<Value> parts;
   for (const ImportedValue &element : *sequence) {
     Value part =
@@ -177,6 +181,7 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
       return failure();
     parts.push_back(part);
   }
+  // Along an axis of theirs, or along a new one.
   int64_t rank = NodeImporter::shapeOf(parts.front()).size();
   auto axis = node.normalizeAxis(node.integer("axis", 0), rank + isNew);
   if (failed(axis))

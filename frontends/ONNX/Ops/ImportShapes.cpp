@@ -24,6 +24,7 @@ static FailureOr<SmallVector<int64_t>>
 resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   ArrayRef<int64_t> input = node.operandShape(0);
   SmallVector<int64_t> shape(requested);
+  // 0 copies, -1 is left for later, all others multiply.
   int64_t known = 1;
   std::optional<size_t> unknown;
   for (auto [i, extent] : llvm::enumerate(shape)) {
@@ -41,6 +42,7 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
     else if (llvm::MulOverflow(known, extent, known))
       return node.invalid("the number of elements of the shape overflows");
   }
+  // What -1 stands for is what the others leave.
   int64_t count = ShapedType::getNumElements(input);
   if (unknown && (known == 0 || count % known != 0))
     return node.invalid("cannot infer -1: " + Twine(count) +
@@ -102,6 +104,7 @@ mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
   auto axes = readAxes(node);
   if (failed(axes))
     return failure();
+  // Without axes, all of size 1 go.
   SmallVector<int64_t> result;
   if (!*axes) {
     llvm::copy_if(shape, std::back_inserter(result),
@@ -225,7 +228,8 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
   if (!bytes)
     return node.invalid("the shape has a negative extent or overflows");
   auto type = RankedTensorType::get(shape, elementType);
-  // Folding reads elements, so what may take part in it has them all.
+  // A small constant is written out, element by element: folding reads
+  // elements.
   constexpr int64_t kMostBytes = int64_t(1) << 19;
   if (*bytes <= kMostBytes) {
     auto [tensor, data] = HostTensor::allocate(type);

@@ -172,6 +172,7 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
   auto [key, score] = startRounds(node, lines);
   if (!key || !score || node.hasFailed())
     return {};
+  // Each iteration carries the last key and score and finds the next.
   OpBuilder &builder = node.getFunction().getBuilder();
   Type stacked = ScanOp::getStackType(score.getType(), k);
   auto scan =
@@ -194,6 +195,7 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
     YieldOp::create(builder, node.getLocation(),
                     ValueRange{next.first, next.second, next.second});
   }
+  // As (outer, k, inner).
   Value scores =
       node.reshape(scan.getStacked().front(), {k, lines.outer, lines.inner});
   return transpose(node, scores, {1, 0, 2});
@@ -221,6 +223,7 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   auto axis = node.normalizeAxis(node.integer("axis", -1), shape.size());
   if (failed(axis))
     return failure();
+  // Attributes since opset 11.
   bool isLargest = true;
   if (node.getOpset() >= 11) {
     isLargest = node.integer("largest", 1) != 0;
@@ -233,12 +236,14 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
                         Twine(k));
   if (!canList(node, n))
     return failure();
+  // Lines along the axis, whatever stands before and behind.
   ArrayRef<int64_t> all = shape;
   int64_t outer = ShapedType::getNumElements(all.take_front(*axis));
   int64_t inner = ShapedType::getNumElements(all.drop_front(*axis + 1));
   Value x = node.reshape(node.operand(0), {outer, n, inner});
   if (!x)
     return failure();
+  // Numbers of the k best, by rounds where k is small.
   Value numbers;
   if (outer * inner * k == 0) {
     numbers = integerConstant(node, {outer, k, inner}, {});
@@ -249,6 +254,7 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   }
   if (!numbers)
     return failure();
+  // Their values, and both with the axis where it was.
   Value values = node.emit<GatherElementsOp>(
       {x, numbers}, {node.attribute("axis", int64_t(1))});
   shape[*axis] = k;

@@ -43,6 +43,7 @@ static bool isFloatTensor(Value value) {
 }
 
 static LogicalResult importGradient(NodeImporter &node) {
+  // Names: the xs are differentiated by, the zs are only read.
   std::vector<std::string> xs = readNames(node, "xs"), all = xs;
   for (const std::string &z : readNames(node, "zs"))
     all.push_back(z);
@@ -55,6 +56,7 @@ static LogicalResult importGradient(NodeImporter &node) {
     return node.invalid("expected one output per name in xs, " +
                         Twine(xs.size()) + ", found " +
                         Twine(node.getNode().output_size()));
+  // y is a value of the graph by name, and no input of the node.
   FunctionImporter &function = node.getFunction();
   Value target = function.materialize(y, node.getOpType());
   if (!target)
@@ -181,6 +183,7 @@ static LogicalResult importMomentum(NodeImporter &node) {
   auto inputs = readInputs(node, 3);
   if (failed(inputs))
     return failure();
+  // What has no default in ONNX must be there.
   for (StringRef name : {"alpha", "beta", "norm_coefficient", "mode"})
     if (!node.hasAttribute(name))
       return node.invalid("attribute '" + name + "' is missing");

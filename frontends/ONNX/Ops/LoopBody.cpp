@@ -21,6 +21,7 @@ Value LoopBody::createNumbers(int64_t length) {
 
 ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
                         ArrayRef<bool> reversedOutputs) {
+  // A loop cannot carry a value that changes its shape.
   for (auto [index, init] : llvm::enumerate(carried))
     if (yielded[index].getType() != init.getType()) {
       std::string text;
@@ -31,6 +32,7 @@ ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
       (void)node.unsupported(text);
       return {};
     }
+  // A scanned operand that stands for the number of the iteration.
   for (Value &whole : scanned)
     if (!whole)
       whole = createNumbers(length);

@@ -9,17 +9,18 @@ using namespace mpc::onnx_frontend;
 std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
   for (ArrayRef<OpEntry> family :
-       {getAssembledOps(),   getElementwiseOps(), getMovementOps(),
-        getIndexedOps(),     getPositionOps(),    getReductionOps(),
-        getResizeOps(),      getEinsumOps(),      getSequenceOps(),
-        getShapeOps(),       getContractionOps(), getNormalizationOps(),
-        getLayerNormOps(),   getAttentionOps(),   getLoopOps(),
-        getConditionalOps(), getRecurrentOps(),   getRecurrentGradOps(),
-        getLossOps(),        getGradientOps(),    getTrainingOps(),
-        getGridOps(),        getSampledOps(),     getTopKOps(),
-        getFourierOps(),     getPoolingOps(),     getRandomOps(),
-        getSelectedOps(),    getQuantizedOps(),   getOptimizerOps(),
-        getLossScalingOps(), getFusedOps(),       getScanOps()})
+       {getAssembledOps(),      getElementwiseOps(), getMovementOps(),
+        getIndexedOps(),        getPositionOps(),    getReductionOps(),
+        getResizeOps(),         getEinsumOps(),      getSequenceOps(),
+        getShapeOps(),          getContractionOps(), getNormalizationOps(),
+        getLayerNormOps(),      getAttentionOps(),   getLoopOps(),
+        getConditionalOps(),    getRecurrentOps(),   getRecurrentGradOps(),
+        getLossOps(),           getGradientOps(),    getTrainingOps(),
+        getGridOps(),           getSampledOps(),     getTopKOps(),
+        getFourierOps(),        getPoolingOps(),     getRandomOps(),
+        getSelectedOps(),       getQuantizedOps(),   getOptimizerOps(),
+        getLossScalingOps(),    getFusedOps(),       getScanOps(),
+        getFusedAttentionOps(), getGroupQueryOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

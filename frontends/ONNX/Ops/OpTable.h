@@ -58,6 +58,8 @@ llvm::ArrayRef<OpEntry> getTrainingOps();
 llvm::ArrayRef<OpEntry> getOptimizerOps();
 llvm::ArrayRef<OpEntry> getLossScalingOps();
 llvm::ArrayRef<OpEntry> getFusedOps();
+llvm::ArrayRef<OpEntry> getFusedAttentionOps();
+llvm::ArrayRef<OpEntry> getGroupQueryOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();

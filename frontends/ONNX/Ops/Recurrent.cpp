@@ -71,9 +71,10 @@ static std::optional<GateFunction> findActivation(StringRef name) {
   return std::nullopt;
 }
 
-// Names of functions and their parameters, which those that have any take in
-// turn.
+// Reads the activations: names, and lists of parameters. Each function that has
+// a parameter takes the next one of the list.
 LogicalResult RecurrentImporter::readActivations() {
+  // Names for all directions, defaults where none are given.
   SmallVector<std::string> names;
   for (int64_t i = 0; i < directions; ++i)
     for (StringRef name : cell.activations)
@@ -85,6 +86,7 @@ LogicalResult RecurrentImporter::readActivations() {
     return node.invalid("expected " +
                         Twine(cell.activations.size() * directions) +
                         " activations, found " + Twine(names.size()));
+  // Parameters are lists that functions take from, in order.
   auto readFloats = [&](StringRef name) {
     SmallVector<double> values;
     if (node.hasAttribute(name))
@@ -170,8 +172,8 @@ Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
   return sliceAxis(node, value, axis, first * hidden, count * hidden);
 }
 
-// What input `input` has for direction `index`, along its first axis; null
-// where there is no such input.
+// The part of input `input` for direction `index`, without the axis of
+// directions; null if the node has no such input.
 Value RecurrentImporter::part(unsigned input, unsigned index) {
   if (!node.hasInput(input))
     return {};
@@ -197,6 +199,7 @@ LogicalResult RecurrentImporter::readShapes() {
   auto shape = node.operandShape(0), w = node.operandShape(1);
   if (shape.size() != 3 || w.size() != 3)
     return node.invalid("expected X and W of three axes");
+  // Sizes from X and W.
   length = shape[batchFirst ? 1 : 0];
   batch = shape[batchFirst ? 0 : 1];
   inputSize = shape[2];
@@ -211,6 +214,7 @@ LogicalResult RecurrentImporter::readShapes() {
   if (length < 1 || batch < 1 || inputSize < 1)
     return node.unsupported("expected an element of each axis of X at least");
   int64_t gates = cell.gates * hidden;
+  // Shapes of all inputs follow.
   SmallVector<int64_t> state = {batchFirst ? batch : directions,
                                 batchFirst ? directions : batch, hidden};
   const std::pair<unsigned, SmallVector<int64_t>> expected[] = {
@@ -318,10 +322,12 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
                                          ArrayRef<Value> scanned,
                                          ArrayRef<Value> prepared,
                                          bool isReversed) {
+  // What each iteration reads whole.
   SmallVector<Value> invariant;
   llvm::copy_if(prepared, std::back_inserter(invariant),
                 [](Value value) { return value != nullptr; });
   OpBuilder &builder = node.getFunction().getBuilder();
+  // What it gives: states, and for the gradient gates too.
   auto sequence = RankedTensorType::get({length, batch, hidden}, element);
   SmallVector<Type> stacked = {sequence};
   if (isTraining()) {
@@ -343,6 +349,8 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
     arguments.push_back(value ? Value(*next++) : Value());
   ArrayRef<BlockArgument> parts = scan.getScannedArguments();
   Value mask = parts.size() > 1 ? Value(parts[1]) : Value();
+  // One step; where the mask says that a sequence has ended, the old state
+  // stays and the output is 0.
   RecurrentStep step = cell.step(*this, parts[0], old, arguments);
   SmallVector<Value> yielded = step.states;
   for (auto [state, before] : llvm::zip(yielded, old))
@@ -399,6 +407,7 @@ Value RecurrentImporter::stackDirections(ArrayRef<Value> values, int64_t axis) {
 }
 
 LogicalResult RecurrentImporter::defineOutputs() {
+  // The sequence, in the layout of the node,
   SmallVector<Value> all = sequences;
   if (batchFirst)
     for (Value &value : all)
@@ -406,6 +415,7 @@ LogicalResult RecurrentImporter::defineOutputs() {
           {value}, {node.attribute("perm", ArrayRef<int64_t>{1, 0, 2})});
   LogicalResult result =
       node.define(0, stackDirections(all, batchFirst ? 2 : 1));
+  // the last states,
   for (unsigned state = 0; state < cell.states; ++state) {
     SmallVector<Value> values;
     for (ArrayRef<Value> states : last)
@@ -414,6 +424,7 @@ LogicalResult RecurrentImporter::defineOutputs() {
                            stackDirections(values, batchFirst ? 1 : 0))))
       result = failure();
   }
+  // and what the gradient reads.
   for (auto [i, value] : llvm::enumerate(saved))
     if (failed(node.define(1 + cell.states + i, stackDirections(value, 1))))
       result = failure();

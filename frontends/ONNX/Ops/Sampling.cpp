@@ -84,6 +84,7 @@ static Element addTap(NodeImporter &node, const Element &element,
   Value zero = integerConstant(node, {}, 0);
   Value size = integerConstant(node, {}, axis.size);
   Element result = element;
+  // Outside, the edge is read, or nothing is.
   Value at = tap.place;
   if (axis.outside == Outside::Edge) {
     Value last = integerConstant(node, {}, axis.size - 1);
@@ -93,6 +94,7 @@ static Element addTap(NodeImporter &node, const Element &element,
         {node.emit<LessOrEqualOp>({zero, at}), node.emit<LessOp>({at, size})});
     result.exists = conjoin(node, element.exists, exists);
   }
+  // The number of the element so far, and its weight.
   result.number =
       element.number
           ? node.emit<AddOp>({node.emit<MulOp>({element.number, size}), at})

@@ -13,8 +13,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// An element along an axis (i64, perhaps one outside of it) and what it counts
-/// (f64): null where that is 1.
+/// One element that is read along an axis: its place (i64, perhaps outside of
+/// the axis) and its weight (f64, null for 1).
 struct Tap {
   mlir::Value place, weight;
 };

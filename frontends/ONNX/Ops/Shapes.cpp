@@ -144,6 +144,7 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
 
 // A name is an input's or a symbol's.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
+  // All names that a shape can be given for.
   llvm::StringSet<> names, dims;
   std::vector<std::string> all;
   for (const proto::ValueInfoProto *input : inputs) {
@@ -155,6 +156,7 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
         all.push_back(dim.dim_param());
       }
   }
+  // Each given shape is of an input, or one number for a symbol.
   for (const auto &[name, shape] : options.shapes) {
     if (names.contains(name))
       continue;
@@ -221,6 +223,7 @@ Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
 
 Expected<RankedTensorType>
 ShapeBinder::getType(const proto::ValueInfoProto &input) const {
+  // Tensors alone have a type here.
   std::string what = "input '" + input.name() + "'";
   if (!input.type().has_tensor_type())
     return model.error(ErrorKind::Unsupported,
@@ -230,6 +233,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   Expected<Type> element = model.getElementType(tensor.elem_type(), what);
   if (!element)
     return element.takeError();
+  // The shape of the file, or of the command line where it has none.
   SmallVector<int64_t> shape;
   auto given = options.shapes.find(input.name());
   if (!tensor.has_shape()) {
@@ -239,6 +243,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
                              input.name() + "=...");
     shape.assign(given->second.begin(), given->second.end());
   }
+  // Open dimensions are bound by name; the batch may be another than the
+  // file's.
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension &dim = tensor.shape().dim(i);
     if (!isDynamic(dim)) {

@@ -50,6 +50,7 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   ArrayRef<int64_t> spatial = inputShape.drop_front(2);
   size_t rank = spatial.size();
   Window window;
+  // The kernel's shape is that of the weight, or an attribute.
   bool given = node.hasAttribute("kernel_shape");
   if (!given && kernel.empty())
     return node.invalid("attribute 'kernel_shape' is missing");
@@ -67,6 +68,7 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   window.dilations = *dilations;
   window.pads = *pads;
 
+  // Padding is given, or follows from the sizes.
   std::string autoPad = node.string("auto_pad", "NOTSET");
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER")
     padSame(window, spatial, autoPad == "SAME_UPPER");

@@ -28,6 +28,10 @@ mlir::FailureOr<Window> readWindow(NodeImporter &node,
                                    llvm::ArrayRef<int64_t> inputShape,
                                    llvm::ArrayRef<int64_t> kernel);
 
+/// The convolution of a node with input 0, a weight and a bias or none, as its
+/// window and `group` say; null, with a finding, where it is none.
+mlir::Value emitConvolution(NodeImporter &node);
+
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_OPS_WINDOW_H

@@ -90,6 +90,7 @@ static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
 Error ArtifactImporter::findInputs(const Graph &graph) {
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
+    // Statistics of normalizations are state that no gradient reaches.
     bool hasStatistics =
         (op == "BatchNormInternal" || op == "BatchNormalization") &&
         node->input_size() == 5;
@@ -157,6 +158,7 @@ void ArtifactImporter::reportMissing(const Model &model) {
 Error ArtifactImporter::addInputs(FunctionImporter &function,
                                   const Graph &graph) {
   const Model &model = graph.getModel();
+  // Buffers and flags are mpc's own.
   std::vector<const proto::ValueInfoProto *> data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!inputs.buffers.contains(input->name()) &&
@@ -165,6 +167,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
   ShapeBinder shapes(model, options);
   if (Error error = shapes.collect(data))
     return error;
+  // Parameters come as inputs: values for them make them state.
   for (const proto::ValueInfoProto *input : data) {
     Expected<RankedTensorType> type = shapes.getType(*input);
     StringRef name = input->name();
@@ -262,6 +265,7 @@ Error ArtifactImporter::importAccumulate() {
 //===----------------------------------------------------------------------===//
 
 Error ArtifactImporter::importEval(StringRef path) {
+  // The evaluation graph is a file of its own, with the same parameters.
   auto model = Model::read(path, training.getContext());
   if (!model)
     return model.takeError();

@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/LostLayers.h"
 
+#include "frontends/ONNX/Model/Metadata.h"
+
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// A list such as "['', 'layers', 'layers.1']" of a node's metadata.
-static SmallVector<StringRef> readList(const proto::NodeProto &node,
-                                       StringRef key) {
-  SmallVector<StringRef> items;
-  for (const proto::StringStringEntryProto &entry : node.metadata_props())
-    if (entry.key() == key)
-      StringRef(entry.value()).split(items, ',');
-  for (StringRef &item : items)
-    item = item.trim("[]'\" ");
-  return items;
-}
-
 namespace {
 /// What the metadata of PyTorch's exporter says of a node.
 struct Origin {
-  /// The normalization in the program that it comes from, by its name there;
-  /// nothing where it comes from none.
+  /// The name of the BatchNormalization in the program that the node comes
+  /// from; nothing if it comes from none.
   std::optional<StringRef> batchNorm;
   /// Whether that was in evaluation mode.
   bool isEvaluation = false;
@@ -31,8 +23,9 @@ struct Origin {
 
 // Classes of modules come from the outside in, the operator last.
 static Origin findOrigin(const proto::NodeProto &node) {
-  auto classes = readList(node, "pkg.torch.onnx.class_hierarchy");
-  auto scopes = readList(node, "pkg.torch.onnx.name_scopes");
+  auto classes =
+      readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
+  auto scopes = readMetadataList(node, kNameScopes);
   Origin origin;
   for (auto [index, name] : llvm::enumerate(classes)) {
     bool isOperator = name.starts_with("aten.") && name.contains("batch_norm");
@@ -43,6 +36,40 @@ static Origin findOrigin(const proto::NodeProto &node) {
     origin.isEvaluation |= name.contains("no_training");
   }
   return origin;
+}
+
+// The sixth argument of the program's cross entropy; the operator has none.
+static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
+  if (node.op_type() != "SoftmaxCrossEntropyLoss")
+    return std::nullopt;
+  for (const proto::StringStringEntryProto &entry : node.metadata_props()) {
+    auto [target, rest] =
+        StringRef(entry.value()).split("cross_entropy_loss.default](args = (");
+    SmallVector<StringRef> arguments;
+    rest.split(')').first.split(arguments, ',');
+    double smoothing;
+    if (entry.key() == "pkg.torch.onnx.fx_node" && arguments.size() > 5 &&
+        !arguments[5].trim().getAsDouble(smoothing) && smoothing != 0)
+      return smoothing;
+  }
+  return std::nullopt;
+}
+
+static void warnLostSmoothing(const Model &model,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  for (const proto::NodeProto *node : nodes)
+    if (std::optional<double> smoothing = findLostSmoothing(*node)) {
+      std::string number;
+      llvm::raw_string_ostream(number) << llvm::format("%g", *smoothing);
+      model.warn("node '" + node->name() +
+                 "': the program's loss has a label "
+                 "smoothing of " +
+                 number +
+                 ", which PyTorch's exporter leaves "
+                 "out; export the scores without the loss, and train with "
+                 "--loss softmax_cross_entropy --label-smoothing " +
+                 number);
+    }
 }
 
 static bool isProduct(StringRef op) {
@@ -56,12 +83,6 @@ static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
   return node.op_type() == "Conv" && node.input_size() > 2 &&
          StringRef(node.input(1)).starts_with("onnx::Conv_") &&
          StringRef(node.input(2)).starts_with("onnx::Conv_");
-}
-
-static std::string withOthers(const std::string &first, size_t count) {
-  return first + (count > 1
-                      ? " (and " + std::to_string(count - 1) + " more like it)"
-                      : "");
 }
 
 static void warnLostByPyTorch(const Model &model,
@@ -84,9 +105,9 @@ static void warnLostByPyTorch(const Model &model,
             "is lost as well"
           : "";
   if (!folded.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(folded[0], folded.size()) +
-               ", and not there to train" + dropout +
+    model.warn("the BatchNormalization " + folded[0] +
+               countOthers(folded.size()) + ", and not there to train" +
+               dropout +
                "; PyTorch's exporter keeps it by torch.onnx.export("
                "model.train(), ..., dynamo=True, optimize=False)");
   else if (isEvaluation)
@@ -95,8 +116,8 @@ static void warnLostByPyTorch(const Model &model,
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
   if (!foldedBefore.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(foldedBefore[0], foldedBefore.size()) +
+    model.warn("the BatchNormalization " + foldedBefore[0] +
+               countOthers(foldedBefore.size()) +
                ", and not there to train, and any Dropout is lost; PyTorch's "
                "older exporter keeps them by torch.onnx.export(model.train(), "
                "..., training=torch.onnx.TrainingMode.TRAINING, "
@@ -115,8 +136,8 @@ static void warnLostByTF2ONNX(const Model &model,
                        node->op_type() + " before it");
   }
   if (!folded.empty())
-    model.warn("the BatchNormalization " +
-               withOthers(folded[0], folded.size()) +
+    model.warn("the BatchNormalization " + folded[0] +
+               countOthers(folded.size()) +
                ", and not there to train; tf2onnx exports for inference and "
                "has no way to keep it");
 }
@@ -125,8 +146,9 @@ void mpc::onnx_frontend::warnLost(const Graph &graph,
                                   ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = graph.getModel();
   StringRef producer = model.getProto().producer_name();
-  if (producer == "pytorch")
+  if (producer == "pytorch") {
     warnLostByPyTorch(model, nodes);
-  else if (producer == "tf2onnx")
+    warnLostSmoothing(model, nodes);
+  } else if (producer == "tf2onnx")
     warnLostByTF2ONNX(model, nodes);
 }

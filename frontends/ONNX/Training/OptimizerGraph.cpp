@@ -70,6 +70,7 @@ Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
 void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
                                          Accumulation &accumulation) {
   ModuleImporter &module = function.getModule();
+  // The parameter, and its gradient in the same type.
   accumulation.parameter = module.findVariable(accumulation.name);
   Value gradient =
       function.materialize(accumulation.gradient, "InPlaceAccumulatorV2");
@@ -211,12 +212,14 @@ LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
   auto gradients = getGradients(node, 0);
   if (failed(gradients))
     return failure();
+  // Only the one norm, with a bound above 0.
   std::string norm = node.string("norm_type", "fro");
   if (norm != "fro")
     return node.unsupported("norm_type '" + norm + "' is not supported");
   double maxNorm = node.real("max_norm", 1.0);
   if (!(maxNorm > 0.0))
     return node.invalid("expected max_norm above 0");
+  // One op for all gradients, whose results replace them.
   SmallVector<Value> operands(*gradients);
   SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
   OpBuilder &builder = function.getBuilder();
@@ -235,6 +238,7 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
   auto gradients = getGradients(node, 3);
   if (failed(gradients))
     return failure();
+  // Two conventions, of PyTorch and of transformers.
   int64_t mode = node.integer("adam_mode", 0);
   if (mode != 0 && mode != 1)
     return node.invalid("adam_mode is " + Twine(mode) + ", expected 0 or 1");

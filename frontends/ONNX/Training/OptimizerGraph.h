@@ -16,8 +16,8 @@ struct Accumulation {
   VariableOp parameter, buffer;
 };
 
-/// Adds the gradient into its buffer, which it declares. A finding where it is
-/// not of the type of its parameter, the variable of that name.
+/// Adds a gradient to the buffer of its parameter, and declares the buffer.
+/// Reports a gradient that has another type than the parameter.
 void addAccumulation(FunctionImporter &function, Accumulation &accumulation);
 
 /// Sets the buffers to zero in an update. An error where a parameter has none.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/SharedParameters.h"
 
+#include "frontends/ONNX/Model/Metadata.h"
+
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -12,6 +15,7 @@ using namespace mpc::onnx_frontend;
 // to stay so.
 static void warnAliases(FunctionImporter &function,
                         ArrayRef<const proto::NodeProto *> nodes) {
+  // Aliases of parameters, and which of them are read.
   llvm::StringSet<> read;
   llvm::MapVector<StringRef, std::vector<StringRef>> names;
   for (const proto::NodeProto *node : nodes) {
@@ -52,11 +56,15 @@ static bool isSplat(const HostTensor &tensor) {
   return true;
 }
 
+static constexpr llvm::StringLiteral kMerged =
+    ", and they are trained as one; PyTorch's exporter merges parameters that "
+    "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
+
 // PyTorch's exporter also merges parameters that start equal by name alone, as
 // the scales of all normalizations do: then several of these read one of ones.
 // Where weights are shared too, the model applies its layers several times.
-static void warnMerged(FunctionImporter &function,
-                       ArrayRef<const proto::NodeProto *> nodes) {
+static void warnMergedNormalizations(FunctionImporter &function,
+                                     ArrayRef<const proto::NodeProto *> nodes) {
   llvm::MapVector<StringRef, int64_t> readers;
   llvm::StringSet<> weights;
   for (const proto::NodeProto *node : nodes) {
@@ -77,20 +85,63 @@ static void warnMerged(FunctionImporter &function,
   if (readers.empty())
     return;
   auto [name, count] = readers.front();
-  std::string others =
-      readers.size() > 1
-          ? " (and " + std::to_string(readers.size() - 1) + " more like it)"
-          : "";
-  function.getModule().warn(
-      "parameter '" + name + "' is read by " + Twine(count) +
-      " normalizations" + others +
-      ", and they are trained as one; PyTorch's exporter merges parameters "
-      "that are equal: torch.onnx.export(..., optimize=False) keeps them "
-      "apart");
+  function.getModule().warn("parameter '" + name + "' is read by " +
+                            Twine(count) + " normalizations" +
+                            countOthers(readers.size()) + kMerged);
+}
+
+/// PyTorch's exporter leaves larger tensors apart.
+static constexpr int64_t kLargestMerged = 1024;
+
+// The module that the node belongs to, such as "layers.1.norm"; nothing where
+// the exporter does not say it.
+static std::optional<StringRef> findScope(const proto::NodeProto &node) {
+  auto scopes = readMetadataList(node, kNameScopes);
+  if (scopes.size() < 2)
+    return std::nullopt;
+  return scopes[scopes.size() - 2];
+}
+
+// Where the exporter says which module a node belongs to: one that is applied
+// several times reads its parameter several times, but where several modules
+// read one, the program had one for each.
+static void warnMergedModules(FunctionImporter &function,
+                              ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
+  for (const proto::NodeProto *node : nodes) {
+    std::optional<StringRef> scope = findScope(*node);
+    if (!scope)
+      continue;
+    for (const std::string &input : node->input()) {
+      const ImportedValue &value = function.lookup(input);
+      if (value.stateRole == Role::Parameter && value.constant &&
+          value.constant->getNumElements() <= kLargestMerged)
+        scopes[input].insert(*scope);
+    }
+  }
+  scopes.remove_if([](const auto &entry) { return entry.second.size() < 2; });
+  if (scopes.empty())
+    return;
+  auto &[name, readers] = scopes.front();
+  function.getModule().warn("parameter '" + name + "' is read in " +
+                            Twine(readers.size()) + " modules, such as '" +
+                            readers[0] + "' and '" + readers[1] + "'" +
+                            countOthers(scopes.size()) + kMerged);
+}
+
+// An exporter that does not optimize merges nothing, and computes nothing.
+static bool isOptimized(const proto::GraphProto &graph) {
+  return llvm::any_of(graph.value_info(), [](const auto &value) {
+    return !findMetadata(value, kFoldedFrom).empty();
+  });
 }
 
 void mpc::onnx_frontend::warnShared(FunctionImporter &function,
+                                    const Graph &graph,
                                     ArrayRef<const proto::NodeProto *> nodes) {
   warnAliases(function, nodes);
-  warnMerged(function, nodes);
+  if (isOptimized(graph.getModel().getProto().graph()))
+    warnMergedModules(function, nodes);
+  else
+    warnMergedNormalizations(function, nodes);
 }

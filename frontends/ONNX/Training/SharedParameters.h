@@ -11,7 +11,7 @@ namespace mpc::onnx_frontend {
 /// Warns of parameters that stand for several of the model's program, as far as
 /// the file shows it, once `function` has imported `nodes`. They start equal,
 /// and what the file says is that they stay so.
-void warnShared(FunctionImporter &function,
+void warnShared(FunctionImporter &function, const Graph &graph,
                 llvm::ArrayRef<const proto::NodeProto *> nodes);
 
 } // namespace mpc::onnx_frontend

@@ -70,6 +70,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
 // Adds the graph inputs that `nodes` read.
 Error StepImporter::addInputs(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
+  // Inputs that are read are data, or state with a given value.
   llvm::StringSet<> read;
   for (const proto::NodeProto *node : nodes)
     for (StringRef value : getReadValues(*node))
@@ -136,6 +137,7 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
 // on those of Gradient. Where the backward pass is nodes, it is what remains.
 void StepImporter::markPhases(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
+  // What outputs need is forward; what depends on data is not the update.
   std::vector<const proto::NodeProto *> forward = graph.getNodesFor(
       step.hasBackwardNodes ? step.evalOutputs : step.outputs);
   llvm::DenseSet<const proto::NodeProto *> needed(forward.begin(),
@@ -152,6 +154,7 @@ void StepImporter::markPhases(FunctionImporter &function,
     return llvm::any_of(getReadValues(node),
                         [&](StringRef value) { return names.contains(value); });
   };
+  // In the order of execution, so that what is updated is known.
   for (const proto::NodeProto *node : nodes) {
     bool isGradient = node->op_type() == "Gradient";
     bool dependsOnData = readsAny(*node, data);
@@ -234,6 +237,7 @@ void StepImporter::addGradients(FunctionImporter &function) {
 Error StepImporter::importBody(FunctionImporter &function) {
   learningRate = {};
   options.mode = ImportMode::AsExported;
+  // All that outputs and new state need.
   std::vector<StringRef> needed(step.outputs);
   for (const auto *list : {&step.updates, &step.gradients})
     for (const StateUpdate &update : *list)
@@ -241,6 +245,7 @@ Error StepImporter::importBody(FunctionImporter &function) {
   std::vector<const proto::NodeProto *> nodes = graph.getNodesFor(needed);
   if (Error error = addInputs(function, nodes))
     return error;
+  // State before nodes: these read it.
   for (const auto *list : {&step.updates, &step.gradients})
     for (const StateUpdate &update : *list)
       bindState(function, update.state);

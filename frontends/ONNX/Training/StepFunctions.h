@@ -28,7 +28,7 @@ struct TrainingStep {
   llvm::StringSet<> learningRates;
   /// Inputs that scale the loss, which are 1.
   llvm::StringSet<> lossScales;
-  /// Inputs that count the updates, and what they are at the first one.
+  /// Inputs that count updates, with their value at the first update.
   llvm::StringMap<int64_t> stepCounts;
   /// Initializers that the backward pass starts from.
   llvm::StringSet<> seeds;

@@ -374,7 +374,8 @@ bool StepRecogniser::mayHaveLoss() const {
          });
 }
 
-// The loss is the first scalar; one that is called so goes before others.
+// The loss is the first scalar whose name says "loss", or else the first
+// scalar.
 Error StepRecogniser::findLoss() {
   auto isLoss = [](StringRef name) {
     return name.lower().find("loss") != std::string::npos;
@@ -428,6 +429,8 @@ void StepRecogniser::findScalars() {
         !values.findScalarInput(input->name()).empty())
       step.lossScales.insert(input->name());
   }
+  // A constant called as the gradient of a value is where its backward pass
+  // starts.
   for (const proto::NodeProto *node : graph.getNodes())
     for (StringRef value : node->output())
       if (const proto::TensorProto *seed =
@@ -454,6 +457,7 @@ void StepRecogniser::findUpdateNodes() {
   std::vector<const proto::NodeProto *> forward =
       graph.getNodesFor(step.evalOutputs);
   llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
+  // Backwards from new values, through elementwise nodes.
   std::vector<StringRef> worklist;
   for (const StateUpdate &update : step.updates)
     worklist.push_back(update.value);
@@ -543,6 +547,7 @@ StepRecogniser::run(std::vector<std::string> &notes) {
 std::optional<TrainingStep>
 StepRecogniser::runGradients(std::vector<std::string> &notes) {
   indexGraph();
+  // An output w_grad of the shape of w is its gradient.
   std::vector<std::string> trained, withoutValue;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     StringRef name = output->name(), parameter = name;

@@ -47,6 +47,7 @@ bool StepValues::fits(const proto::ValueInfoProto &output,
                       StringRef state) const {
   if (!output.type().has_tensor_type())
     return false;
+  // The declared types of both.
   auto [type, shape] = getDeclared(output);
   int32_t stateType = 0;
   SmallVector<int64_t> stateShape;
@@ -56,6 +57,7 @@ bool StepValues::fits(const proto::ValueInfoProto &output,
   } else if (const proto::ValueInfoProto *input = inputs.lookup(state)) {
     std::tie(stateType, stateShape) = getDeclared(*input);
   }
+  // They agree as far as they are known.
   if (type != stateType)
     return false;
   if (!output.type().tensor_type().has_shape())

@@ -44,7 +44,7 @@ private:
                   VariableOp parameter);
   void bindScalars(const proto::NodeProto &node,
                    const OptimizerNode &optimizer);
-  /// `value` with one axis where the input of that name is declared so.
+  /// `value`, as (1) where the graph declares input `input` with one axis.
   Value shapeLike(Value value, StringRef input);
   bool isInput(StringRef name) const { return inputs.contains(name); }
 
@@ -61,7 +61,8 @@ private:
 };
 } // namespace
 
-// Parameters have their names, and gradients one of those that tools give them.
+// Binds each parameter's name, and the names that tools give its gradient, such
+// as w_grad.
 void TensorOptimizerImporter::bindNames() {
   for (Accumulation accumulation : accumulations) {
     const std::string &name = accumulation.name;
@@ -174,6 +175,7 @@ Error TensorOptimizerImporter::run() {
           "input '" + input->name() +
               "' is neither a parameter, nor a gradient such as w_grad, nor "
               "what an optimizer reads as its rate, its count or its state");
+  // The nodes that new values need, then the updates.
   SmallVector<StringRef> values;
   for (const Update &update : updates)
     values.push_back(update.value);

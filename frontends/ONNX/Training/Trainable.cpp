@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "frontends/ONNX/Model/Metadata.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mpc::onnx_frontend;
@@ -58,6 +60,7 @@ static const WeightedOp *findWeightedOp(StringRef name) {
       {"BiasDropout", Kind::FusedBias, {1}},
       {"BiasGelu", Kind::FusedBias, {1}},
       {"FastGelu", Kind::FusedBias, {1}},
+      {"MultiHeadAttention", Kind::FusedBias, {3}},
   };
   const auto *found =
       llvm::find_if(ops, [&](const WeightedOp &op) { return op.name == name; });
@@ -227,8 +230,10 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
+  // A number that keeps the root from 0.
   bool isStabilized = (isSum(op) || op == "Max" || op == "Clip") &&
                       (get(1).isFixed || node.input_size() == 1);
+  // Roots, their inverses, and what is multiplied or divided by them.
   if (op == "Sqrt" || op == "ReduceL2")
     result.isRoot = !result.isFixed;
   else if (isStabilized)
@@ -335,12 +340,14 @@ bool TrainableSearch::isRow(StringRef value) {
 // rank 0 only with `orScalar`, and those of more than one element that it is
 // computed from.
 void TrainableSearch::use(StringRef value, bool orScalar) {
+  // From the value back through what computes it.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
   while (!worklist.empty()) {
     auto [current, within] = worklist.pop_back_val();
     if (!getFacts(current).isFixed ||
         !(within ? searchedWithin : searched).insert(current).second)
       continue;
+    // An initializer is a weight, unless it is a number.
     if (auto shape = getStoredShape(current)) {
       bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
       bool isScalar = shape->empty() && !orScalar;
@@ -351,6 +358,7 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     const Node *producer = graph.getProducer(current);
     if (!producer || producer->op_type() == "Shape")
       continue;
+    // Views hand on all of a weight, others only what is computed from it.
     bool isComputed = within || !isView(producer->op_type());
     for (const std::string &input : producer->input())
       worklist.push_back({input, isComputed});
@@ -361,26 +369,12 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
 // Metadata
 //===----------------------------------------------------------------------===//
 
-static StringRef findMetadata(const proto::ValueInfoProto &value,
-                              StringRef key) {
-  for (const proto::StringStringEntryProto &entry : value.metadata_props())
-    if (entry.key() == key)
-      return entry.value();
-  return {};
-}
-
 // Whether the exporter computed the value from constants alone, such as the
 // ones that it gives a normalization as scale: what is folded from is a list
 // like "['val_0', 'val_7']", and a parameter has a name of its own.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
-  StringRef list = findMetadata(value, "pkg.onnxscript.optimizer.folded_from");
-  if (list.empty())
-    return false;
-  llvm::SmallVector<StringRef> names;
-  list.split(names, ',');
-  return llvm::all_of(names, [](StringRef name) {
-    return name.trim("[]' ").starts_with("val_");
-  });
+  auto names = readMetadataList(value, kFoldedFrom);
+  return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
 llvm::StringMap<std::string>
@@ -390,8 +384,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
-      StringRef kind = findMetadata(
-          value, "pkg.torch.export.graph_signature.InputSpec.kind");
+      StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))

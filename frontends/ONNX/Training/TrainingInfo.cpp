@@ -50,6 +50,7 @@ static bool isOutput(const proto::GraphProto &graph, StringRef name) {
 }
 
 Error TrainingInfoImporter::checkBindings(const Graph &graph) {
+  // Each key is an initializer, bound once, to an output.
   llvm::StringSet<> keys;
   for (const auto &binding : info.update_binding()) {
     StringRef key = binding.key(), value = binding.value();

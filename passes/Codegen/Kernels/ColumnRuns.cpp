@@ -30,6 +30,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
   ArrayRef<Dimension> dimensions = body.getDimensions();
   unsigned last = dimensions.size() - 1;
   int64_t run = dimensions[last].size;
+  // The outer dimensions, which an index of a run is split into.
   SmallVector<unsigned> outerDimensions;
   SmallVector<int64_t> outerSizes;
   for (unsigned d = 0; d < last; ++d)
@@ -37,6 +38,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
       outerDimensions.push_back(d);
       outerSizes.push_back(dimensions[d].size);
     }
+  // Runs that [begin, end) touches, the first and the last perhaps in part.
   Value runSize = createIndex(b, run);
   Value firstRun = arith::DivUIOp::create(b, begin, runSize);
   Value endRun = arith::CeilDivUIOp::create(b, end, runSize);
@@ -46,6 +48,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
          llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))
       scope.enter(dimension, index);
     fragments.evaluate(scope, body.getOutputNodes());
+    // Which part of the run that is.
     Value start = mulIndex(b, number, run);
     Value lower = arith::SubIOp::create(
         b, arith::MaxUIOp::create(b, begin, start), start);

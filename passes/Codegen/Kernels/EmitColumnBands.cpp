@@ -175,6 +175,7 @@ void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
   int64_t size = body.getDimensions()[dimension].size;
   bool isLast = dimension + 1 == body.getGroup(1).second;
   int64_t step = isLast ? kBandRows : 1;
+  // A band is some rows of the last dimension.
   emitLoop(b, size, step, {}, [&](Value index, ValueRange) {
     if (!isLast) {
       Scope scope = outer;
@@ -185,6 +186,7 @@ void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
     }
     Value end = arith::MinUIOp::create(b, addIndex(b, index, step),
                                        createIndex(b, size));
+    // Its sums are added to the totals in scratch memory.
     forColumns(outer, piece, [&](Columns &at) {
       Carried sums = sumBand(at, dimension, index, end);
       storeTotals(at, createChain(at).add(loadTotals(at), sums));

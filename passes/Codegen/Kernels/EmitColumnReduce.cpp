@@ -57,7 +57,7 @@ private:
   SmallVector<unsigned> outputNodes;
   /// Of the pass being emitted.
   SmallVector<const Output *> elementOutputs;
-  /// Whether this thread has columns of its own; null where every one has.
+  /// True if this thread has columns of its own; null if every thread has.
   Value hasColumns;
 };
 } // namespace
@@ -101,6 +101,7 @@ Carried ColumnEmitter::accumulate(const Scopes &scopes,
 Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                                    ArrayRef<unsigned> reductions, int64_t rows,
                                    ValueRange init, BlockedChain *chain) {
+  // What is read in each row: operands of reductions, and values to store.
   SmallVector<unsigned> inputs;
   for (unsigned reduction : reductions)
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
@@ -114,6 +115,7 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
     }
     return scopes;
   };
+  // Outer dimensions of the rows: a loop each, and what is inside adds up.
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(1) ? context.rows : Team();
   if (dimension + 1 < body.getGroup(1).second) {
@@ -126,6 +128,7 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                     },
                     team, {chain, additions});
   }
+  // The last one: `rows` rows at once, so that their loads overlap.
   return emitChunks(b, size, 1, rows, init,
                     [&](Chunk chunk, ValueRange carried) {
                       Carried values(carried);
@@ -237,6 +240,8 @@ void ColumnEmitter::emit(Value begin, Value end) {
 // column by summing it again.
 void ColumnEmitter::emitBlock(Value block) {
   const Team &team = context.columns;
+  // The block's outer index and its part of the columns, then the thread's
+  // vector.
   int64_t width = context.getVectorWidth();
   int64_t vectors = context.partition.inner / width;
   int64_t blocks = llvm::divideCeilSigned(vectors, team.size);
@@ -247,6 +252,7 @@ void ColumnEmitter::emitBlock(Value block) {
                                        createIndex(b, vectors));
     vector = arith::MinUIOp::create(b, vector, createIndex(b, vectors - 1));
   }
+  // Enter outer and inner dimensions; rows are summed up by emitColumns.
   Scope scope = fragments.createScope();
   scope.width = width;
   fragments.enterGroup(scope, 0, parts[0]);
@@ -257,6 +263,7 @@ void ColumnEmitter::emitBlock(Value block) {
 }
 
 LogicalResult codegen::emitColumnReduce(KernelContext &context) {
+  // Axes are (outer, reduced, inner); axes of size 1 belong to either.
   Operation *hero = findReduction(context.kernel.getBody().front());
   ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
   SmallVector<int64_t> axes = *getReducedAxes(hero);
@@ -267,6 +274,7 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
   int64_t end = first;
   while (end < rank && (space[end] == 1 || llvm::is_contained(axes, end)))
     ++end;
+  // A split reduction has the number of its part as an outer axis.
   std::optional<SplitAxis> split;
   if (int64_t parts = getReductionParts(hero); parts > 1)
     split = {first, parts};
@@ -276,6 +284,7 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
       KernelBody::create(context.kernel, space, groups, split);
   if (failed(body))
     return failure();
+  // Wide rows have totals in scratch memory (ColumnBands.h).
   if (context.scratch)
     return emitColumnBands(context, *body);
   ColumnEmitter emitter(context, *body);

@@ -50,6 +50,7 @@ void ContractionEmitter::emitBlock(Value row, int64_t count) {
 
 void ContractionEmitter::emit(Value begin, Value end) {
   ContractionHero::RowBlocks blocks = hero.getBlocks();
+  // Rows in blocks of the sizes that fit registers, the largest first.
   auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
     auto shapes = llvm::map_to_vector(blocks.counts, [](int64_t count) {
       return ChunkShape{count, 1};
@@ -59,6 +60,7 @@ void ContractionEmitter::emit(Value begin, Value end) {
         [&](Chunk chunk) { emitBlock(chunk.index, chunk.width); },
         context.rows);
   };
+  // One loop where blocks cannot cross groups, or all rows are one group.
   int64_t rows = 1;
   auto [first, last] = body.getGroup(0);
   for (unsigned d = first; d < last; ++d)
@@ -66,6 +68,7 @@ void ContractionEmitter::emit(Value begin, Value end) {
   if (blocks.counts.size() == 1 || blocks.group == rows)
     return emitBlocks(begin, end, rows);
 
+  // Else blocks begin anew in each group of rows.
   Value size = createIndex(b, blocks.group);
   Value groups = arith::CeilDivUIOp::create(b, end, size);
   emitLoop(b, arith::DivUIOp::create(b, begin, size), groups, 1, {},

@@ -167,6 +167,7 @@ void ActivationHero::emitRows(Value row, int64_t count, Sink sink) {
 
 // Rows are pixels, of one line where there are several; columns channels.
 void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
+  // The positions of `count` pixels of a line, from that of the first.
   SmallVector<int64_t> sizes = {batch};
   llvm::append_range(sizes, to.spatial);
   SmallVector<Value> parts = splitIndex(b, row, sizes);
@@ -176,6 +177,7 @@ void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
     at.spatial.back() = addIndex(b, at.spatial.back(), i);
     positions.push_back(at);
   }
+  // Channels lie side by side where filters have stride 1 along them.
   bool hasLanes = blocksRows() && filterStrides[isForward ? 0 : 1] == 1;
   int64_t width = hasLanes ? context.getVectorWidth() : 1;
   emitLoop(b, groups, 1, {}, [&](Value group, ValueRange) {
@@ -242,6 +244,7 @@ ActivationHero::Source ActivationHero::getSource(const Position &at,
 // source; at its border each is looked at on its own.
 Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
                                Channels channels, ValueRange sums) {
+  // Adds to the sums of position i, if the tap lies inside the image there.
   auto addOne = [&](size_t i) {
     size_t count = channels.chunk.count;
     ValueRange own = sums.slice(i * count, count);
@@ -250,6 +253,7 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
   };
   if (sources.size() == 1)
     return addOne(0);
+  // All at once where all have one; else each by itself.
   Value all = sources.front().exists;
   for (const Source &each : sources.drop_front())
     all = arith::AndIOp::create(b, all, each.exists);
@@ -266,11 +270,13 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
 Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
                                     Channels channels, ValueRange sums) {
   const Chunk &chunk = channels.chunk;
+  // The filter's (out, in) is (to, from) forwards, (from, to) backwards.
   Value toFirst = mulIndex(b, channels.group, isForward ? toPerGroup : 0);
   Value fromFirst = mulIndex(b, channels.group, isForward ? 0 : fromPerGroup);
   Value to = addIndex(b, toFirst, channels.channel);
   int64_t toStride = filterStrides[isForward ? 0 : 1];
   return emitLoop(b, fromPerGroup, 1, sums, [&](Value c, ValueRange carried) {
+    // For each channel that is summed over: load filters, then a pixel each.
     Value from = addIndex(b, fromFirst, c);
     Value filter =
         isForward ? filterOffset(to, from, taps) : filterOffset(from, to, taps);
@@ -324,6 +330,7 @@ void WeightGradHero::emitRows(Value row, int64_t count, Sink sink) {
 // do not wait for each other.
 void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                                 Sink sink) {
+  // Sums of several images at once, as many as registers hold.
   int64_t images = std::min<int64_t>({8 / filters.count, 4, batch});
   Carried sums(images * filters.count, zeros(rows));
   sums = emitChunks(
@@ -334,6 +341,7 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                    next.begin());
         return next;
       });
+  // Sums of images are added in their order, then stored a lane each.
   for (int64_t i = 0; i < filters.count; ++i) {
     Value sum = sums[i];
     for (size_t other = i + filters.count; other < sums.size();
@@ -353,6 +361,7 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
 // Adds the images [image, image + images), each to sums of its own.
 Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
                                   Filters filters, ValueRange sums) {
+  // The outputs that a tap has inputs for.
   SmallVector<Bounds> bounds;
   for (auto [axis, tap] : llvm::zip_equal(axes, filters.taps))
     bounds.push_back(getOutputs(b, axis, tap));
@@ -360,6 +369,7 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
   Value channel = addIndex(b, mulIndex(b, group, inPerGroup), filters.first);
   auto type = dyn_cast<VectorType>(sums.front().getType());
   int64_t width = type ? type.getNumElements() : 1;
+  // dy is a vector of output channels; x is one number for all lanes.
   return emitNest(b, bounds, sums, [&](ValueRange out, ValueRange carried) {
     SmallVector<Value> in;
     for (size_t i = 0; i < axes.size(); ++i)

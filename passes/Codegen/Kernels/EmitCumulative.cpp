@@ -94,12 +94,14 @@ void CumulativeEmitter::emitLines() {
 
 /// Lines [begin, end) may begin and end within an index of the outer axes.
 void CumulativeEmitter::emitAdjacentLines() {
+  // The outer indices that [begin, end) touches.
   Value begin = context.bounds[0], end = context.bounds[1];
   Value inner = createIndex(b, space.inner);
   Value firstOuter = arith::DivUIOp::create(b, begin, inner);
   Value endOuter =
       arith::DivUIOp::create(b, addIndex(b, end, space.inner - 1), inner);
   emitLoop(b, firstOuter, endOuter, 1, {}, [&](Value outer, ValueRange) {
+    // The lines of this one: vectors of adjacent lines, then single ones.
     Value start = mulIndex(b, outer, space.inner);
     Value lower = arith::SubIOp::create(
         b, arith::MaxUIOp::create(b, begin, start), start);

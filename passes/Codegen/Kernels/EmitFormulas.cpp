@@ -121,7 +121,8 @@ Number emitSlope(StringRef of, formulas::Dual<Number> x, double a, double b) {
   llvm_unreachable("the op checks its attribute");
 }
 
-// Where x is NaN so is its gradient, also where the formula's is constant.
+// A NaN in x makes the gradient NaN, also where the formula is constant and its
+// slope 0.
 Value emitFormulaGrad(Lanes &l, FormulaGradOp op, FormulaGradOp::Adaptor in) {
   Number x{&l, in.getInput()}, one{&l, l.constant(1)};
   Number slope = emitSlope(op.getOf(), {x, one}, op.getA().convertToDouble(),

@@ -86,10 +86,12 @@ Value codegen::batchOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
 
 SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
                                                Value right, Chunk chunk) {
+  // A sum for each row and vector of columns, over the depth.
   SmallVector<Value> init(left.size() * chunk.count, zeros(chunk.width));
   return emitLoop(
       b, createIndex(b, 0), createIndex(b, depth), 1, init,
       [&](Value k, ValueRange sums) {
+        // Load vectors of the right once, and use them for all rows.
         Value start = addIndex(b, right, mulIndex(b, k, rhs.depthStride));
         SmallVector<Value> vectors;
         for (int64_t i = 0; i < chunk.count; ++i)
@@ -144,6 +146,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
 }
 
 void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
+  // Where the rows begin, and the matrix on the right of their batch.
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
   Value first = addIndex(b, batchOffset(b, indices, lhs.batchStrides),
@@ -152,6 +155,7 @@ void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   for (int64_t i = 0; i < count; ++i)
     left.push_back(addIndex(b, first, i * lhs.outerStride));
   Value matrix = batchOffset(b, indices, rhs.batchStrides);
+  // Vectors lie along the columns, or along the depth, where that is adjacent.
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;

@@ -232,18 +232,21 @@ void MovementEmitter::emitSquare(Value input, Value from, Value to,
 /// rows may begin and end within a matrix.
 void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
                                  MovedAxis rows, MovedAxis columns) {
+  // The matrices that [begin, end) touches.
   Value begin = context.bounds[0], end = context.bounds[1];
   Value matrixRows = createIndex(b, rows.size);
   Value firstMatrix = arith::DivUIOp::create(b, begin, matrixRows);
   Value endMatrix =
       arith::DivUIOp::create(b, addIndex(b, end, rows.size - 1), matrixRows);
   emitLoop(b, firstMatrix, endMatrix, 1, {}, [&](Value matrix, ValueRange) {
+    // The rows of this one.
     Value start = mulIndex(b, matrix, rows.size);
     Value first = arith::SubIOp::create(
         b, arith::MaxUIOp::create(b, begin, start), start);
     Value stop = arith::SubIOp::create(
         b, arith::MinUIOp::create(b, end, addIndex(b, start, matrixRows)),
         start);
+    // Whole cache lines of rows, then square blocks, then single rows.
     Value base = offsetOf(matrix, outer);
     emitDynamicChunks(
         b, first, stop, rows.size, {{lineElements, 1}, {blockSide, 1}, {1, 1}},
@@ -343,6 +346,7 @@ void MovementEmitter::emitSlice(SliceOp op) {
 // A row of the result is (outer, index along the axis, inner), or, where the
 // last axis is joined, a piece of every input.
 void MovementEmitter::emitConcat(ConcatOp op) {
+  // The rows of an input below the axis that is joined.
   ArrayRef<int64_t> shape = shapeOf(op.getOutput());
   int64_t axis = op.getAxis(), rank = shape.size();
   bool joinsColumns = axis == rank - 1;
@@ -358,6 +362,8 @@ void MovementEmitter::emitConcat(ConcatOp op) {
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t size = shapeOf(operand.get())[axis];
       Value input = context.getBuffer(operand.get());
+      // Columns: the inputs' rows follow each other. `multiple` is the
+      // alignment that all of these copies have.
       if (joinsColumns) {
         int64_t multiple = std::gcd(std::gcd(size, start), shape.back());
         copyRun(input, mulIndex(b, row, size), addIndex(b, to, start), size, 1,
@@ -365,6 +371,7 @@ void MovementEmitter::emitConcat(ConcatOp op) {
         start += size;
         continue;
       }
+      // Else a row comes from the input whose range of the axis it is in.
       Value along = addIndex(b, parts[1], -start);
       Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
                                            createIndex(b, size));
@@ -410,8 +417,8 @@ static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
   return rows;
 }
 
-/// Which of the input's elements lies at `part` of a padded axis, and whether
-/// there is one; that is null where there is one everywhere.
+/// The element of the input at index `part` of a padded axis, and a flag that
+/// it exists. The flag is null on axes without padding.
 static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
                                           const PaddedAxis &axis) {
   // Before the input's first, the distance is a large unsigned number.
@@ -479,6 +486,7 @@ void MovementEmitter::padColumns(Value input, Value from, Value to,
 
 // A row of the result has the input's between padding, or is all padding.
 void MovementEmitter::emitPad(PadOp op) {
+  // The last axis is padded within a row; the others choose rows.
   Value input = context.buffers.front();
   size_t rank = op.getShape().size();
   PaddedAxis columns =
@@ -491,6 +499,7 @@ void MovementEmitter::emitPad(PadOp op) {
 
   auto copyRow = [&](Value row, ValueRange) {
     Value to = mulIndex(b, row, columns.extent), from = createIndex(b, 0);
+    // A row is inside where its index along every other axis is.
     Value inside;
     for (auto [part, axis] :
          llvm::zip_equal(splitIndex(b, row, extents), rows)) {

@@ -70,6 +70,7 @@ private:
   void emitColumns(const Scope &outer, unsigned dimension, unsigned end) {
     int64_t size = body.getDimensions()[dimension].size;
     Team team = dimension == body.getLargest(1) ? context.columns : Team();
+    // The last dimension in vectors; those before it a loop each.
     if (dimension + 1 == end) {
       emitChunks(
           b, size, context.getVectorWidth(), 1, {},
@@ -123,6 +124,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
   const KernelPartition &partition = context.partition;
   int64_t rank = space.size();
   Value begin = context.bounds[0], end = context.bounds[1];
+  // Without broadcasts the space is flat: one loop.
   if (partition.inner == 1) {
     FailureOr<KernelBody> body =
         KernelBody::create(context.kernel, space, {rank});
@@ -133,6 +135,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
       return success();
     }
   }
+  // Else a loop over rows, and one over the columns within each.
   int64_t rowAxes = countRowAxes(space, partition.inner);
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});

@@ -188,6 +188,7 @@ void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
 
 void BlocksEmitter::emitTile(Value tile) {
   const ProductExtents &extents = blocks.extents;
+  // A tile is (batch, rows, columns) of the result.
   SmallVector<Value> indices = splitIndex(
       b, tile,
       {extents.batch, blocks.countRowTiles(), blocks.countColumnTiles()});
@@ -198,10 +199,12 @@ void BlocksEmitter::emitTile(Value tile) {
     return addIndex(b, batchOffset(b, batch, lines.batchStrides),
                     mulIndex(b, range.first, lines.lineStride));
   };
+  // Where its rows of the left and columns of the right begin.
   Value leftStart = start(left, rows), rightStart = start(right, columns);
   clearSums();
   LinePacker packer(context, lanes, width, blocks.depth);
   int64_t count = llvm::divideCeilSigned(extents.k, blocks.depth);
+  // For each block of the depth: pack both, and add their product.
   emitLoop(b, createIndex(b, 0), createIndex(b, count), 1, {},
            [&](Value index, ValueRange) {
              Extent depth = tileOf(index, blocks.depth, extents.k);

@@ -64,6 +64,7 @@ Carried RowEmitter::emitColumns(
     int64_t vectors, ValueRange init,
     llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element,
     BlockedChain *chain) {
+  // Outer dimensions of the columns: a loop each.
   int64_t size = body.getDimensions()[dimension].size;
   unsigned last = body.getDimensions().size() - 1;
   Team team = dimension == body.getLargest(1) ? context.columns : Team();
@@ -80,6 +81,7 @@ Carried RowEmitter::emitColumns(
                     },
                     team, {chain, additions});
   }
+  // The last one in vectors, `vectors` of them side by side.
   return emitChunks(b, size, width, vectors, init,
                     [&](Chunk chunk, ValueRange carried) {
                       Carried values(carried);
@@ -143,6 +145,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   unsigned firstColumn = body.getGroup(1).first;
   int64_t vectors = countVectors(reductions.size());
 
+  // For each reduction: accumulators of vectors, and one of what is left.
   SmallVector<Slots> slots;
   SmallVector<unsigned> inputs;
   Carried init;
@@ -158,6 +161,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
     chain.carry(body.getNodes()[reduction].op, 1);
   }
   fragments.evaluate(scope, inputs);
+  // One pass over the columns feeds all reductions of the level.
   Carried sums = emitColumns(
       scope, firstColumn, inputs, std::max<int64_t>(vectors, 1), init,
       [&](const Scope &at, int64_t slot, ValueRange carried) {
@@ -165,6 +169,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
       },
       chain.ifNeeded());
 
+  // Vectors are added up, then their lanes, the rest, and the other threads'.
   unsigned first = 0;
   for (const Slots &own : slots) {
     Accumulator accumulator(b, body.getNodes()[own.reduction].op);

@@ -126,6 +126,7 @@ Value ScatterEmitter::combine(Value old, Value update) {
   Type element = elementOf(op->getResult(0));
   FloatType compute = KernelContext::getComputeType(op);
   Lanes l(b, compute);
+  // Integers are combined as they are.
   if (!isa<FloatType>(element)) {
     bool isUnsigned = element.isUnsignedInteger();
     switch (reduction) {
@@ -147,6 +148,7 @@ Value ScatterEmitter::combine(Value old, Value update) {
                       update, old);
     }
   }
+  // Floats in the type that the op computes in.
   old = l.convert(old, compute);
   update = l.convert(update, compute);
   switch (reduction) {
@@ -179,6 +181,7 @@ void ScatterEmitter::combineAt(const Scope &scope, Value part) {
 /// null where every element has an index of its own.
 void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
                                   const Owned &owned, Value part) {
+  // Neighbours that share an index are combined as vectors, others one by one.
   unsigned last = body.getDimensions().size() - 1;
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(2) ? context.columns : Team();
@@ -225,6 +228,7 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
 
 /// All updates of one index of the outer axes, in their order.
 void ScatterEmitter::emitOuter(Value outer) {
+  // The part of this outer index's elements that the slice owns.
   Value start = mulIndex(b, outer, space.size);
   Value stop = addIndex(b, start, space.size);
   Value lower = arith::MaxUIOp::create(b, context.bounds[0], start);
@@ -234,6 +238,8 @@ void ScatterEmitter::emitOuter(Value outer) {
   Scope scope = fragments.createScope();
   fragments.enterGroup(scope, 0, outer);
   fragments.evaluate(scope, {index.node, update.node});
+  // Updates run in order. An update of an element outside of the slice is
+  // skipped.
   emitLoop(b, space.updates, 1, {}, [&](Value number, ValueRange) {
     Scope at = scope;
     fragments.enterGroup(at, 1, number);
@@ -275,6 +281,7 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
   ScatterOpInterface op = findScatter(context.kernel.getBody().front());
   if (context.kernel.getNumResults() != 1)
     return op->emitOpError("is the only result its kernel can have");
+  // Axes of the updates are (before, indices, behind).
   ArrayRef<int64_t> shape = shapeOf(op.getUpdatesOperand().get());
   int64_t axis = op.getScatteredAxis(), rank = shape.size();
   int64_t behind = shapeOf(op->getResult(0)).size() - axis - 1;
@@ -287,6 +294,7 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
     emitter.emitUniqueUpdates();
     return success();
   }
+  // First the old values, then the updates on top.
   emitter.emitFill();
   emitter.emitUpdates();
   return success();

@@ -170,11 +170,13 @@ LogicalResult SegmentEmitter::emitElements(Segments alike) {
 
 // The rows of one segment, each for all threads of a block.
 LogicalResult SegmentEmitter::emitRows(const KernelSegment &segment) {
+  // The segment as a kernel of its own, on its buffers,
   RegionOp region = segment.region;
   SmallVector<Value> buffers;
   for (Value value : buffersOf(region))
     buffers.push_back(context.getBuffer(value));
   func::FuncOp kernel = createKernel(region, context.kernel);
+  // with the slices and threads of the whole launch.
   KernelPartition partition = getKernelPartition(kernel, context.target);
   partition.grain = context.partition.grain;
   partition.threads = context.partition.threads;

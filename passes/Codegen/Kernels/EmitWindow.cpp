@@ -314,6 +314,7 @@ void PoolEmitter::emitAverageGrad(bool countsPadding) {
 
 LogicalResult codegen::emitWindow(KernelContext &context) {
   Operation &op = context.kernel.getBody().front().front();
+  // The op is the kernel: nothing is computed beside it.
   Operation *terminator = op.getNextNode();
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(

@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Codegen/Kernels/Accumulators.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
 #include "passes/Codegen/Kernels/Indices.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
@@ -104,6 +105,13 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
               vector ? scope.width : 1, getMultiple(scope, *node.strides));
 }
 
+Value FragmentEmitter::loadElements(const Node &argument, Value offset,
+                                    int64_t width, int64_t multiple) {
+  Value value = context.kernel.getArgument(argument.argument);
+  return load(context.buffers[argument.argument], elementOf(value), offset,
+              width, multiple);
+}
+
 void FragmentEmitter::store(const Scope &scope, const Output &output) {
   Value value = scope.values[output.value.node][output.value.result];
   bool vector = isVector(scope, output.strides);
@@ -140,9 +148,11 @@ Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
   Value offset = getOffset(scope, *node.strides);
   bool vector = isVector(scope, *node.strides);
   int64_t step = node.strides->back();
+  // One index for all lanes, which lie side by side: one load.
   if (!isa<VectorType>(index.getType()) && (!vector || step == 1))
     return loadTableAt(node, index, offset, vector ? scope.width : 1,
                        getMultiple(scope, *node.strides));
+  // Else a load for each lane.
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < scope.width; ++lane) {
     Value own = index;
@@ -221,6 +231,7 @@ Value codegen::createSplat(ImplicitLocOpBuilder &b, Operation *op) {
 void FragmentEmitter::compute(Scope &scope, unsigned number) {
   const Node &node = body.getNodes()[number];
   SmallVector<Value, 1> &results = scope.values[number];
+  // Ops that need no formula: arguments, constants, lookups, views.
   if (!node.op) {
     results.push_back(loadArgument(scope, node));
     return;
@@ -240,8 +251,15 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
         scope.values[node.operands[0].node][node.operands[0].result]);
     return;
   }
+  // Operands are converted to the type the op computes in, results to their
+  // own.
   FloatType type = KernelContext::getComputeType(node.op);
   Lanes lanes(b, type);
+  if (isa<RotaryEmbeddingOp>(node.op)) {
+    results.push_back(round(emitRotaryEmbedding(*this, lanes, scope, node),
+                            elementOf(node.op->getResult(0))));
+    return;
+  }
   SmallVector<Value> operands;
   for (NodeResult operand : node.operands)
     operands.push_back(getOperand(scope, operand, type));
@@ -256,6 +274,7 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
 
 void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
   ArrayRef<Node> nodes = body.getNodes();
+  // Backwards: what the targets need and the scope does not have yet.
   llvm::BitVector needed(nodes.size());
   for (unsigned target : targets)
     needed.set(target);
@@ -268,6 +287,8 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
       for (NodeResult operand : nodes[number].operands)
         needed.set(operand.node);
   }
+  // Forwards: compute what is ready where the scope is, which leaves what needs
+  // further dimensions for later.
   for (unsigned number : needed.set_bits()) {
     const Node &node = nodes[number];
     bool ready = !node.isReduction() && !node.isContraction() &&

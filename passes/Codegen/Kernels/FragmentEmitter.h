@@ -54,6 +54,11 @@ public:
   /// The elements from the start of a buffer to where its strides lead.
   mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
 
+  /// What the offset of a vector that starts at `scope` is a multiple of, in
+  /// elements.
+  int64_t getMultiple(const Scope &scope,
+                      llvm::ArrayRef<int64_t> strides) const;
+
   /// `width` adjacent elements of a buffer that holds elements of type
   /// `element`; see KernelContext::load.
   mlir::Value load(mlir::Value buffer, mlir::Type element, mlir::Value offset,
@@ -73,6 +78,18 @@ public:
   /// compute type.
   void setValue(Scope &scope, unsigned node, mlir::Value value);
 
+  /// The node of what operand `number` of an op is, and `width` adjacent
+  /// elements of it, an argument, from `offset` on.
+  const Node &getOperandNode(const Node &node, unsigned number) const {
+    return body.getNodes()[node.operands[number].node];
+  }
+  mlir::Value loadElements(const Node &argument, mlir::Value offset,
+                           int64_t width, int64_t multiple);
+
+  /// An operand in the type that is computed in.
+  mlir::Value getOperand(const Scope &scope, NodeResult operand,
+                         mlir::FloatType compute);
+
   /// For epilogues: argument 0 is read at this base plus the column.
   void setTileBase(mlir::Value base) { tileBase = base; }
 
@@ -82,11 +99,7 @@ private:
   mlir::Value loadTable(const Scope &scope, const Node &node);
   mlir::Value loadTableAt(const Node &node, mlir::Value index,
                           mlir::Value offset, int64_t width, int64_t multiple);
-  int64_t getMultiple(const Scope &scope,
-                      llvm::ArrayRef<int64_t> strides) const;
   ElementIndex getElementIndex(const Scope &scope, const Node &node);
-  mlir::Value getOperand(const Scope &scope, NodeResult operand,
-                         mlir::FloatType compute);
   mlir::Value round(mlir::Value value, mlir::Type elementType);
 
   KernelContext &context;

@@ -130,6 +130,7 @@ SmallVector<unsigned> KernelBody::getOutputNodes() const {
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
   Operation *terminator = block.getTerminator();
+  // Backwards: which places each value is wanted at, from the outputs on.
   Demand demand;
   for (OpOperand &returned : terminator->getOpOperands()) {
     FailureOr<Place> place = outputPlace(returned, space);
@@ -144,6 +145,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   if (failed(demandOperands(block, space, demand)))
     return failure();
 
+  // Forwards: a node for each value and place, arguments first.
   NodeIndex index;
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
@@ -158,6 +160,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
       index.add(&op, nodes.size());
       nodes.push_back(createNode(op, place, nodes, index, space));
     }
+  // What outputs store are nodes now.
   for (OpOperand &returned : terminator->getOpOperands()) {
     Output &output = outputs[returned.getOperandNumber()];
     output.value = index.find(nodes, returned.get(), output.place);
@@ -182,7 +185,8 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   return stridesAlongAxes(indexed.getIndexedShape(), place, rank);
 }
 
-/// Makes `node`, if its op reads a table, one that does so at its place.
+/// If the node's op reads a table (a gather), notes the argument that is the
+/// table and the strides of its place.
 static LogicalResult addTable(Node &node, size_t rank) {
   OpOperand *operand = findTable(node.op);
   if (!operand)
@@ -305,6 +309,7 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
   if (failed(body.addNodes(kernel)))
     return failure();
   size_t rank = space.size();
+  // A node's strides say how its index follows from those of the space.
   for (Node &node : body.nodes) {
     node.strides =
         node.op ? indexStrides(node, rank)
@@ -317,6 +322,8 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
        llvm::zip_equal(body.outputs, kernel.getResultTypes()))
     output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),
                                       output.place, rank);
+  // The dimensions of loops are what is left once axes that go together are
+  // one.
   if (split)
     body.splitAxis(*split);
   body.collapse(groupSizes);

@@ -39,6 +39,7 @@ void LinePacker::pack(const Lines &lines, Value source, Value count,
 /// The panels of `count` lines, the first from element `target` on.
 void LinePacker::packPanels(const Lines &lines, Value source, Value target,
                             Value count, Value depth) {
+  // Whole panels, by the way that lines lie in memory.
   auto packFull = [&](Value from, Value to) {
     if (lines.lineStride == 1)
       packAlongLines(lines, from, to, depth);
@@ -47,6 +48,7 @@ void LinePacker::packPanels(const Lines &lines, Value source, Value target,
   };
   emitLoop(b, createIndex(b, 0), count, lines.panel, {},
            [&](Value line, ValueRange) {
+             // The last panel may be narrower than the others.
              Value from =
                  addIndex(b, source, mulIndex(b, line, lines.lineStride));
              Value to = addIndex(b, target, mulIndex(b, line, blockDepth));
@@ -86,11 +88,13 @@ void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
 /// time where lines have gaps.
 void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
                                 Value depth) {
+  // Where line 0 of depth k is, and where it goes.
   auto at = [&](Value k) {
     return std::pair(addIndex(b, source, mulIndex(b, k, lines.depthStride)),
                      addIndex(b, target, mulIndex(b, k, lines.panel)));
   };
   Value done = createIndex(b, 0);
+  // Blocks of width by width are transposed in registers.
   if (lines.depthStride == 1) {
     Value rest = arith::RemUIOp::create(b, depth, createIndex(b, width));
     Value whole = arith::SubIOp::create(b, depth, rest);
@@ -102,6 +106,7 @@ void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
     });
     done = whole;
   }
+  // What is left of the depth, an element at a time.
   emitLoop(b, done, depth, 1, {}, [&](Value k, ValueRange) {
     auto [from, to] = at(k);
     for (int64_t line = 0; line < lines.panel; ++line)
@@ -145,12 +150,14 @@ static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
 void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
                                 int64_t first) {
   int64_t count = std::min(width, lines.panel - first);
+  // Load lines; missing ones repeat the first, and are not stored.
   SmallVector<Value> vectors;
   for (int64_t i = 0; i < count; ++i)
     vectors.push_back(load(
         lines, addIndex(b, source, (first + i) * lines.lineStride), width));
   vectors.resize(width, vectors.front());
   vectors = transposeVectors(b, std::move(vectors));
+  // Store what the panel has of each transposed vector, in whole powers of two.
   for (auto [k, vector] : llvm::enumerate(vectors))
     for (int64_t lane = 0; lane < count;) {
       int64_t piece = pieceOf(count - lane, width);

@@ -129,6 +129,7 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
     int64_t step = shape.width * shape.count;
     if (step > size)
       continue;
+    // As many whole steps as fit; the rest is for the next, smaller shape.
     Value middle = upper;
     if (step > 1) {
       Value length = arith::SubIOp::create(b, upper, lower);

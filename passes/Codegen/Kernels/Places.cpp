@@ -56,6 +56,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
                                        ArrayRef<int64_t> space) {
   Operation *op = operand.getOwner();
   ArrayRef<int64_t> shape = shapeOf(operand.get());
+  // Reductions and scatters read along the axes of the space.
   if (getReducedAxes(op)) {
     if (shape != space)
       return op->emitOpError("reduces a value of another shape than the "
@@ -67,6 +68,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
                ? alongAxes(shape, scatter.getIndexAxes(),
                            wholeSpace(space.size()))
                : alignRight(shape, wholeSpace(space.size()));
+  // Views read where their result is wanted.
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
     std::optional<Place> through =
         throughReshape(shape, shapeOf(reshape.getOutput()), place);
@@ -80,6 +82,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
       source[from] = axis;
     return source;
   }
+  // Elementwise ops broadcast.
   return alongAxes(shape, getOperandAxes(operand), place);
 }
 
@@ -98,6 +101,7 @@ static Place scatteredPlace(ScatterOpInterface scatter,
 FailureOr<Place> codegen::outputPlace(OpOperand &returned,
                                       ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(returned.get());
+  // A scatter's result has places of its own; a transpose stores elsewhere.
   Place all = wholeSpace(space.size());
   Operation *def = returned.get().getDefiningOp();
   if (auto scatter = dyn_cast_or_null<ScatterOpInterface>(def))
@@ -108,6 +112,7 @@ FailureOr<Place> codegen::outputPlace(OpOperand &returned,
       place.push_back(source[from]);
     return place;
   }
+  // A reduction's result runs along the axes that are left.
   std::optional<SmallVector<int64_t>> reduced;
   if (def)
     reduced = getReducedAxes(def);

@@ -205,6 +205,7 @@ Value SoftwareFunctions::atan(Value x) {
       {7.0 / 16, 0.5, 0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
       {11.0 / 16, 1.0, 0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
       {19.0 / 16, 1.5, 0x1.f730bd281f69bp-1, 0x1.007887af0cbbdp-56}};
+  // t = above / below, and atan p = high + low, by the range that |x| is in.
   Value size = l.abs(x), one = c(1, x);
   Value above = size, below = one, high = c(0, x), low = c(0, x);
   for (const Part &part : parts) {
@@ -220,6 +221,7 @@ Value SoftwareFunctions::atan(Value x) {
   high = l.select(isFar, c(kQuarterHigh, x), high);
   low = l.select(isFar, c(kQuarterLow, x), low);
 
+  // atan t = t - t^3 / 3 + t^5 / 5 - ...
   SmallVector<double> coefficients;
   for (int i = 1; i <= 22; ++i)
     coefficients.push_back((i % 2 ? -1.0 : 1.0) / (2 * i + 1));

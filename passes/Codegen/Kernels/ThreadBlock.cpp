@@ -110,6 +110,7 @@ Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
   const Team &teams = context.rows;
   if (teams.isAlone())
     return value;
+  // Shared memory for a value of each thread: a row for each team.
   auto vector = dyn_cast<VectorType>(value.getType());
   int64_t width = vector ? vector.getNumElements() : 1;
   int64_t row = context.columns.size * width;
@@ -119,6 +120,7 @@ Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
   Value own = teams.shift(b, column, row);
   context.store(value, shared, own, width);
   emitBarrier(b);
+  // Barriers between steps: a thread reads what another has stored.
   for (int64_t half = teams.size / 2; half >= 1; half /= 2) {
     Value lower = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
                                         teams.rank, createIndex(b, half));

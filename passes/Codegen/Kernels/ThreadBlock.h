@@ -33,7 +33,7 @@ mlir::Value combineColumns(KernelContext &context, Accumulator &accumulator,
 mlir::Value combineRows(KernelContext &context, Accumulator &accumulator,
                         mlir::Value value);
 
-/// Whether this is the first of its team; null where it is alone.
+/// True in the first thread of the team; null if the team has one thread.
 mlir::Value isFirst(mlir::ImplicitLocOpBuilder &b, const Team &team);
 
 } // namespace mpc::codegen

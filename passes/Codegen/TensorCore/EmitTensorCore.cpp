@@ -202,6 +202,8 @@ SmallVector<Value> TensorCoreEmitter::multiply() {
 /// Lane 4r + c holds elements (r, 2c) and (r, 2c + 1) of each mma tile's upper
 /// half, and the same of its lower half.
 void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
+  // Positions are exchanged within a row so that no two lanes of a store share
+  // a bank.
   Value row = i32.div(lane, 4), pair = i32.rem(lane, 4);
   Value odd = i32.div(pair, 2);
   Value inUnit = i32.mul(i32.rem(pair, 2), 8);
@@ -209,6 +211,7 @@ void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
   Value rowStart = i32.add(
       i32.add(warpShared, i32.mul(row, StagingTile::kRowBytes)), inUnit);
   auto pairType = VectorType::get(2, b.getF32Type());
+  // A column of mma tiles at a time.
   for (int64_t column = 0; column < StagingTile::kColumns / 8; ++column) {
     Value even = i32.constant(staging.getPosition(2 * column));
     Value position = arith::SelectOp::create(
@@ -283,6 +286,7 @@ void TensorCoreEmitter::storeRow(const Scope &scope, Value row, Value column) {
       fragments.store(scope, output);
     return Carried();
   };
+  // Only tiles at an edge of the matrix ask.
   Value inside;
   auto check = [&](Value block, Value warp, Value position, int64_t extent) {
     Value index = addIndex(b, block, toIndex(b, i32.add(warp, position)));
@@ -303,6 +307,7 @@ void TensorCoreEmitter::storeRow(const Scope &scope, Value row, Value column) {
 /// All rows of the warp's tile, at this thread's columns from `column` (i32)
 /// on.
 void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
+  // As many lanes as a row has vectors share it; the warp takes several rows.
   int64_t rowThreads =
       std::min(kWarpSize, StagingTile::kColumns / staging.width);
   int64_t passRows = kWarpSize / rowThreads;
@@ -310,6 +315,7 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
   emitLoop(b, tiling.warpM, passRows * kPositions, {},
            [&](Value index, ValueRange) {
              Value start = i32.add(i32.from(index), first);
+             // Several rows at once, so that their loads overlap.
              SmallVector<Value> rows;
              SmallVector<Scope> scopes;
              for (int64_t i = 0; i < kPositions; ++i) {

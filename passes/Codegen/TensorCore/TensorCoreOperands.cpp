@@ -81,6 +81,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
                        const GlobalMatrix &matrix, int64_t threads,
                        Value thread)
     : b(builder), i32(builder), operand(operand), matrix(matrix) {
+  // How threads share the tile: a piece of a row each, rows in passes.
   const SwizzledTile &tile = operand.tile;
   int64_t pieceElements = operand.copyBytes / kElementBytes;
   int64_t rowPieces = tile.getRowBytes() / operand.copyBytes;
@@ -90,6 +91,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
   hasEdge = matrix.extent % extent != 0;
   hasDepthEdge = matrix.depth % TensorCoreTiling::kBlockK != 0;
 
+  // Where this thread's pieces go in shared memory. Swizzling repeats after
+  // some rows, and so do offsets.
   row = i32.div(thread, rowPieces);
   column = i32.mul(i32.rem(thread, rowPieces), pieceElements);
   Value chunk = i32.div(column, 8);
@@ -100,6 +103,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
     offsets.push_back(i32.add(i32.getOffset(tile, passRow, chunk), inChunk));
   }
 
+  // Where they come from in memory.
   auto wide = [&](Value value) {
     return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
   };
@@ -113,6 +117,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
 
   if (!hasEdge)
     return;
+  // At an edge, whether each pass is inside the matrix.
   Value first = i32.from(outer);
   for (int64_t pass = 0; pass < (operand.alongDepth ? passes : 1); ++pass)
     inside.push_back(
@@ -176,11 +181,13 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
                                Value lane)
     : b(builder), operand(operand), groups(extent / 16) {
   Index32 i32(b);
+  // Which of the four matrices the lane addresses a row of.
   Value inMatrix = i32.rem(lane, 8);
   Value odd = i32.rem(i32.div(lane, 8), 2);
   Value high = i32.div(lane, 16);
   Value outerHalf = side == Side::Lhs ? odd : high;
   Value depthHalf = side == Side::Lhs ? high : odd;
+  // Rows along the depth: the matrices' rows are the tile's.
   if (operand.alongDepth) {
     Value row = i32.add(first, i32.add(inMatrix, i32.mul(outerHalf, 8)));
     for (int64_t step = 0; step < TensorCoreTiling::kBlockK / 16; ++step) {
@@ -189,6 +196,7 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
     }
     return;
   }
+  // Else they are columns, which ldmatrix transposes.
   Value row = i32.add(inMatrix, i32.mul(depthHalf, 8));
   Value firstChunk = i32.add(i32.div(first, 8), outerHalf);
   for (int64_t group = 0; group < groups; ++group) {

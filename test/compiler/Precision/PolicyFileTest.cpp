@@ -166,3 +166,15 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
   EXPECT_EQ(read(R"({"table": {}})"), ": table: expected an array");
   EXPECT_EQ(read(R"({"table": ["gemm"]})"), ":table[0]: expected an object");
 }
+
+TEST_F(PolicyFileTest, DeepNestingAndFilesWithoutEndAreRefused) {
+  // The second is nested within a value, behind brackets that are text.
+  for (const std::string &text :
+       {std::string(1000000, '['),
+        "{\"preset\": \"]]]]\\\"\", \"rules\": " + std::string(300000, '[')}) {
+    reset();
+    EXPECT_EQ(read(text), ": is nested too deeply");
+  }
+  EXPECT_EQ(llvm::toString(fp16.load("/dev/zero")),
+            "/dev/zero: expected a policy of at most 16 MiB");
+}

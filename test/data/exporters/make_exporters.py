@@ -73,6 +73,25 @@ def make_pytorch():
             mode()
             torch.onnx.export(model, image, f"{folder}/{name}.onnx", **options)
             save(onnx.load(f"{folder}/{name}.onnx"), f"{name}.onnx")
+        make_smoothed(f"{folder}/smoothed.onnx")
+
+
+def make_smoothed(path):
+    """A model with its loss, whose label smoothing the exporter drops."""
+    import torch
+
+    class Smoothed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+            self.loss = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+
+        def forward(self, x, target):
+            return self.loss(self.linear(x), target)
+
+    inputs = (torch.randn(8, 4), torch.randint(0, 3, (8,)))
+    torch.onnx.export(Smoothed(), inputs, path, dynamo=True, optimize=False)
+    save(onnx.load(path), "smoothed.onnx")
 
 
 def make_keras_folded():

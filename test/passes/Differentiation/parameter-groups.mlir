@@ -4,6 +4,8 @@
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=sgd no-decay=bias" 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw no-decay=^x" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw train=^w no-decay=bias" 2>&1 | FileCheck %s --check-prefix=NOBIAS
+// RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw train=^w no-decay=bias,norm" 2>&1 | FileCheck %s --check-prefix=NOBIAS
+// RUN: mpc-opt %s -mpc-add-optimizer="optimizer=adamw train=^w,^scale no-decay=bias,norm" | FileCheck %s --check-prefix=NORMALONE
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw lr-scale=^w" 2>&1 | FileCheck %s --check-prefix=FACTOR
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw lr-scale=^w=-1" 2>&1 | FileCheck %s --check-prefix=FACTOR
 // RUN: not mpc-opt %s -mpc-add-optimizer="optimizer=adamw lr-scale=^w=inf" 2>&1 | FileCheck %s --check-prefix=FACTOR
@@ -28,6 +30,10 @@ mpc.variable @shift : tensor<3xf32> role parameter
 // NORM-COUNT-2: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
 // NORM-NEXT: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 // NORM: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
+
+// Both words are taken where one of them means something.
+// NORMALONE: mpc.adam {{.*}}weight_decay
+// NORMALONE: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 
 // The last factor that matches holds, and one is the rate itself.
 // NAME-LABEL: func @step

@@ -2,7 +2,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=fp16" 2>&1 | FileCheck %s --check-prefix=MODE
 // MODE: unknown precision 'fp16', expected 32-true, 16-mixed, bf16-mixed or 64-true
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=bf16-true" 2>&1 | FileCheck %s --check-prefix=LATER
-// LATER: precision 'bf16-true' is not supported
+// LATER: precision 'bf16-true' is not supported, expected 32-true, 16-mixed, bf16-mixed or 64-true
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc9" 2>&1 | FileCheck %s --check-prefix=KEEP
 // KEEP: --keep-fp32: expression 'fc9' matches no node
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=^w1$" 2>&1 | FileCheck %s --check-prefix=FIXED
@@ -25,7 +25,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/type.json" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: type.json:rules[0]: type: expected fp16 or bf16, found "f16"
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/unmatched.json" 2>&1 | FileCheck %s --check-prefix=UNMATCHED
-// UNMATCHED: unmatched.json:rules[1]: matches no node of the model
+// UNMATCHED: unmatched.json:rules[1]: matches no node of the model; there are 'gemm'
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/preset.json" 2>&1 | FileCheck %s --check-prefix=PRESET
 // PRESET: preset.json: preset: unknown preset "caffe", expected one of torch, tensorflow
 // RUN: not mpc-opt %t/gradient.mlir -amp-assign-precision="mode=16-mixed" 2>&1 | FileCheck %s --check-prefix=GRADIENT

@@ -133,3 +133,15 @@ func.func @columns(%rows: tensor<4x6xf32>) -> tensor<2x4xf32> {
   %y = mpc.concat %1, %3 {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }
+
+// Rows that have an axis of size 1 themselves, along which sums are joined.
+// CHECK-LABEL: func.func @joined_along_rows
+// CHECK: mpc.concat
+func.func @joined_along_rows(%rows: tensor<4x1x4xf32>) -> tensor<2x4xf32> {
+  %0 = mpc.slice %rows {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 2, 1, 4>} : (tensor<4x1x4xf32>) -> tensor<2x1x4xf32>
+  %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<2x1x4xf32>) -> tensor<1x4xf32>
+  %2 = mpc.slice %rows {offsets = array<i64: 2, 0, 0>, sizes = array<i64: 2, 1, 4>} : (tensor<4x1x4xf32>) -> tensor<2x1x4xf32>
+  %3 = mpc.reduce_sum %2 {axes = array<i64: 0>} : (tensor<2x1x4xf32>) -> tensor<1x4xf32>
+  %y = mpc.concat %1, %3 {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

@@ -72,8 +72,17 @@ TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
                 StatusCode::InvalidInput, "column 'gone'");
 }
 
+TEST(CSV, AnEmptyLineOfASingleColumnIsAMissingValue) {
+  for (const char *text : {"a\n1\n\n2\n", "a\n\n1\n", "a\n1\n\"\"\n"})
+    EXPECT_NE(parse(text)[0].fault.find("a value is missing"),
+              std::string::npos)
+        << text;
+  EXPECT_EQ(valuesOf(parse("a\n1\n2\n\n \n")[0]), (std::vector<double>{1, 2}));
+}
+
 TEST(CSV, InfinityAndHexadecimalAreNoNumbers) {
-  for (const char *text : {"inf", "-Infinity", "1e999", "0x10", "1_0", "1 2"})
+  for (const char *text :
+       {"inf", "-Infinity", "1e999", "0x10", "1_0", "1 2", "+-1", "++1"})
     EXPECT_NE(parse(std::string("a\n") + text + "\n")[0].fault, "") << text;
 }
 

@@ -108,7 +108,7 @@ TEST_F(TrainerEvaluation, NoMoreThanOnceAtTheEnd) {
 TEST_F(TrainerEvaluation, TheModelHasTheBestWeightsInTheEnd) {
   Judged model(valley);
   options.best = Monitor();
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   StatusOr<TrainResult> result = judge(model);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->steps, 12);
@@ -119,7 +119,7 @@ TEST_F(TrainerEvaluation, TheModelHasTheBestWeightsInTheEnd) {
   EXPECT_EQ(model.state("w")->bytes, weightsAfter(5));
   StatusOr<Tensor> low = convert(*model.state("w"), DType::BF16);
   EXPECT_EQ(model.state("w.bf16")->bytes, low->bytes);
-  const nlohmann::json end = readLines(options.metrics).back();
+  const nlohmann::json end = readLines(options.metrics.front()).back();
   EXPECT_EQ(end["best_step"], 5);
   EXPECT_EQ(end["best_value"], 1);
   EXPECT_EQ(end["ended_by"], "steps");
@@ -253,7 +253,7 @@ TEST_F(TrainerEvaluation, EarlyStoppingEndsTheRunAfterItsPatience) {
   Judged model(valley);
   options.maxSteps = 0;
   options.earlyStopping = EarlyStopping{Monitor(), 3};
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   StatusOr<TrainResult> result = judge(model);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->steps, 8);
@@ -262,7 +262,7 @@ TEST_F(TrainerEvaluation, EarlyStoppingEndsTheRunAfterItsPatience) {
   EXPECT_EQ(recorder.evaluations.size(), 8u);
   EXPECT_TRUE(isNoted("early stopping: loss got no better in 3 evaluations; "
                       "the best was loss 1 at step 5"));
-  const auto lines = readLines(options.metrics);
+  const auto lines = readLines(options.metrics.front());
   EXPECT_TRUE(lines.front()["steps"].is_null());
   EXPECT_EQ(lines.back()["ended_by"], "early_stopping");
   EXPECT_EQ(lines.back()["exit_code"], 0);
@@ -308,7 +308,7 @@ TEST_F(TrainerEvaluation, ARunWhoseTimeIsOverSavesAndEvaluates) {
   options.checkpointDir = directory / "c";
   options.checkpointEvery = 1000;
   options.evalEvery = 1000;
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   options.deadline =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
   StatusOr<TrainResult> result = judge(model);
@@ -318,7 +318,7 @@ TEST_F(TrainerEvaluation, ARunWhoseTimeIsOverSavesAndEvaluates) {
   EXPECT_EQ(recorder.saves.back(), result->steps);
   EXPECT_FALSE(recorder.evaluations.empty());
   EXPECT_TRUE(isNoted("--max-time is over after step "));
-  EXPECT_EQ(readLines(options.metrics).back()["ended_by"], "max_time");
+  EXPECT_EQ(readLines(options.metrics.front()).back()["ended_by"], "max_time");
 }
 
 TEST_F(TrainerEvaluation, WithoutTimeForAStepTheFirstWeightsAreTheBest) {

@@ -119,7 +119,7 @@ TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
   ASSERT_TRUE(train(reference, toyData(reference, 50), nullptr, options).ok());
 
   options.checkpointDir = directory / "c";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   options.resume = "auto";
   int kills = 0;
   // Later and later, so that the run ends however slow the disk is.
@@ -133,12 +133,12 @@ TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(stateOf(resumed), stateOf(reference));
   // No line is left unfinished in the middle; readLines parses them all.
-  EXPECT_GE(readLines(options.metrics).size(), 120u);
+  EXPECT_GE(readLines(options.metrics.front()).size(), 120u);
 }
 
 TEST_F(TrainerResume, ResumeOfAFinishedRunOnlyEvaluates) {
   options.checkpointDir = directory / "c";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   ToyModel model;
   ASSERT_TRUE(run(model).ok());
   options.resume = "auto";
@@ -206,7 +206,7 @@ TEST_F(TrainerResume, StopsAfterAStepAndSavesOnASignal) {
   ToyModel model;
   options.epochs = 100;
   options.checkpointDir = directory / "c";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   recorder = Recorder();
   recorder.onStep = [&](const StepReport &report) {
     if (report.step == 7)
@@ -218,7 +218,7 @@ TEST_F(TrainerResume, StopsAfterAStepAndSavesOnASignal) {
   EXPECT_EQ(result->stopSignal, 15);
   EXPECT_EQ(result->steps, 7);
   EXPECT_EQ(recorder.saves.back(), 7);
-  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 143);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 143);
 }
 
 TEST_F(TrainerResume, StopsBetweenTheBatchesOfAStepAndGoesOnThere) {
@@ -327,16 +327,16 @@ TEST_F(TrainerResume, RefusesToResumeWithOtherFrozenParameters) {
 }
 
 TEST_F(TrainerResume, DoesNotTouchAnEarlierRunsMetricsUnasked) {
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   ToyModel model;
   ASSERT_TRUE(run(model).ok());
-  const std::string before = readFile(options.metrics);
+  const std::string before = readFile(options.metrics.front());
   expectFailure(run(model).status(), StatusCode::Usage,
                 "metrics of an earlier run");
-  EXPECT_EQ(readFile(options.metrics), before);
+  EXPECT_EQ(readFile(options.metrics.front()), before);
   options.overwriteMetrics = true;
   ASSERT_TRUE(run(model).ok());
-  EXPECT_EQ(readLines(options.metrics)[0]["event"], "start");
+  EXPECT_EQ(readLines(options.metrics.front())[0]["event"], "start");
 }
 
 TEST_F(TrainerResume, FindsWrongPathsBeforeAnythingElse) {
@@ -345,9 +345,9 @@ TEST_F(TrainerResume, FindsWrongPathsBeforeAnythingElse) {
   options.resume = directory.path;
   expectFailure(checkPaths(options), StatusCode::Checkpoint, "train.json");
   options.resume = "";
-  options.metrics = directory / "none/m.jsonl";
+  options.metrics = {directory / "none/m.jsonl"};
   expectFailure(checkPaths(options), StatusCode::IO, "cannot write");
-  options.metrics = "";
+  options.metrics.clear();
   options.checkpointDir = directory / "c";
   EXPECT_TRUE(checkPaths(options).ok());
   EXPECT_FALSE(std::filesystem::exists(options.checkpointDir));
@@ -360,7 +360,7 @@ TEST_F(TrainerResume, AnInterruptionThatIsNotSavedIsAFailure) {
   ToyModel model;
   options.epochs = 100;
   options.checkpointDir = directory / "c";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   setFaultHook([](std::string_view change, const std::string &) {
     return change == "write" ? ENOSPC : 0;
   });
@@ -371,14 +371,14 @@ TEST_F(TrainerResume, AnInterruptionThatIsNotSavedIsAFailure) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->stopSignal, 15);
   expectFailure(result->deferred, StatusCode::IO, "No space left");
-  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 5);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 5);
 }
 
 TEST_F(TrainerResume, GoesOnWhenACheckpointCannotBeWritten) {
   ToyModel model;
   options.epochs = 2;
   options.checkpointDir = directory / "c";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   setFaultHook([](std::string_view change, const std::string &) {
     return change == "write" ? ENOSPC : 0;
   });
@@ -389,7 +389,7 @@ TEST_F(TrainerResume, GoesOnWhenACheckpointCannotBeWritten) {
   EXPECT_TRUE(recorder.saves.empty());
   // After each epoch; the one at the end fails as the one before it.
   EXPECT_EQ(recorder.notes.size(), 2u);
-  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 5);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 5);
 }
 
 } // namespace

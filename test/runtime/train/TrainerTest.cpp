@@ -120,14 +120,14 @@ TEST_F(Trainer, EndsWhenTheLossStaysNotFinite) {
   ToyModel model;
   options.epochs = 100;
   options.maxNonfinite = 3;
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   model.disturb = [](int64_t attempt, double &loss, bool &) {
     if (attempt == 2 || attempt >= 5)
       loss = NAN;
   };
   expectFailure(run(model).status(), StatusCode::Numeric,
                 "step 7: the loss has not been finite for 3 steps");
-  const std::vector<json> lines = readLines(options.metrics);
+  const std::vector<json> lines = readLines(options.metrics.front());
   EXPECT_EQ(lines[2]["loss"], "nan");
   EXPECT_EQ(lines.back()["event"], "end");
   EXPECT_EQ(lines.back()["exit_code"], 7);
@@ -149,13 +149,13 @@ TEST_F(Trainer, LossesOfSkippedStepsMustBeFiniteToo) {
 TEST_F(Trainer, ARunThatEndsWithoutALossIsNoSuccess) {
   ToyModel model;
   options.maxSteps = 6;
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   model.disturb = [](int64_t attempt, double &loss, bool &) {
     loss = attempt == 6 ? NAN : loss;
   };
   expectFailure(run(model).status(), StatusCode::Numeric,
                 "the run ends with a loss of nan");
-  EXPECT_EQ(readLines(options.metrics).back()["exit_code"], 7);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 7);
 }
 
 TEST_F(Trainer, ARunWhoseEveryStepWasSkippedIsNoSuccess) {
@@ -224,12 +224,12 @@ TEST_F(Trainer, EndsWhenEveryStepIsSkipped) {
 
 TEST_F(Trainer, WritesTheDocumentedMetrics) {
   ToyModel model;
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   options.version = "1.2.3";
   const Dataset data = toyData(model, 20);
   ASSERT_TRUE(run(model, 20, &data).ok());
-  const std::string text = readFile(options.metrics);
-  const std::vector<json> lines = readLines(options.metrics);
+  const std::string text = readFile(options.metrics.front());
+  const std::vector<json> lines = readLines(options.metrics.front());
   ASSERT_EQ(lines.size(), 8u);
   EXPECT_EQ(lines[0]["event"], "start");
   EXPECT_EQ(lines[0]["version"], "1.2.3");
@@ -257,10 +257,11 @@ TEST_F(Trainer, WritesTheDocumentedMetrics) {
 TEST_F(Trainer, DoublePrecisionHasSeventeenDigits) {
   ToyModel model;
   model.description.precision = "64-true";
-  options.metrics = directory / "m.jsonl";
+  options.metrics = {directory / "m.jsonl"};
   ASSERT_TRUE(run(model).ok());
-  EXPECT_NE(readFile(options.metrics).find("\"lr\":0.050000000000000003"),
-            std::string::npos);
+  EXPECT_NE(
+      readFile(options.metrics.front()).find("\"lr\":0.050000000000000003"),
+      std::string::npos);
 }
 
 TEST_F(Trainer, RefusesScalarsItDoesNotKnow) {

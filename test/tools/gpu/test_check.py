@@ -4,6 +4,7 @@ stages that need no GPU's tools run and can fail.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import fcntl
 import importlib
 import json
 import os
@@ -20,20 +21,33 @@ from mpctest import BUILD, ROOT
 
 
 @pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gpu") / "pack"
-    subprocess.run(
-        [
-            *(sys.executable, ROOT / "tools" / "gpu" / "pack.py"),
-            *("--output", folder, "--target", "x86-64-v3"),
-            *("--parts", "curves,storm"),
-        ],
-        check=True,
-    )
-    # What is unpacked elsewhere is all there is.
-    shutil.rmtree(folder)
-    shutil.unpack_archive(f"{folder}.tar.gz", folder.parent)
-    return folder
+def archive(tmp_path_factory):
+    """Made once, whichever of the processes that run tests comes first."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with open(shared / "pack.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        archive = shared / "pack.tar.gz"
+        if not archive.exists():
+            subprocess.run(
+                [
+                    *(sys.executable, ROOT / "tools" / "gpu" / "pack.py"),
+                    *("--output", shared / "pack", "--target", "x86-64-v3"),
+                    *("--parts", "curves,storm"),
+                ],
+                check=True,
+            )
+            # What is unpacked elsewhere is all there is.
+            shutil.rmtree(shared / "pack")
+        return archive
+
+
+@pytest.fixture(scope="module")
+def pack(archive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpu")
+    shutil.unpack_archive(archive, folder)
+    return folder / "pack"
 
 
 def run_stages(pack, out, *stages, seconds=3600, device="cpu"):

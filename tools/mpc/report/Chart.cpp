@@ -210,6 +210,7 @@ private:
 } // namespace
 
 Drawing::Drawing(const Chart &chart) : chart(chart) {
+  // Points of all lines, and the ranges that they span.
   Range steps, values;
   const std::optional<double> most = findCut(chart);
   const std::optional<double> all = std::numeric_limits<double>::infinity();
@@ -231,6 +232,7 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
   }
   if (values.isEmpty())
     return;
+  // A few values far above the rest are cut off, and counted.
   if (most) {
     values.high = *most;
     cut = countAbove(chart, *most);
@@ -314,6 +316,7 @@ void Drawing::drawLine(size_t index) {
   const Points &all = points[index];
   os << "<g class=\"c" << line.colour % kColours << "\" data-label=\""
      << escapeHTML(line.label) << "\">";
+  // A smooth line shows what it smooths as a band, or faintly.
   const bool isSmooth = chart.style == ChartStyle::Smooth && !line.hasPoints;
   if (isSmooth && line.series->steps.size() > all.size())
     drawBand(all);
@@ -321,6 +324,7 @@ void Drawing::drawLine(size_t index) {
     drawPath(all, "class=\"faint\"");
   drawPath(lines[index],
            line.isDashed ? "class=\"line dashed\"" : "class=\"line\"");
+  // Dots where few points make no line.
   constexpr size_t fewest = 60;
   if (all.size() == 1 || (line.hasPoints && all.size() <= fewest))
     for (const Point &point : all)
@@ -367,6 +371,8 @@ static void writeNumber(llvm::raw_ostream &os, double value) {
 
 /// What the script shows under the pointer.
 void Drawing::writeData() {
+  // The frame and the axes, then each line's points, with the least and the
+  // greatest of those that one stands for.
   const bool isLinear = up->kind() == Axis::Kind::Linear;
   os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
      << "," << kAcross << "," << kUp << "],\"x\":["

@@ -64,12 +64,14 @@ static std::string atStep(double step) {
 
 /// How the run ended, with what its series say.
 static std::vector<Fact> outcomeOf(const RunMetrics &run) {
+  // The end of the run, its last loss,
   std::vector<Fact> facts;
   if (run.outcome.empty())
     facts.push_back({"exit code", "none: still running, or killed"});
   facts.insert(facts.end(), run.outcome.begin(), run.outcome.end());
   if (!run.loss.empty())
     facts.push_back({"last loss", formatValue(run.loss.values.back())});
+  // and of each figure of evaluations the last and the best.
   for (const auto &[name, series] : run.evaluations) {
     facts.push_back({"evaluation: " + name + ", last",
                      formatMetric(name, series.values.back()) +
@@ -108,7 +110,8 @@ private:
 };
 } // namespace
 
-/// A line's label: of one run what it is, of several which run it is.
+/// The label of a line: what it shows, or on a page of several runs the run's
+/// name.
 std::string Charts::nameOf(size_t run, llvm::StringRef what) const {
   return runs.size() == 1 ? what.str() : runs[run].name;
 }
@@ -245,6 +248,7 @@ static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
        << "</b></div>\n";
   };
   os << "<div class=\"tiles\">\n";
+  // Losses and figures, then time, memory, and whether it ended well.
   if (!run.loss.empty())
     write("last loss", formatValue(run.loss.values.back()));
   for (const auto &[name, series] : run.evaluations)
@@ -268,6 +272,7 @@ static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
 //===----------------------------------------------------------------------===//
 
 std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
+  // One file without anything from outside: style and script are inside.
   std::string text, names;
   for (const RunMetrics &run : runs)
     names += (names.empty() ? "" : ", ") + run.name;
@@ -285,6 +290,7 @@ std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
   if (runs.size() == 1)
     writeTiles(os, runs.front());
   os << "<div class=\"charts\">\n" << Charts(runs).draw() << "</div>\n";
+  // Runs side by side: what came out, then how they were set.
   std::vector<std::vector<Fact>> settings, outcomes;
   for (const RunMetrics &run : runs) {
     settings.push_back(run.settings);

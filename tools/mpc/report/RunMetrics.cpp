@@ -3,6 +3,7 @@
 
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
+#include "tools/mpc/Effects.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/TrainReport.h"
 
@@ -169,8 +170,22 @@ void Reader::add(Series &series, double step, std::optional<double> value) {
     series.add(step, *value);
 }
 
+// A recipe without numbers that its optimizer does not have.
+static json withEffect(json recipe) {
+  const json optimizer = recipe.value("optimizer", json());
+  if (!optimizer.is_string())
+    return recipe;
+  for (const char *key : {"momentum", "beta1", "beta2", "eps"})
+    if (!hasSetting(optimizer.get_ref<const std::string &>(), key))
+      recipe.erase(key);
+  // That sgd has one makes it another optimizer.
+  if (optimizer == "sgd")
+    recipe.erase("momentum");
+  return recipe;
+}
+
 void Reader::start(const json &line) {
-  // What a run does again after this counts in place of what it did.
+  // A resumed run repeats steps: the new values replace the old ones.
   const double from = numberOf(line, "resumed_from").value_or(0);
   for (Series *series : {&run.loss, &run.learningRate, &run.gradNorm,
                          &run.lossScale, &run.stepMs})
@@ -190,7 +205,7 @@ void Reader::start(const json &line) {
   if (auto recipe = line.find("recipe");
       recipe != line.end() && recipe->is_object()) {
     std::vector<Fact> facts;
-    addFacts(*recipe, {"loss", "losses", "optimizer"}, facts);
+    addFacts(withEffect(*recipe), {"loss", "losses", "optimizer"}, facts);
     run.settings.insert(run.settings.begin(), facts.begin(), facts.end());
   }
 }
@@ -236,6 +251,7 @@ void Reader::end(const json &line) {
 }
 
 std::string Reader::read(const json &line) {
+  // A line is an event; events of later versions are passed over.
   auto event = line.is_object() ? line.find("event") : line.end();
   if (event == line.end() || !event->is_string())
     return "expected a JSON object with an \"event\", as mpc train --metrics "
@@ -263,6 +279,7 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
     return Status(StatusCode::IO,
                   path + ": cannot read: " + file.getError().message());
   RunMetrics run;
+  // Line by line; the last one may have been cut off by a crash.
   Reader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
   for (int64_t number = 1; !rest.empty(); ++number) {

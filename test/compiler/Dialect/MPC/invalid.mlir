@@ -598,6 +598,42 @@ func.func @attention_bias_of_another_shape(%q: tensor<2x8x4xf32>, %b: tensor<3x8
 
 // -----
 
+func.func @tables_of_two_shapes(%x: tensor<2x8x4xf32>, %c: tensor<8x2xf32>, %s: tensor<1x2xf32>) {
+  // expected-error @+2 {{expected cosines and sines of one shape, found [8, 2] and [1, 2]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.rotary_embedding %x, %c, %s : (tensor<2x8x4xf32>, tensor<8x2xf32>, tensor<1x2xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @more_pairs_than_elements(%x: tensor<2x8x4xf32>, %c: tensor<8x3xf32>) {
+  // expected-error @+2 {{expected tables of 1 to 2 pairs, found 3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.rotary_embedding %x, %c, %c : (tensor<2x8x4xf32>, tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @tables_of_other_rows(%x: tensor<2x8x4xf32>, %c: tensor<7x2xf32>) {
+  // expected-error @+2 {{tables [7, 2] do not broadcast to the rows of [2, 8, 4]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.rotary_embedding %x, %c, %c : (tensor<2x8x4xf32>, tensor<7x2xf32>, tensor<7x2xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @tables_of_more_axes(%x: tensor<8x4xf32>, %c: tensor<1x8x2xf32>) {
+  // expected-error @+2 {{expected tables of rank 1 to 2, found [1, 8, 2]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = mpc.rotary_embedding %x, %c, %c : (tensor<8x4xf32>, tensor<1x8x2xf32>, tensor<1x8x2xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
 func.func @attention_with_half_a_dropout(%q: tensor<2x8x4xf32>) {
   // expected-error @+2 {{expected a dropout with its id, seed and micro step, or none of them}}
   // expected-error @+1 {{failed to infer returned types}}
@@ -611,6 +647,20 @@ func.func @attention_with_half_a_dropout(%q: tensor<2x8x4xf32>) {
 func.func @values_left_out() {
   // expected-error @+1 {{has no values, which were left out where this was printed; mpc compile --emit-data prints them}}
   %0 = mpc.constant dense_resource<__elided__> : tensor<100xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_beyond_the_argument(%ids: tensor<4x2xi64> {mpc.indices = [{begin = array<i64: 0, 1>, end = array<i64: 4, 3>, size = 9 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}]}) {
   return
 }
 

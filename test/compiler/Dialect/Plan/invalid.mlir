@@ -23,6 +23,13 @@ plan.program @f {
 // -----
 
 plan.program @f {
+  // expected-error @below {{'plan.input' op expected boxes of integers of the buffer, found [}}
+  %ids = plan.input "ids" role data indices [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi64>
+}
+
+// -----
+
+plan.program @f {
   // expected-error @below {{'plan.state' op no mpc.variable @w}}
   %w = plan.state @w : memref<4xf32>
 }

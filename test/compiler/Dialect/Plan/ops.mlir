@@ -9,6 +9,8 @@ mpc.variable @k : tensor<16x1x3x3xf32> role parameter
 plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.input "x" role data : memref<32x64xf32>
   %x = plan.input "x" role data : memref<32x64xf32>
+  // CHECK: plan.input "ids" role data indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
+  %ids = plan.input "ids" role data indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
   %i = plan.input "i" role data : memref<32x8x8x1xf32>
   // CHECK: plan.state @w : memref<10x64xf32>
   %w = plan.state @w : memref<10x64xf32>

@@ -56,7 +56,19 @@ def main():
     (folder / "old.pt").write_bytes(b"\x80\x02}q\x00.")
     with zipfile.ZipFile(folder / "empty.zip", "w") as archive:
         archive.writestr("readme.txt", "nothing")
-    np.savez(folder / "names.npz", **{"model.fc1.bias": first})
+    within = {"module.model.fc1.bias": np.full_like(first, 1.5)}
+    within["module.model.fc2.bias"] = second
+    np.savez(folder / "within.npz", **within)
+    np.savez(
+        folder / "names.npz", **{"model.fc1.bias": first, "fc9.bias": first}
+    )
+    # The same model as a part of another.
+    names = [t.name for t in model.graph.initializer if "." in t.name]
+    for tensor in model.graph.initializer:
+        tensor.name = "net." + tensor.name if tensor.name in names else tensor.name
+    for node in model.graph.node:
+        node.input[:] = ["net." + i if i in names else i for i in node.input]
+    onnx.save(model, folder / "within.onnx")
     np.savez(folder / "shape.npz", **{"fc1.bias": first[:3]})
     np.savez(folder / "type.npz", **{"fc1.bias": first.astype(np.int64)})
 

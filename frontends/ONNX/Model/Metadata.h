@@ -1,0 +1,55 @@
+// What exporters write beside nodes and values.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_MODEL_METADATA_H
+#define MPC_FRONTENDS_ONNX_MODEL_METADATA_H
+
+#include "frontends/ONNX/Model/ONNXProto.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mpc::onnx_frontend {
+
+/// Of a value, what it was in PyTorch's program: PARAMETER, BUFFER, ...
+inline constexpr llvm::StringLiteral kInputKindKey =
+    "pkg.torch.export.graph_signature.InputSpec.kind";
+
+/// Of a value, the names of what PyTorch's exporter computed it from.
+inline constexpr llvm::StringLiteral kFoldedFrom =
+    "pkg.onnxscript.optimizer.folded_from";
+/// Of a node, the modules it comes from, from the outside in, and itself.
+inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
+
+/// Whether PyTorch's exporter made up the name, as it numbers its own values;
+/// those of a program's parameters are the program's.
+inline bool isExportersName(llvm::StringRef name) {
+  return name.starts_with("val_");
+}
+
+/// The entry `key` in the metadata of a node or a value; empty without one.
+template <typename T>
+llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
+  for (const proto::StringStringEntryProto &entry : owner.metadata_props())
+    if (entry.key() == key)
+      return entry.value();
+  return {};
+}
+
+/// The items of the entry `key`, a list such as "['', 'layers', 'layers.1']".
+template <typename T>
+llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
+                                                    llvm::StringRef key) {
+  llvm::SmallVector<llvm::StringRef> items;
+  llvm::StringRef list = findMetadata(owner, key);
+  if (list.empty())
+    return items;
+  list.split(items, ',');
+  for (llvm::StringRef &item : items)
+    item = item.trim("[]'\" ");
+  return items;
+}
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_MODEL_METADATA_H

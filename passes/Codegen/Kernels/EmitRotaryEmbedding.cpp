@@ -1,0 +1,187 @@
+// The elements of a rotary embedding: each is read with the other of its pair,
+// by the angle of the pair.
+//
+// Lanes of one half of a row, whose partners lie as far apart, are loads of
+// adjacent elements; so are interleaved pairs, in another order. Where a vector
+// is of both halves, or of what is turned and what is not, each lane is done by
+// itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "passes/Codegen/Kernels/Loops.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+/// Where an element of a row finds what it is made of, as indices: how far away
+/// its partner is, and the number of its pair. `isFirst` of its pair,
+/// `isTurned` at all; null: all are turned.
+struct PairPlace {
+  Value distance, pair, isFirst, isTurned;
+};
+
+class RotaryEmitter {
+public:
+  RotaryEmitter(FragmentEmitter &fragments, Lanes &lanes, const Scope &scope,
+                const Node &node)
+      : fragments(fragments), l(lanes), b(lanes.getBuilder()), scope(scope),
+        node(node), op(cast<RotaryEmbeddingOp>(node.op)),
+        pairs(op.getNumPairs()), size(shapeOf(op.getInput()).back()) {}
+
+  Value run();
+
+private:
+  bool canLoadVectors(int64_t width);
+  PairPlace findPair(Value index);
+  Value loadAngle(unsigned operand, Value pair, int64_t width);
+  Value emitElements(Value index, Value own, int64_t width, int64_t lane);
+  Value emitPairs(Value index, Value own, int64_t width);
+  Value turn(Value own, Value partner, Value cosine, Value sine, Value sign,
+             Value isTurned);
+
+  FragmentEmitter &fragments;
+  Lanes &l;
+  ImplicitLocOpBuilder &b;
+  const Scope &scope;
+  const Node &node;
+  RotaryEmbeddingOp op;
+  int64_t pairs, size;
+};
+} // namespace
+
+static Value compareIndices(ImplicitLocOpBuilder &b, Value index,
+                            int64_t bound) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index,
+                               createIndex(b, bound));
+}
+
+static Value choose(ImplicitLocOpBuilder &b, Value condition, Value onTrue,
+                    Value onFalse) {
+  return condition ? arith::SelectOp::create(b, condition, onTrue, onFalse)
+                   : onTrue;
+}
+
+// Whether `width` elements from a multiple of it on are of one half, or whole
+// pairs, and turned or not as one.
+bool RotaryEmitter::canLoadVectors(int64_t width) {
+  if (width == 1)
+    return true;
+  if (!op.getInterleaved())
+    return pairs % width == 0;
+  return width % 2 == 0 && (2 * pairs == size || 2 * pairs % width == 0);
+}
+
+PairPlace RotaryEmitter::findPair(Value index) {
+  PairPlace place;
+  Value zero = createIndex(b, 0), one = createIndex(b, 1);
+  if (2 * pairs < size)
+    place.isTurned = compareIndices(b, index, 2 * pairs);
+  Value forth, back;
+  if (op.getInterleaved()) {
+    Value odd = arith::AndIOp::create(b, index, one);
+    place.isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, odd, zero);
+    place.pair = arith::ShRUIOp::create(b, index, one);
+    forth = one, back = createIndex(b, -1);
+  } else {
+    place.isFirst = compareIndices(b, index, pairs);
+    place.pair = choose(b, place.isFirst, index, addIndex(b, index, -pairs));
+    forth = createIndex(b, pairs), back = createIndex(b, -pairs);
+  }
+  // What is not turned reads itself, and an angle that there is.
+  place.distance =
+      choose(b, place.isTurned, choose(b, place.isFirst, forth, back), zero);
+  place.pair = choose(b, place.isTurned, place.pair, zero);
+  return place;
+}
+
+// The cosines or sines of `width` pairs from `pair` on.
+Value RotaryEmitter::loadAngle(unsigned operand, Value pair, int64_t width) {
+  const Node &table = fragments.getOperandNode(node, operand);
+  int64_t multiple =
+      std::gcd(width, fragments.getMultiple(scope, *table.strides));
+  Value offset = addIndex(b, fragments.getOffset(scope, *table.strides), pair);
+  return l.convert(
+      fragments.loadElements(table, offset, width, std::gcd(multiple, pairs)),
+      l.getComputeType());
+}
+
+// own * cosine + sign * partner * sine
+Value RotaryEmitter::turn(Value own, Value partner, Value cosine, Value sine,
+                          Value sign, Value isTurned) {
+  Value turned = l.multiplyAdd(partner, l.mul(sine, sign), l.mul(own, cosine));
+  return isTurned ? l.select(isTurned, turned, own) : turned;
+}
+
+// Element `lane` from the place of `scope` on, or vectors of one half.
+Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
+                                  int64_t lane) {
+  const Node &input = fragments.getOperandNode(node, 0);
+  PairPlace place = findPair(index);
+  int64_t multiple =
+      std::gcd(fragments.getMultiple(scope, *input.strides), pairs);
+  Value offset = addIndex(b, fragments.getOffset(scope, *input.strides), lane);
+  Value partner = fragments.loadElements(
+      input, addIndex(b, offset, place.distance), width, multiple);
+  double back = op.getTransposed() ? 1 : -1;
+  Value sign = l.select(place.isFirst, l.constant(back), l.constant(-back));
+  return turn(own, l.convert(partner, l.getComputeType()),
+              loadAngle(1, place.pair, width), loadAngle(2, place.pair, width),
+              sign, place.isTurned);
+}
+
+// A vector of whole pairs, of which each has the other in it.
+Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
+  PairPlace place = findPair(index);
+  SmallVector<int64_t> swapped, doubled;
+  SmallVector<Attribute> signs;
+  double back = op.getTransposed() ? 1 : -1;
+  for (int64_t lane = 0; lane < width; ++lane) {
+    swapped.push_back(lane ^ 1);
+    doubled.push_back(lane / 2);
+    signs.push_back(
+        b.getFloatAttr(l.getComputeType(), lane % 2 == 0 ? back : -back));
+  }
+  auto spread = [&](Value angle) -> Value {
+    if (width == 2)
+      return angle;
+    return vector::ShuffleOp::create(b, angle, angle, doubled);
+  };
+  auto type = VectorType::get(width, l.getComputeType());
+  Value sign =
+      arith::ConstantOp::create(b, type, DenseElementsAttr::get(type, signs));
+  Value partner = vector::ShuffleOp::create(b, own, own, swapped);
+  return turn(own, partner, spread(loadAngle(1, place.pair, width / 2)),
+              spread(loadAngle(2, place.pair, width / 2)), sign,
+              place.isTurned);
+}
+
+Value RotaryEmitter::run() {
+  Value own = fragments.getOperand(scope, node.operands[0], l.getComputeType());
+  Value index = fragments.getOffset(scope, *node.strides);
+  int64_t width = fragments.isVector(scope, *node.strides) ? scope.width : 1;
+  if (canLoadVectors(width))
+    return width > 1 && op.getInterleaved()
+               ? emitPairs(index, own, width)
+               : emitElements(index, own, width, /*lane=*/0);
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < width; ++lane)
+    lanes.push_back(emitElements(addIndex(b, index, lane),
+                                 vector::ExtractOp::create(b, own, lane),
+                                 /*width=*/1, lane));
+  return vector::FromElementsOp::create(
+      b, VectorType::get(width, l.getComputeType()), lanes);
+}
+
+Value codegen::emitRotaryEmbedding(FragmentEmitter &fragments, Lanes &lanes,
+                                   const Scope &scope, const Node &node) {
+  return RotaryEmitter(fragments, lanes, scope, node).run();
+}

@@ -1,0 +1,18 @@
+// The elements of a rotary embedding.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_EMITROTARYEMBEDDING_H
+#define MPC_PASSES_CODEGEN_KERNELS_EMITROTARYEMBEDDING_H
+
+#include "passes/Codegen/Kernels/FragmentEmitter.h"
+
+namespace mpc::codegen {
+
+/// What `node`, an mpc.rotary_embedding, is at `scope`, in the type that is
+/// computed in.
+mlir::Value emitRotaryEmbedding(FragmentEmitter &fragments, Lanes &lanes,
+                                const Scope &scope, const Node &node);
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_EMITROTARYEMBEDDING_H

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/RotaryTables.h"
+
+#include "passes/Recognition/Match.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// More steps than any model computes a table in.
+static constexpr unsigned kMostSteps = 32;
+
+//===----------------------------------------------------------------------===//
+// Tables that are known
+//===----------------------------------------------------------------------===//
+
+// The variable that an argument is the value of; null for other values.
+static VariableOp findVariable(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  if (!function)
+    return {};
+  auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(
+      argument.getArgNumber(), kStateAttr);
+  auto module = function->getParentOfType<ModuleOp>();
+  return name && module ? module.lookupSymbol<VariableOp>(name.getValue())
+                        : VariableOp();
+}
+
+// The elements of a value that no step changes; null where it is none or they
+// are not in memory.
+static ElementsAttr findElements(Value value) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return constant.getValue();
+  VariableOp variable = findVariable(value);
+  if (!variable || variable.getRole() != Role::Frozen)
+    return {};
+  return variable.getInit().value_or(ElementsAttr());
+}
+
+// Whether two values are computed alike, of the same.
+static bool areComputedAlike(Value a, Value b, unsigned steps) {
+  if (a == b)
+    return true;
+  Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
+  bool isAlike = steps > 0 && left && right && left->getNumOperands() > 0 &&
+                 left->getName() == right->getName() &&
+                 left->getAttrs() == right->getAttrs() &&
+                 a.getType() == b.getType() && left->getNumRegions() == 0 &&
+                 left->getNumOperands() == right->getNumOperands() &&
+                 isMemoryEffectFree(left) &&
+                 cast<OpResult>(a).getResultNumber() ==
+                     cast<OpResult>(b).getResultNumber();
+  if (!isAlike)
+    return false;
+  for (auto [one, other] :
+       llvm::zip_equal(left->getOperands(), right->getOperands()))
+    if (!areComputedAlike(one, other, steps - 1))
+      return false;
+  return true;
+}
+
+bool mpc::areEqualTables(Value a, Value b) {
+  // A view and what is taken of it: long chains would be of long sums too.
+  constexpr unsigned kChain = 4;
+  if (areComputedAlike(a, b, kChain))
+    return true;
+  ElementsAttr left = findElements(a), right = findElements(b);
+  if (!left || !right || a.getType() != b.getType())
+    return false;
+  ArrayRef<char> leftBytes = getDenseBytes(left);
+  return left == right ||
+         (!leftBytes.empty() && leftBytes == getDenseBytes(right));
+}
+
+static bool areKnownPairs(Value table, PairLayout layout) {
+  ElementsAttr elements = findElements(table);
+  if (!elements)
+    return false;
+  if (elements.isSplat())
+    return true;
+  ArrayRef<char> bytes = getDenseBytes(elements);
+  int64_t size = elementOf(table).getIntOrFloatBitWidth() / 8;
+  int64_t count = typeOf(table).getNumElements(), row = 2 * layout.pairs;
+  if (size == 0 || static_cast<int64_t>(bytes.size()) != count * size)
+    return false;
+  auto at = [&](int64_t position) {
+    return bytes.slice(position * size, size);
+  };
+  for (int64_t start = 0; start < count; start += row)
+    for (int64_t i = 0; i < layout.pairs; ++i)
+      if (layout.interleaved ? at(start + 2 * i) != at(start + 2 * i + 1)
+                             : at(start + i) != at(start + i + layout.pairs))
+        return false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Tables that are computed
+//===----------------------------------------------------------------------===//
+
+static bool hasPairs(Value table, PairLayout layout, unsigned steps);
+
+// concat(f, f)
+static bool isTwice(ConcatOp concat) {
+  return concat.getInputs().size() == 2 &&
+         concat.getInputs()[0] == concat.getInputs()[1];
+}
+
+// Whether `value` repeats elements so that rows of pairs, in row-major order,
+// have each angle twice: one at a time where they are interleaved, else as many
+// as there are pairs.
+static bool repeats(Value value, PairLayout layout) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  int64_t rank = shape.size(), length = layout.interleaved ? 1 : layout.pairs;
+  auto countFrom = [&](int64_t axis) {
+    return ShapedType::getNumElements(shape.drop_front(axis));
+  };
+  if (auto concat = value.getDefiningOp<ConcatOp>())
+    return isTwice(concat) && countFrom(concat.getAxis()) == 2 * length;
+  auto expand = value.getDefiningOp<ExpandOp>();
+  if (!expand)
+    return false;
+  ArrayRef<int64_t> from = shapeOf(expand.getInput());
+  int64_t missing = rank - from.size();
+  for (int64_t axis = 0; axis < rank; ++axis)
+    if (shape[axis] == 2 && (axis < missing || from[axis - missing] == 1) &&
+        countFrom(axis + 1) == length)
+      return true;
+  return false;
+}
+
+// Views keep the order of elements: where rows were before, or none, is the
+// same.
+static bool viewsPairs(ReshapeOp view, PairLayout layout, unsigned steps) {
+  Value from = view.getInput();
+  while (auto inner = from.getDefiningOp<ReshapeOp>())
+    from = inner.getInput();
+  return repeats(from, layout) || hasPairs(from, layout, steps);
+}
+
+// Of elements that have their places in rows from operands that have.
+static bool keepsPairs(Operation *op, PairLayout layout, unsigned steps) {
+  bool isElementwise =
+      (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op)) ||
+      isa<mpc::CastOp>(op);
+  return isElementwise && llvm::all_of(op->getOperands(), [&](Value operand) {
+           ArrayRef<int64_t> shape = shapeOf(operand);
+           return shape.empty() || shape.back() == 1 ||
+                  hasPairs(operand, layout, steps);
+         });
+}
+
+static bool hasPairs(Value table, PairLayout layout, unsigned steps) {
+  ArrayRef<int64_t> shape = shapeOf(table);
+  int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  if (steps == 0 || last < 0 || shape.back() != 2 * layout.pairs)
+    return false;
+  if (areKnownPairs(table, layout))
+    return true;
+  Operation *op = table.getDefiningOp();
+  if (!op)
+    return false;
+  auto again = [&](Value value) { return hasPairs(value, layout, steps - 1); };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](ConcatOp concat) {
+        if (static_cast<int64_t>(concat.getAxis()) == last)
+          return repeats(concat.getOutput(), layout);
+        return llvm::all_of(concat.getInputs(), again);
+      })
+      .Case([&](ReshapeOp view) { return viewsPairs(view, layout, steps - 1); })
+      .Case([&](TransposeOp transpose) {
+        return transpose.getPerm().back() == last &&
+               again(transpose.getInput());
+      })
+      .Case([&](SliceOp slice) { return again(slice.getInput()); })
+      .Case([&](GatherOp gather) {
+        int64_t axis = gather.getAxis();
+        return axis + 1 <
+                   static_cast<int64_t>(shapeOf(gather.getData()).size()) &&
+               again(gather.getData());
+      })
+      .Default([&](Operation *other) {
+        return keepsPairs(other, layout, steps - 1);
+      });
+}
+
+bool mpc::hasEqualPairs(Value table, PairLayout layout) {
+  return hasPairs(table, layout, kMostSteps);
+}
+
+// The first argument that is the same known table, so that tables which an
+// exporter has written once for each layer are one.
+static Value findFirst(Value table) {
+  if (auto argument = dyn_cast<BlockArgument>(table))
+    for (BlockArgument other : argument.getOwner()->getArguments())
+      if (other.getType() == table.getType() && areEqualTables(other, table))
+        return other;
+  return table;
+}
+
+Value mpc::takePairs(Value table, PairLayout layout, OpBuilder &builder,
+                     Location location) {
+  table = findFirst(table);
+  SmallVector<int64_t> sizes(shapeOf(table));
+  if (sizes.back() != 2 * layout.pairs)
+    return table;
+  SmallVector<int64_t> offsets(sizes.size(), 0), strides(sizes.size(), 1);
+  sizes.back() = layout.pairs;
+  if (layout.interleaved)
+    strides.back() = 2;
+  else
+    strides.clear();
+  return SliceOp::create(builder, location, typeOf(table).clone(sizes), table,
+                         offsets, sizes, strides);
+}

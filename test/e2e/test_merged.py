@@ -1,0 +1,198 @@
+"""Initializers that an exporter has made one of several that start equal: they are
+trained apart, as in the program, and written apart.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import mpctest
+
+WIDTH, SAMPLES = 4, 64
+FLAGS = ("--loss", "mse", "--optimizer", "adam", "--lr", "0.1", "--batch-size", "16")
+
+
+def call(node, scope, name, *arguments):
+    """The metadata that PyTorch's exporter writes: the call of the program."""
+    text = f"%{name} : [num_users=1] = call_function[target=torch.ops.aten.{name}]"
+    text += f"(args = ({', '.join(arguments)}), kwargs = {{}})"
+    for key, value in (
+        ("pkg.torch.onnx.fx_node", text),
+        ("pkg.torch.onnx.name_scopes", f"['', '{scope}', '{name}']"),
+    ):
+        node.metadata_props.add(key=key, value=value)
+    return node
+
+
+def finish(nodes, initializers):
+    random = np.random.default_rng(0)
+    weights = {
+        "fc.weight": random.normal(size=(WIDTH, 1)).astype(np.float32),
+        **{k: np.asarray(v, np.float32) for k, v in initializers.items()},
+    }
+    return mpctest.make_model(
+        [*nodes, helper.make_node("MatMul", ["h", "fc.weight"], ["y"])],
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", 1])},
+        weights,
+        17,
+    )
+
+
+def batch_norm(scope, x, y, operands, arguments=None):
+    node = helper.make_node("BatchNormalization", [x, *operands], [y])
+    if arguments is None:
+        return node
+    return call(node, scope, "_native_batch_norm_legit", "%x", *arguments, "True")
+
+
+def train(model, folder, name):
+    """Losses of the steps, and what is written."""
+    random = np.random.default_rng(1)
+    x = random.normal(2, 3, size=(SAMPLES, WIDTH)).astype(np.float32)
+    np.savez(folder / "data.npz", x=x, target=np.abs(x).sum(1, keepdims=True))
+    (folder / name).mkdir()
+    events, _ = mpctest.train(
+        model,
+        folder / "data.npz",
+        folder / name,
+        *(*FLAGS, "--epochs", "3", "--no-shuffle", "--val-data", folder / "data.npz"),
+    )
+    written = onnx.load(folder / name / "trained.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    values = {t.name: numpy_helper.to_array(t) for t in written.graph.initializer}
+    losses = [e["loss"] for e in events if e["event"] == "train"]
+    losses += [e["eval_loss"] for e in events if e["event"] == "eval"]
+    return losses, values
+
+
+STATISTICS = {
+    "bn.weight": np.ones(WIDTH),
+    "bn.bias": np.zeros(WIDTH),
+    "bn.running_mean": np.zeros(WIDTH),
+    "bn.running_var": np.ones(WIDTH),
+}
+SOURCES = ("%p_bn_weight", "%p_bn_bias", "%b_bn_running_mean", "%b_bn_running_var")
+
+
+@pytest.mark.parametrize("arguments", [SOURCES, None], ids=["named", "unnamed"])
+def test_statistics_are_not_the_scale_and_the_bias(tmp_path, arguments):
+    """What torch.onnx.export writes of a new BatchNorm unless optimize=False."""
+    merged = ("bn.weight", "bn.bias", "bn.bias", "bn.weight")
+    initializers = {k: STATISTICS[k] for k in merged}
+    whole = finish([batch_norm("bn", "x", "h", merged, arguments)], initializers)
+    apart = finish([batch_norm("bn", "x", "h", STATISTICS)], STATISTICS)
+    losses, values = train(whole, tmp_path, "merged")
+    expected, reference = train(apart, tmp_path, "apart")
+    assert losses == expected
+    for name in ("bn.weight", "bn.bias", "fc.weight"):
+        np.testing.assert_array_equal(values[name], reference[name])
+    layer = "bn" if arguments else "h"
+    for name in ("running_mean", "running_var"):
+        np.testing.assert_array_equal(
+            values[f"{layer}.{name}"], reference[f"bn.{name}"]
+        )
+
+
+def norms(scales, sources):
+    """Two LayerNormalizations, one behind the other."""
+    first, second = (
+        helper.make_node("LayerNormalization", [x, scale, bias], [y])
+        for x, y, scale, bias in (
+            ("x", "m", scales[0], "norms.0.bias"),
+            ("m", "h", scales[1], "norms.1.bias"),
+        )
+    )
+    for i, (node, source) in enumerate(zip((first, second), sources)):
+        bias = f"%p_norms_{i}_bias"
+        call(node, f"norms.{i}", "layer_norm", "%x", "[4]", source, bias)
+    return finish(
+        [first, second],
+        {
+            "norms.0.bias": np.full(WIDTH, 0.25),
+            "norms.1.bias": np.full(WIDTH, 0.5),
+            **{name: np.ones(WIDTH) for name in scales},
+        },
+    )
+
+
+def test_scales_of_two_normalizations_are_trained_apart(tmp_path):
+    sources = ("%p_norms_0_weight", "%p_norms_1_weight")
+    merged = norms(("norms.0.weight", "norms.0.weight"), sources)
+    apart = norms(("norms.0.weight", "norms.1.weight"), sources)
+    losses, values = train(merged, tmp_path, "merged")
+    expected, reference = train(apart, tmp_path, "apart")
+    assert losses == expected
+    assert values.keys() == reference.keys()
+    for name in values:
+        np.testing.assert_array_equal(values[name], reference[name])
+    assert not np.array_equal(values["norms.0.weight"], values["norms.1.weight"])
+
+
+def test_what_the_program_shares_stays_shared(tmp_path):
+    sources = ("%p_norms_0_weight", "%p_norms_0_weight")
+    losses, values = train(
+        norms(("norms.0.weight", "norms.0.weight"), sources), tmp_path, "shared"
+    )
+    assert "norms.1.weight" not in values
+
+
+def test_pretrained_values_are_left_as_the_file_has_them(tmp_path):
+    """Elements that differ are not equal by chance."""
+    model = norms(
+        ("norms.0.weight", "norms.0.weight"),
+        ("%p_norms_0_weight", "%p_norms_1_weight"),
+    )
+    for tensor in model.graph.initializer:
+        if tensor.name == "norms.0.weight":
+            value = np.linspace(1, 2, WIDTH, dtype=np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    _, values = train(model, tmp_path, "pretrained")
+    assert "norms.1.weight" not in values
+
+
+def test_layer_that_is_called_twice_updates_its_statistics_twice(tmp_path):
+    """As those of a siamese network do in PyTorch."""
+    model = finish(
+        [
+            helper.make_node("Mul", ["x", "factor"], ["doubled"]),
+            batch_norm("", "x", "a", STATISTICS),
+            batch_norm("", "doubled", "b", STATISTICS),
+            helper.make_node("Mul", ["a", "b"], ["h"]),
+        ],
+        {**STATISTICS, "factor": 2},
+    )
+    model.producer_name = "pytorch"
+    _, values = train(model, tmp_path, "twice")
+    mean, variance = np.zeros(WIDTH), np.ones(WIDTH)
+    x = np.load(tmp_path / "data.npz")["x"].astype(np.float64)
+    for _ in range(3):
+        for begin in range(0, SAMPLES, 16):
+            for batch in (x[begin : begin + 16], 2 * x[begin : begin + 16]):
+                mean = 0.9 * mean + 0.1 * batch.mean(0)
+                variance = 0.9 * variance + 0.1 * batch.var(0, ddof=1)
+    np.testing.assert_allclose(values["bn.running_mean"], mean, rtol=1e-5)
+    np.testing.assert_allclose(values["bn.running_var"], variance, rtol=1e-5)
+
+
+def test_statistics_of_two_layers_are_refused(tmp_path):
+    others = {"other.weight": np.ones(WIDTH)}
+    operands = ("other.weight", "bn.bias", "bn.running_mean", "bn.running_var")
+    model = finish(
+        [
+            batch_norm("", "x", "a", STATISTICS),
+            batch_norm("", "a", "h", operands),
+        ],
+        {**STATISTICS, **others},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    result = mpctest.mpc(
+        "check", tmp_path / "model.onnx", *FLAGS[:2], "--batch-size", "16"
+    )
+    assert result.returncode == 1
+    assert "'bn.running_mean' is that of another BatchNormalization too" in (
+        result.stdout + result.stderr
+    )

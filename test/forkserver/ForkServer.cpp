@@ -1,0 +1,134 @@
+//===- ForkServer.cpp - A program that is loaded once and run often -------===//
+//
+// Preloaded into a program, it stops it in front of main and runs it once for
+// each request that comes through a socket, in a process of its own. Each has
+// the arguments, folder and streams of the request, and what the program
+// found when it was loaded: its environment and where its libraries lie.
+//
+// Loading LLVM and MLIR takes longer than most tests' models take to compile
+// and run.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===----------------------------------------------------------------------===//
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using Main = int (*)(int, char **, char **);
+using StartMain = int (*)(Main, int, char **, void (*)(), void (*)(),
+                          void (*)(), void *);
+
+// Name of the variable that has the socket's number.
+constexpr const char *kVariable = "MPC_FORK_SERVER";
+// What Linux takes for all arguments of a program.
+constexpr size_t kLongestRequest = 2 << 20;
+constexpr int kStreams = 3;
+
+Main realMain;
+
+// Of a process that cannot do what it is told: one that the tests fail on.
+[[noreturn]] void fail(const char *what) {
+  std::fprintf(stderr, "fork server: %s: %s\n", what, std::strerror(errno));
+  _exit(125);
+}
+
+// Reads a request: the folder and the arguments, a NUL behind each, and the
+// three streams. False at the end of requests.
+bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
+  text.resize(kLongestRequest);
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(streams))];
+  iovec part{text.data(), text.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (size < 0)
+    fail("no request");
+  if (size == 0)
+    return false;
+  cmsghdr *header = CMSG_FIRSTHDR(&message);
+  bool whole = !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+  if (!whole || !header || header->cmsg_len != CMSG_LEN(sizeof(streams))) {
+    errno = EBADMSG;
+    fail("no request");
+  }
+  text.resize(size);
+  std::memcpy(streams, CMSG_DATA(header), sizeof(streams));
+  return true;
+}
+
+// The program itself, in a process of its own.
+[[noreturn]] void runMain(std::string &text, const int (&streams)[kStreams],
+                          char **environment) {
+  for (int i = 0; i != kStreams; ++i)
+    if (dup2(streams[i], i) < 0)
+      fail("no stream");
+  std::vector<char *> words;
+  for (size_t at = 0; at < text.size(); at += std::strlen(&text[at]) + 1)
+    words.push_back(&text[at]);
+  words.push_back(nullptr);
+  if (chdir(words[0]) != 0)
+    fail(words[0]);
+  exit(realMain(words.size() - 2, words.data() + 1, environment));
+}
+
+void send(int socket, int number) {
+  if (write(socket, &number, sizeof(number)) != sizeof(number))
+    fail("no one listens");
+}
+
+// Takes the program's place: answers each request with the number of the
+// process, and when it has ended, with its status.
+int serve(int, char **, char **environment) {
+  int socket = std::atoi(std::getenv(kVariable));
+  unsetenv(kVariable);
+  unsetenv("LD_PRELOAD");
+  std::string text;
+  int streams[kStreams];
+  while (receive(socket, text, streams)) {
+    pid_t process = fork();
+    if (process < 0)
+      fail("no process");
+    if (process == 0) {
+      close(socket);
+      runMain(text, streams, environment);
+    }
+    for (int stream : streams)
+      close(stream);
+    send(socket, process);
+    int status;
+    while (waitpid(process, &status, 0) < 0)
+      if (errno != EINTR)
+        fail("no status");
+    send(socket, status);
+  }
+  return 0;
+}
+
+} // namespace
+
+// libc's own, which programs call with their main.
+extern "C" int __libc_start_main(Main main, int argc, char **argv,
+                                 void (*init)(), void (*fini)(),
+                                 void (*finishLoader)(), void *stackEnd) {
+  auto start =
+      reinterpret_cast<StartMain>(dlsym(RTLD_NEXT, "__libc_start_main"));
+  if (std::getenv(kVariable)) {
+    realMain = main;
+    main = serve;
+  }
+  return start(main, argc, argv, init, fini, finishLoader, stackEnd);
+}

@@ -1,0 +1,73 @@
+// Integers that name no element of their axis are found where they lie.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Indices.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace mpc::runtime {
+namespace {
+
+/// 2 x 3 x 4 numbers from 0.
+std::vector<int64_t> count() {
+  std::vector<int64_t> numbers(24);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+/// The first number of count() in the box that is not in [-size, size); -1
+/// where there is none.
+int64_t findFirst(const IndexBox &box) {
+  const std::vector<int64_t> numbers = count();
+  const auto stray = findStrayIndex(DType::I64, numbers.data(), {2, 3, 4}, box);
+  if (!stray)
+    return -1;
+  EXPECT_EQ(stray->position, stray->index);
+  return stray->index;
+}
+
+TEST(Indices, AreLookedAtWithinTheirBoxOnly) {
+  EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 24}), -1);
+  EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 23}), 23);
+  EXPECT_EQ(findFirst({{0, 0, 0}, {2, 3, 4}, 5}), 5);
+  // Rows, columns, a part of a row.
+  EXPECT_EQ(findFirst({{0, 1, 0}, {2, 2, 4}, 8}), 16);
+  EXPECT_EQ(findFirst({{0, 0, 1}, {2, 3, 2}, 6}), 9);
+  EXPECT_EQ(findFirst({{1, 1, 1}, {2, 2, 3}, 18}), 18);
+  EXPECT_EQ(findFirst({{1, 1, 1}, {2, 2, 3}, 19}), -1);
+  EXPECT_EQ(findFirst({{1, 1, 1}, {2, 1, 3}, 0}), -1);
+}
+
+TEST(Indices, CountFromTheEndWhereNegative) {
+  const std::vector<int32_t> numbers{-3, 2, -4};
+  const auto find = [&](int64_t size) {
+    return findStrayIndex(DType::I32, numbers.data(), {3}, {{0}, {3}, size});
+  };
+  EXPECT_FALSE(find(4));
+  ASSERT_TRUE(find(3));
+  EXPECT_EQ(find(3)->position, 2);
+  EXPECT_EQ(find(3)->index, -4);
+}
+
+TEST(Indices, OfASampleHaveTheSizesOfAllItsBoxes) {
+  const std::vector<IndexBox> columns{{{0, 0}, {8, 1}, 20},
+                                      {{0, 2}, {8, 4}, 9}};
+  EXPECT_EQ(sampleSizes(columns, {8, 4}, 0),
+            (std::vector<int64_t>{20, kNoIndex, 9, 9}));
+  const std::vector<IndexBox> tables{{{0, 0, 0}, {1, 8, 2}, 20},
+                                     {{0, 0, 1}, {2, 8, 2}, 30}};
+  EXPECT_EQ(sampleSizes(tables, {2, 8, 2}, 1),
+            (std::vector<int64_t>{20, 20, kNoIndex, 30}));
+}
+
+TEST(Indices, OfSomeSamplesOfABatchAreNotThoseOfEverySample) {
+  EXPECT_EQ(sampleSizes({{{0, 0}, {4, 2}, 20}}, {8, 2}, 0),
+            (std::vector<int64_t>{kNoIndex, kNoIndex}));
+  EXPECT_EQ(sampleSizes({{{0, 0}, {4, 1}, 20}}, {4, 2}, -1),
+            (std::vector<int64_t>{20, kNoIndex, 20, kNoIndex, 20, kNoIndex, 20,
+                                  kNoIndex}));
+}
+
+} // namespace
+} // namespace mpc::runtime

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/WeightFiles.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Support/NearestNames.h"
+#include "frontends/ONNX/Import.h"
+#include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/Weights.h"
+#include "runtime/train/ArrayFile.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/Notes.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Names that begin otherwise by --weights-prefix
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The names in files of weights as the model has them.
+class WeightNames {
+public:
+  /// From FROM=TO, of which the first that holds is taken.
+  llvm::Error add(StringRef text);
+  bool isEmpty() const { return prefixes.empty(); }
+  /// `name` with the prefix that it has in the model.
+  std::string rename(StringRef name);
+  /// An error where one of them has been the prefix of no name.
+  llvm::Error verify() const;
+
+private:
+  struct Replacement {
+    std::string from, to;
+    bool isUsed = false;
+  };
+  SmallVector<Replacement> prefixes;
+};
+} // namespace
+
+llvm::Error WeightNames::add(StringRef text) {
+  auto [from, to] = text.split('=');
+  if (text.contains('=') && from != to) {
+    prefixes.push_back({from.str(), to.str()});
+    return llvm::Error::success();
+  }
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--weights-prefix " + text +
+          ": expected FROM=TO, of which one may be empty, such as "
+          "model.=bert.");
+}
+
+std::string WeightNames::rename(StringRef name) {
+  for (Replacement &prefix : prefixes)
+    if (name.starts_with(prefix.from)) {
+      prefix.isUsed = true;
+      return prefix.to + name.drop_front(prefix.from.size()).str();
+    }
+  return name.str();
+}
+
+llvm::Error WeightNames::verify() const {
+  for (const Replacement &prefix : prefixes)
+    if (!prefix.isUsed)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--weights-prefix " + prefix.from + "=" + prefix.to +
+              ": no name in --weights begins with '" + prefix.from + "'");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Names of modules within others
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a file's names begin with and the model's do not, or the other way
+/// round.
+struct Prefix {
+  std::string text;
+  bool isMissing = false;
+};
+
+using Values = std::vector<std::pair<std::string, onnx_frontend::HostTensor>>;
+} // namespace
+
+// How many of the names are the model's without a beginning that all have.
+static int64_t countWithout(StringRef prefix, const Values &values,
+                            const llvm::StringSet<> &taken) {
+  int64_t count = 0;
+  for (const auto &[name, value] : values) {
+    StringRef rest = name;
+    if (!rest.consume_front(prefix))
+      return 0;
+    count += taken.contains(rest);
+  }
+  return count;
+}
+
+// A beginning of all names, up to a dot, without which most are the model's;
+// or the one before which the model has every name.
+static std::optional<Prefix> findPrefix(const Values &values,
+                                        const llvm::StringSet<> &taken) {
+  StringRef first = values.front().first;
+  Prefix found;
+  int64_t most = 0;
+  for (size_t dot = first.find('.'); dot != StringRef::npos;
+       dot = first.find('.', dot + 1)) {
+    StringRef prefix = first.take_front(dot + 1);
+    if (int64_t count = countWithout(prefix, values, taken); count > most) {
+      most = count;
+      found.text = prefix.str();
+    }
+  }
+  if (most > 0)
+    return found;
+  found.isMissing = true;
+  for (StringRef name : taken.keys()) {
+    StringRef prefix = name;
+    if (!prefix.consume_back(first) || !prefix.ends_with(".") ||
+        !llvm::all_of(values, [&](const auto &value) {
+          return taken.contains((prefix + value.first).str());
+        }))
+      continue;
+    // Of two modules of the same names, either may be meant.
+    if (!found.text.empty())
+      return std::nullopt;
+    found.text = prefix.str();
+  }
+  return found.text.empty() ? std::nullopt : std::optional(found);
+}
+
+// Gives the values the model's names where none has one.
+static void adoptNames(const std::string &file,
+                       const onnx_frontend::Model &model, Values &values) {
+  llvm::StringSet<> taken;
+  for (StringRef name : onnx_frontend::getTakenNames(model))
+    taken.insert(name);
+  if (values.empty() || llvm::any_of(values, [&](const auto &value) {
+        return taken.contains(value.first);
+      }))
+    return;
+  std::optional<Prefix> prefix = findPrefix(values, taken);
+  if (!prefix)
+    return;
+  for (auto &[name, value] : values)
+    name = prefix->isMissing ? prefix->text + name
+                             : name.substr(prefix->text.size());
+  note(file + ": names are taken " + (prefix->isMissing ? "with" : "without") +
+       " '" + prefix->text + "', as the model has them");
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+static llvm::Error toError(const runtime::Status &status) {
+  return onnx_frontend::makeError(
+      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
+      status.message());
+}
+
+static llvm::Expected<Values> readValues(const std::string &file,
+                                         MLIRContext *context) {
+  Values values;
+  if (StringRef(file).ends_with(".onnx")) {
+    auto read = onnx_frontend::readWeights(file, context);
+    if (!read)
+      return read.takeError();
+    for (auto &[name, value] : *read)
+      values.emplace_back(name.str(), value);
+  } else {
+    auto arrays = runtime::train::readArrays(file);
+    if (!arrays.ok())
+      return toError(arrays.status());
+    for (const runtime::train::Array &array : *arrays)
+      values.emplace_back(array.name, toHostTensor(array, context));
+  }
+  if (!values.empty())
+    return values;
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
+                                  "--weights " + file +
+                                      ": the file holds no arrays");
+}
+
+llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
+                                        const onnx_frontend::Model &model,
+                                        onnx_frontend::ImportOptions &options,
+                                        MLIRContext *context) {
+  WeightNames renamed;
+  for (const std::string &prefix : given.weightsPrefixes)
+    if (llvm::Error error = renamed.add(prefix))
+      return error;
+  for (const std::string &file : given.weights) {
+    llvm::Expected<Values> values = readValues(file, context);
+    if (!values)
+      return values.takeError();
+    // The model's names: as they are told, or else as they are found.
+    for (auto &[name, value] : *values)
+      name = renamed.rename(name);
+    if (renamed.isEmpty())
+      adoptNames(file, model, *values);
+    std::vector<std::string> &names = options.weightFiles[file];
+    for (const auto &[name, value] : *values) {
+      options.weights[name] = value;
+      names.push_back(name);
+    }
+    llvm::sort(names);
+  }
+  return renamed.verify();
+}
+
+void mpc::tools::noteWeights(ModuleOp module,
+                             const onnx_frontend::ImportOptions &options) {
+  std::vector<std::string> variables, kept;
+  for (auto variable : module.getOps<VariableOp>())
+    if (isModelRole(variable.getRole()))
+      variables.push_back(
+          onnx_frontend::getONNXName(variable.getSymName()).str());
+  llvm::sort(variables);
+  for (const auto &[file, names] : options.weightFiles) {
+    std::vector<std::string> others;
+    llvm::copy_if(names, std::back_inserter(others), [&](StringRef name) {
+      return !llvm::binary_search(variables, name);
+    });
+    note(llvm::Twine(names.size() - others.size()) + " of " +
+         llvm::Twine(variables.size()) + " parameter" +
+         (variables.size() == 1 ? "" : "s") + " from " + file +
+         (others.empty()
+              ? ""
+              : ", which has " + listNearestNames("", others) + " beside"));
+  }
+  llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
+    return !options.weights.contains(name);
+  });
+  if (!options.weightFiles.empty() && !kept.empty())
+    note("not in --weights, and so as the model has them: " +
+         listNearestNames("", kept));
+}
