@@ -59,7 +59,8 @@
 //               and inputs "index" says which, "offset" is optional }
 //             Buffers may overlap (views, reuse); order of steps makes it safe.
 //   STEP      one of, buffers given as indices into "buffers", each with
-//             "name": the ONNX node it is reported under
+//             "name": the ONNX node it is reported under, "others": more
+//             nodes that it computes, where there are any
 //     {"op": "launch", "kernel", "args": [..], "extent", "grain",
 //      CPU, optional: "scratch_bytes",
 //      GPU: "threads", optional "shared_bytes"}

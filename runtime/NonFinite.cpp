@@ -221,6 +221,17 @@ Status NonFiniteTrace::before(const Step &step) {
   return Status();
 }
 
+// "node 'a' gives", "the kernel of nodes 'a', 'b' and 'c' gives": whichever of
+// these it was, its values may never have been in memory.
+static std::string subjectOf(const Step &step) {
+  if (step.others.empty())
+    return "node '" + step.name + "' gives ";
+  std::string text = "the kernel of nodes '" + step.name + "'";
+  for (const std::string &other : step.others)
+    text += (&other == &step.others.back() ? " and '" : ", '") + other + "'";
+  return text + " gives ";
+}
+
 Status NonFiniteTrace::after(const Step &step) {
   const std::vector<size_t> operands = floatsOf(step);
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -246,10 +257,11 @@ Status NonFiniteTrace::after(const Step &step) {
     if (!readOrigin) {
       NonFiniteOrigin origin;
       origin.text =
-          "node '" + step.name + "' gives " +
+          subjectOf(step) +
           describeElement(buffer.type, buffer.shape, bytes->data(), first) +
           " of " + std::string(nameOf(buffer.type)) + " " +
           toString(buffer.shape);
+      origin.isFloat16 = buffer.type == DType::F16;
       if (!buffer.shape.empty()) {
         origin.rows = buffer.shape[0];
         origin.row = first / (count / origin.rows);

@@ -30,6 +30,8 @@ struct NonFiniteOrigin {
   /// "node 'conv1' gives inf at [3, 17, 0, 0] of f16 8x32x8x8", or "parameter
   /// 'w' is nan at [0, 1]".
   std::string text;
+  /// Whether it was computed as float16, which ends at 65504.
+  bool isFloat16 = false;
   /// The row of the first axis, where the tensor has one for each sample.
   std::optional<int64_t> row;
   int64_t rows = 0;

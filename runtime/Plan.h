@@ -185,6 +185,8 @@ struct ForStep {
 struct Step {
   std::string name; ///< the ONNX node this is reported under
   std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, IfStep, ForStep> op;
+  /// The other nodes that it computes, as far as the artifact names them.
+  std::vector<std::string> others = {};
 };
 
 /// One function: a list of steps over one arena.

@@ -284,8 +284,8 @@ static std::optional<Epilogue> readEpilogue(Reader &in) {
 }
 
 static LaunchStep readLaunch(Reader &in) {
-  in.expectOnly({"op", "name", "kernel", "args", "extent", "grain", "threads",
-                 "shared_bytes", "scratch_bytes"});
+  in.expectOnly({"op", "name", "others", "kernel", "args", "extent", "grain",
+                 "threads", "shared_bytes", "scratch_bytes"});
   LaunchStep step;
   step.kernel = in.string("kernel");
   step.args = in.indices("args");
@@ -329,12 +329,12 @@ static OuterAxes readOuter(Reader &in) {
 }
 
 static MatMulStep readMatMul(Reader &in) {
-  in.expectOnly({"op",       "name",     "a",     "b",        "c",
-                 "batch",    "m",        "n",     "k",        "trans_a",
-                 "trans_b",  "lda",      "ldb",   "ldc",      "stride_a",
-                 "stride_b", "stride_c", "alpha", "tile_m",   "tile_n",
-                 "epilogue", "compute",  "fused", "offset_a", "offset_b",
-                 "outer"});
+  in.expectOnly({"op",       "name",     "others",   "a",     "b",
+                 "c",        "batch",    "m",        "n",     "k",
+                 "trans_a",  "trans_b",  "lda",      "ldb",   "ldc",
+                 "stride_a", "stride_b", "stride_c", "alpha", "tile_m",
+                 "tile_n",   "epilogue", "compute",  "fused", "offset_a",
+                 "offset_b", "outer"});
   MatMulStep step;
   step.a = in.index("a");
   step.b = in.index("b");
@@ -364,16 +364,27 @@ static MatMulStep readMatMul(Reader &in) {
 }
 
 static ConvStep readConv(Reader &in) {
-  in.expectOnly({"op",          "name",
-                 "kind",        "x",
-                 "w",           "y",
-                 "batch",       "groups",
-                 "in_channels", "out_channels",
-                 "in_spatial",  "out_spatial",
-                 "kernel",      "strides",
-                 "dilations",   "pads_begin",
-                 "pads_end",    "epilogue",
-                 "compute",     "filter_layout"});
+  in.expectOnly({"op",
+                 "name",
+                 "others",
+                 "kind",
+                 "x",
+                 "w",
+                 "y",
+                 "batch",
+                 "groups",
+                 "in_channels",
+                 "out_channels",
+                 "in_spatial",
+                 "out_spatial",
+                 "kernel",
+                 "strides",
+                 "dilations",
+                 "pads_begin",
+                 "pads_end",
+                 "epilogue",
+                 "compute",
+                 "filter_layout"});
   ConvStep step;
   step.kind = in.word<ConvKind>("kind");
   step.x = in.optionalIndex("x");
@@ -397,8 +408,8 @@ static ConvStep readConv(Reader &in) {
 }
 
 static CopyStep readCopy(Reader &in) {
-  in.expectOnly({"op", "name", "src", "dst", "rows", "offset", "stride",
-                 "row_bytes", "to_offset", "to_stride"});
+  in.expectOnly({"op", "name", "others", "src", "dst", "rows", "offset",
+                 "stride", "row_bytes", "to_offset", "to_stride"});
   CopyStep step;
   step.src = in.index("src");
   step.dst = in.index("dst");
@@ -457,6 +468,8 @@ static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
     } else {
       step.fail("unknown step '" + op + "'");
     }
+    if (step.has("others") && !steps.empty())
+      steps.back().others = step.strings("others");
   });
   return steps;
 }

@@ -19,7 +19,7 @@ import time
 class ForkServer:
     def __init__(self, program, library):
         self.program = str(program)
-        self.environment = dict(os.environ)
+        self.environment = environment()
         self.socket, theirs = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -38,7 +38,7 @@ class ForkServer:
     def fits(self, options):
         """Whether a call is one for the server: in its environment, and with
         nothing but a folder of its own."""
-        return options.keys() <= {"cwd"} and self.environment == os.environ
+        return options.keys() <= {"cwd"} and self.environment == environment()
 
     def run(self, arguments, timeout, cwd=None):
         """As subprocess.run, its output as text."""
@@ -71,6 +71,11 @@ class ForkServer:
         answer = self.socket.recv(4)
         assert len(answer) == 4, "the fork server has ended"
         return struct.unpack("i", answer)[0]
+
+
+def environment():
+    """This process's, but for what pytest notes there."""
+    return {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
 
 
 def read_all(streams, deadline):

@@ -51,8 +51,8 @@ config.substitutions.insert(0, ("%python", venv_python))
 onnx_check = [venv_python, "-c", "import numpy, onnx"]
 if subprocess.run(onnx_check, capture_output=True, check=False).returncode == 0:
     config.available_features.add("python-onnx")
-exits = os.path.join(config.test_source_root, "exits.py")
-config.substitutions.append(("%exits", f"{venv_python} {exits}"))
+exits = os.path.join(config.test_source_root, "exits.sh")
+config.substitutions.append(("%exits", exits))
 onnx_text = os.path.join(config.test_source_root, "onnx_text.py")
 config.substitutions.append(("%onnx_text", f"{venv_python} {onnx_text}"))
 config.substitutions.append(("%root", config.mpc_source_root))

@@ -2,6 +2,7 @@
 #include "compiler/Artifact/PlanToJSON.h"
 
 #include "compiler/Dialect/MPC/IndexBoxes.h"
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/Plan/Plan.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -404,6 +405,18 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .DefaultUnreachable("not a step");
 }
 
+// The nodes that a kernel computes beside the one that it is named after: the
+// first few, for messages.
+static json::Array othersOf(Operation *op) {
+  constexpr size_t most = 8;
+  SmallVector<StringRef> names = getNodeNames(op);
+  json::Array others;
+  for (StringRef name :
+       ArrayRef<StringRef>(names).drop_front().take_front(most))
+    others.push_back(text(name));
+  return others;
+}
+
 json::Array ProgramWriter::stepsOf(Block &block) {
   json::Array steps;
   for (Operation &op : block) {
@@ -412,6 +425,8 @@ json::Array ProgramWriter::stepsOf(Block &block) {
     json::Object step = stepOf(&op);
     StringRef node = getNodeName(&op);
     step["name"] = text(node.empty() ? op.getName().stripDialect() : node);
+    if (!isa<plan::ForOp, plan::IfOp>(op) && getNodeNames(&op).size() > 1)
+      step["others"] = othersOf(&op);
     steps.push_back(std::move(step));
   }
   return steps;

@@ -33,7 +33,7 @@ struct PlacementNode {
   bool readInFP32 = false;
 
   /// Whether what it produces has no bound a low type could count on.
-  bool poison = false;
+  bool unbounded = false;
 
   /// Neighbours through values whose type is open, each once.
   llvm::SmallVector<unsigned, 4> producers, consumers;

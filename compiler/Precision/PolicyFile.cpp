@@ -55,15 +55,15 @@ readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
                            word + "\"");
 }
 
-// Reads `poison` into `value` where there is one.
-static llvm::Error readPoison(const llvm::json::Object &object, StringRef where,
-                              std::optional<bool> &value) {
-  const llvm::json::Value *member = object.get("poison");
+// Reads `unbounded` into `value` where there is one.
+static llvm::Error readUnbounded(const llvm::json::Object &object,
+                                 StringRef where, std::optional<bool> &value) {
+  const llvm::json::Value *member = object.get("unbounded");
   if (!member)
     return llvm::Error::success();
   value = member->getAsBoolean();
   return value ? llvm::Error::success()
-               : reject(where, "poison: expected true or false");
+               : reject(where, "unbounded: expected true or false");
 }
 
 // Resolves the op that `name` is, by the names that mpc and ONNX have for it.
@@ -89,8 +89,9 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   const llvm::json::Object *object = value.getAsObject();
   if (!object)
     return reject(where, "expected an object");
-  if (llvm::Error error = checkKeys(
-          *object, where, {"op", "node", "type", "class", "poison", "reason"}))
+  if (llvm::Error error =
+          checkKeys(*object, where,
+                    {"op", "node", "type", "class", "unbounded", "reason"}))
     return error;
 
   // The values of all keys, then what they may be.
@@ -132,7 +133,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     return reject(where, "class: expected allow, infer, deny or clear, found "
                          "\"fixed\", which only the table's own rows are");
   rule.precisionClass = *parsed;
-  if (llvm::Error error = readPoison(*object, where, rule.poison))
+  if (llvm::Error error = readUnbounded(*object, where, rule.unbounded))
     return std::move(error);
   return rule;
 }
@@ -190,7 +191,7 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
                            amp::stringifyPrecisionClass(found));
 }
 
-// Reads the classes, poison and reason of a row.
+// Reads the classes, unbounded and reason of a row.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
   // Classes for either low type; those of fixed rows do not change.
@@ -206,12 +207,12 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
   if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
     return error;
   // What counts in the mode that is compiled for.
-  std::optional<bool> poison;
-  if (llvm::Error error = readPoison(object, where, poison))
+  std::optional<bool> unbounded;
+  if (llvm::Error error = readUnbounded(object, where, unbounded))
     return error;
   PolicyEntry entry;
   entry.precisionClass = low.isF16() ? *fp16 : *bf16;
-  entry.poison = low.isF16() && poison.value_or(false);
+  entry.unbounded = low.isF16() && unbounded.value_or(false);
   entry.rule = where.str();
   if (llvm::Error error = readString(object, where, "reason", entry.why))
     return error;
@@ -230,7 +231,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
     if (llvm::Error error =
             checkKeys(*object, where,
                       {"op", "onnx", "follows", "fp16", "bf16", "accumulate",
-                       "poison", "fp32_operands", "fp32_results", "reason"}))
+                       "unbounded", "fp32_operands", "fp32_results", "reason"}))
       return error;
     std::string name;
     if (llvm::Error error = readString(*object, where, "op", name))

@@ -41,7 +41,7 @@ json::Object mpc::describePolicyRow(StringRef op) {
 
 // Whether two rows say the same of one low type.
 static bool isSame(const PolicyEntry &a, const PolicyEntry &b) {
-  return a.precisionClass == b.precisionClass && a.poison == b.poison &&
+  return a.precisionClass == b.precisionClass && a.unbounded == b.unbounded &&
          a.why == b.why;
 }
 
@@ -66,8 +66,8 @@ static void printRow(json::OStream &os, StringRef op,
     os.attribute("bf16", amp::stringifyPrecisionClass(other.precisionClass));
   }
   addGiven("accumulate");
-  if (!follows && entry.poison)
-    os.attribute("poison", true);
+  if (!follows && entry.unbounded)
+    os.attribute("unbounded", true);
   addGiven("fp32_operands");
   addGiven("fp32_results");
   if (!follows)
@@ -85,8 +85,8 @@ static void printRule(json::OStream &os, const PolicyRule &rule) {
   addText("node", rule.node);
   addText("type", rule.type);
   os.attribute("class", amp::stringifyPrecisionClass(rule.precisionClass));
-  if (rule.poison)
-    os.attribute("poison", *rule.poison);
+  if (rule.unbounded)
+    os.attribute("unbounded", *rule.unbounded);
   addText("reason", rule.why);
   os.objectEnd();
 }

@@ -12,16 +12,15 @@ struct AliasRow {
 } // namespace
 
 static constexpr PolicyRow tableRows[] = {
-#define MPC_POLICY(OP, ONNX, FP16, BF16, POISON, OPERANDS, RESULTS, WHY)       \
-  {                                                                            \
-      #OP,                                                                     \
-      ONNX,                                                                    \
-      PrecisionClass::FP16,                                                    \
-      PrecisionClass::BF16,                                                    \
-      POISON,                                                                  \
-      OPERANDS,                                                                \
-      RESULTS,                                                                 \
-      WHY},
+#define MPC_POLICY(OP, ONNX, FP16, BF16, UNBOUNDED, OPERANDS, RESULTS, WHY)    \
+  {#OP,                                                                        \
+   ONNX,                                                                       \
+   PrecisionClass::FP16,                                                       \
+   PrecisionClass::BF16,                                                       \
+   UNBOUNDED,                                                                  \
+   OPERANDS,                                                                   \
+   RESULTS,                                                                    \
+   WHY},
 #include "compiler/Precision/DefaultPolicy.def"
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \

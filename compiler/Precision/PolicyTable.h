@@ -15,7 +15,7 @@ struct PolicyRow {
   /// mpc's name, and ONNX's where it has one.
   llvm::StringLiteral op, onnx;
   amp::PrecisionClass fp16, bf16;
-  bool poison;
+  bool unbounded;
   /// Bit i: operand or result i stays fp32 whatever the class.
   unsigned fp32Operands, fp32Results;
   llvm::StringLiteral why;

@@ -70,7 +70,7 @@ void PrecisionGraph::collect(ModuleOp module) {
 
 // The row of an op. A sum in a backward pass is the gradient of a broadcast,
 // whatever op differentiation or the model's author wrote it with: it carries
-// no risk that would deny or poison the gradients around it.
+// no risk that would deny the gradients around it or make them unbounded.
 StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
   if (getPhase(op) == Phase::Backward &&
@@ -97,7 +97,7 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
       placed.pinReason = Reason::UnknownOp;
     }
     placed.precisionClass = node.entry.precisionClass;
-    placed.poison = node.entry.poison;
+    placed.unbounded = node.entry.unbounded;
     placed.deniesReaders = placed.precisionClass == PrecisionClass::Deny;
   }
 }

@@ -24,7 +24,7 @@ static constexpr PresetRow presetRows[] = {
 PrecisionPolicy::PrecisionPolicy(FloatType low) : low(low) {
   for (const PolicyRow &row : getPolicyRows())
     table[row.op] = {low.isF16() ? row.fp16 : row.bf16,
-                     row.poison && low.isF16(), ("default:" + row.op).str(),
+                     row.unbounded && low.isF16(), ("default:" + row.op).str(),
                      row.why.str()};
   for (const PolicyFollower &row : getPolicyFollowers())
     table[row.op] = table.lookup(row.leader);
@@ -105,7 +105,7 @@ PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
     if (entry.precisionClass == PrecisionClass::Fixed)
       continue;
     entry.precisionClass = rule.precisionClass;
-    entry.poison = rule.poison.value_or(entry.poison);
+    entry.unbounded = rule.unbounded.value_or(entry.unbounded);
     entry.rule = active.label;
     entry.why = rule.why;
   }

@@ -22,7 +22,7 @@ namespace mpc {
 /// One row of the table, as it holds for one low type.
 struct PolicyEntry {
   amp::PrecisionClass precisionClass;
-  bool poison = false;
+  bool unbounded = false;
   /// "default:gemm", "preset:torch:exp", "policy:2".
   std::string rule;
   std::string why;
@@ -37,7 +37,7 @@ struct PolicyRule {
   /// "fp16" or "bf16"; empty: either.
   std::string type;
   amp::PrecisionClass precisionClass;
-  std::optional<bool> poison;
+  std::optional<bool> unbounded;
   std::string why;
 };
 

@@ -16,6 +16,7 @@
 #include "frontends/ONNX/Training/Trainable.h"
 #include "frontends/ONNX/Training/TrainingInfo.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -97,6 +98,35 @@ static Error checkOutput(const Model &model,
   return Error::success();
 }
 
+// PyTorch's older exporter does not say which initializers are parameters. Its
+// constants are nodes: an initializer of one number may be learned, as the
+// temperature of a contrastive loss is.
+static void noteScalars(const Graph &graph, FunctionImporter &function,
+                        ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = graph.getModel();
+  const ImportOptions &options = function.getModule().getOptions();
+  if (model.getProto().producer_name() != "pytorch" ||
+      options.mode != ImportMode::Training ||
+      !options.trainableScalars.empty() || !findOrigins(graph).empty())
+    return;
+  llvm::SetVector<StringRef> scalars;
+  for (const proto::NodeProto *node : nodes)
+    for (StringRef name : node->input()) {
+      const proto::TensorProto *tensor = graph.getInitializer(name);
+      // Those that it has computed from others have names of its own.
+      bool isNamed = !name.empty() && !name.contains("::") &&
+                     !name.starts_with("/") && !llvm::isDigit(name.front());
+      if (tensor && isNamed && tensor->dims_size() == 0 &&
+          tensor->data_type() == proto::TensorProto::FLOAT &&
+          !function.lookup(name).stateRole)
+        scalars.insert(name);
+    }
+  if (!scalars.empty())
+    model.note("the file does not say whether '" + llvm::join(scalars, "', '") +
+               "', of one number, is learned; it is a constant unless --train "
+               "REGEX names it among the others");
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
@@ -139,6 +169,7 @@ importForward(const Model &model, const ImportOptions &options,
     warnLost(*graph, nodes);
     warnFolded(function, *graph);
   }
+  noteScalars(*graph, function, nodes);
   llvm::StringMap<const proto::ValueInfoProto *> declared;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
     declared[output->name()] = output;

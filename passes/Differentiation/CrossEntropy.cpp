@@ -158,12 +158,19 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
                               Value scores) {
   if (labels && fits(*labels, positions))
     return *labels;
-  if (labels)
+  if (labels) {
+    // What PyTorch takes as probabilities, and Keras as one-hot labels.
+    bool isOfClasses = *labels == Shape(typeOf(scores).getShape());
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected labels of shape " << printShape(positions)
            << " for scores of shape " << printShape(typeOf(scores).getShape())
-           << ", found " << printShape(*labels);
+           << ", found " << printShape(*labels)
+           << (isOfClasses ? "; labels are numbers of classes: of one-hot "
+                             "labels their argmax, of several labels a sample "
+                             "the loss is bce_with_logits"
+                           : "");
+  }
   std::optional<int64_t> batch = batchSize();
   Shape shape(positions);
   if (batch && *batch > 0 && shape[0] > *batch && shape[0] % *batch == 0) {

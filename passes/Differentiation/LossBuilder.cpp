@@ -231,11 +231,28 @@ static LogicalResult verifyNoSigmoid(Value logits) {
          << advice;
 }
 
+// The logarithm of what no sigmoid has made a probability is soon not finite.
+static void warnOfLogits(Value output) {
+  Operation *op = throughViews(output);
+  if (auto sum = dyn_cast_or_null<AddOp>(op))
+    for (Value addend : sum->getOperands())
+      if (Operation *source = addend.getDefiningOp();
+          source && isa<MatMulOp, ConvOp>(source))
+        op = source;
+  if (isa_and_nonnull<MatMulOp, GemmOp, ConvOp>(op))
+    mlir::emitWarning(op->getLoc())
+        << "bce is of probabilities, and this gives any number; of logits it "
+           "is --loss bce_with_logits";
+}
+
 FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
                                               StringRef target) {
   auto type = typeOf(output);
   if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
     return failure();
+  // A warning comes once, not for each function.
+  if (kind == LossKind::BCE && !perSample)
+    warnOfLogits(output);
   if (kind == LossKind::KLDiv && failed(verifyLogProbabilities(kind, output)))
     return failure();
   FailureOr<Value> labels =

@@ -235,10 +235,10 @@ static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
 // All decisions
 //===----------------------------------------------------------------------===//
 
-// The way from a poisonous op through clear ops to node `index`; empty where
-// there is none.
-static SmallVector<unsigned, 4> findPoison(const PlacementProblem &problem,
-                                           unsigned index) {
+// The way from an op of unbounded range through clear ops to node `index`;
+// empty where there is none.
+static SmallVector<unsigned, 4> findUnbounded(const PlacementProblem &problem,
+                                              unsigned index) {
   /// What each node was reached from.
   llvm::SmallDenseMap<unsigned, unsigned> next;
   SmallVector<unsigned> worklist = {index};
@@ -250,7 +250,7 @@ static SmallVector<unsigned, 4> findPoison(const PlacementProblem &problem,
       const PlacementNode &node = problem.nodes[producer];
       if (!next.try_emplace(producer, reader).second)
         continue;
-      if (node.poison) {
+      if (node.unbounded) {
         SmallVector<unsigned, 4> path = {producer};
         while (path.back() != index)
           path.push_back(next.lookup(path.back()));
@@ -263,14 +263,15 @@ static SmallVector<unsigned, 4> findPoison(const PlacementProblem &problem,
   return {};
 }
 
-// A low contraction that reads poison, through clear ops at most, stands on an
-// assumption about its range: the record says so and names the way.
+// A low contraction that reads an unbounded value, through clear ops at most,
+// stands on an assumption about its range: the record says so and names the
+// way.
 static void markUnbounded(const PlacementProblem &problem,
                           MutableArrayRef<Placement> placements) {
   for (auto [index, placement] : llvm::enumerate(placements)) {
     if (placement.reason != Reason::AllowList)
       continue;
-    SmallVector<unsigned, 4> path = findPoison(problem, index);
+    SmallVector<unsigned, 4> path = findUnbounded(problem, index);
     if (path.empty())
       continue;
     placement.reason = Reason::AllowListUnbounded;

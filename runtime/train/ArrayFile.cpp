@@ -80,9 +80,16 @@ static std::string_view bytesOf(const Array &array) {
   return {reinterpret_cast<const char *>(array.data), size_t(array.bytes())};
 }
 
+static Status unknownExtension(const std::string &path) {
+  return Status(StatusCode::Usage,
+                path + ": expected the extension .npy, .npz or .safetensors");
+}
+
 Status checkArrayNames(const std::string &path,
                        const std::vector<std::string> &names) {
   const std::string extension = std::filesystem::path(path).extension();
+  if (extension != ".npy" && extension != ".npz" && extension != ".safetensors")
+    return unknownExtension(path);
   const auto isRefused = [&](const std::string &name) {
     const auto isControl = [](unsigned char c) {
       return c < 0x20 || c == 0x7f;
@@ -127,8 +134,7 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
       chunks.push_back(bytesOf(*array));
     return replaceFile(path, chunks);
   }
-  return Status(StatusCode::Usage,
-                path + ": expected the extension .npy, .npz or .safetensors");
+  return unknownExtension(path);
 }
 
 } // namespace mpc::runtime::train

@@ -26,8 +26,9 @@ struct ReadLimits {
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits = {});
 
-/// Usage where a file of the path's extension cannot have an array of one of
-/// the names: control characters in .npz, what .safetensors reserves.
+/// Usage where writeArrays knows no such extension, or a file of it cannot have
+/// an array of one of the names: control characters in .npz, what .safetensors
+/// reserves.
 Status checkArrayNames(const std::string &path,
                        const std::vector<std::string> &names);
 

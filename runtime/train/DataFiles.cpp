@@ -172,7 +172,8 @@ static StatusOr<std::vector<Array>> readFile(const Argument &argument,
                    (isCSV(argument.path)
                         ? " columns; choose some with --csv-columns " +
                               argument.name + "=..."
-                        : ""));
+                        : "; without the name in front, each goes to the input "
+                          "that it is called as"));
   arrays->front().name = argument.name;
   return arrays;
 }

@@ -73,8 +73,16 @@ private:
   int64_t right = 0, labels = 0;
 };
 
-/// The mean of F1 over the classes that occur.
-class F1Counts {
+/// How much of a class's labels and predictions are the same: twice those over
+/// the sum of both, or those over their union.
+enum class Overlap { F1, IoU };
+
+Overlap overlapOf(const std::string &metric) {
+  return metric == "iou" ? Overlap::IoU : Overlap::F1;
+}
+
+/// The mean overlap over the classes that occur.
+class ClassCounts {
 public:
   void add(size_t predicted, size_t label) {
     reserve(std::max(predicted, label) + 1);
@@ -93,14 +101,17 @@ public:
     ++counts[c].predictions;
   }
 
-  double mean() const {
+  double mean(Overlap overlap) const {
     double sum = 0;
     int64_t occurring = 0;
     for (const Count &count : counts) {
-      if (count.labels + count.predictions == 0)
+      const int64_t all = count.labels + count.predictions;
+      if (all == 0)
         continue;
       ++occurring;
-      sum += 2 * double(count.both) / double(count.labels + count.predictions);
+      sum += overlap == Overlap::F1
+                 ? 2 * double(count.both) / double(all)
+                 : double(count.both) / double(all - count.both);
     }
     return sum / double(occurring);
   }
@@ -118,10 +129,10 @@ private:
   std::vector<Count> counts;
 };
 
-class F1 : public LabelMetric {
+class ClassOverlap : public LabelMetric {
 public:
   using LabelMetric::LabelMetric;
-  double value() const override { return counts.mean(); }
+  double value() const override { return counts.mean(overlapOf(name)); }
 
 private:
   void add(const Scores &scores, int64_t label) override {
@@ -138,7 +149,7 @@ private:
       counts.add(size_t(best), size_t(label));
   }
 
-  F1Counts counts;
+  ClassCounts counts;
 };
 
 /// exp of the mean of -log p[label].
@@ -208,7 +219,7 @@ private:
 };
 
 /// Each index on axis 1 is a class of its own.
-class BinaryF1 : public BinaryMetric {
+class BinaryOverlap : public BinaryMetric {
 public:
   using BinaryMetric::BinaryMetric;
   void add(const EvalBatch &batch) override {
@@ -228,10 +239,10 @@ public:
         counts.addPrediction(c);
     }
   }
-  double value() const override { return counts.mean(); }
+  double value() const override { return counts.mean(overlapOf(name)); }
 
 private:
-  F1Counts counts;
+  ClassCounts counts;
 };
 
 //===----------------------------------------------------------------------===//
@@ -354,6 +365,7 @@ static const std::vector<MetricInfo> &metricTable() {
   static const std::vector<MetricInfo> table = {
       {"accuracy", {Family::Classes, Family::Binary}},
       {"f1", {Family::Classes, Family::Binary}},
+      {"iou", {Family::Classes, Family::Binary}},
       {"perplexity", {Family::Classes}},
       {"mae", {Family::Values}},
       {"rmse", {Family::Values}},
@@ -456,10 +468,10 @@ makeEvalMetrics(const TraineeInfo &info,
   for (const std::string &name : names) {
     if (const std::optional<int64_t> places = placesOf(name))
       metrics.push_back(std::make_unique<TopK>(name, *places));
-    else if (name == "f1" && family == Family::Binary)
-      metrics.push_back(std::make_unique<BinaryF1>(name, threshold));
-    else if (name == "f1")
-      metrics.push_back(std::make_unique<F1>(name));
+    else if ((name == "f1" || name == "iou") && family == Family::Binary)
+      metrics.push_back(std::make_unique<BinaryOverlap>(name, threshold));
+    else if (name == "f1" || name == "iou")
+      metrics.push_back(std::make_unique<ClassOverlap>(name));
     else if (name == "perplexity")
       metrics.push_back(std::make_unique<Perplexity>(name, info.loss == "nll"));
     else if (name == "mae" || name == "rmse")

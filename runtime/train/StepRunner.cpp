@@ -113,6 +113,9 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
     *trace += ", for sample " +
               std::to_string(data->rowOf(positions[*(*origin)->row])) +
               " of the data";
+  if ((*origin)->isFloat16)
+    *trace += "; float16 ends at 65504: use bf16-mixed, or --keep-fp32 for "
+              "these nodes and those that read them";
   return Status();
 }
 

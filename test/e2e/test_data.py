@@ -213,11 +213,26 @@ def test_images_are_read_as_pillow_reads_them(kind, tmp_path):
     assert "8 images of 2 labels: 0 ant, 1 bee" in files.text
 
 
-def test_a_run_takes_no_images(tmp_path):
+def test_a_run_takes_images(tmp_path):
+    """In batches of fewer than there are, prepared as in training."""
     model = image_model(tmp_path, 3, 9, 12)
-    run = mpctest.mpc("run", model, "--data", f"x={IMAGES / 'folder'}")
-    assert run.returncode == UNSUPPORTED
-    assert "mpc run takes no folders of images" in run.stderr
+    outputs = []
+    with np.load(IMAGES / "pixels.npz") as arrays:
+        x = (arrays["rgb"].astype(np.float32) / np.float32(255) - 0.5) / 0.25
+    np.savez(tmp_path / "x.npz", x=x.astype(np.float32))
+    for flags in (
+        ["--data", f"x={IMAGES / 'folder'}", "--normalize", "0.5:0.25"],
+        ["--data", tmp_path / "x.npz"],
+    ):
+        mpctest.mpc_ok(
+            *("run", model, *flags, "--batch-size", 3, "-o", tmp_path / "out.npz")
+        )
+        with np.load(tmp_path / "out.npz") as arrays:
+            outputs.append(dict(arrays))
+    files, arrays = outputs
+    for name, value in arrays.items():
+        assert value.shape[0] == x.shape[0]
+        np.testing.assert_allclose(files[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_a_damaged_image_is_named(tmp_path):

@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 from onnx import helper
 
@@ -68,7 +70,21 @@ def test_inputs_that_overflow_float16_are_named(tmp_path):
     assert "the loss has not been finite" in error or "loss of" in error
     assert "first, in step" in error
     assert "layer1" in error
-    assert "sample 2 of the data" in error
+    assert "sample 2 of the data; float16 ends at 65504: use bf16-mixed" in error
+
+
+def test_all_nodes_of_a_kernel_are_named(tmp_path):
+    """Whichever of them it was: only the last one's values are in memory."""
+    model, data = regression()
+    factor = mpctest.numpy_helper.from_array(np.float32(6e4), "factor")
+    model.graph.initializer.append(factor)
+    scale = helper.make_node("Mul", ["y", "factor"], ["large"], "scale")
+    model.graph.node.append(scale)
+    model.graph.output[0].name = "large"
+    process = train((model, data), tmp_path, "--precision", "16-mixed")
+    error = failure(process, tmp_path)
+    assert re.search("the kernel of nodes '.+' and '.+' gives -?inf", error)
+    assert "--keep-fp32 for these nodes and those that read them" in error
 
 
 def test_a_fixed_loss_scale_that_is_too_large_is_no_success(tmp_path):
@@ -100,6 +116,7 @@ def test_divergence_names_the_step_and_the_last_good_checkpoint(tmp_path):
     )
     error = failure(process, tmp_path)
     assert "first, in step" in error
+    assert "float16" not in error
     assert "the last good checkpoint is" in error
     last = error.rsplit("checkpoint is ", 1)[1]
     assert (mpctest.pathlib.Path(last) / "state.safetensors").exists()

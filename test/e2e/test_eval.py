@@ -299,3 +299,22 @@ def test_without_a_gradient(tmp_path):
     )
     assert event["eval_loss"] == 5
     assert event["eval_mae"] == 2
+
+
+def test_other_preparation_than_that_of_the_checkpoint_is_warned_of(tmp_path):
+    model = mpctest.MODELS / "mlp.onnx"
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    prepared = ("--normalize", "0.5:0.25")
+    train(model, data, held, tmp_path, *CLASSES, *prepared)
+    command = (
+        *("eval", model, "--data", tmp_path / "held.npz", "--batch-size", BATCH),
+        *(*mpctest.TARGET, *CLASSES, "--checkpoint", tmp_path / "checkpoints"),
+    )
+    text = "warning: the checkpoint was trained with --normalize 0.5:0.25, and is "
+    for flags, found in (
+        ((), "neither --normalize nor --input-layout"),
+        (("--normalize", "0:1"), "--normalize 0:1"),
+    ):
+        stderr = mpctest.mpc_ok(*command, *flags).stderr
+        assert f"{text}evaluated with {found}\n" in stderr
+    assert "warning" not in mpctest.mpc_ok(*command, *prepared).stderr

@@ -100,6 +100,23 @@ def test_flags_of_cross_entropy(precision, tmp_path):
         np.testing.assert_array_equal(value, without[name])
 
 
+def test_class_weights_on_the_command_line_are_those_of_a_file(tmp_path):
+    image, labels = digits(64)
+    weights = [1, 2.5, 0, 1, 1, 1e-1, 1, 1, 1, 3]
+    np.save(tmp_path / "weights.npy", np.array(weights))
+    runs = []
+    for i, text in enumerate(
+        (",".join(map(str, weights)), tmp_path / "weights.npy")
+    ):
+        metrics, _ = mpctest.train(
+            *(mpctest.MODELS / "mlp.onnx", {"image": image, "target": labels}),
+            *(tmp_path / str(i), *COMMON, "--loss", "cross_entropy"),
+            *("--class-weights", text),
+        )
+        runs.append(mpctest.losses(metrics))
+    assert runs[0] == runs[1]
+
+
 GPU_FLAGS = {
     "cross_entropy": ("--ignore-index", 3, "--label-smoothing", 0.1),
     "nll": ("--reduction", "sum"),

@@ -45,9 +45,13 @@ def f1(labels, predictions):
     return 2 * both / (labels.sum() + predictions.sum())
 
 
-def macro_f1(labels, predictions):
+def iou(labels, predictions):
+    return (labels & predictions).sum() / (labels | predictions).sum()
+
+
+def macro(metric, labels, predictions):
     classes = np.union1d(labels, predictions)
-    return np.mean([f1(labels == c, predictions == c) for c in classes])
+    return np.mean([metric(labels == c, predictions == c) for c in classes])
 
 
 @pytest.mark.parametrize("flags", ((), ("--label-smoothing", 0.2)))
@@ -60,7 +64,7 @@ def test_class_labels(flags, tmp_path):
         *(mpctest.MODELS / "mlp.onnx", {"image": image, "target": target}),
         *({"image": held, "target": labels}, tmp_path),
         *("--loss", "cross_entropy", *flags),
-        *wanted("top3", "f1", "perplexity", "accuracy", "top1"),
+        *wanted("top3", "f1", "iou", "perplexity", "accuracy", "top1"),
     )
     counts = labels != -100
     scores, labels = scores[counts], labels[counts]
@@ -71,7 +75,8 @@ def test_class_labels(flags, tmp_path):
     assert event["eval_top3"] == pytest.approx(top3)
     assert event["eval_top1"] == event["eval_accuracy"]
     assert event["eval_accuracy"] == pytest.approx((ranks[:, 0] == labels).mean())
-    assert event["eval_f1"] == pytest.approx(macro_f1(labels, ranks[:, 0]))
+    assert event["eval_f1"] == pytest.approx(macro(f1, labels, ranks[:, 0]))
+    assert event["eval_iou"] == pytest.approx(macro(iou, labels, ranks[:, 0]))
     assert event["eval_perplexity"] == pytest.approx(np.exp(loss), rel=1e-5)
     if not flags:
         assert event["eval_loss"] == pytest.approx(loss, rel=1e-5)
@@ -114,17 +119,15 @@ def test_binary_targets(loss, tmp_path):
         *(mpctest.MODELS / "mlp.onnx" if loss != "bce" else with_sigmoid(),),
         {"image": image, "target": (target[:, None] > bits).astype(np.float32)},
         {"image": held, "target": (labels[:, None] > bits).astype(np.float32)},
-        *(tmp_path, "--loss", loss, *wanted("f1", "accuracy")),
+        *(tmp_path, "--loss", loss, *wanted("f1", "iou", "accuracy")),
     )
     predictions = outputs > (0.5 if loss == "bce" else 0)
     positive = labels[:, None] > bits
     assert event["eval_accuracy"] == pytest.approx((predictions == positive).mean())
-    occurring = [
-        f1(positive[:, c], predictions[:, c])
-        for c in bits
-        if positive[:, c].any() or predictions[:, c].any()
-    ]
-    assert event["eval_f1"] == pytest.approx(np.mean(occurring))
+    occurring = (positive | predictions).any(0)
+    for name, metric in (("eval_f1", f1), ("eval_iou", iou)):
+        values = [metric(positive[:, c], predictions[:, c]) for c in bits[occurring]]
+        assert event[name] == pytest.approx(np.mean(values))
 
 
 def with_sigmoid():

@@ -217,3 +217,107 @@ def test_functions_of_training_run_once(tmp_path):
     process = mpctest.mpc("run", path, *flags, *data, "--batch-size", 4)
     assert process.returncode == 2
     assert "mpc eval" in process.stderr
+
+
+#
+# Samples that are prepared, as those of a data set
+#
+
+
+def run_data(path, *flags):
+    output = path.parent / "out.npz"
+    process = mpctest.mpc("run", path, "-o", output, *flags, *mpctest.TARGET)
+    assert process.returncode == 0, process.stderr
+    with np.load(output) as outputs:
+        return dict(outputs)
+
+
+def two_inputs(batch="N"):
+    """The sum of a sample's rows of a table and of its numbers."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], "g"),
+        helper.make_node("ReduceSum", ["rows", "axes"], ["sums"], "s", keepdims=0),
+        helper.make_node("Add", ["sums", "x"], ["y"], "a"),
+    ]
+    inputs = {"ids": (np.int64, [batch, 2]), "x": (np.float32, [batch, 4])}
+    initializers = {"table": TABLE, "axes": np.array([1])}
+    return mpctest.make_model(nodes, inputs, {"y": (np.float32, None)}, initializers)
+
+
+@pytest.mark.parametrize("batch", ((), ("--batch-size", 4), ("--batch-size", 11)))
+def test_columns_of_a_table(batch, tmp_path):
+    ids = random.randint(0, 3, (SAMPLES, 2))
+    lines = ["name,a,b,x0,x1,x2,x3,price"]
+    for i in range(SAMPLES):
+        values = [*map(str, ids[i]), *(repr(float(v)) for v in X[i])]
+        lines.append(",".join([f"u{i}", *values, "1"]))
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    outputs = run_data(
+        *(save(two_inputs(), tmp_path), "--data", tmp_path / "table.csv"),
+        *("--csv-columns", "ids=a,b", "--csv-columns", "x=x0:x3"),
+        *batch,
+    )
+    np.testing.assert_allclose(outputs["y"], TABLE[ids].sum(1) + X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", (".npy", ".npz"))
+def test_several_files_of_one_array(kind, tmp_path):
+    for i, part in enumerate((X[:2], X[2:7], X[7:])):
+        if kind == ".npy":
+            np.save(tmp_path / f"part-{i}.npy", part)
+        else:
+            np.savez(tmp_path / f"part-{i}.npz", x=part)
+    np.save(tmp_path / "table.npy", TABLE)
+    name = "x=" if kind == ".npy" else ""
+    outputs = run_data(
+        *(save(model(), tmp_path), "--data", f"{name}{tmp_path}/part-*{kind}"),
+        *("--data", tmp_path / "table.npy", "--batch-axis", "table=none"),
+        *("--batch-size", 4),
+    )
+    check(outputs)
+
+
+@pytest.mark.parametrize("batch", (1, 4, 20))
+def test_normalized_images_of_a_fixed_batch(batch, tmp_path):
+    node = helper.make_node("ReduceMean", ["x"], ["y"], "m", axes=[2, 3], keepdims=0)
+    proto = mpctest.make_model(
+        [node], {"x": (np.float32, [batch, 3, 5, 6])}, {"y": (np.float32, None)}, {}
+    )
+    images = random.randint(0, 256, (SAMPLES, 5, 6, 3), dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", x=images)
+    path = save(proto, tmp_path)
+    flags = ("--normalize", "0.5,0.4,0.3:0.25", "--data", tmp_path / "images.npz")
+    mean = np.array([0.5, 0.4, 0.3])
+    expected = ((images / 255 - mean) / 0.25).mean((1, 2))
+    np.testing.assert_allclose(run_data(path, *flags)["y"], expected, atol=1e-5)
+    mpctest.mpc_ok("compile", path, "-o", tmp_path / "model.mpc", *mpctest.TARGET)
+    outputs = tmp_path / "out.npz"
+    mpctest.mpc_ok("run", tmp_path / "model.mpc", *flags, "-o", outputs)
+    np.testing.assert_allclose(np.load(outputs)["y"], expected, atol=1e-5)
+
+
+def test_preparation_without_data_has_no_effect(tmp_path):
+    path = save(model(), tmp_path)
+    process = mpctest.mpc("run", path, "--input", "x=@x.npy", "--normalize", "0:1")
+    assert process.returncode == 2
+    assert "--normalize has no effect without --data" in process.stderr
+
+
+def test_channels_that_are_last_are_turned(tmp_path):
+    """As in training, which a note says."""
+    node = helper.make_node("Identity", ["x"], ["y"], "same")
+    proto = mpctest.make_model(
+        [node], {"x": (np.float32, ["N", 3, 5, 6])}, {"y": (np.float32, None)}, {}
+    )
+    images = random.standard_normal((SAMPLES, 5, 6, 3)).astype(np.float32)
+    np.savez(tmp_path / "images.npz", x=images)
+    path = save(proto, tmp_path)
+    outputs = run_data(path, "--data", tmp_path / "images.npz")
+    np.testing.assert_array_equal(outputs["y"], np.moveaxis(images, -1, 1))
+
+
+def test_output_that_cannot_be_written_is_refused_before_the_run(tmp_path):
+    path = save(model(), tmp_path)
+    process = mpctest.mpc("run", path, "--input", "x=@missing.npy", "-o", "out.txt")
+    assert process.returncode == 2
+    assert "out.txt: expected the extension .npy, .npz" in process.stderr

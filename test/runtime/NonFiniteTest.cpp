@@ -85,6 +85,7 @@ TEST(NonFinite, IterationsOfLoopsAreFollowed) {
           {"steps",
            {{{"op", "launch"},
              {"name", "accumulate"},
+             {"others", {"scale", "shift"}},
              {"kernel", "add"},
              {"args", {sum, row, sum}},
              {"extent", 2},
@@ -104,7 +105,8 @@ TEST(NonFinite, IterationsOfLoopsAreFollowed) {
   };
   EXPECT_EQ(trace({1, 2, 3, 4, 5, 6}), "");
   EXPECT_EQ(trace({0, kLarge, 0, 0, 0, kLarge}),
-            "node 'accumulate' gives inf at [1] of f32 2");
+            "the kernel of nodes 'accumulate', 'scale' and 'shift' gives inf "
+            "at [1] of f32 2");
   EXPECT_EQ(trace({0, 0, NAN, 0, 0, 0}), "input 'x' is nan at [1, 0]");
 }
 

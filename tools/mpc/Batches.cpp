@@ -262,10 +262,19 @@ void JoinedOutput::add(const Tensor &part, int64_t begin) {
   });
 }
 
-bool JoinedOutput::has(const Tensor &part, int64_t begin) const {
+Status JoinedOutput::check(const Tensor &part, int64_t begin) const {
   bool isSame = true;
   zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
     isSame = isSame && std::memcmp(whole.bytes.data() + at, from, size) == 0;
   });
-  return isSame;
+  if (isSame)
+    return Status();
+  const int64_t samples = whole.shape[axis], batch = part.shape[axis];
+  return Status(StatusCode::Unsupported,
+                "output '" + name +
+                    "': the samples of a batch depend on each other, and of " +
+                    std::to_string(samples) + " samples " +
+                    std::to_string(samples - begin) + " fill no batch of " +
+                    std::to_string(batch) +
+                    "; choose a --batch-size that divides them");
 }

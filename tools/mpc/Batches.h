@@ -46,8 +46,9 @@ public:
   /// Takes the first samples of a batch that begins at `begin`, those beyond
   /// the last one left out.
   void add(const runtime::Tensor &part, int64_t begin);
-  /// Whether those samples are the same as were taken before.
-  bool has(const runtime::Tensor &part, int64_t begin) const;
+  /// Unsupported where those samples, run beside others in their batch, are not
+  /// the same as were taken before: they depend on what fills the batch.
+  runtime::Status check(const runtime::Tensor &part, int64_t begin) const;
 
   const std::string name;
   runtime::Tensor whole;

@@ -22,6 +22,10 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
+  addPreparationFlags(app, flags);
+}
+
+void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
   app.add_option("--csv-columns", flags.csvColumns,
                  "columns of a csv file that an input takes together, "
                  "NAME=a,b or NAME=a:d with both ends (repeatable)")
@@ -46,8 +50,8 @@ void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
       ->type_name("flip,crop:P");
 }
 
-static StatusOr<Preparation> preparationOf(const DataFlags &flags,
-                                           uint64_t seed) {
+StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
+                                                uint64_t seed) {
   return parsePreparation(flags.normalize, flags.inputLayout, flags.augment,
                           seed);
 }

@@ -24,10 +24,17 @@ struct DataFlags {
   std::string augment; ///< of training alone
 };
 
-/// Adds --data, --csv-columns, --normalize and --input-layout.
+/// Adds --data, and what addPreparationFlags does.
 void addDataFlags(CLI::App &app, DataFlags &flags);
+/// Adds --csv-columns, --normalize and --input-layout.
+void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);
+
+/// What the flags say is done to samples; Usage where they cannot be
+/// understood.
+runtime::StatusOr<runtime::train::Preparation>
+preparationOf(const DataFlags &flags, uint64_t seed);
 
 /// What becomes of samples on their way to the inputs of `info`; `targetArray`
 /// is the label's, where one is named. Usage where the flags cannot be

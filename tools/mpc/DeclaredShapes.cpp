@@ -67,3 +67,21 @@ mpc::tools::findBatchAxis(const DeclaredShape &input,
     return std::nullopt;
   return axis;
 }
+
+static bool mayBe(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape) {
+  if (!input.dimensions || input.dimensions->size() != shape.size())
+    return false;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (input.extent(axis).value_or(shape[axis]) != shape[axis])
+      return false;
+  return true;
+}
+
+bool mpc::tools::isTurned(const DeclaredShape &input,
+                          llvm::ArrayRef<int64_t> shape) {
+  if (shape.size() < 3 || mayBe(input, shape))
+    return false;
+  llvm::SmallVector<int64_t> turned(shape);
+  std::rotate(turned.begin() + 1, turned.end() - 1, turned.end());
+  return mayBe(input, turned);
+}

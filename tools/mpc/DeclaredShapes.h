@@ -39,6 +39,10 @@ std::optional<int64_t> findBatchAxis(const DeclaredShape &input,
                                      llvm::ArrayRef<int64_t> shape,
                                      const std::vector<std::string> &batchAxes);
 
+/// Whether an array of `shape` has the channels last of an input that has them
+/// first, and fits it in no other way.
+bool isTurned(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_DECLAREDSHAPES_H

@@ -21,6 +21,7 @@
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"
+#include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/TrainReport.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -59,10 +60,10 @@ public:
   ExitCode evaluate();
 
 private:
-  ExitCode chooseShapes(Driver &driver);
   ExitCode checkFunctions() const;
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
+  void comparePreparation(const Preparation &preparation) const;
   void print(const EvalResult &result) const;
 
   EvalCommand &command;
@@ -128,39 +129,6 @@ ExitCode EvalRun::readFiles() {
 // The model
 //===----------------------------------------------------------------------===//
 
-// A model that leaves the batch open needs one: PyTorch's and Keras's usual 32,
-// or all samples where there are fewer. Other open dimensions are those of the
-// data.
-ExitCode EvalRun::chooseShapes(Driver &driver) {
-  constexpr int64_t usual = 32;
-  ModelOptions &model = command.compile.model;
-  if (llvm::Error error = driver.readModel(model.model))
-    return reportError(std::move(error));
-  const auto inputs = readDeclaredInputs(driver.getModel());
-  if (command.data.inputLayout.empty())
-    bindDataShapes(inputs, arrays, model);
-  if (model.batchSize != 0)
-    return ExitCode::Done;
-  for (const DeclaredShape &input : inputs) {
-    auto array = llvm::find_if(
-        arrays, [&](const Array &other) { return other.name == input.name; });
-    // Images and rows of tables are samples of the first axis.
-    std::optional<int64_t> axis = 0;
-    if (array != arrays.end() && !array->images)
-      axis = findBatchAxis(input, array->shape, model.batchAxes);
-    if (!axis || !input.isOpen(size_t(*axis)) ||
-        isBound(input, size_t(*axis), model.shapes))
-      continue;
-    const int64_t samples = *axis == 0 ? countSamples(arrays, input.name)
-                                       : array->shape[size_t(*axis)];
-    if (samples == 0)
-      continue;
-    model.batchSize = std::min(samples, usual);
-    break;
-  }
-  return ExitCode::Done;
-}
-
 // The flag of a loss that the checkpoint was trained on, for a message.
 static std::string
 hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
@@ -200,7 +168,8 @@ ExitCode EvalRun::compile() {
   // A model is compiled for batches of the data.
   Driver driver;
   if (!isCompiled)
-    if (ExitCode code = chooseShapes(driver); code != ExitCode::Done)
+    if (ExitCode code = chooseShapes(driver, arrays, command.data,
+                                     command.compile.model);
       return code;
   command.compile.pipeline.evaluationAlone = true;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
@@ -258,6 +227,25 @@ ExitCode EvalRun::loadCheckpoint() {
   return ExitCode::Done;
 }
 
+// Figures of samples that are prepared otherwise say little of the weights.
+void EvalRun::comparePreparation(const Preparation &preparation) const {
+  const auto found = checkpoint->identity.find("data");
+  if (found == checkpoint->identity.end())
+    return;
+  // Behind the digest; random changes are of training alone.
+  llvm::StringRef trained = found->second;
+  trained = trained.substr(trained.find(';'));
+  trained = trained.take_front(trained.find("; --augment"));
+  if (trained == preparation.text)
+    return;
+  const auto describe = [](llvm::StringRef text) {
+    return text.empty() ? std::string("neither --normalize nor --input-layout")
+                        : abbreviated(text.drop_front(2).str());
+  };
+  warn("the checkpoint was trained with " + describe(trained) +
+       ", and is evaluated with " + describe(preparation.text));
+}
+
 // Gives an artifact what the file has of its weights.
 ExitCode EvalRun::loadFile(const std::string &file) {
   if (llvm::StringRef(file).ends_with(".onnx"))
@@ -305,6 +293,8 @@ ExitCode EvalRun::open() {
       /*seed=*/0);
   if (!options.ok())
     return reportError(options.status());
+  if (checkpoint)
+    comparePreparation(options->preparation);
   StatusOr<Dataset> all =
       Dataset::create(std::move(arrays), *info.function("eval"), *options);
   if (!all.ok())

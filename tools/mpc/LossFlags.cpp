@@ -150,19 +150,41 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   return values;
 }
 
+// The numbers of "1,2.5,3"; nothing where that is a file, or is none of
+// numbers.
+static std::optional<std::vector<double>> parseNumbers(llvm::StringRef text) {
+  if (llvm::sys::fs::exists(text))
+    return std::nullopt;
+  std::vector<double> values;
+  for (llvm::StringRef part : llvm::split(text, ','))
+    if (part.trim().getAsDouble(values.emplace_back()))
+      return std::nullopt;
+  return values;
+}
+
+// Numbers on the command line, or those of a file.
 static ExitCode readInto(llvm::StringRef flag, const std::string &text,
                          std::vector<double> &values) {
+  if (auto numbers = parseNumbers(text)) {
+    bool isValid = llvm::all_of(*numbers, [](double value) {
+      return value >= 0 && std::isfinite(static_cast<float>(value));
+    });
+    bool isNothing = llvm::all_of(*numbers, [](double v) { return v == 0; });
+    if (!isValid || (isNothing && numbers->size() > 1))
+      return reportError(ExitCode::Usage,
+                         flag +
+                             ": expected numbers of at least 0, not all 0, "
+                             "found '" +
+                             text + "'");
+    values = std::move(*numbers);
+    return ExitCode::Done;
+  }
   StatusOr<std::vector<double>> read = readWeights(text);
   if (!read.ok())
     return reportError(Status(read.status().getCode(),
                               flag.str() + ": " + read.status().message()));
   values = std::move(*read);
   return ExitCode::Done;
-}
-
-// Whether it is meant as one, rather than as a file of that name.
-static bool isNumber(llvm::StringRef text, double &value) {
-  return !llvm::sys::fs::exists(text) && !text.getAsDouble(value);
 }
 
 ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
@@ -175,28 +197,16 @@ ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
       return code;
   if (files.posWeight.empty())
     return ExitCode::Done;
-  // A number, or a file of as many as classes.
-  double value;
-  if (!isNumber(files.posWeight, value))
-    return readInto("--pos-weight", files.posWeight, recipe.posWeight);
-  if (!std::isfinite(static_cast<float>(value)) || value < 0)
-    return reportError(
-        ExitCode::Usage,
-        "--pos-weight: expected a number of at least 0, found '" +
-            files.posWeight + "'");
-  recipe.posWeight = {value};
-  return ExitCode::Done;
+  return readInto("--pos-weight", files.posWeight, recipe.posWeight);
 }
 
 std::vector<std::string>
 mpc::tools::lossFilesOf(const CompileOptions &options) {
   std::vector<std::string> files;
-  double ignored;
-  if (!options.lossFiles.classWeights.empty())
-    files.push_back(options.lossFiles.classWeights);
-  const std::string &posWeight = options.lossFiles.posWeight;
-  if (!posWeight.empty() && !isNumber(posWeight, ignored))
-    files.push_back(posWeight);
+  for (const std::string *text :
+       {&options.lossFiles.classWeights, &options.lossFiles.posWeight})
+    if (!text->empty() && !parseNumbers(*text))
+      files.push_back(*text);
   return files;
 }
 

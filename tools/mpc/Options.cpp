@@ -138,14 +138,14 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
       ->check(fraction());
   command
       .add_option("--class-weights", files.classWeights,
-                  "file of one weight of each class; NAME=FILE picks one of "
-                  "several arrays")
-      ->type_name("FILE");
+                  "one weight of each class, such as 1,1,2.5, or a file of "
+                  "them; NAME=FILE picks one of several arrays")
+      ->type_name("NUMBERS|FILE");
   command
       .add_option("--pos-weight", files.posWeight,
                   "factor of positive targets of bce_with_logits: a number, "
-                  "or a file of one of each class")
-      ->type_name("NUMBER|FILE");
+                  "one of each class, such as 2,3.5, or a file of them")
+      ->type_name("NUMBERS|FILE");
 }
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {

@@ -2,16 +2,20 @@
 // than they have; outputs printed or saved.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Dataset.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Batches.h"
 #include "tools/mpc/Commands.h"
+#include "tools/mpc/DataFlags.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/RunSamples.h"
+#include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -29,7 +33,8 @@ using namespace mpc::runtime;
 namespace {
 struct RunCommand {
   CompileOptions compile;
-  std::vector<std::string> inputs, data;
+  std::vector<std::string> inputs;
+  DataFlags data;
   std::string function, output;
   SessionOptions session;
 };
@@ -42,6 +47,9 @@ struct Inputs {
   /// Names of those from files of data, which may hold more than the model
   /// takes.
   llvm::StringSet<> ofData;
+  /// Whether samples are found and prepared as those of a data set: inputs do
+  /// not take the arrays as they are.
+  bool arePrepared = false;
 };
 
 /// How many samples are run at once, and of which inputs they are.
@@ -232,13 +240,34 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                                           llvm::join(summary->inputs, ", "));
 }
 
+// What a model may need to be compiled for samples of a data set: a batch.
+static ExitCode bindSamples(const Inputs &inputs, const DataFlags &flags,
+                            CompileOptions &options, Driver &driver) {
+  if (isTraining(options))
+    return reportError(ExitCode::Usage,
+                       "a function of training takes arrays as they are, "
+                       "without --csv-columns, --normalize and --input-layout; "
+                       "evaluate a data set with mpc eval");
+  options.findsSamples = true;
+  return chooseShapes(driver, inputs.arrays, flags, options.model);
+}
+
 // What a model may need to be compiled that its inputs tell: the shapes of all,
 // and the values of some. `known` receives the names the model declares.
-static ExitCode bindInputs(const Inputs &inputs, CompileOptions &options,
-                           Driver &driver, std::vector<std::string> &known) {
+static ExitCode bindInputs(Inputs &inputs, const DataFlags &flags,
+                           CompileOptions &options, Driver &driver,
+                           std::vector<std::string> &known) {
   if (llvm::Error error = driver.readModel(options.model.model))
     return reportError(std::move(error));
   std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
+  // What is turned on its way is no array that an input takes as it is.
+  for (const DeclaredShape &input : declared)
+    if (const train::Array *array = inputs.find(input.name))
+      inputs.arePrepared |= inputs.ofData.contains(input.name) &&
+                            isTurned(input, array->shape) &&
+                            !isTraining(options);
+  if (inputs.arePrepared)
+    return bindSamples(inputs, flags, options, driver);
   if (ExitCode code =
           checkDeclared(declared, inputs, options, driver.getModel());
       code != ExitCode::Done)
@@ -319,36 +348,23 @@ static Status setInputs(Session &session, const Function &function,
   return Status();
 }
 
-static Status writeOutput(llvm::raw_ostream &os, const std::string &name,
-                          const Tensor &value, const std::string &file,
-                          std::vector<train::Array> &arrays) {
-  if (file.empty())
-    printTensor(os, name, value);
-  else
-    arrays.push_back(train::toArray(name, value));
-  return Status();
-}
-
-// Runs once, and prints or saves what comes out.
-static Status runOnce(Session &session, const Function &function,
-                      const Inputs &inputs, const std::string &file) {
+// Runs once; gives what comes out.
+static StatusOr<std::vector<NamedTensor>>
+runOnce(Session &session, const Function &function, const Inputs &inputs) {
   Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
                             /*begin=*/0, Filling::LastSample);
   if (status.ok())
     status = session.run(function.name);
   if (!status.ok())
     return status;
-  std::vector<train::Array> arrays;
-  PrintableStream os(llvm::outs());
+  std::vector<NamedTensor> outputs;
   for (const FunctionValue &port : function.outputs) {
     StatusOr<Tensor> value = session.output(function.name, port.name);
     if (!value.ok())
       return value.status();
-    status = writeOutput(os, port.name, *value, file, arrays);
-    if (!status.ok())
-      return status;
+    outputs.emplace_back(port.name, std::move(*value));
   }
-  return file.empty() ? Status() : train::writeArrays(file, arrays);
+  return outputs;
 }
 
 // Runs the batch from `begin` on, and gives what comes out of it.
@@ -379,34 +395,26 @@ static Status checkFilled(Session &session, const Function &function,
   if (rest == 0)
     return Status();
   const int64_t begin = batching.samples - rest;
-  return runBatch(
-      session, function, inputs, batching, begin, Filling::FirstSamples,
-      outputs, [&](JoinedOutput &output, const Tensor &part) {
-        if (output.has(part, begin))
-          return Status();
-        return Status(StatusCode::Unsupported,
-                      "output '" + output.name +
-                          "': the samples of a batch depend on each other, and "
-                          "of " +
-                          std::to_string(batching.samples) + " samples " +
-                          std::to_string(rest) + " fill no batch of " +
-                          std::to_string(batching.batch) +
-                          "; choose a --batch-size that divides them");
-      });
+  return runBatch(session, function, inputs, batching, begin,
+                  Filling::FirstSamples, outputs,
+                  [&](JoinedOutput &output, const Tensor &part) {
+                    return output.check(part, begin);
+                  });
 }
 
-// Runs batch by batch, and prints or saves what comes out of all.
-static Status runBatches(Session &session, const Function &function,
-                         const Inputs &inputs, const Batching &batching,
-                         const std::string &file) {
+// Runs batch by batch; gives what comes out of all.
+static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
+                                                     const Function &function,
+                                                     const Inputs &inputs,
+                                                     const Batching &batching) {
   // Outputs grow by a batch at a time.
-  std::vector<JoinedOutput> outputs;
+  std::vector<JoinedOutput> joined;
   for (const FunctionValue &port : function.outputs)
-    outputs.emplace_back(port.name, function.buffers[port.buffer],
-                         batching.outputs.at(port.name), batching.samples);
+    joined.emplace_back(port.name, function.buffers[port.buffer],
+                        batching.outputs.at(port.name), batching.samples);
   for (int64_t begin = 0; begin < batching.samples; begin += batching.batch) {
     Status status = runBatch(session, function, inputs, batching, begin,
-                             Filling::LastSample, outputs,
+                             Filling::LastSample, joined,
                              [&](JoinedOutput &output, const Tensor &part) {
                                output.add(part, begin);
                                return Status();
@@ -414,18 +422,30 @@ static Status runBatches(Session &session, const Function &function,
     if (!status.ok())
       return status;
   }
-  if (Status status = checkFilled(session, function, inputs, batching, outputs);
+  if (Status status = checkFilled(session, function, inputs, batching, joined);
       !status.ok())
     return status;
-  // Printed or written once all are whole.
+  std::vector<NamedTensor> outputs;
+  for (JoinedOutput &output : joined)
+    outputs.emplace_back(output.name, std::move(output.whole));
+  return outputs;
+}
+
+// Prints what came out, or saves it.
+static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
+                             const std::string &file) {
+  if (!outputs.ok())
+    return reportError(outputs.status());
+  if (file.empty()) {
+    PrintableStream os(llvm::outs());
+    for (const auto &[name, value] : *outputs)
+      printTensor(os, name, value);
+    return ExitCode::Done;
+  }
   std::vector<train::Array> arrays;
-  PrintableStream os(llvm::outs());
-  for (const JoinedOutput &output : outputs)
-    if (Status status =
-            writeOutput(os, output.name, output.whole, file, arrays);
-        !status.ok())
-      return status;
-  return file.empty() ? Status() : train::writeArrays(file, arrays);
+  for (const auto &[name, value] : *outputs)
+    arrays.push_back(train::toArray(name, value));
+  return reportError(train::writeArrays(file, arrays));
 }
 
 // An input that is neither the function's nor the model's is a mistake; the
@@ -448,23 +468,34 @@ static ExitCode checkNames(const Inputs &inputs, const Function &function,
   return ExitCode::Done;
 }
 
+// Tables and folders of images have labels beside the samples.
+static void dropTargets(const CompileOptions &options, Inputs &inputs) {
+  std::string target = findCommonTarget(options.pipeline.recipe.targetArrays);
+  llvm::erase_if(inputs.arrays, [&](const train::Array &array) {
+    return array.name == target;
+  });
+}
+
 static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
-  // --data, of which every array has a name of its own,
-  StatusOr<std::vector<train::Array>> data = train::readDataFiles(command.data);
+  const DataFlags &flags = command.data;
+  inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
+                       !flags.inputLayout.empty();
+  for (auto [flag, values] : {std::pair("--normalize", &flags.normalize),
+                              {"--input-layout", &flags.inputLayout}})
+    if (!values->empty() && flags.data.empty())
+      return reportError(ExitCode::Usage,
+                         llvm::Twine(flag) + " has no effect without --data");
+  if (Status status = checkDataFlags(flags); !status.ok())
+    return reportError(status);
+  StatusOr<std::vector<train::Array>> data = readSamples(
+      flags.data, flags,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
   if (!data.ok())
     return reportError(data.status());
   inputs.arrays = std::move(*data);
   for (const train::Array &array : inputs.arrays)
-    if (array.images)
-      return reportError(ExitCode::Unsupported,
-                         array.source + ": mpc run takes no folders of images; "
-                                        "mpc eval and mpc train do");
-  for (const train::Array &array : inputs.arrays)
-    if (!inputs.ofData.insert(array.name).second)
-      return reportError(ExitCode::InvalidInput,
-                         train::locate(array) +
-                             ": another array has that name");
-  // then --input, which may not give one of them again.
+    inputs.arePrepared |=
+        array.images != nullptr || !inputs.ofData.insert(array.name).second;
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -474,35 +505,62 @@ static ExitCode readInputs(const RunCommand &command, Inputs &inputs) {
                          "--input " + input->name + ": given twice");
     inputs.arrays.push_back(std::move(*input));
   }
+  if (inputs.arePrepared)
+    dropTargets(command.compile, inputs);
   return ExitCode::Done;
 }
 
 static ExitCode checkOutput(const RunCommand &command) {
   std::vector<std::string> read = inputFiles(command.compile);
-  for (const auto *files : {&command.inputs, &command.data})
+  for (const auto *files : {&command.inputs, &command.data.data})
     read.insert(read.end(), files->begin(), files->end());
+  if (Status status = command.output.empty()
+                          ? Status()
+                          : train::checkArrayNames(command.output, {});
+      !status.ok())
+    return reportError(status);
   return refuseOverwriting("-o", command.output, read);
+}
+
+// On samples that are prepared.
+static ExitCode runPrepared(const RunCommand &command,
+                            std::shared_ptr<const Artifact> artifact,
+                            const Function &function, const Inputs &inputs) {
+  StatusOr<train::Preparation> preparation =
+      preparationOf(command.data, command.session.seed);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  return writeOutputs(runSamples(std::move(artifact), function, inputs.arrays,
+                                 std::move(*preparation), command.session),
+                      command.output);
 }
 
 // In batches, or at once.
 static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                             std::shared_ptr<const Artifact> artifact,
                             const Function &function, const Inputs &inputs) {
+  const auto refuseUnknown = [&] {
+    return reportError(ExitCode::Unsupported,
+                       "where outputs have samples is not known: " +
+                           driver.getSamplesFinding());
+  };
+  if (inputs.arePrepared && !driver.getSamplesFinding().empty())
+    return refuseUnknown();
+  if (inputs.arePrepared)
+    return runPrepared(command, std::move(artifact), function, inputs);
   StatusOr<std::optional<Batching>> batching =
       planBatches(artifact->plan(), function, inputs.arrays);
   if (!batching.ok())
     return reportError(batching.status());
   if (!*batching && !driver.getSamplesFinding().empty())
-    return reportError(ExitCode::Unsupported,
-                       "where outputs have samples is not known: " +
-                           driver.getSamplesFinding());
+    return refuseUnknown();
   auto session = Session::create(std::move(artifact), command.session);
   if (!session.ok())
     return reportError(session.status());
-  return reportError(
-      *batching
-          ? runBatches(**session, function, inputs, **batching, command.output)
-          : runOnce(**session, function, inputs, command.output));
+  return writeOutputs(*batching
+                          ? runBatches(**session, function, inputs, **batching)
+                          : runOnce(**session, function, inputs),
+                      command.output);
 }
 
 static ExitCode runRun(RunCommand &command) {
@@ -516,7 +574,10 @@ static ExitCode runRun(RunCommand &command) {
   Driver driver;
   std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
-    if (ExitCode code = bindInputs(inputs, command.compile, driver, known);
+    if (ExitCode code =
+            inputs.arePrepared
+                ? bindSamples(inputs, command.compile, driver)
+                : bindInputs(inputs, command.data, command.compile, driver, known);
         code != ExitCode::Done)
       return code;
   findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
@@ -530,9 +591,10 @@ static ExitCode runRun(RunCommand &command) {
           chooseFunction(artifact->plan(), command.function, function);
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkNames(inputs, *function, known);
-      code != ExitCode::Done)
-    return code;
+  if (!inputs.arePrepared)
+    if (ExitCode code = checkNames(inputs, *function, known);
+        code != ExitCode::Done)
+      return code;
   return runFunction(command, driver, artifact, *function, inputs);
 }
 
@@ -547,11 +609,13 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
                   "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
       ->type_name("INPUT")
       ->allow_extra_args(false);
-  app->add_option("--data", command->data,
-                  "arrays named as the model's inputs, as mpc train takes "
-                  "them; others are left out (repeatable)")
+  app->add_option("--data", command->data.data,
+                  "arrays named as the model's inputs, tables and folders of "
+                  "images, as mpc train takes them; others are left out "
+                  "(repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false);
+  addPreparationFlags(*app, command->data);
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")
       ->type_name("NAME");

@@ -141,6 +141,8 @@ TrainedModelWriter::prepare(const Plan &plan,
       leftOut.push_back(variable.name);
     else if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
+  if (options.output.empty())
+    return ExitCode::Done;
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
   onnx_frontend::ShapeMap shapes;

@@ -29,9 +29,13 @@ def AMP_Dialect : Dialect {
 }
 
 def AMP_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
-def AMP_Scalar : StaticShapeTensorOf<[F32, F64]>;
-def AMP_Counter : StaticShapeTensorOf<[I32, I64]>;
-def AMP_Flag : StaticShapeTensorOf<[I1]>;
+def AMP_WideTensor : StaticShapeTensorOf<[F32, F64]>;
+
+class AMP_ScalarOf<list<Type> types, string name>
+    : ConfinedType<StaticShapeTensorOf<types>, [HasAnyRankOfPred<[0]>], name>;
+def AMP_Scalar : AMP_ScalarOf<[F32, F64], "f32 or f64 scalar">;
+def AMP_Counter : AMP_ScalarOf<[I32, I64], "i32 or i64 scalar">;
+def AMP_Flag : AMP_ScalarOf<[I1], "i1 scalar">;
 
 class AMP_Op<string mnemonic, string role, list<Trait> traits = []>
     : Op<AMP_Dialect, mnemonic, !listconcat(traits,

@@ -21,7 +21,8 @@ def AMP_CastOp : AMP_Op<"cast", "Elementwise", [SameOperandsAndResultShape]> {
   let hasFolder = 1;
 }
 
-def AMP_ScaleLossOp : AMP_Op<"scale_loss", "Elementwise"> {
+def AMP_ScaleLossOp : AMP_Op<"scale_loss", "Elementwise",
+    [AllShapesMatch<["seed", "output"]>]> {
   let summary = "multiplies the seed of the backward pass by the loss scale";
   let description = [{
     In f32: a scale of 2^16 overflows f16.
@@ -30,11 +31,12 @@ def AMP_ScaleLossOp : AMP_Op<"scale_loss", "Elementwise"> {
     %s = amp.scale_loss %seed, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
     ```
   }];
-  let arguments = (ins AMP_Scalar:$seed, AMP_Scalar:$scale);
-  let results = (outs AMP_Scalar:$output);
+  let arguments = (ins AMP_WideTensor:$seed, AMP_Scalar:$scale);
+  let results = (outs AMP_WideTensor:$output);
 }
 
-def AMP_UnscaleOp : AMP_Op<"unscale", "Elementwise"> {
+def AMP_UnscaleOp : AMP_Op<"unscale", "Elementwise",
+    [AllShapesMatch<["grad", "output"]>]> {
   let summary = "divides a gradient by the loss scale, in f32";
   let description = [{
     Every gradient passes through exactly one, before clipping and the optimizer.
@@ -50,6 +52,8 @@ def AMP_UnscaleOp : AMP_Op<"unscale", "Elementwise"> {
 def AMP_AllFiniteOp : AMP_Op<"all_finite", "Composite"> {
   let summary = "true where no element of any operand is infinite or NaN";
   let description = [{
+    Guards the update: an optimizer whose `apply` is false keeps its parameter.
+
     ```mlir
     %ok = amp.all_finite %g0, %g1 : (tensor<8xf32>, tensor<4x8xf32>) -> tensor<i1>
     ```
@@ -68,7 +72,7 @@ def AMP_NonFiniteOp : AMP_Op<"non_finite", "Elementwise", [SameOperandsAndResult
     ```
   }];
   let arguments = (ins AMP_FloatTensor:$input);
-  let results = (outs AMP_Scalar:$output);
+  let results = (outs AMP_WideTensor:$output);
 }
 
 def AMP_UpdateScaleOp : AMP_Op<"update_scale", "Elementwise"> {

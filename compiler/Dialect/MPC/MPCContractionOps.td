@@ -120,6 +120,8 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
 def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
+    `layout` says which axes are spatial: in NCHW those from 2 on.
+
     ```mlir
     %y = mpc.global_average_pool %x : (tensor<32x64x4x4xf32>) -> tensor<32x64x1x1xf32>
     ```

@@ -265,6 +265,9 @@ def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
 def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
   let summary = "elementwise on_true where condition, else on_false";
   let description = [{
+    Shapes broadcast by NumPy's rules: the one condition here chooses all of
+    %new, or all of %old.
+
     ```mlir
     %y = mpc.select %ok, %new, %old
         : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>

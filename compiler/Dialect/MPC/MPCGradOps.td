@@ -79,6 +79,9 @@ def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
 def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise"> {
   let summary = "elementwise dy where min <= x <= max, NaN where x is NaN, else 0";
   let description = [{
+    The gradient of `mpc.clip`; its bounds are those of the forward op, and one
+    that is absent bounds nothing.
+
     ```mlir
     %dx = mpc.clip_grad %dy, %x {min = 0.0 : f64, max = 6.0 : f64}
         : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -167,6 +170,9 @@ def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window"> {
 def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
   let summary = "spreads every output gradient over its window";
   let description = [{
+    Each element of a window gets dy over the number of elements that the forward
+    op divided by: those inside the input, or all with `count_include_pad`.
+
     ```mlir
     %dx = mpc.average_pool_grad %dy {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
         pads = array<i64: 0, 0, 0, 0>}
@@ -182,6 +188,8 @@ def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
 def MPC_GlobalAveragePoolGradOp : MPC_ShapedOp<"global_average_pool_grad", "Composite"> {
   let summary = "spreads the gradient of a mean over all spatial positions";
   let description = [{
+    Each position gets dy over the number of positions, here dy / 16.
+
     ```mlir
     %dx = mpc.global_average_pool_grad %dy : (tensor<32x64x1x1xf32>) -> tensor<32x64x4x4xf32>
     ```
@@ -198,6 +206,8 @@ def MPC_GlobalAveragePoolGradOp : MPC_ShapedOp<"global_average_pool_grad", "Comp
 def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"> {
   let summary = "elementwise dy * (sigmoid(x) - t)";
   let description = [{
+    The gradient of `mpc.bce_with_logits` by its logits x.
+
     ```mlir
     %dx = mpc.bce_with_logits_grad %dy, %x, %t
         : (tensor<32x1xf32>, tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>

@@ -40,6 +40,8 @@ def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement"> {
 def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
   let summary = "broadcasts to a larger shape by NumPy's rules";
   let description = [{
+    Axes of size 1, and those that are missing in front, are repeated.
+
     ```mlir
     %y = mpc.expand %x : (tensor<8xf32>) -> tensor<4x8xf32>
     ```
@@ -52,6 +54,8 @@ def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
 def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
   let summary = "joins tensors along an axis";
   let description = [{
+    In the order of the operands, whose other axes have equal sizes.
+
     ```mlir
     %y = mpc.concat %a, %b {axis = 1 : i64}
         : (tensor<4x2xf32>, tensor<4x3xf32>) -> tensor<4x5xf32>

@@ -48,6 +48,8 @@ def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["val
     PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "a constant tensor";
   let description = [{
+    Known when the model is compiled: passes fold it, the artifact holds it.
+
     ```mlir
     %0 = mpc.constant dense<1.0> : tensor<f32>
     ```
@@ -141,6 +143,9 @@ def MPC_YieldOp : MPC_Op<"yield", [Pure, Terminator, ReturnLike,
     ParentOneOf<["RegionOp", "ScanOp", "IfOp"]>]> {
   let summary = "what a region, an iteration or a branch results in";
   let description = [{
+    Ends the body of an `mpc.region`, `mpc.scan` or `mpc.if`, whose results have
+    the types of the values.
+
     ```mlir
     mpc.yield %y : tensor<4x8xf32>
     ```

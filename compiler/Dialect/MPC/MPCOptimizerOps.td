@@ -20,6 +20,9 @@ defvar MPC_DecayingOptimizer = DeclareOpInterfaceMethods<OptimizerOpInterface,
 def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let summary = "adds one to a counter, unless apply is false";
   let description = [{
+    Counts steps. `apply` is false where a gradient was infinite or NaN: a step
+    that is skipped does not count.
+
     ```mlir
     %next = mpc.increment %step, %finite : (tensor<i64>, tensor<i1>) -> tensor<i64>
     ```
@@ -31,6 +34,8 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
 def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer> {
   let summary = "p - lr * (g + weight_decay * p)";
   let description = [{
+    The weight decay is L2's, a part of the gradient.
+
     ```mlir
     %p1 = mpc.sgd %p, %g, %lr {weight_decay = 0.0 : f64}
         : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>

@@ -80,6 +80,9 @@ def Plan_StateOp : Plan_BufferOp<"state",
     [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the memory of a state variable";
   let description = [{
+    Holds the value of an `mpc.variable` from one run to the next. Steps read and
+    write it in place.
+
     ```mlir
     %w = plan.state @fc1.weight : memref<10x64xf32>
     ```
@@ -91,6 +94,8 @@ def Plan_StateOp : Plan_BufferOp<"state",
 def Plan_ConstantOp : Plan_BufferOp<"constant"> {
   let summary = "constant data of the artifact";
   let description = [{
+    Its bytes lie in the artifact, are loaded once, and are written by no step.
+
     ```mlir
     %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
     ```
@@ -117,6 +122,8 @@ def Plan_ArenaOp : Plan_BufferOp<"arena"> {
 def Plan_ViewOp : Plan_BufferOp<"view"> {
   let summary = "the same memory under another shape";
   let description = [{
+    As many elements in the same order, so that no step has to copy them.
+
     ```mlir
     %v = plan.view %b : memref<32x16x2x2xf32> to memref<32x64xf32>
     ```
@@ -145,6 +152,9 @@ def Plan_PartOp : Plan_BufferOp<"part", [HasParent<"ForOp">]> {
 def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "a named output: valid when the program is done";
   let description = [{
+    The role tells the runtime what to do with it: a `loss` is logged, for
+    example.
+
     ```mlir
     plan.output "loss" role loss %loss : memref<f32>
     ```
@@ -214,8 +224,7 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
     ^bb0(%p: tensor<32x10xf32>):
-      %sum = func.call @step_0_fc1_bias(%p, %b)
-          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      %sum = mpc.add %p, %b : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
       plan.yield %sum : tensor<32x10xf32>
     }
     ```
@@ -248,6 +257,8 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
 def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"ProductOp">]> {
   let summary = "what kernels make of a product alone";
   let description = [{
+    Ends the `unfused` kernels of a `plan.product`.
+
     ```mlir
     plan.yield %sum : tensor<32x10xf32>
     ```

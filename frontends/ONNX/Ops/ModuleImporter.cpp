@@ -69,8 +69,9 @@ static std::string findNonFinite(const HostTensor &tensor) {
     place = std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
     rest /= extent;
   }
-  bool isNaN = std::isnan(tensor.getDouble(*index));
-  return (isNaN ? "nan at [" : "inf at [") + place + "]";
+  double value = tensor.getDouble(*index);
+  const char *what = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+  return std::string(what) + " at [" + place + "]";
 }
 
 VariableOp ModuleImporter::getVariable(StringRef name, Role role,
@@ -82,7 +83,9 @@ VariableOp ModuleImporter::getVariable(StringRef name, Role role,
   std::string found;
   if (init && readsValues())
     found = findNonFinite(*init);
-  if (!found.empty())
+  // Infinities of what is not trained are masks of attention scores.
+  bool isMask = role == Role::Frozen && StringRef(found).contains("inf");
+  if (!found.empty() && !isMask)
     warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
   variable = declare(symbol, role, type,

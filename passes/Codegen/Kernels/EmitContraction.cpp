@@ -18,10 +18,10 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-class ContractionEmitter {
+class ContractionLoops {
 public:
-  ContractionEmitter(KernelContext &context, const KernelBody &body,
-                     ContractionHero &hero, Operation *heroOp)
+  ContractionLoops(KernelContext &context, const KernelBody &body,
+                   ContractionHero &hero, Operation *heroOp)
       : context(context), body(body), hero(hero), tail(context, body, heroOp),
         b(context.b) {}
 
@@ -38,7 +38,7 @@ private:
 };
 } // namespace
 
-void ContractionEmitter::emitBlock(Value row, int64_t count) {
+void ContractionLoops::emitBlock(Value row, int64_t count) {
   Scope outer = tail.start();
   SmallVector<Scope> rows;
   for (int64_t i = 0; i < count; ++i)
@@ -48,7 +48,7 @@ void ContractionEmitter::emitBlock(Value row, int64_t count) {
   });
 }
 
-void ContractionEmitter::emit(Value begin, Value end) {
+void ContractionLoops::emit(Value begin, Value end) {
   ContractionHero::RowBlocks blocks = hero.getBlocks();
   // Rows in blocks of the sizes that fit registers, the largest first.
   auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
@@ -104,7 +104,7 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   std::unique_ptr<ContractionHero> hero = createContractionHero(context, op);
   if (!hero)
     return op->emitOpError("is no contraction that code is generated for");
-  ContractionEmitter(context, *body, *hero, op)
+  ContractionLoops(context, *body, *hero, op)
       .emit(context.bounds[0], context.bounds[1]);
   return success();
 }

@@ -72,7 +72,7 @@ TEST_F(PolicyFileTest, TheDefaultIsReadAsItIsPrinted) {
     if (!found)
       continue;
     EXPECT_EQ(found->precisionClass, expected->precisionClass);
-    EXPECT_EQ(found->poison, expected->poison);
+    EXPECT_EQ(found->unbounded, expected->unbounded);
     EXPECT_EQ(found->why, expected->why);
   }
   // It was the file that said so.
@@ -82,7 +82,7 @@ TEST_F(PolicyFileTest, TheDefaultIsReadAsItIsPrinted) {
 TEST_F(PolicyFileTest, PresetsAndRulesAreReadAsTheyArePrinted) {
   EXPECT_EQ(read(R"({"preset": "tensorflow", "rules": [
       {"op": "Gemm", "node": "^fc\\.\"1$", "type": "fp16", "class": "deny",
-       "poison": true, "reason": "diverged"},
+       "unbounded": true, "reason": "diverged"},
       {"op": "conv_weight_grad", "class": "infer"}]})"),
             "");
   std::string text = print();
@@ -155,7 +155,7 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
             "\"\"");
   EXPECT_EQ(read(R"({"table": [{"op": "gemm", "class": "allow"}]})"),
             ":table[0]: unknown key \"class\", expected one of op, onnx, "
-            "follows, fp16, bf16, accumulate, poison, fp32_operands, "
+            "follows, fp16, bf16, accumulate, unbounded, fp32_operands, "
             "fp32_results, reason");
   EXPECT_EQ(read(R"({"table": [{"op": "Gemmm"}]})"),
             ":table[0]: op: unknown op \"Gemmm\"");

@@ -61,6 +61,18 @@ module {
 
 // -----
 
+// One-hot labels.
+module {
+  func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
+      -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+    // expected-error@+1 {{expected labels of shape [4] for scores of shape [4,5], found [4,5]; labels are numbers of classes: of one-hot labels their argmax, of several labels a sample the loss is bce_with_logits}}
+    %y = mpc.relu %x : (tensor<4x5xf32>) -> tensor<4x5xf32>
+    return %y : tensor<4x5xf32>
+  }
+}
+
+// -----
+
 // expected-error@+1 {{--loss applies to a forward model, but this one is a training graph already}}
 module {
   func.func @accumulate() {

@@ -15,7 +15,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/syntax.json" 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // SYNTAX: syntax.json: [2:0
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/key.json" 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: key.json:rules[0]: unknown key "ops", expected one of op, node, type, class, poison, reason
+// KEY: key.json:rules[0]: unknown key "ops", expected one of op, node, type, class, unbounded, reason
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/op.json" 2>&1 | FileCheck %s --check-prefix=OP
 // OP: op.json:rules[0]: op: unknown op "Gem"
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/class.json" 2>&1 | FileCheck %s --check-prefix=CLASS

@@ -57,7 +57,7 @@ func.func @denied(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// A user's sum denies and poisons in fp16; the gradient of a broadcast does
+// A user's sum denies and is unbounded in fp16; the gradient of a broadcast does
 // neither.
 // CHECK-LABEL: func @sums
 func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {

@@ -56,6 +56,38 @@ func.func @bounds_that_cross(%s: tensor<f32>, %g: tensor<i64>, %h: tensor<i64>, 
 
 // -----
 
+func.func @unscale_changes_shape(%g: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error@+1 {{all of {grad, output} have same shape}}
+  %0 = amp.unscale %g, %s : (tensor<8xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @seed_changes_shape(%seed: tensor<f32>, %s: tensor<f32>) {
+  // expected-error@+1 {{all of {seed, output} have same shape}}
+  %0 = amp.scale_loss %seed, %s : (tensor<f32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @scale_of_each_element(%g: tensor<8xf32>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{operand #1 must be f32 or f64 scalar}}
+  %0 = amp.unscale %g, %s : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @flag_of_each_element(%g: tensor<8xf32>) {
+  // expected-error@+1 {{result #0 must be i1 scalar}}
+  %0 = amp.all_finite %g : (tensor<8xf32>) -> tensor<8xi1>
+  return
+}
+
+// -----
+
 // expected-error@+1 {{expected a mode such as #amp.mode<"16-mixed">, found "16-mixed"}}
 module attributes {amp.mode = "16-mixed"} {
 }

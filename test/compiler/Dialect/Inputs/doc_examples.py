@@ -2,8 +2,8 @@
 
 Reads the Markdown of `mlir-tblgen -gen-dialect-doc` and prints every ```mlir
 example as a module of its own, separated for `mpc-opt -split-input-file`. Free
-values of an example become arguments of a function, with the types of the
-example's functional type. Every op must have an example.
+values of an example become arguments of a function, or buffers of a program,
+with the types the example names. Every op must have a sentence and an example.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,49 +13,78 @@ import sys
 
 OP = re.compile(r"^### `([a-z_.]+)`", re.M)
 FENCE = re.compile(r"```mlir\n(.*?)```", re.S)
-TENSOR = re.compile(r"tensor<[^>]*>")
-# Not inside a function: state. Without free values: constants.
-MODULE_LEVEL = {"mpc.variable"}
+# What stands between the name and the lists: summary, syntax, description.
+TEXT = re.compile(
+    r"\n\n_[^\n]+_\n(?:\nSyntax:\n\n```\n.*?```\n)?(.*?)(?:Traits:|Interfaces:|Effects:|####|\Z)",
+    re.S,
+)
+VALUE = re.compile(r"%\w+")
+TYPE = re.compile(r"(?:tensor|memref)<[^>]*>")
+# Where a statement begins; other lines go on with the one above.
+BEGIN = re.compile(r"\s*(?:%[\w:, %]+ = |\^|\}|(?:mpc|amp|plan|func)\.)")
+ATTRIBUTES = re.compile(r"\{\s*\w+ = [^{}]*\}")
+# Operands with their types: carried(%h0 : tensor<20x64xf32>), into %y : ...
+GROUP = re.compile(r"\w+\((%[^:()]*) : ([^()]*)\)|into (%\w+) : (\S+)")
+# The type of a condition stands behind the regions, or nowhere.
+CONDITION = re.compile(r"\b(?:mpc|plan)\.if (%\w+)")
+# Not inside anything.
+MODULE_LEVEL = {"mpc.variable", "plan.program"}
 # Shown by the op they end; name functions, as outline-bodies.mlir has them.
 PARTS = {"mpc.yield": "mpc.region", "mpc.scan_call": "mpc.scan",
-         "mpc.if_call": "mpc.if"}
-# Operands with their types: carried(%h0 : tensor<20x64xf32>).
-GROUP = re.compile(r"\w+\((%[^:()]*) : ([^()]*)\)")
+         "mpc.if_call": "mpc.if", "plan.yield": "plan.product"}
+# What ops must stand in or name.
+AROUND = {"plan.part": "plan.for 35 {{\n{}}}\n"}
+STATE = re.compile(r"plan\.state (@[\w.]+) : memref(<[^>]*>)")
+
+
+def statements(example):
+    """The statements of an example, each on a line of its own."""
+    lines = []
+    for line in filter(str.strip, example.splitlines()):
+        if lines and not BEGIN.match(line):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line.strip())
+    return lines
+
+
+def typed_operands(statement):
+    """Pairs of the operands of a statement and their types."""
+    pairs = []
+    if match := CONDITION.search(statement):
+        buffer = statement.startswith("plan.")
+        pairs.append((match.group(1), "memref<i1>" if buffer else "tensor<i1>"))
+    results = statement.startswith("%")
+    text = statement.split(" = ", 1)[-1] if results else statement
+    text = ATTRIBUTES.sub("", text)
+    for match in GROUP.finditer(text):
+        values, types = (group for group in match.groups() if group)
+        pairs += zip(VALUE.findall(values), TYPE.findall(types))
+    operands, _, types = GROUP.sub("", text).partition(" : ")
+    types = types if types.startswith("tensor") else types.split("->")[0]
+    return pairs + list(zip(VALUE.findall(operands), TYPE.findall(types)))
 
 
 def wrap(example):
-    """The example inside a function that takes its free values."""
-    defined = set(
-        re.findall(
-            r"%\w+",
-            " ".join(
-                line.split(" = ")[0]
-                for line in example.splitlines()
-                if " = " in line
-            ),
-        )
+    """The example inside a function or program that has its free values."""
+    defined, free = set(), {}
+    for statement in statements(example):
+        for value, type_ in typed_operands(statement):
+            if value not in defined:
+                free.setdefault(value, type_)
+        if statement.startswith("^"):
+            defined |= set(VALUE.findall(statement))
+        elif statement.startswith("%"):
+            defined |= set(VALUE.findall(statement.split(" = ")[0]))
+    if "memref" not in example:
+        arguments = ", ".join(f"{v}: {t}" for v, t in free.items())
+        return f"func.func @example({arguments}) {{\n{example}  return\n}}\n"
+    buffers = "".join(f"  {v} = plan.arena : {t}\n" for v, t in free.items())
+    variables = "".join(
+        f'mpc.variable {name} : tensor{type_} role "parameter"\n'
+        for name, type_ in STATE.findall(example)
     )
-    defined |= set(re.findall(r"(%\w+): tensor", example))
-    statement = example.split("{\n^bb")[0]
-    used = [
-        v
-        for v in re.findall(r"%\w+", statement.split(" = ", 1)[-1])
-        if v not in defined
-    ]
-    signature = (
-        statement.rsplit(" : ", 1)[1]
-        if " : (" not in statement
-        else (statement[statement.rindex(" : (") + 3 :].split("->")[0])
-    )
-    types = TENSOR.findall(signature)[: len(used)]
-    if groups := GROUP.findall(statement.split("->")[0]):
-        types = [t for _, group in groups for t in TENSOR.findall(group)]
-        # A condition stands before the groups.
-        types = ["tensor<i1>"] * (len(used) - len(types)) + types
-    if len(types) != len(used):
-        sys.exit(f"cannot tell the operand types of:\n{example}")
-    arguments = ", ".join(f"{v}: {t}" for v, t in zip(used, types))
-    return f"func.func @example({arguments}) {{\n{example}  return\n}}\n"
+    return f"{variables}plan.program @example {{\n{buffers}{example}}}\n"
 
 
 def main():
@@ -67,13 +96,19 @@ def main():
         name = op.group(1)
         examples = FENCE.findall(section)
         if not examples:
-            missing.append(name)
+            missing.append(f"{name}: no example")
+        text_of = TEXT.search(section)
+        if not text_of:
+            missing.append(f"{name}: no summary")
+        elif not re.search(r"\w", FENCE.sub("", text_of.group(1))):
+            missing.append(f"{name}: no sentence")
         if name in PARTS:
             continue
         for example in examples:
+            example = AROUND.get(name, "{}").format(example)
             modules.append(example if name in MODULE_LEVEL else wrap(example))
     if missing:
-        sys.exit("ops without an example: " + ", ".join(missing))
+        sys.exit("\n".join(missing))
     print("\n// -----\n\n".join(modules))
     print(f"// {len(modules)} examples")
 

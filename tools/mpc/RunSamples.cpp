@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/RunSamples.h"
+
+#include "runtime/train/Dataset.h"
+#include "tools/mpc/Batches.h"
+#include "tools/mpc/Notes.h"
+
+#include <algorithm>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using train::Array;
+using train::Dataset;
+
+// The batches of `samples` samples: arrays of that many stand for the inputs
+// that have samples.
+static StatusOr<std::optional<Batching>>
+planSamples(const Plan &plan, const Function &function,
+            const train::FunctionPorts &ports, int64_t samples) {
+  std::vector<Array> arrays;
+  for (const train::Port &port : ports.inputs) {
+    if (port.batchAxis < 0 || port.shape.empty())
+      continue;
+    Array array;
+    array.name = port.name;
+    array.shape = port.shape;
+    array.shape[size_t(port.batchAxis)] = samples;
+    arrays.push_back(std::move(array));
+  }
+  return planBatches(plan, function, arrays);
+}
+
+StatusOr<std::vector<NamedTensor>>
+mpc::tools::runSamples(std::shared_ptr<const Artifact> artifact,
+                       const Function &function, std::vector<Array> arrays,
+                       train::Preparation preparation,
+                       const SessionOptions &options) {
+  auto session = Session::create(artifact, options);
+  if (!session.ok())
+    return session.status();
+  auto trainee = train::makeTrainee(**session);
+  if (!trainee.ok())
+    return trainee.status();
+  const train::FunctionPorts *ports =
+      (*trainee)->info().function(function.name);
+  if (!ports)
+    return Status(StatusCode::Internal, "the function has no ports");
+  // Finds and checks the samples.
+  train::DatasetOptions dataOptions;
+  dataOptions.preparation = std::move(preparation);
+  StatusOr<Dataset> data =
+      Dataset::create(std::move(arrays), *ports, dataOptions);
+  if (!data.ok())
+    return data.status();
+  for (const std::string &text : data->notes())
+    note(text);
+  StatusOr<std::optional<Batching>> batching =
+      planSamples(artifact->plan(), function, *ports, data->size());
+  if (!batching.ok())
+    return batching.status();
+  if (!*batching && data->size() != data->batchSize())
+    return Status(StatusCode::Unsupported,
+                  "where outputs have samples is not known, found " +
+                      std::to_string(data->size()) +
+                      " samples for one batch of " +
+                      std::to_string(data->batchSize()));
+  // Runs the batch from `begin` on, filled up by the samples that `fill` names.
+  const int64_t samples = data->size(), batch = data->batchSize();
+  std::vector<int64_t> positions(static_cast<size_t>(batch));
+  auto run = [&](int64_t begin, auto fill, auto take) {
+    for (int64_t i = 0; i < batch; ++i)
+      positions[size_t(i)] = begin + i < samples ? begin + i : fill(begin + i);
+    Status status = data->bind(**trainee, function.name, positions.data());
+    if (status.ok())
+      status = (*session)->run(function.name);
+    for (size_t i = 0; i < function.outputs.size() && status.ok(); ++i) {
+      StatusOr<Tensor> value =
+          (*session)->output(function.name, function.outputs[i].name);
+      status = value.ok() ? take(i, std::move(*value)) : value.status();
+    }
+    return status;
+  };
+  auto last = [&](int64_t) { return samples - 1; };
+  auto others = [&](int64_t place) { return place % samples; };
+  // One batch, of which outputs are whole.
+  std::vector<NamedTensor> results;
+  if (!*batching) {
+    Status status = run(0, last, [&](size_t i, Tensor value) {
+      results.emplace_back(function.outputs[i].name, std::move(value));
+      return Status();
+    });
+    return status.ok() ? StatusOr(std::move(results)) : status;
+  }
+  // Several, of which outputs grow. The last is run beside other samples too,
+  // which must change nothing.
+  std::vector<JoinedOutput> joined;
+  for (const FunctionValue &port : function.outputs)
+    joined.emplace_back(port.name, function.buffers[port.buffer],
+                        (*batching)->outputs.at(port.name), samples);
+  Status status;
+  for (int64_t begin = 0; begin < samples && status.ok(); begin += batch)
+    status = run(begin, last, [&](size_t i, const Tensor &part) {
+      joined[i].add(part, begin);
+      return Status();
+    });
+  if (const int64_t rest = samples % batch; status.ok() && rest != 0)
+    status = run(samples - rest, others, [&](size_t i, const Tensor &part) {
+      return joined[i].check(part, samples - rest);
+    });
+  if (!status.ok())
+    return status;
+  for (JoinedOutput &output : joined)
+    results.emplace_back(output.name, std::move(output.whole));
+  return results;
+}
