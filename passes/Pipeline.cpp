@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Pipeline.h"
 
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Passes.h"
 #include "passes/Differentiation/Passes.h"
@@ -10,6 +11,7 @@
 #include "passes/Planning/Passes.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Recognition/Passes.h"
+#include "passes/Target/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -106,7 +108,9 @@ static std::string printShape(llvm::ArrayRef<int64_t> shape) {
 // Whether the mode has one float type: then the evaluation does not depend on
 // what is decided for gradients, and needs none.
 static bool hasOneType(llvm::StringRef mode) {
-  return mode == "32-true" || mode == "64-true";
+  auto known = amp::symbolizePrecisionMode(mode);
+  return known == amp::PrecisionMode::FP32True ||
+         known == amp::PrecisionMode::FP64True;
 }
 
 static void addDifferentiation(OpPassManager &pm,
@@ -146,10 +150,10 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.policy = precision.policyFile;
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
-  assign.target = options.target;
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
   // 64-true changes the model's types, after which there is nothing to cast.
-  if (precision.mode == "64-true")
+  if (amp::symbolizePrecisionMode(precision.mode) ==
+      amp::PrecisionMode::FP64True)
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());
@@ -166,21 +170,21 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
 
 static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   // Control flow and attention first: what is in them is ordinary afterwards.
-  pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass({options.target}));
+  pm.addNestedPass<func::FuncOp>(createConvertIfToSelectPass());
   pm.addNestedPass<func::FuncOp>(createDecomposeAttentionPass());
   if (options.recompute)
-    pm.addNestedPass<func::FuncOp>(createTileProductsPass({options.target}));
+    pm.addNestedPass<func::FuncOp>(createTileProductsPass());
   pm.addPass(createOutlineBodiesPass());
   // Ops become those that kernels are made of,
   OpPassManager &nested = pm.nest<func::FuncOp>();
   nested.addPass(createUpdateRowsPass());
-  nested.addPass(createConvertLayoutPass({options.target}));
+  nested.addPass(createConvertLayoutPass());
   nested.addPass(createDecomposePass());
   nested.addPass(createFoldScalingPass());
   nested.addPass(createSinkMovementPass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
-  nested.addPass(createNormalizeReductionsPass({options.target}));
+  nested.addPass(createNormalizeReductionsPass());
   // common ones are merged, so that kernels share them,
   nested.addPass(createCanonicalizerPass());
   nested.addPass(createCSEPass());
@@ -194,25 +198,23 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   PlaceContractionsPassOptions place;
-  place.target = options.target;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
-  pm.addNestedPass<func::FuncOp>(createFoldMovementPass({options.target}));
-  pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass({options.target}));
-  pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass({options.target}));
+  pm.addNestedPass<func::FuncOp>(createFoldMovementPass());
+  pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
+  pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createOrderPass());
-  pm.addPass(createPackFiltersPass({options.target}));
+  pm.addPass(createPackFiltersPass());
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
   BuildProgramsPassOptions build;
-  build.target = options.target;
   build.tf32 = options.tf32;
   pm.addPass(createBuildProgramsPass(std::move(build)));
   pm.addPass(createAssignOffsetsPass());
 }
 
-/// A name that is no target's is for the passes to report.
+/// A name that is no target's is for the pass that attaches it to report.
 static bool isGPU(llvm::StringRef target) {
   llvm::Expected<TargetInfo> info = TargetInfo::get(target);
   if (!info)
@@ -222,11 +224,11 @@ static bool isGPU(llvm::StringRef target) {
 
 static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   // Tensors to loops.
-  pm.addPass(createEmitKernelsPass({target.str()}));
+  pm.addPass(createEmitKernelsPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createCSEPass());
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createLowerMathPass({target.str()}));
+  pm.addPass(createLowerMathPass());
   // Loops to the LLVM dialect.
   if (isGPU(target)) {
     pm.addPass(createSCFToControlFlowPass());
@@ -245,13 +247,15 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
   functions.useBarePtrCallConv = true;
   pm.addPass(createConvertFuncToLLVMPass(functions));
   pm.addPass(createReconcileUnrealizedCastsPass());
-  pm.addPass(createConvertHalvesToBitsPass({target.str()}));
+  pm.addPass(createConvertHalvesToBitsPass());
   pm.addPass(createAddKernelEntriesPass());
 }
 
 void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
                         Stage last, Stage done) {
   auto wants = [&](Stage stage) { return done < stage && stage <= last; };
+  if (last > Stage::Differentiate)
+    pm.addPass(createAttachTargetPass({options.target}));
   if (wants(Stage::Recognize))
     addRecognition(pm, options.unrecognized);
   if (wants(Stage::Differentiate))
@@ -278,12 +282,14 @@ static void registerStagePipelines() {
   static PassPipelineRegistration<CodegenOptions> codegen(
       "mpc-codegen", "the Codegen stage: kernels to the LLVM dialect",
       [](OpPassManager &pm, const CodegenOptions &options) {
+        pm.addPass(createAttachTargetPass({options.target}));
         addCodegen(pm, options.target);
       });
 }
 
 void mpc::registerAllPasses() {
   registerTransformsPasses();
+  registerTargetPasses();
   registerRecognitionPasses();
   registerDifferentiationPasses();
   registerPrecisionPasses();

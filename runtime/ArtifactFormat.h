@@ -36,6 +36,8 @@
 //               start, is constants; all that is kept where steps read it
 //     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
 //
+// Roles, kinds and other words are enumerations of Names.h.
+//
 //   STATE     { "name", "role": "parameter|frozen|optimizer_state|average|
 //                      statistic|loss_scale|counter|accumulator|derived" (an
 //               average is that of the parameter "P" over the steps, called

@@ -82,10 +82,20 @@ static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
   return Status();
 }
 
-static mpc_tensor_info describe(const std::string &name,
-                                const std::string &role, DType type,
+// The C enumeration is of a header that stands alone.
+static_assert(MPC_OK == int(StatusCode::Done) &&
+              MPC_USAGE == int(StatusCode::Usage) &&
+              MPC_INVALID_INPUT == int(StatusCode::InvalidInput) &&
+              MPC_UNSUPPORTED == int(StatusCode::Unsupported) &&
+              MPC_IO == int(StatusCode::IO) &&
+              MPC_DEVICE == int(StatusCode::Device) &&
+              MPC_NUMERIC == int(StatusCode::Numeric) &&
+              MPC_CHECKPOINT == int(StatusCode::Checkpoint) &&
+              MPC_INTERNAL == int(StatusCode::Internal));
+
+static mpc_tensor_info describe(const std::string &name, Role role, DType type,
                                 const Shape &shape, int64_t bytes) {
-  return {sizeof(mpc_tensor_info),     name.c_str(), role.c_str(),
+  return {sizeof(mpc_tensor_info),     name.c_str(), stringify(role).data(),
           static_cast<mpc_type>(type), shape.size(), shape.data(),
           static_cast<size_t>(bytes)};
 }

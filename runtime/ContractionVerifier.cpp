@@ -182,7 +182,7 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
 }
 
 void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
-  using Kind = Fused::Kind;
+  using Kind = FusedKind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
   expect(step.batches() == 1, "a fused product has no batches");

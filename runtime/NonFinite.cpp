@@ -191,7 +191,7 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
     whole.type = variable.type;
     whole.shape = variable.shape;
     whole.bytes = variable.bytes;
-    std::string role = variable.role;
+    std::string role(stringify(variable.role));
     std::replace(role.begin(), role.end(), '_', ' ');
     if (Status status = trace.noteInitial(role + " '" + variable.name + "'",
                                           whole, state[i]);
@@ -285,12 +285,12 @@ StatusOr<std::optional<NonFiniteOrigin>> NonFiniteTrace::origin() {
     StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
     if (!bytes.ok())
       return bytes.status();
-    if (output.role == "finite" && !bytes->empty())
+    if (output.role == Role::Finite && !bytes->empty())
       foundInf = foundInf || (*bytes)[0] == std::byte(0);
     if (!findNonFinite(buffer.type, bytes->data(), numElements(buffer.shape)))
       continue;
     const Region *region = regionAt(address, buffer.bytes);
-    if (region && output.role == "loss")
+    if (region && output.role == Role::Loss)
       return std::optional<NonFiniteOrigin>(origins[region->origin]);
     other = other ? other : region;
   }

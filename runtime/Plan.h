@@ -7,6 +7,7 @@
 #define MPC_RUNTIME_PLAN_H
 
 #include "runtime/Indices.h"
+#include "runtime/Names.h"
 #include "runtime/Tensor.h"
 
 #include <map>
@@ -27,7 +28,7 @@ struct DataRange {
 /// there is none, `fill` everywhere.
 struct StateVariable {
   std::string name;
-  std::string role; ///< "parameter", "optimizer_state", ... (ArtifactFormat.h)
+  Role role = Role::Parameter;
   DType type = DType::F32;
   Shape shape;
   int64_t bytes = 0;
@@ -51,7 +52,7 @@ struct Buffer {
 /// A named input or output of a function.
 struct FunctionValue {
   std::string name;
-  std::string role; ///< ArtifactFormat.h lists them
+  Role role = Role::Data;
   size_t buffer = 0;
   /// Of an input of integers: which of them name elements of an axis.
   std::vector<IndexBox> indices = {};
@@ -75,21 +76,9 @@ struct Epilogue {
   std::vector<size_t> args; ///< args 1..n of mpc_epilogue_fn
 };
 
-/// What a GPU's library computes products in.
-enum class Compute { F32, TF32, F64 };
-
-/// What a GPU's library does with a product p = alpha * op(a) op(b).
+/// What a GPU's library does with a product.
 struct Fused {
-  enum class Kind {
-    Bias,        ///< c = p + bias, one a column
-    ReluBias,    ///< c = max(p + bias, 0), or 0 where that is NaN
-    ReluAuxBias, ///< the same, and writes to aux where p + bias > 0
-    DRelu,       ///< c = p where aux has a bit, else 0
-    DReluBGrad,  ///< the same, and biasGrad is the sum of c's rows
-    BGradA,      ///< c = p, and biasGrad is op(a) summed along k
-    BGradB,      ///< c = p, and biasGrad is op(b) summed along k
-  };
-  Kind kind = Kind::Bias;
+  FusedKind kind = FusedKind::Bias;
   /// Those that the kind names.
   std::optional<size_t> bias, aux, biasGrad;
   /// What makes c or biasGrad where the library has no algorithm for the kind
@@ -141,10 +130,6 @@ struct MatMulStep {
     return count;
   }
 };
-
-enum class ConvKind { Forward, InputGrad, WeightGrad };
-
-enum class FilterLayout { OIHW, OHWI };
 
 /// A convolution or one of its gradients: x and y in NHWC.
 struct ConvStep {

@@ -164,6 +164,22 @@ public:
     return DType::F32;
   }
 
+  /// The enumerator (runtime/Names.h) whose word the member is.
+  template <typename Enum>
+  Enum word(const char *key) {
+    const std::string text = string(key);
+    const std::optional<Enum> value = symbolize<Enum>(text);
+    if (!value)
+      fail("unknown " + std::string(Words<Enum>::kind) + " '" + text + "'");
+    return value.value_or(Enum{});
+  }
+
+  /// The same; the first enumerator where there is no member.
+  template <typename Enum>
+  Enum wordOrFirst(const char *key) {
+    return has(key) ? word<Enum>(key) : Enum{};
+  }
+
   std::string text() const { return json.dump(); }
 
   const Json &json;
@@ -210,7 +226,7 @@ static StateVariable readState(Reader &in) {
   in.expectOnly({"name", "role", "type", "shape", "init"});
   StateVariable state;
   state.name = in.string("name");
-  state.role = in.string("role");
+  state.role = in.word<Role>("role");
   readTypeAndShape(in, state.type, state.shape, state.bytes);
   Reader init = in.object("init");
   if (init.has("fill")) {
@@ -243,7 +259,8 @@ static Buffer readBuffer(Reader &in) {
 
 static FunctionValue readValue(Reader &in) {
   in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
-  FunctionValue value{in.string("name"), in.string("role"), in.index("buffer")};
+  FunctionValue value{in.string("name"), in.word<Role>("role"),
+                      in.index("buffer")};
   if (in.has("indices"))
     in.each("indices", [&](Reader &box) {
       box.expectOnly({"begin", "end", "size"});
@@ -280,46 +297,15 @@ static LaunchStep readLaunch(Reader &in) {
   return step;
 }
 
-/// The value whose name the member is, or the first where there is no member.
-template <typename Value, size_t N>
-static Value readWord(Reader &in, const char *key,
-                      const std::pair<const char *, Value> (&words)[N]) {
-  if (!in.has(key))
-    return words[0].second;
-  std::string word = in.string(key);
-  for (const auto &[name, value] : words)
-    if (word == name)
-      return value;
-  in.fail(std::string("unknown ") + key + " '" + word + "'");
-  return words[0].second;
-}
-
-static Compute readCompute(Reader &in) {
-  static constexpr std::pair<const char *, Compute> words[] = {
-      {"f32", Compute::F32}, {"tf32", Compute::TF32}, {"f64", Compute::F64}};
-  return readWord(in, "compute", words);
-}
-
 static std::optional<Fused> readFused(Reader &in) {
-  using Kind = Fused::Kind;
-  static constexpr std::pair<const char *, Kind> words[] = {
-      {"bias", Kind::Bias},
-      {"relu_bias", Kind::ReluBias},
-      {"relu_aux_bias", Kind::ReluAuxBias},
-      {"drelu", Kind::DRelu},
-      {"drelu_bgrad", Kind::DReluBGrad},
-      {"bgrad_a", Kind::BGradA},
-      {"bgrad_b", Kind::BGradB}};
   if (!in.has("fused"))
     return std::nullopt;
   Reader object = in.object("fused");
   object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
-  if (!object.has("kind"))
-    object.fail("'kind' is missing");
   auto optional = [&](const char *key) {
     return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
   };
-  Fused fused{readWord(object, "kind", words),
+  Fused fused{object.word<FusedKind>("kind"),
               optional("bias"),
               optional("aux"),
               optional("bias_grad"),
@@ -372,7 +358,7 @@ static MatMulStep readMatMul(Reader &in) {
   step.tileM = in.integer("tile_m");
   step.tileN = in.integer("tile_n");
   step.epilogue = readEpilogue(in);
-  step.compute = readCompute(in);
+  step.compute = in.wordOrFirst<Compute>("compute");
   step.fused = readFused(in);
   return step;
 }
@@ -400,15 +386,7 @@ static ConvStep readConv(Reader &in) {
                  "compute",
                  "filter_layout"});
   ConvStep step;
-  std::string kind = in.string("kind");
-  if (kind == "forward")
-    step.kind = ConvKind::Forward;
-  else if (kind == "input_grad")
-    step.kind = ConvKind::InputGrad;
-  else if (kind == "weight_grad")
-    step.kind = ConvKind::WeightGrad;
-  else
-    in.fail("unknown kind of convolution '" + kind + "'");
+  step.kind = in.word<ConvKind>("kind");
   step.x = in.optionalIndex("x");
   step.w = in.optionalIndex("w");
   step.y = in.optionalIndex("y");
@@ -424,10 +402,8 @@ static ConvStep readConv(Reader &in) {
   step.padsBegin = in.integers("pads_begin");
   step.padsEnd = in.integers("pads_end");
   step.epilogue = readEpilogue(in);
-  step.compute = readCompute(in);
-  static constexpr std::pair<const char *, FilterLayout> layouts[] = {
-      {"OIHW", FilterLayout::OIHW}, {"OHWI", FilterLayout::OHWI}};
-  step.filterLayout = readWord(in, "filter_layout", layouts);
+  step.compute = in.wordOrFirst<Compute>("compute");
+  step.filterLayout = in.wordOrFirst<FilterLayout>("filter_layout");
   return step;
 }
 

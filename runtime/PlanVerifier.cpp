@@ -8,15 +8,6 @@
 namespace mpc::runtime {
 namespace {
 
-constexpr std::array<std::string_view, 9> kStateRoles = {
-    "parameter",  "frozen",  "optimizer_state", "average", "statistic",
-    "loss_scale", "counter", "accumulator",     "derived"};
-constexpr std::array<std::string_view, 3> kInputRoles = {"data", "label",
-                                                         "scalar"};
-constexpr std::array<std::string_view, 9> kOutputRoles = {
-    "loss",      "sample_loss", "sample_weight", "prediction", "correct",
-    "grad_norm", "finite",      "loss_scale",    "output"};
-
 /// Of a block, on any GPU.
 constexpr int64_t kMaxThreads = 1024;
 /// What a block of any GPU can have at most (Hopper: 227 KiB).
@@ -26,20 +17,15 @@ constexpr int64_t kMaxScratchBytes = 16 << 20;
 
 } // namespace
 
-template <size_t N>
-static bool contains(const std::array<std::string_view, N> &list,
-                     std::string_view value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 //===----------------------------------------------------------------------===//
 // State, buffers, inputs and outputs
 //===----------------------------------------------------------------------===//
 
 void PlanVerifier::verifyState(const StateVariable &state) {
   where = "state '" + state.name + "'";
-  if (!contains(kStateRoles, state.role))
-    fail("unknown role '" + state.role + "'");
+  if (!isStateRole(state.role))
+    fail("role '" + std::string(stringify(state.role)) +
+         "' is not one of state");
   if (!state.data)
     return;
   const DataRange &data = *state.data;
@@ -83,15 +69,15 @@ void PlanVerifier::verifyBuffer(const Buffer &buffer) {
          "it reaches outside its memory");
 }
 
-template <size_t N>
 void PlanVerifier::verifyValues(const std::vector<FunctionValue> &values,
-                                const std::array<std::string_view, N> &roles) {
+                                bool (*mayHave)(Role role)) {
   std::set<std::string_view> names;
   for (const FunctionValue &value : values) {
     if (!names.insert(value.name).second)
       fail("'" + value.name + "' is there twice");
-    if (!contains(roles, value.role))
-      fail("'" + value.name + "' has the unknown role '" + value.role + "'");
+    if (!mayHave(value.role))
+      fail("'" + value.name + "' has the role '" +
+           std::string(stringify(value.role)) + "' and cannot");
     if (value.buffer >= function->buffers.size())
       fail("'" + value.name + "' names a buffer that does not exist");
   }
@@ -112,7 +98,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   std::string prefix = "function '" + checked.name + "'";
   where = prefix + ", inputs";
   expect(checked.arenaBytes >= 0, "the arena's size is negative");
-  verifyValues(checked.inputs, kInputRoles);
+  verifyValues(checked.inputs, isInputRole);
   // Inputs are memory of their own, of what the roles say.
   for (size_t i = 0; i < checked.inputs.size() && failure.ok(); ++i) {
     const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
@@ -129,7 +115,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
            "a batch axis is not one of its input");
   }
   where = prefix + ", outputs";
-  verifyValues(checked.outputs, kOutputRoles);
+  verifyValues(checked.outputs, isOutputRole);
   // Buffers next, since steps name them by number.
   for (size_t i = 0; i < checked.buffers.size() && failure.ok(); ++i) {
     where = prefix + ", buffer " + std::to_string(i);

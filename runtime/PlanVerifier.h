@@ -72,9 +72,8 @@ private:
   std::optional<int64_t> findLimit(const Buffer &buffer);
   void verifyBuffer(const Buffer &buffer);
   bool verifyMoving(const ForStep &step);
-  template <size_t N>
   void verifyValues(const std::vector<FunctionValue> &values,
-                    const std::array<std::string_view, N> &roles);
+                    bool (*mayHave)(Role role));
   void verifySteps(const std::vector<Step> &steps);
 
   void verifyStep(const LaunchStep &step);

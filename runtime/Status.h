@@ -5,24 +5,16 @@
 #ifndef MPC_RUNTIME_STATUS_H
 #define MPC_RUNTIME_STATUS_H
 
+#include "runtime/Names.h"
+
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace mpc::runtime {
 
-/// What kind of failure; the values are the exit codes of the command line.
-enum class StatusCode {
-  Ok = 0,
-  Usage = 2,
-  InvalidInput = 3,
-  Unsupported = 4,
-  IO = 5,
-  Device = 6,
-  Numeric = 7,
-  Checkpoint = 8,
-  Internal = 70,
-};
+/// What kind of failure, by the exit code that it gives a command.
+using StatusCode = ExitCode;
 
 /// Success, or a code with a message that names what failed, what was expected
 /// and what to do.
@@ -32,12 +24,12 @@ public:
   Status(StatusCode code, std::string message)
       : code(code), text(std::move(message)) {}
 
-  bool ok() const { return code == StatusCode::Ok; }
+  bool ok() const { return code == StatusCode::Done; }
   StatusCode getCode() const { return code; }
   const std::string &message() const { return text; }
 
 private:
-  StatusCode code = StatusCode::Ok;
+  StatusCode code = StatusCode::Done;
   std::string text;
 };
 

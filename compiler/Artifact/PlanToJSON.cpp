@@ -88,10 +88,16 @@ static std::optional<double> getSingleValue(ElementsAttr init) {
   return value.convertToDouble();
 }
 
+// The word of an enumeration of runtime/Names.h.
+template <typename Enum>
+static StringRef word(Enum value) {
+  return stringify(value);
+}
+
 static FailureOr<json::Object> variableToJSON(VariableOp variable,
                                               DataSection &data) {
   json::Object object{{"name", text(variable.getSymName())},
-                      {"role", variable.getRole()}};
+                      {"role", word(variable.getRole())}};
   if (failed(addType(object, variable, variable.getTensorType())))
     return failure();
   if (!variable.getInit()) {
@@ -200,7 +206,7 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
   indexOf[buffer] = buffers.size();
   if (auto input = dyn_cast<plan::InputOp>(op)) {
     json::Object port{{"name", text(input.getName())},
-                      {"role", input.getRole()},
+                      {"role", word(input.getRole())},
                       {"buffer", index(buffer)}};
     if (std::optional<ArrayAttr> indices = input.getIndices()) {
       json::Array boxes;
@@ -239,14 +245,15 @@ json::Value ProgramWriter::epilogueOf(OpTy op) const {
 static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
 
 // Adds a member that is absent where it says nothing.
+template <typename Enum>
 static void addOptional(json::Object &object, StringRef key,
-                        std::optional<StringRef> word) {
-  if (word)
-    object[key] = *word;
+                        std::optional<Enum> value) {
+  if (value)
+    object[key] = word(*value);
 }
 
 json::Object ProgramWriter::fused(plan::MatMulOp op) {
-  json::Object object{{"kind", *op.getFused()}};
+  json::Object object{{"kind", word(*op.getFused())}};
   if (op.getBias())
     object["bias"] = index(op.getBias());
   if (op.getAux())
@@ -297,7 +304,7 @@ json::Object ProgramWriter::matmul(plan::MatMulOp op) {
 json::Object ProgramWriter::conv(plan::ConvOp op) {
   json::Object step =
       json::Object{{"op", "conv"},
-                   {"kind", op.getKind()},
+                   {"kind", word(op.getKind())},
                    {"x", optionalIndex(op.getX())},
                    {"w", optionalIndex(op.getW())},
                    {"y", optionalIndex(op.getY())},
@@ -430,7 +437,7 @@ LogicalResult ProgramWriter::addBuffers(Block &block) {
   for (Operation &op : block) {
     if (auto output = dyn_cast<plan::OutputOp>(op)) {
       outputs.push_back(json::Object{{"name", text(output.getName())},
-                                     {"role", output.getRole()},
+                                     {"role", word(output.getRole())},
                                      {"buffer", index(output.getBuffer())}});
     } else if (isa<plan::ForOp, plan::IfOp>(op)) {
       for (Region &body : op.getRegions())

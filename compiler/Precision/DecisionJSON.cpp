@@ -41,7 +41,7 @@ static json::Object toJSON(const Decision &decision) {
   Operation *op = decision.op;
   DecisionAttr record = decision.record;
   // The loss belongs to the forward pass here.
-  StringRef phase = getPhase(op) == "loss" ? "forward" : getPhase(op);
+  Phase phase = isForward(getPhase(op)) ? Phase::Forward : getPhase(op);
   json::Value flip = nullptr;
   if (StringAttr flag = record.getFlip())
     flip = validText(flag.getValue());
@@ -51,7 +51,7 @@ static json::Object toJSON(const Decision &decision) {
       {"node", validText(decision.getNode())},
       {"nodes", listNames(getNodeNames(op))},
       {"op", op->getName().stripDialect()},
-      {"phase", phase},
+      {"phase", stringifyPhase(phase)},
       {"operands", listTypes(op->getOperandTypes())},
       {"results", listTypes(op->getResultTypes())},
       {"compute", toString(record.getCompute())},

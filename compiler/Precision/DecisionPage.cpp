@@ -137,7 +137,7 @@ void PagePrinter::printFilters() {
     return stringifyPrecisionClass(decision.record.getPrecisionClass()).str();
   });
   printChoice("Phase", "phase", [](const Decision &decision) {
-    return getPhase(decision.op).str();
+    return stringifyPhase(getPhase(decision.op)).str();
   });
   os << "<button type=\"reset\">Clear</button>\n"
      << "<output id=\"shown\"></output>\n</form>\n";
@@ -204,7 +204,7 @@ void PagePrinter::printRow(unsigned index) {
               isLowered(record) && type.getWidth() < 32);
   };
   printCell("op", decision.op->getName().stripDialect());
-  printCell("phase", getPhase(decision.op));
+  printCell("phase", stringifyPhase(getPhase(decision.op)));
   printType("compute", record.getCompute());
   printType("storage", record.getStorage());
   printCell("class", stringifyPrecisionClass(record.getPrecisionClass()));

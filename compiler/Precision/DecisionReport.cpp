@@ -64,9 +64,8 @@ DecisionReport::DecisionReport(ModuleOp module)
 
 // conv1 of conv1#dx, w of w#update. What a node of the model is called may have
 // a # too, but then it is a forward op's.
-static StringRef getForwardName(StringRef name, StringRef phase) {
-  bool isForward = phase == "forward" || phase == "loss";
-  return isForward ? name : name.split('#').first;
+static StringRef getForwardName(StringRef name, Phase phase) {
+  return isForward(phase) ? name : name.split('#').first;
 }
 
 StringRef Decision::getNode() const {
@@ -131,16 +130,15 @@ std::string DecisionReport::summarize() const {
     lowContractions += isContraction && isLowered(decision.record);
     missing += !decision.record.getNative();
   }
-  auto textOf = [&](StringRef name) {
-    auto text = module->getAttrOfType<StringAttr>(name);
-    return text ? text.getValue() : StringRef("none");
-  };
+  auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << textOf(kModeAttr) << ": " << low << " of " << decisions.size()
-     << " ops low (" << lowContractions << " of " << contractions
-     << " contractions), " << numCasts << (numCasts == 1 ? " cast" : " casts")
-     << ", loss scale " << textOf(kLossScaleAttr);
+  os << (mode ? stringifyPrecisionMode(mode.getValue()) : "none") << ": " << low
+     << " of " << decisions.size() << " ops low (" << lowContractions << " of "
+     << contractions << " contractions), " << numCasts
+     << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
+     << stringifyLossScale(scale ? scale.getValue() : LossScale::None);
   if (missing != 0)
     os << "; the target has no fast kernel for " << missing
        << (missing == 1 ? " op" : " ops");

@@ -93,8 +93,8 @@ bool DecisionReport::printTable(llvm::raw_ostream &os, unsigned width) const {
   for (const Decision &decision : decisions) {
     DecisionAttr record = decision.record;
     table.addRow({decision.id, decision.op->getName().stripDialect().str(),
-                  getPhase(decision.op).str(), toString(record.getCompute()),
-                  toString(record.getStorage()),
+                  stringifyPhase(getPhase(decision.op)).str(),
+                  toString(record.getCompute()), toString(record.getStorage()),
                   stringifyPrecisionClass(record.getPrecisionClass()).str(),
                   stringifyReason(record.getReason()).str()});
   }

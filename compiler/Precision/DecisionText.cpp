@@ -132,7 +132,7 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
 void DecisionReport::printReasons(llvm::raw_ostream &os) const {
   for (const Decision &decision : decisions) {
     os << decision.id << ": " << decision.op->getName().stripDialect() << ", "
-       << getPhase(decision.op) << "\n";
+       << stringifyPhase(getPhase(decision.op)) << "\n";
     for (const DecisionFact &fact : explainDecision(decision.record))
       os << "  " << fact.about
          << std::string(fact.about.size() < 10 ? 10 - fact.about.size() : 1,

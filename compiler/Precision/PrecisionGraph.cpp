@@ -30,11 +30,6 @@ static bool isFloat(Value value) {
 
 static bool isF32(Value value) { return getElementType(value).isF32(); }
 
-StringRef mpc::getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef("forward");
-}
-
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
@@ -78,7 +73,7 @@ void PrecisionGraph::collect(ModuleOp module) {
 // no risk that would deny the gradients around it or make them unbounded.
 StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
-  if (getPhase(op) == "backward" &&
+  if (getPhase(op) == Phase::Backward &&
       region.getRegionRole() == RegionRole::Reduction)
     return SumToSizeOp::getOperationName().split('.').second;
   return op.getPolicyKey();
@@ -178,17 +173,17 @@ static void collectLoss(FunctionOpInterface function,
   auto visit = [&](Value value) {
     Operation *op = value.getDefiningOp();
     if (op && isFloat(value) && !endsLossRegion(op) &&
-        !op->hasTrait<OpTrait::ConstantLike>() &&
-        (getPhase(op) == "forward" || getPhase(op) == "loss") &&
+        !op->hasTrait<OpTrait::ConstantLike>() && isForward(getPhase(op)) &&
         region.insert(op).second)
       worklist.push_back(op);
   };
   Operation *terminator = function.getFunctionBody().front().getTerminator();
   for (OpOperand &result : terminator->getOpOperands()) {
-    auto role = function.getResultAttrOfType<StringAttr>(
+    auto role = function.getResultAttrOfType<RoleAttr>(
         result.getOperandNumber(), kRoleAttr);
-    if (role && llvm::is_contained({"loss", "sample_loss", "sample_weight"},
-                                   role.getValue()))
+    if (role &&
+        llvm::is_contained({Role::Loss, Role::SampleLoss, Role::SampleWeight},
+                           role.getValue()))
       visit(result.get());
   }
   while (!worklist.empty())
@@ -205,7 +200,7 @@ static void collectLossGradient(FunctionOpInterface function,
   function->walk([&](GradientSeedOp seed) { worklist.push_back(seed); });
   while (!worklist.empty())
     for (Operation *user : worklist.pop_back_val()->getUsers())
-      if (getPhase(user) == "backward" && !endsLossRegion(user) &&
+      if (getPhase(user) == Phase::Backward && !endsLossRegion(user) &&
           !getNodeName(user).contains('#') && region.insert(user).second)
         worklist.push_back(user);
 }
@@ -215,7 +210,7 @@ static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
   llvm::DenseSet<Operation *> region;
   // Ops in the phase of the loss, and forward ops that a loss consists of.
   module.walk([&](PrecisionOpInterface op) {
-    if (getPhase(op) == "loss")
+    if (getPhase(op) == Phase::Loss)
       region.insert(op);
   });
   for (auto function : module.getOps<FunctionOpInterface>())
@@ -226,7 +221,7 @@ static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
     if (!getNodeName(op).empty())
       names.insert(getNodeName(op));
   module.walk([&](PrecisionOpInterface op) {
-    if (getPhase(op) == "backward" &&
+    if (getPhase(op) == Phase::Backward &&
         names.contains(getNodeName(op).split('#').first))
       region.insert(op);
   });
@@ -308,7 +303,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     }
     // The update of parameters.
     if (llvm::any_of(node.ops, [&](Operation *member) {
-          return getPhase(member) == "optimizer";
+          return getPhase(member) == Phase::Optimizer;
         }))
       pinHigh(Reason::Update);
     // What no policy changes, and what the model has in other types.

@@ -17,9 +17,6 @@
 
 namespace mpc {
 
-/// The phase of training that an op stands in: "forward" where it says nothing.
-llvm::StringRef getPhase(mlir::Operation *op);
-
 /// One node: the same op in every function it stands in.
 struct PrecisionGraphNode {
   std::string name;

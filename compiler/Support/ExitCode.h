@@ -6,23 +6,11 @@
 #ifndef MPC_COMPILER_SUPPORT_EXITCODE_H
 #define MPC_COMPILER_SUPPORT_EXITCODE_H
 
+#include "runtime/Names.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 namespace mpc {
-
-/// The documented exit codes of the command line.
-enum class ExitCode {
-  Done = 0,
-  FoundProblems = 1,
-  Usage = 2,
-  InvalidInput = 3,
-  Unsupported = 4,
-  IO = 5,
-  Device = 6,
-  Numeric = 7,
-  Checkpoint = 8,
-  Internal = 70,
-};
 
 /// Marks a diagnostic before it is reported:
 ///   return withExitCode(op.emitError(), ExitCode::Unsupported) << "...";

@@ -55,7 +55,7 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
     }
     auto weight = weights.find(input->name());
     if (weight == weights.end()) {
-      function.addInput(input->name(), *type, "data");
+      function.addInput(input->name(), *type, Role::Data);
       if (shapes.isRebatched(*input))
         function.getModule().getRebatch()->addInput(input->name());
       continue;
@@ -90,7 +90,7 @@ static Error checkOutput(const Model &model,
   std::string message = "graph output '" + output.name() + "' is declared as " +
                         printType(model, output.type()) + ", but is " + found;
   if (*element != type.getElementType())
-    return model.error(ErrorKind::Invalid, message);
+    return model.error(ErrorKind::InvalidInput, message);
   // Tools that edit graphs leave old shapes behind; other runtimes pass over
   // them, too.
   if (declared.has_shape() && declared.shape().dim_size() != type.getRank())
@@ -118,7 +118,7 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
                      !name.starts_with("/") && !llvm::isDigit(name.front());
       if (tensor && isNamed && tensor->dims_size() == 0 &&
           tensor->data_type() == proto::TensorProto::FLOAT &&
-          function.lookup(name).stateRole.empty())
+          !function.lookup(name).stateRole)
         scalars.insert(name);
     }
   if (!scalars.empty())
@@ -138,7 +138,7 @@ importForward(const Model &model, const ImportOptions &options,
   if (!graph)
     return graph.takeError();
   if (graph->getOutputs().empty())
-    return model.error(ErrorKind::Invalid, "the graph has no outputs");
+    return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
@@ -180,7 +180,7 @@ importForward(const Model &model, const ImportOptions &options,
     if (const proto::ValueInfoProto *output = declared.lookup(name))
       if (Error error = checkOutput(model, *output, value))
         module.report(std::move(error));
-    function.addOutput(name, value, "output");
+    function.addOutput(name, value, Role::Output);
   }
   function.finish();
   return module.finish();

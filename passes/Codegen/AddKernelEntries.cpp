@@ -82,4 +82,6 @@ void AddKernelEntriesPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<LLVM::LLVMFuncOp>()))
     if (function->hasAttr(kKernelAttr))
       addEntry(function);
+  // From here on the module is LLVM's.
+  getOperation()->removeAttr(kTargetAttr);
 }

@@ -5,8 +5,9 @@
 // many bits it just moves.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Passes.h"
+
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -29,13 +30,11 @@ public:
 } // namespace
 
 void ConvertHalvesToBitsPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(getOperation());
   // Types that the target has no instructions for,
   auto isHidden = [&](Type type) {
-    return (type.isBF16() && !info->hasNativeBF16Conversion()) ||
-           (type.isF16() && !info->hasNativeF16Conversion());
+    return (type.isBF16() && !target.hasNativeBF16Conversion()) ||
+           (type.isF16() && !target.hasNativeF16Conversion());
   };
   // and what stands for them: the type, and the bits of constants.
   auto word = IntegerType::get(&getContext(), 16);

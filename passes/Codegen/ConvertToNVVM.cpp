@@ -135,6 +135,7 @@ void ConvertToNVVMPass::markKernels() {
       function->removeAttr(kThreadsAttr);
       function->removeAttr(kKernelAttr);
     }
+  getOperation()->removeAttr(kTargetAttr);
 }
 
 void ConvertToNVVMPass::runOnOperation() {

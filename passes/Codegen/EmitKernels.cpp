@@ -4,10 +4,10 @@
 // EmitElementwise*.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/EmitSegments.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
@@ -281,11 +281,9 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
 }
 
 void EmitKernelsPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(getOperation());
   for (func::FuncOp kernel :
        llvm::to_vector(getOperation().getOps<func::FuncOp>()))
-    if (kernel->hasAttr(kKernelAttr) && failed(emitKernel(kernel, *info)))
+    if (kernel->hasAttr(kKernelAttr) && failed(emitKernel(kernel, target)))
       return signalPassFailure();
 }

@@ -2,10 +2,11 @@
 // arithmetic where there is no libm.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Target/TargetInfo.h"
 #include "passes/Codegen/Kernels/ExpandConversions.h"
 #include "passes/Codegen/Kernels/SoftwareMath.h"
 #include "passes/Codegen/Passes.h"
+
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -87,10 +88,8 @@ LogicalResult LowerMathPass::expand(const TargetInfo &info) {
 }
 
 void LowerMathPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
-  if (failed(approximate(*info)) ||
-      failed(info->isGPU() ? expand(*info) : callLibm()))
+  TargetInfo target = getTarget(getOperation());
+  if (failed(approximate(target)) ||
+      failed(target.isGPU() ? expand(target) : callLibm()))
     signalPassFailure();
 }

@@ -6,9 +6,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
-                             "the target to compile for, a name --target knows">;
-
 def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "turn kernel functions on tensors into loops over buffers";
   let description = [{
@@ -81,7 +78,6 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 
     Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
   }];
-  let options = [TargetOption];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
@@ -124,7 +120,6 @@ def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [TargetOption];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
@@ -203,7 +198,6 @@ def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::Module
     }
     ```
   }];
-  let options = [TargetOption];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 

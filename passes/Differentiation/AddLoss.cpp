@@ -97,7 +97,7 @@ static Value findLabels(TrainingFunction &function) {
       read = reshape.getInput();
     auto labels = dyn_cast<BlockArgument>(read);
     if (labels && function.variableOf(labels).empty()) {
-      function.setInputRole(labels, "label");
+      function.setInputRole(labels, Role::Label);
       prediction = op.getOperand(0);
     }
   }
@@ -270,7 +270,7 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
     if (!loss.sampleWeight)
       plain.push_back(loss.perSample);
   if (!plain.empty())
-    function.addOutput("sample_loss", "sample_loss", addUp(builder, plain));
+    function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
   // Weighted ones follow, each with its weights.
   int64_t next = plain.empty() ? 0 : 1;
   for (const Loss &loss : losses) {
@@ -278,8 +278,9 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
       continue;
     std::string suffix = next == 0 ? "" : "_" + std::to_string(next);
     ++next;
-    function.addOutput("sample_loss" + suffix, "sample_loss", loss.perSample);
-    function.addOutput("sample_weight" + suffix, "sample_weight",
+    function.addOutput("sample_loss" + suffix, Role::SampleLoss,
+                       loss.perSample);
+    function.addOutput("sample_weight" + suffix, Role::SampleWeight,
                        loss.sampleWeight);
   }
 }
@@ -291,7 +292,7 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
 LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
                                  bool forEvaluation) {
   TrainingFunction function(func);
-  PhaseListener phase(StringAttr::get(&getContext(), "loss"));
+  PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
@@ -331,18 +332,18 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   function.dropOutputs();
   auto totals = llvm::map_to_vector(
       losses, [](const Loss &loss) -> Value { return loss.total; });
-  function.addOutput("loss", "loss", addUp(builder, totals));
+  function.addOutput("loss", Role::Loss, addUp(builder, totals));
   const Loss &first = losses.front();
   if (forEvaluation) {
     addSampleOutputs(function, builder, losses);
     if (first.prediction)
-      function.addOutput("prediction", "prediction", first.prediction);
+      function.addOutput("prediction", Role::Prediction, first.prediction);
   }
   Value correct;
   if (first.labelLoss && (forEvaluation || trainAccuracy))
     correct = buildAccuracy(builder, first.labelLoss);
   if (correct)
-    function.addOutput("correct", "correct", correct);
+    function.addOutput("correct", Role::Correct, correct);
   else if (trainAccuracy)
     return withExitCode(mlir::emitError(func.getLoc()), ExitCode::Usage)
            << "--train-accuracy is for losses of class labels, and the first "

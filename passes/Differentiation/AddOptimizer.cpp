@@ -56,14 +56,13 @@ private:
 
   VariableOp counter(StringRef name) {
     auto type = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
-    return getVariable(name, type, "counter");
+    return getVariable(name, type, Role::Counter);
   }
-  VariableOp companion(VariableOp param, StringRef suffix, StringRef role) {
+  VariableOp companion(VariableOp param, StringRef suffix, Role role) {
     return getVariable((param.getSymName() + "." + suffix).str(),
                        getGradientType(param.getType()), role);
   }
-  VariableOp getVariable(StringRef name, RankedTensorType type,
-                         StringRef role) {
+  VariableOp getVariable(StringRef name, RankedTensorType type, Role role) {
     VariableOp found = variables->lookupVariable(name);
     return found ? found : variables->declare(name, type, role);
   }
@@ -131,14 +130,14 @@ LogicalResult AddOptimizerPass::createState() {
         declareAverage(param, name);
       else
         companion(param, suffix,
-                  suffix == "grad" ? "accumulator" : "optimizer_state");
+                  suffix == "grad" ? Role::Accumulator : Role::OptimizerState);
     }
   return success();
 }
 
 // What the average of a parameter starts as is the parameter.
 void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
-  VariableOp average = getVariable(name, param.getTensorType(), "average");
+  VariableOp average = getVariable(name, param.getTensorType(), Role::Average);
   if (ElementsAttr init = param.getInitAttr())
     average.setInitAttr(init);
   if (FloatAttr fill = param.getFillAttr())
@@ -149,8 +148,9 @@ void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
 SmallVector<Value> AddOptimizerPass::takeGradients(TrainingFunction &step) {
   SmallVector<Value> gradients;
   for (VariableOp variable : trainables)
-    gradients.push_back(step.outputOfRole("gradient", variable.getSymName()));
-  step.dropOutputsOfRole("gradient");
+    gradients.push_back(
+        step.outputOfRole(Role::Gradient, variable.getSymName()));
+  step.dropOutputsOfRole(Role::Gradient);
   return gradients;
 }
 
@@ -170,11 +170,11 @@ SmallVector<Value> AddOptimizerPass::addGradients(TrainingFunction &step,
 
 void AddOptimizerPass::accumulateGradients(TrainingFunction &step,
                                            ValueRange gradients) {
-  PhaseListener phase(StringAttr::get(&getContext(), "backward"));
+  PhaseListener phase(Phase::Backward);
   OpBuilder builder = step.builder();
   builder.setListener(&phase);
   for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
-    VariableOp sum = companion(param, "grad", "accumulator");
+    VariableOp sum = companion(param, "grad", Role::Accumulator);
     Value next = AddOp::create(builder, at(sum.getSymName() + "#sum"),
                                sum.getType(), step.state(sum), gradient);
     step.addUpdate(sum.getSymName(), next);
@@ -184,12 +184,12 @@ void AddOptimizerPass::accumulateGradients(TrainingFunction &step,
 // The accumulated gradients; the accumulators start again at zero.
 SmallVector<Value>
 AddOptimizerPass::readAccumulators(TrainingFunction &update) {
-  PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
+  PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = update.builder();
   builder.setListener(&phase);
   SmallVector<Value> gradients;
   for (VariableOp param : trainables) {
-    VariableOp sum = companion(param, "grad", "accumulator");
+    VariableOp sum = companion(param, "grad", Role::Accumulator);
     auto type = sum.getTensorType();
     Type element = type.getElementType();
     Value gradient = update.state(sum);
@@ -224,7 +224,7 @@ void AddOptimizerPass::clipGradients(TrainingFunction &function,
       builder, at("clip_grad_norm"), TypeRange(ValueRange(gradients)), normType,
       gradients, builder.getF64FloatAttr(clipNorm));
   gradients = llvm::to_vector_of<Value>(clip.getClipped());
-  function.addOutput("grad_norm", "grad_norm", clip.getNorm());
+  function.addOutput("grad_norm", Role::GradNorm, clip.getNorm());
 }
 
 // The learning rate of a group, built where it is not among `rates` yet.
@@ -266,7 +266,7 @@ void AddOptimizerPass::averageParameter(TrainingFunction &function,
 
 void AddOptimizerPass::addUpdates(TrainingFunction &function,
                                   SmallVector<Value> gradients) {
-  PhaseListener phase(StringAttr::get(&getContext(), "optimizer"));
+  PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
@@ -280,7 +280,7 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
   in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
                                     in.step.getType(), in.step, Value());
   in.learningRate =
-      function.addInput(kLearningRateName, "scalar",
+      function.addInput(kLearningRateName, Role::Scalar,
                         RankedTensorType::get({}, builder.getF32Type()));
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
@@ -295,7 +295,7 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
     in.state.clear();
     for (StringRef suffix : algorithm->state)
       in.state.push_back(
-          function.state(companion(param, suffix, "optimizer_state")));
+          function.state(companion(param, suffix, Role::OptimizerState)));
     SmallVector<Value> next = algorithm->build(
         builder, at(param.getSymName() + "#update"), in, settings);
     function.addUpdate(param.getSymName(), next.front());
@@ -310,7 +310,7 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
 
 // One batch has been seen, whatever becomes of its gradients.
 static void countMicroStep(TrainingFunction &function, VariableOp counter) {
-  PhaseListener phase(StringAttr::get(counter.getContext(), "optimizer"));
+  PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   Value count = function.state(counter);
@@ -326,7 +326,7 @@ static DenseSet<Value> findGivenSources(const TrainingFunction &step) {
   DenseSet<Value> sources;
   for (Value argument : step.get().getArguments())
     if (StringRef variable = step.variableOf(argument);
-        !variable.empty() && step.outputOfRole("gradient", variable))
+        !variable.empty() && step.outputOfRole(Role::Gradient, variable))
       sources.insert(argument);
   return sources;
 }
@@ -339,7 +339,7 @@ void AddOptimizerPass::runOnOperation() {
   // without those is left to other passes.
   auto func = module.lookupSymbol<func::FuncOp>("step");
   if (givenGradients &&
-      (!func || !TrainingFunction(func).outputOfRole("gradient")))
+      (!func || !TrainingFunction(func).outputOfRole(Role::Gradient)))
     return;
   if (!func) {
     withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
@@ -347,7 +347,7 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   }
   TrainingFunction step(func);
-  Value loss = step.outputOfRole("loss");
+  Value loss = step.outputOfRole(Role::Loss);
   if (!loss) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::InvalidInput)
         << "expected a result of role loss in @step";

@@ -127,7 +127,7 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   // Follow the samples from the inputs to the scores.
   SmallVector<Value> inputs;
   for (Value argument : function.get().getArguments())
-    if (function.roleOf(argument) == "data")
+    if (function.roleOf(argument) == Role::Data)
       inputs.push_back(argument);
   SampleAxes samples(function.get().getBody().front(), inputs, *batch);
   std::optional<SampleAxis> found = samples.find(scores);
@@ -213,17 +213,18 @@ FailureOr<Value> LossBuilder::buildClassWeights(Value scores, int64_t classes) {
 }
 
 Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
-                                        StringRef reduction) {
+                                        LossReduction reduction) {
   Type element = lossElementType(rows);
-  auto type = reduction == "none" ? typeOf(labels).clone(element)
-                                  : RankedTensorType::get({}, element);
-  StringAttr how = builder.getStringAttr(reduction);
+  auto type = reduction == LossReduction::None
+                  ? typeOf(labels).clone(element)
+                  : RankedTensorType::get({}, element);
+  auto how = LossReductionAttr::get(builder.getContext(), reduction);
   IntegerAttr ignored;
   if (settings.ignoreIndex)
     ignored = builder.getI64IntegerAttr(*settings.ignoreIndex);
   // Where all labels of a batch are ignored there is nothing to learn.
   UnitAttr zeroIfEmpty;
-  if (reduction == "mean" && settings.weighsLabels())
+  if (reduction == LossReduction::Mean && settings.weighsLabels())
     zeroIfEmpty = builder.getUnitAttr();
   if (kind == LossKind::NLL)
     return NLLLossOp::create(builder, at("loss"), type, rows, labels,
@@ -240,7 +241,8 @@ Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
   Value ones =
       ExpandOp::create(builder, at("loss.weights"), typeOf(rows).clone(element),
                        scalar(-1.0, element));
-  return createLabelLoss(LossKind::NLL, ones, labels, "none")->getResult(0);
+  return createLabelLoss(LossKind::NLL, ones, labels, LossReduction::None)
+      ->getResult(0);
 }
 
 Loss LossBuilder::reduceLabels(Operation *op, Value weights,
@@ -314,10 +316,11 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
   bool split = perSample && isPerSample(*labels);
-  StringRef whole = settings.isSum ? "sum" : "mean";
+  LossReduction whole =
+      settings.isSum ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
-  Operation *op =
-      createLabelLoss(spec.kind, rows, flat, split ? "none" : whole);
+  Operation *op = createLabelLoss(spec.kind, rows, flat,
+                                  split ? LossReduction::None : whole);
   // What evaluation compares with the labels has one axis more than they.
   Value prediction = rows;
   if (perSample && *labelShape != positions) {

@@ -30,7 +30,7 @@ GradientBuilder::GradientBuilder(Operation *anchor,
 
 void GradientBuilder::notifyOperationInserted(Operation *inserted,
                                               OpBuilder::InsertPoint) {
-  inserted->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  setPhase(inserted, Phase::Backward);
 }
 
 bool GradientBuilder::needs(unsigned operand) const {

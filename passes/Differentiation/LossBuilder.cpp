@@ -29,7 +29,7 @@ Type mpc::lossElementType(Value output) {
 FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
   Value found = function.input(name);
   if (!found)
-    return function.addInput(name, "label", type);
+    return function.addInput(name, Role::Label, type);
   if (found.getType() != type)
     return withExitCode(
                mlir::emitError(function.get()->getParentOp()->getLoc()),
@@ -37,7 +37,7 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
            << "input '" << name << "' of the model is " << found.getType()
            << ", but the loss needs labels of " << type
            << "; name another array with --target-array";
-  function.setInputRole(found, "label");
+  function.setInputRole(found, Role::Label);
   return found;
 }
 
@@ -71,8 +71,8 @@ Value LossBuilder::scalar(double value, Type element) {
 std::optional<int64_t> LossBuilder::batchSize() {
   std::optional<int64_t> batch;
   for (Value argument : function.get().getArguments()) {
-    StringRef role = function.roleOf(argument);
-    if (role != "data" && role != "label")
+    std::optional<Role> role = function.roleOf(argument);
+    if (role != Role::Data && role != Role::Label)
       continue;
     auto input = typeOf(argument);
     if (input.getRank() == 0 || (batch && *batch != input.getDimSize(0)))

@@ -76,8 +76,7 @@ private:
                                        llvm::StringRef target);
   /// `labels` against `rows`, whose classes are on axis 1, by `reduction`.
   mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
-                                   mlir::Value labels,
-                                   llvm::StringRef reduction);
+                                   mlir::Value labels, LossReduction reduction);
   /// How much of a mean each label is, in the shape of `labels`.
   mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
   /// The loss of every sample, and of all, from that of every label.

@@ -42,25 +42,26 @@ static Values buildNesterov(OpBuilder &b, Location loc, const UpdateInputs &in,
 
 static Values buildAdamOp(OpBuilder &b, Location loc, const UpdateInputs &in,
                           const OptimizerSettings &s, Value learningRate,
-                          StringRef decayMode) {
+                          DecayMode decayMode) {
   Value m = in.state[0], v = in.state[1];
   auto op = AdamOp::create(
       b, loc, TypeRange{in.param.getType(), m.getType(), v.getType()}, in.param,
       in.grad, m, v, learningRate, in.nextStep, Value(),
       b.getF64FloatAttr(s.beta1), b.getF64FloatAttr(s.beta2),
       b.getF64FloatAttr(s.epsilon), b.getF64FloatAttr(s.weightDecay),
-      b.getStringAttr(decayMode), b.getStringAttr("torch"));
+      DecayModeAttr::get(b.getContext(), decayMode),
+      BiasCorrectionAttr::get(b.getContext(), BiasCorrection::Torch));
   return llvm::to_vector_of<Value>(op.getResults());
 }
 
 static Values buildAdam(OpBuilder &b, Location loc, const UpdateInputs &in,
                         const OptimizerSettings &s) {
-  return buildAdamOp(b, loc, in, s, in.learningRate, "l2");
+  return buildAdamOp(b, loc, in, s, in.learningRate, DecayMode::L2);
 }
 
 static Values buildAdamW(OpBuilder &b, Location loc, const UpdateInputs &in,
                          const OptimizerSettings &s) {
-  return buildAdamOp(b, loc, in, s, in.learningRate, "decoupled");
+  return buildAdamOp(b, loc, in, s, in.learningRate, DecayMode::Decoupled);
 }
 
 static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
@@ -110,7 +111,7 @@ static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
   Type element =
       cast<RankedTensorType>(in.learningRate.getType()).getElementType();
   Value unit = scalar(b, loc, 1.0, element);
-  Values result = buildAdamOp(b, loc, in, s, unit, "decoupled");
+  Values result = buildAdamOp(b, loc, in, s, unit, DecayMode::Decoupled);
   Type type = in.param.getType();
   Value move = SubOp::create(b, loc, type, in.param, result[0]);
   Value size = normOf(b, loc, in.param), length = normOf(b, loc, move);

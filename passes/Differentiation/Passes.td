@@ -42,10 +42,10 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<8x3xf32> role "parameter"
-    func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                        %w: tensor<8x3xf32> {mpc.state = @w})
-        -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = "output"}) {
+        -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
       %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
       return %y : tensor<4x3xf32>
     }
@@ -55,27 +55,27 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func @step(%x: ..., %w: ...,
-        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = "label"})
-        -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = #mpc.role<label>})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
       %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
-      %d = mpc.sub %y, %target {mpc.phase = "loss"}
+      %d = mpc.sub %y, %target {mpc.phase = #mpc.phase<loss>}
           : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-      %d2 = mpc.mul %d, %d {mpc.phase = "loss"}
+      %d2 = mpc.mul %d, %d {mpc.phase = #mpc.phase<loss>}
           : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-      %loss = mpc.reduce_mean %d2 {axes = array<i64: 0, 1>, mpc.phase = "loss"}
+      %loss = mpc.reduce_mean %d2 {axes = array<i64: 0, 1>, mpc.phase = #mpc.phase<loss>}
           : (tensor<4x3xf32>) -> tensor<f32>
       return %loss : tensor<f32>
     }
     func.func @eval(%x: ..., %w: ...,
-        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = "label"})
-        -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"},
-        tensor<4xf32> {mpc.output = "sample_loss", mpc.role = "sample_loss"},
-        tensor<4x3xf32> {mpc.output = "prediction", mpc.role = "prediction"}) {
+        %target: tensor<4x3xf32> {mpc.input = "target", mpc.role = #mpc.role<label>})
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
+        tensor<4xf32> {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>},
+        tensor<4x3xf32> {mpc.output = "prediction", mpc.role = #mpc.role<prediction>}) {
       %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
       ...
-      %samples = mpc.reduce_mean %d2 {axes = array<i64: 1>, mpc.phase = "loss"}
+      %samples = mpc.reduce_mean %d2 {axes = array<i64: 1>, mpc.phase = #mpc.phase<loss>}
           : (tensor<4x3xf32>) -> tensor<4xf32>
-      %loss = mpc.reduce_mean %samples {axes = array<i64: 0>, mpc.phase = "loss"}
+      %loss = mpc.reduce_mean %samples {axes = array<i64: 0>, mpc.phase = #mpc.phase<loss>}
           : (tensor<4xf32>) -> tensor<f32>
       return %loss, %samples, %y : tensor<f32>, tensor<4xf32>, tensor<4x3xf32>
     }
@@ -138,10 +138,10 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<8x3xf32> role "parameter"
-    func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                     %w: tensor<8x3xf32> {mpc.state = @w})
-        -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
       %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
       %loss = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
       return %loss : tensor<f32>
@@ -151,22 +151,22 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
     After, with `optimizer=sgd`:
 
     ```mlir
-    mpc.variable @w : tensor<8x3xf32> role "parameter"
-    mpc.variable @mpc.step : tensor<i64> role "counter"
-    mpc.variable @mpc.micro_step : tensor<i64> role "counter"
+    mpc.variable @w : tensor<8x3xf32> role parameter
+    mpc.variable @mpc.step : tensor<i64> role counter
+    mpc.variable @mpc.micro_step : tensor<i64> role counter
     func.func @step(%x: ..., %w: ..., %step: tensor<i64> {mpc.state = @mpc.step},
-        %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = "scalar"},
+        %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = #mpc.role<scalar>},
         %micro_step: tensor<i64> {mpc.state = @mpc.micro_step})
-        -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"},
+        -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
         tensor<8x3xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @mpc.step},
         tensor<i64> {mpc.updates = @mpc.micro_step}) {
       %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
       %loss = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
       %g = mpc.gradient %loss wrt %w : tensor<f32>, (tensor<8x3xf32>) -> (tensor<8x3xf32>)
-      %step1 = mpc.increment %step {mpc.phase = "optimizer"} : (tensor<i64>) -> tensor<i64>
-      %w1 = mpc.sgd %w, %g, %lr {mpc.phase = "optimizer"}
+      %step1 = mpc.increment %step {mpc.phase = #mpc.phase<optimizer>} : (tensor<i64>) -> tensor<i64>
+      %w1 = mpc.sgd %w, %g, %lr {mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>
-      %micro_step1 = mpc.increment %micro_step {mpc.phase = "optimizer"}
+      %micro_step1 = mpc.increment %micro_step {mpc.phase = #mpc.phase<optimizer>}
           : (tensor<i64>) -> tensor<i64>
       return %loss, %w1, %step1, %micro_step1 : ...
     }
@@ -211,7 +211,7 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every `mpc.gradient` by the ops that compute it, from an
     `mpc.gradient_seed` at Y backwards, each located at `node#dx` (or what the
-    operand is called) with `mpc.phase = "backward"`. Gradients are f32, f64
+    operand is called) with `mpc.phase = #mpc.phase<backward>`. Gradients are f32, f64
     where the value is f64; where a value has several uses they are added in
     that type. Ops without a gradient between Y and
     an X are an error that lists all of them, and so is a loss that reads a
@@ -233,10 +233,10 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
     ```mlir
     %0 = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
     %1 = mpc.reduce_sum %0 {axes = array<i64: 0, 1>} : (tensor<4x3xf32>) -> tensor<f32>
-    %2 = mpc.gradient_seed {mpc.phase = "backward"} : tensor<f32>
-    %3 = mpc.reshape %2 {mpc.phase = "backward"} : (tensor<f32>) -> tensor<1x1xf32>
-    %4 = mpc.expand %3 {mpc.phase = "backward"} : (tensor<1x1xf32>) -> tensor<4x3xf32>
-    %5 = mpc.matmul %x, %4 {mpc.phase = "backward", transA = true}
+    %2 = mpc.gradient_seed {mpc.phase = #mpc.phase<backward>} : tensor<f32>
+    %3 = mpc.reshape %2 {mpc.phase = #mpc.phase<backward>} : (tensor<f32>) -> tensor<1x1xf32>
+    %4 = mpc.expand %3 {mpc.phase = #mpc.phase<backward>} : (tensor<1x1xf32>) -> tensor<4x3xf32>
+    %5 = mpc.matmul %x, %4 {mpc.phase = #mpc.phase<backward>, transA = true}
         : (tensor<4x8xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
     return %5 : tensor<8x3xf32>
     ```
@@ -302,17 +302,17 @@ def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<3xf32> role "parameter"
-    mpc.variable @w.momentum : tensor<3xf32> role "optimizer_state"
-    func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = "data"},
+    mpc.variable @w : tensor<3xf32> role parameter
+    mpc.variable @w.momentum : tensor<3xf32> role optimizer_state
+    func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                     %m: tensor<3xf32> {mpc.state = @w.momentum})
         -> (tensor<3xf32> {mpc.updates = @w.momentum}) {
       %0 = mpc.add %x, %m : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
       return %0 : tensor<3xf32>
     }
-    func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = "data"},
+    func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                     %w: tensor<3xf32> {mpc.state = @w})
-        -> (tensor<3xf32> {mpc.output = "y", mpc.role = "prediction"}) {
+        -> (tensor<3xf32> {mpc.output = "y", mpc.role = #mpc.role<prediction>}) {
       %y = mpc.mul %x, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
       return %y : tensor<3xf32>
     }
@@ -322,10 +322,10 @@ def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
 
     ```mlir
     module {
-      mpc.variable @w : tensor<3xf32> role "parameter"
-      func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = "data"},
+      mpc.variable @w : tensor<3xf32> role parameter
+      func.func @eval(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
           %w: tensor<3xf32> {mpc.state = @w})
-          -> (tensor<3xf32> {mpc.output = "y", mpc.role = "prediction"}) {
+          -> (tensor<3xf32> {mpc.output = "y", mpc.role = #mpc.role<prediction>}) {
         %y = mpc.mul %x, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
         return %y : tensor<3xf32>
       }

@@ -44,12 +44,13 @@ private:
 
 void Selection::addVariables(ModuleOp module) {
   for (auto variable : module.getOps<VariableOp>()) {
-    StringRef role = variable.getRole(), name = variable.getSymName();
-    if (role != "parameter" && role != "frozen" && role != "statistic")
+    Role role = variable.getRole();
+    StringRef name = variable.getSymName();
+    if (!isModelRole(role))
       continue;
-    if (role == "parameter")
+    if (role == Role::Parameter)
       parameters.insert(name);
-    if (role != "statistic" && train.match(name))
+    if (role != Role::Statistic && train.match(name))
       inTrain.insert(name);
     if (freeze.match(name))
       inFreeze.insert(name);
@@ -98,14 +99,15 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   SmallVector<VariableOp> trainables;
   // Chosen by --train, or what the model calls parameters; less --freeze.
   for (auto variable : module.getOps<VariableOp>()) {
-    if (variable.getRole() != "parameter" && variable.getRole() != "frozen")
+    if (variable.getRole() != Role::Parameter &&
+        variable.getRole() != Role::Frozen)
       continue;
     StringRef name = variable.getSymName();
     bool chosen =
         train.isGiven() ? inTrain.contains(name) : parameters.contains(name);
     bool isTrained =
         chosen && !inFreeze.contains(name) && reached.contains(name);
-    variable.setRole(isTrained ? "parameter" : "frozen");
+    variable.setRole(isTrained ? Role::Parameter : Role::Frozen);
     if (isTrained)
       trainables.push_back(variable);
   }

@@ -16,9 +16,9 @@ struct TrainablePatterns {
 };
 
 /// The variables to train, in the module's order, of those that `sources`, the
-/// arguments with a gradient, are: of role "parameter", or those that `train`
-/// matches of any role but "statistic", less those that `freeze` matches. Roles
-/// are rewritten to match: "parameter" or "frozen". A pattern that matches
+/// arguments with a gradient, are: of role parameter, or those that `train`
+/// matches of any role but statistic, less those that `freeze` matches. Roles
+/// are rewritten to match: parameter or frozen. A pattern that matches
 /// nothing is an error.
 ///
 /// A BatchNormalization in `step` that patterns froze, scale and bias both, is

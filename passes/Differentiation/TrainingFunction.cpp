@@ -47,22 +47,21 @@ Value TrainingFunction::input(StringRef name) const {
   return {};
 }
 
-Value TrainingFunction::addInput(StringRef name, StringRef role, Type type) {
-  return addArgument(
-      type, dictionary({entry(kInputAttr, name), entry(kRoleAttr, role)}));
+Value TrainingFunction::addInput(StringRef name, Role role, Type type) {
+  return addArgument(type, describe(kInputAttr, name, role));
 }
 
-StringRef TrainingFunction::roleOf(Value argument) const {
+std::optional<Role> TrainingFunction::roleOf(Value argument) const {
   unsigned number = cast<BlockArgument>(argument).getArgNumber();
-  auto role = arguments[number].getAs<StringAttr>(kRoleAttr);
-  return role ? role.getValue() : StringRef();
+  auto role = arguments[number].getAs<RoleAttr>(kRoleAttr);
+  return role ? std::optional(role.getValue()) : std::nullopt;
 }
 
-void TrainingFunction::setInputRole(Value input, StringRef role) {
+void TrainingFunction::setInputRole(Value input, Role role) {
   DictionaryAttr &attributes =
       arguments[cast<BlockArgument>(input).getArgNumber()];
   NamedAttrList changed(attributes);
-  changed.set(kRoleAttr, StringAttr::get(function.getContext(), role));
+  changed.set(kRoleAttr, RoleAttr::get(function.getContext(), role));
   attributes = changed.getDictionary(function.getContext());
 }
 
@@ -95,28 +94,33 @@ Value TrainingFunction::addArgument(Type type, DictionaryAttr attributes) {
 // Results
 //===----------------------------------------------------------------------===//
 
-StringRef TrainingFunction::text(const Result &result, StringRef key) const {
-  auto found = result.attributes.getAs<StringAttr>(key);
+StringRef TrainingFunction::nameOf(const Result &result) {
+  auto found = result.attributes.getAs<StringAttr>(kOutputAttr);
   return found ? found.getValue() : StringRef();
+}
+
+bool TrainingFunction::hasRole(const Result &result, Role role) {
+  auto found = result.attributes.getAs<RoleAttr>(kRoleAttr);
+  return found && found.getValue() == role;
 }
 
 Value TrainingFunction::output(StringRef name) const {
   for (const Result &result : results)
-    if (text(result, kOutputAttr) == name)
+    if (nameOf(result) == name)
       return result.value;
   return {};
 }
 
-Value TrainingFunction::outputOfRole(StringRef role) const {
+Value TrainingFunction::outputOfRole(Role role) const {
   for (const Result &result : results)
-    if (text(result, kRoleAttr) == role)
+    if (hasRole(result, role))
       return result.value;
   return {};
 }
 
-Value TrainingFunction::outputOfRole(StringRef role, StringRef name) const {
+Value TrainingFunction::outputOfRole(Role role, StringRef name) const {
   for (const Result &result : results)
-    if (text(result, kRoleAttr) == role && text(result, kOutputAttr) == name)
+    if (hasRole(result, role) && nameOf(result) == name)
       return result.value;
   return {};
 }
@@ -125,13 +129,12 @@ SmallVector<StringRef> TrainingFunction::outputNames() const {
   SmallVector<StringRef> names;
   for (const Result &result : results)
     if (result.attributes.contains(kOutputAttr))
-      names.push_back(text(result, kOutputAttr));
+      names.push_back(nameOf(result));
   return names;
 }
 
-void TrainingFunction::addOutput(StringRef name, StringRef role, Value value) {
-  results.push_back(
-      {value, dictionary({entry(kOutputAttr, name), entry(kRoleAttr, role)})});
+void TrainingFunction::addOutput(StringRef name, Role role, Value value) {
+  results.push_back({value, describe(kOutputAttr, name, role)});
 }
 
 void TrainingFunction::addUpdate(StringRef variable, Value value) {
@@ -147,10 +150,9 @@ void TrainingFunction::dropOutputs() {
   });
 }
 
-void TrainingFunction::dropOutputsOfRole(StringRef role) {
-  llvm::erase_if(results, [&](const Result &result) {
-    return text(result, kRoleAttr) == role;
-  });
+void TrainingFunction::dropOutputsOfRole(Role role) {
+  llvm::erase_if(results,
+                 [&](const Result &result) { return hasRole(result, role); });
 }
 
 void TrainingFunction::dropUpdates() {
@@ -187,10 +189,13 @@ TrainingFunction::dictionary(ArrayRef<NamedAttribute> entries) const {
   return DictionaryAttr::get(function.getContext(), entries);
 }
 
-NamedAttribute TrainingFunction::entry(StringRef key, StringRef value) const {
-  MLIRContext *context = function.getContext();
-  return NamedAttribute(StringAttr::get(context, key),
-                        StringAttr::get(context, value));
+DictionaryAttr TrainingFunction::describe(StringRef key, StringRef name,
+                                          Role role) const {
+  Builder builder(function.getContext());
+  return dictionary(
+      {builder.getNamedAttr(key, builder.getStringAttr(name)),
+       builder.getNamedAttr(kRoleAttr,
+                            RoleAttr::get(function.getContext(), role))});
 }
 
 //===----------------------------------------------------------------------===//

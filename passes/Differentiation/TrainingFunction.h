@@ -27,12 +27,11 @@ public:
 
   /// The input of that name, null if there is none.
   mlir::Value input(llvm::StringRef name) const;
-  mlir::Value addInput(llvm::StringRef name, llvm::StringRef role,
-                       mlir::Type type);
-  /// The role of an argument, empty if it has none.
-  llvm::StringRef roleOf(mlir::Value argument) const;
+  mlir::Value addInput(llvm::StringRef name, Role role, mlir::Type type);
+  /// The role of an argument, nothing if it has none.
+  std::optional<Role> roleOf(mlir::Value argument) const;
   /// Changes the role of an input.
-  void setInputRole(mlir::Value input, llvm::StringRef role);
+  void setInputRole(mlir::Value input, Role role);
 
   /// The variable an argument is the value of, empty if it is not state.
   llvm::StringRef variableOf(mlir::Value argument) const;
@@ -42,15 +41,15 @@ public:
   /// The output of that name, null if there is none.
   mlir::Value output(llvm::StringRef name) const;
   /// The first result of that role, null if there is none.
-  mlir::Value outputOfRole(llvm::StringRef role) const;
+  mlir::Value outputOfRole(Role role) const;
   /// The output of that role and name, null if there is none.
-  mlir::Value outputOfRole(llvm::StringRef role, llvm::StringRef name) const;
+  mlir::Value outputOfRole(Role role, llvm::StringRef name) const;
   llvm::SmallVector<llvm::StringRef> outputNames() const;
-  void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
+  void addOutput(llvm::StringRef name, Role role, mlir::Value value);
   void addUpdate(llvm::StringRef variable, mlir::Value value);
   /// Takes away all outputs, or all updates.
   void dropOutputs();
-  void dropOutputsOfRole(llvm::StringRef role);
+  void dropOutputsOfRole(Role role);
   void dropUpdates();
   /// Takes away the updates that `op` computes.
   void dropUpdatesBy(mlir::Operation *op);
@@ -68,8 +67,11 @@ private:
   mlir::Value addArgument(mlir::Type type, mlir::DictionaryAttr attributes);
   mlir::DictionaryAttr
   dictionary(llvm::ArrayRef<mlir::NamedAttribute> entries) const;
-  mlir::NamedAttribute entry(llvm::StringRef key, llvm::StringRef value) const;
-  llvm::StringRef text(const Result &result, llvm::StringRef key) const;
+  /// What an input or an output says of itself.
+  mlir::DictionaryAttr describe(llvm::StringRef key, llvm::StringRef name,
+                                Role role) const;
+  static llvm::StringRef nameOf(const Result &result);
+  static bool hasRole(const Result &result, Role role);
 
   mutable mlir::func::FuncOp function; // a handle without const accessors
   llvm::SmallVector<mlir::DictionaryAttr> arguments;
@@ -85,14 +87,14 @@ mlir::Location namedLocation(mlir::MLIRContext *context,
 /// Sets `mpc.phase` of everything built while it lives.
 class PhaseListener : public mlir::OpBuilder::Listener {
 public:
-  explicit PhaseListener(mlir::StringAttr phase) : phase(phase) {}
+  explicit PhaseListener(Phase phase) : phase(phase) {}
   void notifyOperationInserted(mlir::Operation *op,
                                mlir::OpBuilder::InsertPoint) override {
-    op->setAttr(kPhaseAttr, phase);
+    setPhase(op, phase);
   }
 
 private:
-  mlir::StringAttr phase;
+  Phase phase;
 };
 
 } // namespace mpc

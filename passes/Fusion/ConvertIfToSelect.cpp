@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Target/TargetInfo.h"
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "mlir/IR/PatternMatch.h"
 
@@ -34,10 +34,8 @@ static SmallVector<Value> inlineBranch(IfOp op, Block &branch,
 }
 
 void ConvertIfToSelectPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
-  if (!info->isGPU())
+  TargetInfo target = getTarget(getOperation());
+  if (!target.isGPU())
     return;
   SmallVector<IfOp> conditions;
   // Those within others come first.

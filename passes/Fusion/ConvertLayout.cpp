@@ -13,6 +13,7 @@
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Kernels/KernelSpace.h"
 
@@ -62,8 +63,7 @@ static RankedTensorType permute(Type type, ArrayRef<int64_t> perm) {
 // Gives `op` the phase of the op it is made for.
 template <typename OpTy>
 static OpTy inPhase(OpTy op, Operation *of) {
-  if (Attribute phase = of->getAttr(kPhaseAttr))
-    op->setAttr(kPhaseAttr, phase);
+  copyPhase(of, op);
   return op;
 }
 
@@ -402,13 +402,11 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
 }
 
 void ConvertLayoutPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(getOperation());
   // Ops first: each gets NHWC and transposes around it.
   getOperation().walk([&](Operation *op) {
     if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
-        takesInputChannelsLast(*info) && !hasInputChannelsLast(op))
+        takesInputChannelsLast(target) && !hasInputChannelsLast(op))
       convertFilter(op);
     Activations activations = activationsOf(op);
     auto layout = op->getAttrOfType<LayoutAttr>("layout");

@@ -91,7 +91,7 @@ public:
 
   Emitter &e;
   int64_t rank, classes;
-  StringRef reduction;
+  LossReduction reduction;
   Value labels, hot, hotWeights, classWeights;
   std::optional<int64_t> ignored;
   bool weighted;
@@ -126,29 +126,29 @@ Value ClassRows::rowLosses(Value logProb) {
 Value ClassRows::reduceRows(Value row, RankedTensorType type,
                             bool zeroIfEmpty) {
   Type element = type.getElementType();
-  if (reduction == "none") {
+  if (reduction == LossReduction::None) {
     if (element != e.compute)
       row = e.emitAs<amp::CastOp>(element, row);
     return e.reshape(row, type.getShape());
   }
   Value total = e.reduceAll<ReduceSumOp>(row);
-  if (reduction == "mean" && weighted && zeroIfEmpty) {
+  if (reduction == LossReduction::Mean && weighted && zeroIfEmpty) {
     Value count = denominator();
     return e.emitAs<SelectOp>(element, e.isNonZero(count),
                               e.emit<DivOp>(total, count), e.scalar(0.0));
   }
-  if (reduction == "mean")
+  if (reduction == LossReduction::Mean)
     return e.emitAs<DivOp>(element, total, denominator());
   return element == e.compute ? total : e.emitAs<amp::CastOp>(element, total);
 }
 
 Value ClassRows::rowGradient(Value dLoss) {
-  if (reduction == "none") {
+  if (reduction == LossReduction::None) {
     SmallVector<int64_t> shape(shapeOf(labels));
     shape.push_back(1);
     return e.reshape(dLoss, shape);
   }
-  if (reduction == "mean")
+  if (reduction == LossReduction::Mean)
     return e.emit<DivOp>(dLoss, denominator());
   return dLoss;
 }
@@ -165,7 +165,7 @@ Value ClassRows::smooth(Value row, Value logProb, double smoothing) {
 // e / C * (softmax * sum(weights) - weights) * row gradient.
 Value ClassRows::smoothGradient(Value softmax, Value dLoss, double smoothing) {
   Value dRow = rowGradient(dLoss);
-  if (reduction == "mean" && weighted)
+  if (reduction == LossReduction::Mean && weighted)
     dRow = e.emit<SelectOp>(e.isNonZero(denominator()), dRow, e.scalar(0.0));
   dRow = e.emit<MulOp>(dRow, e.scalar(smoothing / double(classes)));
   dRow = e.emit<SelectOp>(countingRows(), dRow, e.scalar(0.0));

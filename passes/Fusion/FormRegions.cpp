@@ -203,8 +203,7 @@ void Former::placeRegion(const Unit &unit) {
                                  *unit.region->kind, mapped);
   region.setKernel(
       kernelName(function.getName(), numKernels++, unit.region->hero));
-  if (Attribute phase = unit.region->hero->getAttr(kPhaseAttr))
-    region->setAttr(kPhaseAttr, phase);
+  copyPhase(unit.region->hero, region);
 
   // Its body is a copy of the ops, with arguments in place of inputs.
   Block *body = builder.createBlock(&region.getBody());

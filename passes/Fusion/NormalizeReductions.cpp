@@ -9,8 +9,8 @@
 
 #include "compiler/Dialect/MPC/ConstantElements.h"
 #include "compiler/Dialect/MPC/IntegerFormulas.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ColumnBands.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -224,17 +224,14 @@ static void widen(ScatterOpInterface scatter) {
   auto rounded = typeOf(result);
   result.setType(rounded.clone(builder.getF32Type()));
   auto cast = mpc::CastOp::create(builder, scatter->getLoc(), rounded, result);
-  if (Attribute phase = scatter->getAttr(kPhaseAttr))
-    cast->setAttr(kPhaseAttr, phase);
+  copyPhase(scatter, cast);
   result.replaceAllUsesExcept(cast.getOutput(), cast);
 }
 
 void NormalizeReductionsPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(getOperation());
   // Collected first: `normalize` erases them.
-  Steps steps(*info);
+  Steps steps(target);
   SmallVector<std::pair<Operation *, SmallVector<int64_t>>> reductions;
   getOperation().walk([&](Operation *op) {
     if (auto axes = getReducedAxes(op))

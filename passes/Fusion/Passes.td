@@ -46,10 +46,6 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
 
     Afterwards no `mpc.if` is left where the target is a GPU.
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
@@ -138,8 +134,6 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
     nothing changes.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
     Option<"elements", "elements", "int64_t", "1 << 20",
            "how many elements of a wide value are in memory at a time">,
   ];
@@ -276,10 +270,6 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
         : (tensor<2x8x8x6xf32>) -> tensor<2x6x8x8xf32>
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def DecomposePass : FusionPass<"mpc-decompose"> {
@@ -477,10 +467,6 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     return %1 : tensor<10xf32>
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"native\"",
-           "the machine to compile for, a name --target knows">,
-  ];
 }
 
 def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {

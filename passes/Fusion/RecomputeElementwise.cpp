@@ -74,10 +74,8 @@ Value Recomputer::get(Value value, Operation *user, Copies &copies) {
   Operation *copy = OpBuilder(user).clone(*op, copies.mapping);
   copies.ops.push_back(copy);
   // It is part of what uses it: of the backward pass, say.
-  if (Attribute phase = user->getAttr(kPhaseAttr))
-    copy->setAttr(kPhaseAttr, phase);
-  else
-    copy->removeAttr(kPhaseAttr);
+  copy->removeAttr(kPhaseAttr);
+  copyPhase(user, copy);
   return copy->getResult(0);
 }
 

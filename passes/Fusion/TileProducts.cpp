@@ -13,8 +13,8 @@
 #include "passes/Fusion/Passes.h"
 #include "passes/Fusion/Tile.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Regions/Parts.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
@@ -319,10 +319,8 @@ bool TileProductsPass::tileBlock(Block &block) {
 }
 
 void TileProductsPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
-  if (info->isGPU() || tileBlock(getOperation().getBody().front()))
+  TargetInfo target = getTarget(getOperation());
+  if (target.isGPU() || tileBlock(getOperation().getBody().front()))
     return;
   getOperation().emitError("expected loops over parts without a cycle");
   signalPassFailure();

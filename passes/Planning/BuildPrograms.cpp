@@ -12,6 +12,7 @@
 #include "passes/Planning/Passes.h"
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -29,9 +30,7 @@ struct BuildProgramsPass
     : public mpc::impl::BuildProgramsPassBase<BuildProgramsPass> {
   using BuildProgramsPassBase::BuildProgramsPassBase;
   void runOnOperation() override {
-    FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-    if (failed(info))
-      return signalPassFailure();
+    TargetInfo target = getTarget(getOperation());
     SymbolTable symbols(getOperation());
     // Bodies of loops and branches become steps of the programs that call them.
     llvm::SetVector<StringRef> bodies;
@@ -47,7 +46,7 @@ struct BuildProgramsPass
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (getKernelKind(function) || bodies.contains(function.getName()))
         continue;
-      if (failed(ProgramBuilder(function, symbols, *info, tf32).run()))
+      if (failed(ProgramBuilder(function, symbols, target, tf32).run()))
         return signalPassFailure();
       function.erase();
     }
@@ -57,7 +56,7 @@ struct BuildProgramsPass
     // Copies of rows need no code: plan.copy does them.
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (!findRowCopies(kernel, *info).empty())
+      if (!findRowCopies(kernel, target).empty())
         kernel.erase();
   }
 };

@@ -60,16 +60,18 @@ static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
 //===----------------------------------------------------------------------===//
 
 // What a GPU's library computes in, where that is not f32; nothing on a CPU.
-StringAttr ContractionEmitter::getCompute(Operation *op, Value operand) const {
-  if (auto compute = op->getAttrOfType<StringAttr>(kComputeAttr))
+plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
+                                                 Value operand) const {
+  if (auto compute = op->getAttrOfType<plan::ComputeAttr>(plan::kComputeAttr))
     return compute;
   Type element = cast<MemRefType>(operand.getType()).getElementType();
   if (!target.isGPU())
-    return StringAttr();
+    return {};
   if (element.isF64())
-    return builder.getStringAttr("f64");
-  return element.isF32() && allowTF32 ? builder.getStringAttr("tf32")
-                                      : StringAttr();
+    return plan::ComputeAttr::get(op->getContext(), Compute::F64);
+  return element.isF32() && allowTF32
+             ? plan::ComputeAttr::get(op->getContext(), Compute::TF32)
+             : plan::ComputeAttr();
 }
 
 namespace {
@@ -170,7 +172,8 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               const ProductBuffers &buffers,
                                               const ContractionResult &result,
                                               bool transA, bool transB,
-                                              APFloat alpha, StringAttr fused) {
+                                              APFloat alpha,
+                                              plan::FusedKindAttr fused) {
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   int64_t m = shape[shape.size() - 2], n = shape.back();
@@ -228,7 +231,7 @@ plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
 
 /// The operands of a convolution or of one of its gradients, by what they are.
 struct ContractionEmitter::ConvParts {
-  StringRef kind;
+  ConvKind kind;
   RankedTensorType x, w, y;
   Value xBuffer, wBuffer, yBuffer;
 };
@@ -250,7 +253,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   // input has y alone.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
-      builder, op.getLoc(), builder.getStringAttr(parts.kind), parts.xBuffer,
+      builder, op.getLoc(),
+      plan::ConvKindAttr::get(op.getContext(), parts.kind), parts.xBuffer,
       parts.wBuffer, parts.yBuffer, result.epilogue, result.inputs,
       result.outputs, builder.getI64IntegerAttr(parts.x.getShape().front()),
       builder.getI64IntegerAttr(op.getGroup()),
@@ -263,8 +267,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
       op.getStridesAttr(), op.getDilationsAttr(),
       builder.getDenseI64ArrayAttr(pads.take_front(rank)),
       builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
-      isLast ? builder.getStringAttr(stringifyFilterLayout(FilterLayout::OHWI))
-             : StringAttr(),
+      isLast ? FilterLayoutAttr::get(op.getContext(), FilterLayout::OHWI)
+             : FilterLayoutAttr(),
       getCompute(op, read));
   return success();
 }
@@ -275,12 +279,12 @@ LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
       .Case([&](MatMulOp matmul) {
         emitMatMul(op, {first, second, result.buffer, {}, {}, {}}, result,
                    matmul.getTransA(), matmul.getTransB(), matmul.getAlpha(),
-                   StringAttr());
+                   plan::FusedKindAttr());
         return success();
       })
       .Case([&](ConvOp conv) {
         return emitConv(conv,
-                        {"forward", conv.getInput().getType(),
+                        {ConvKind::Forward, conv.getInput().getType(),
                          conv.getWeight().getType(), conv.getType(), first,
                          second, result.buffer},
                         result);
@@ -288,13 +292,13 @@ LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
       .Case([&](ConvInputGradOp conv) {
         return emitConv(
             conv,
-            {"input_grad", conv.getType(), conv.getWeight().getType(),
+            {ConvKind::InputGrad, conv.getType(), conv.getWeight().getType(),
              conv.getDOutput().getType(), result.buffer, second, first},
             result);
       })
       .Case([&](ConvWeightGradOp conv) {
         return emitConv(conv,
-                        {"weight_grad", conv.getInput().getType(),
+                        {ConvKind::WeightGrad, conv.getInput().getType(),
                          conv.getType(), conv.getDOutput().getType(), first,
                          result.buffer, second},
                         result);

@@ -48,11 +48,11 @@ private:
   plan::MatMulOp emitMatMul(mlir::Operation *op, const ProductBuffers &buffers,
                             const ContractionResult &result, bool transA,
                             bool transB, llvm::APFloat alpha,
-                            mlir::StringAttr fused);
+                            plan::FusedKindAttr fused);
   template <typename OpTy>
   mlir::LogicalResult emitConv(OpTy op, const ConvParts &parts,
                                const ContractionResult &result);
-  mlir::StringAttr getCompute(mlir::Operation *op, mlir::Value operand) const;
+  plan::ComputeAttr getCompute(mlir::Operation *op, mlir::Value operand) const;
 
   mlir::OpBuilder &builder;
   const TargetInfo &target;

@@ -9,8 +9,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -282,11 +282,9 @@ void FoldMovementPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(function);
   // A GPU's library takes one stride for all of a batch.
-  if (info->isGPU())
+  if (target.isGPU())
     return;
   Block &block = function.getBody().front();
   SmallVector<RegionOp> products;

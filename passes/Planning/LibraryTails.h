@@ -30,10 +30,6 @@ struct LibraryTail {
   mlir::Value operand;
 };
 
-/// What a library computes a contraction in, where that is neither f32 nor f64:
-/// an attribute between plan-place-contractions and plan-build-programs.
-inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
-
 /// The tail of `region` that a library could do with its contraction.
 LibraryTail getLibraryTail(RegionOp region);
 

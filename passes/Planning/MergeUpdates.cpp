@@ -10,9 +10,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Regions/KernelOrder.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
@@ -44,8 +44,7 @@ static bool isUpdate(RegionOp region) {
 
 // Whether `region` reduces a gradient.
 static bool isSumOfGradient(RegionOp region) {
-  auto phase = region->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase && phase.getValue() == "optimizer" &&
+  return getPhase(region) == Phase::Optimizer &&
          region.getKind() == KernelKind::RowReduce;
 }
 
@@ -158,8 +157,7 @@ static void merge(ArrayRef<RegionOp> group) {
   auto merged = RegionOp::create(builder, location, types, first.getKind(),
                                  inputs.getArrayRef());
   merged.setKernelAttr(first.getKernelAttr());
-  if (Attribute phase = first->getAttr(kPhaseAttr))
-    merged->setAttr(kPhaseAttr, phase);
+  copyPhase(first, merged);
   Block *body = builder.createBlock(&merged.getBody());
   IRMapping mapping;
   for (Value input : inputs)
@@ -182,13 +180,11 @@ void MergeUpdatesPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
-  if (failed(info))
-    return signalPassFailure();
-  if (!info->hasCostlyLaunches())
+  TargetInfo target = getTarget(function);
+  if (!target.hasCostlyLaunches())
     return;
   Block &block = function.getBody().front();
-  for (const Group &group : findGroups(block, info->getMaxKernelBuffers()))
+  for (const Group &group : findGroups(block, target.getMaxKernelBuffers()))
     if (group.regions.size() > 1)
       merge(group.regions);
   sortTopologically(&block);

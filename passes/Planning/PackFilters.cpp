@@ -8,8 +8,8 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
-#include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -80,8 +80,7 @@ static RegionOp createPacking(OpBuilder &builder, RegionOp of, Value filters,
   auto region = RegionOp::create(builder, of.getLoc(), TypeRange(packed),
                                  KernelKind::Movement, ValueRange(filters));
   region.setKernel((*of.getKernel() + "_filters").str());
-  if (Attribute phase = of->getAttr(kPhaseAttr))
-    region->setAttr(kPhaseAttr, phase);
+  copyPhase(of, region);
   Block *body = builder.createBlock(&region.getBody(), {}, filters.getType(),
                                     of.getLoc());
   Value transposed = TransposeOp::create(builder, of.getLoc(), packed,
@@ -110,10 +109,8 @@ static void pack(RegionOp region, const Filters &filters) {
 }
 
 void PackFiltersPass::runOnOperation() {
-  FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-  if (failed(info))
-    return signalPassFailure();
-  if (takesInputChannelsLast(*info))
+  TargetInfo target = getTarget(getOperation());
+  if (takesInputChannelsLast(target))
     return;
   SmallVector<std::pair<RegionOp, Filters>> found;
   getOperation().walk([&](RegionOp region) {

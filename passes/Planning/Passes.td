@@ -6,9 +6,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-defvar TargetOption = Option<"target", "target", "std::string", "\"native\"",
-    "the machine to compile for, a name --target knows">;
-
 def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
   let summary = "who does every contraction";
   let description = [{
@@ -50,7 +47,7 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     After, with `target=sm_80`:
 
     ```mlir
-    %output = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
+    %output = plan.product bias %x, %w bias(%b : tensor<10xf32>)
         {alpha = 1.000000e+00 : f64, transA = false, transB = true}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
     ^bb0(%arg3: tensor<32x10xf32>):
@@ -69,7 +66,6 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     runs them: `unfused` is what kernels do there if it has none for this one.
   }];
   let options = [
-    TargetOption,
     Option<"contractions", "contractions", "std::string", "\"table\"",
            "who does contractions that both can do: table; library, which also "
            "does relu, where NaN becomes 0; generated; or bare: by table, but no "
@@ -131,7 +127,6 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 
     Afterwards every reader of a `plan.access` is a product.
   }];
-  let options = [TargetOption];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 
@@ -174,7 +169,7 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<4xf32> role "parameter"
+    mpc.variable @w : tensor<4xf32> role parameter
     func.func @step(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
         -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
       %0 = mpc.region pointwise (%w, %g) {kernel = "update"}
@@ -249,7 +244,6 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
     return %0 : tensor<8x4xf32>
     ```
   }];
-  let options = [TargetOption];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
 }
 
@@ -268,14 +262,14 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     ```mlir
     func.func @step(%w: tensor<8x4xf32>, %b: tensor<8xf32>, %dw: tensor<8x4xf32>,
                     %db: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8x4xf32>, tensor<8xf32>) {
-      %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w", mpc.phase = "optimizer"}
+      %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
       ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>):
         %5 = mpc.sgd %2, %3, %4
             : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
         mpc.yield %5 : tensor<8x4xf32>
       }
-      %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b", mpc.phase = "optimizer"}
+      %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b", mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
       ^bb0(%2: tensor<8xf32>, %3: tensor<8xf32>, %4: tensor<f32>):
         %5 = mpc.sgd %2, %3, %4 : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
@@ -289,19 +283,19 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
 
     ```mlir
     %0:2 = mpc.region pointwise(%w, %dw, %lr, %b, %db)
-        {kernel = "w", mpc.phase = "optimizer"}
+        {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
         : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<8xf32>, tensor<8xf32>)
         -> (tensor<8x4xf32>, tensor<8xf32>) {
     ^bb0(%arg5: tensor<8x4xf32>, %arg6: tensor<8x4xf32>, %arg7: tensor<f32>,
         %arg8: tensor<8xf32>, %arg9: tensor<8xf32>):
-      %1 = mpc.region pointwise(%arg5, %arg6, %arg7) {mpc.phase = "optimizer"}
+      %1 = mpc.region pointwise(%arg5, %arg6, %arg7) {mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
       ^bb0(%arg10: tensor<8x4xf32>, %arg11: tensor<8x4xf32>, %arg12: tensor<f32>):
         %3 = mpc.sgd %arg10, %arg11, %arg12
             : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
         mpc.yield %3 : tensor<8x4xf32>
       }
-      %2 = mpc.region pointwise(%arg8, %arg9, %arg7) {mpc.phase = "optimizer"}
+      %2 = mpc.region pointwise(%arg8, %arg9, %arg7) {mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
       ^bb0(%arg10: tensor<8xf32>, %arg11: tensor<8xf32>, %arg12: tensor<f32>):
         %3 = mpc.sgd %arg10, %arg11, %arg12
@@ -313,7 +307,6 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     return %0#0, %0#1 : tensor<8x4xf32>, tensor<8xf32>
     ```
   }];
-  let options = [TargetOption];
 }
 
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
@@ -413,7 +406,6 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
     return %1 : tensor<2x8x8x6xf64>
     ```
   }];
-  let options = [TargetOption];
 }
 
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
@@ -473,8 +465,8 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<4xf32> role "parameter"
-    func.func @step(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"},
+    mpc.variable @w : tensor<4xf32> role parameter
+    func.func @step(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                     %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
       %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
       %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -495,9 +487,9 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     After, with `target=x86-64`:
 
     ```mlir
-    mpc.variable @w : tensor<4xf32> role "parameter"
+    mpc.variable @w : tensor<4xf32> role parameter
     plan.program @step {
-      %0 = plan.input "x" role "data" : memref<4xf32>
+      %0 = plan.input "x" role data : memref<4xf32>
       %1 = plan.state @w : memref<4xf32>
       %2 = plan.arena : memref<4xf32>
       plan.launch @relu ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>)
@@ -510,7 +502,6 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     Afterwards the module holds variables, programs and kernels alone.
   }];
   let options = [
-    TargetOption,
     Option<"tf32", "tf32", "bool", "false",
            "let a GPU round the operands of f32 contractions to tf32">,
   ];
@@ -527,14 +518,14 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.program @chain {
-      %x = plan.input "x" role "data" : memref<64xf32>
+      %x = plan.input "x" role data : memref<64xf32>
       %a = plan.arena : memref<64xf32>
       %b = plan.arena : memref<64xf32>
       %c = plan.arena : memref<64xf32>
       plan.copy %x to %a : memref<64xf32>, memref<64xf32>
       plan.copy %a to %b : memref<64xf32>, memref<64xf32>
       plan.copy %b to %c : memref<64xf32>, memref<64xf32>
-      plan.output "c" role "output" %c : memref<64xf32>
+      plan.output "c" role output %c : memref<64xf32>
     }
     ```
 
@@ -542,14 +533,14 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.program @chain attributes {arena_bytes = 512 : i64} {
-      %0 = plan.input "x" role "data" : memref<64xf32>
+      %0 = plan.input "x" role data : memref<64xf32>
       %1 = plan.arena at 0 : memref<64xf32>
       %2 = plan.arena at 256 : memref<64xf32>
       %3 = plan.arena at 0 : memref<64xf32>
       plan.copy %0 to %1 : memref<64xf32>, memref<64xf32>
       plan.copy %1 to %2 : memref<64xf32>, memref<64xf32>
       plan.copy %2 to %3 : memref<64xf32>, memref<64xf32>
-      plan.output "c" role "output" %3 : memref<64xf32>
+      plan.output "c" role output %3 : memref<64xf32>
     }
     ```
   }];
@@ -587,10 +578,6 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
     ...: remark: extent 64, grain 128, inner 8, threads 256, lanes 2, vector 4
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"x86-64\"",
-           "the target to divide work for, a name --target knows">,
-  ];
 }
 
 #endif // MPC_PASSES_PLANNING_PASSES_TD

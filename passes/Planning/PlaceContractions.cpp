@@ -10,8 +10,8 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "compiler/Target/TargetInfo.h"
 #include "passes/Planning/LibraryTails.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -309,7 +309,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   Type maskType =
       RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
                             builder.getIntegerType(8, /*isSigned=*/false));
-  StringRef fused;
+  FusedKind fused;
   Value bias, mask, sum;
   Type newMask;
   // A mask that is there makes this the gradient of a relu, and perhaps the
@@ -319,13 +319,13 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
     sum = findSumOfRows(region.getResult(0), extents.n);
     if (sum && elementOf(sum) != type.getElementType())
       sum = Value();
-    fused = sum ? "drelu_bgrad" : "drelu";
+    fused = sum ? FusedKind::DReluBGrad : FusedKind::DRelu;
   } else {
     bias = placement.tail.operand;
     newMask = placement.makesMask ? maskType : Type();
-    fused = placement.tail.kind == LibraryTail::Kind::Bias ? "bias"
-            : placement.makesMask                          ? "relu_aux_bias"
-                                                           : "relu_bias";
+    fused = placement.tail.kind == LibraryTail::Kind::Bias ? FusedKind::Bias
+            : placement.makesMask ? FusedKind::ReluAuxBias
+                                  : FusedKind::ReluBias;
   }
   auto product = plan::ProductOp::create(
       builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
@@ -353,13 +353,13 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   // The sum along k of the operand that is a gradient: the rows of a transposed
   // lhs, or of rhs as it is.
   Value sum;
-  StringRef fused;
+  FusedKind fused = FusedKind::BGradA;
   if (matmul.getTransA() &&
       (sum = findSumOfRows(lhs, typeOf(lhs).getShape().back())))
-    fused = "bgrad_a";
+    fused = FusedKind::BGradA;
   else if (!matmul.getTransB() &&
            (sum = findSumOfRows(rhs, typeOf(rhs).getShape().back())))
-    fused = "bgrad_b";
+    fused = FusedKind::BGradB;
   if (!sum || elementOf(sum) != elementOf(matmul))
     return Value();
 
@@ -402,7 +402,8 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
   alone->setLoc(region.getLoc());
   // Every f16 and every bf16 is a tf32, so that Tensor Cores multiply exactly.
   if (element.isF32() && !llvm::any_of(hero->getOperands(), isF32))
-    alone->setAttr(kComputeAttr, builder.getStringAttr("tf32"));
+    alone->setAttr(plan::kComputeAttr,
+                   plan::ComputeAttr::get(alone->getContext(), Compute::TF32));
   Value result = alone->getResult(0);
   result.setType(typeOf(result).clone(resultType(hero)));
   return result;
@@ -425,8 +426,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
       RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
                        KernelKind::Pointwise, inputs);
   tail.setKernelAttr(region.getKernelAttr());
-  if (Attribute phase = region->getAttr(kPhaseAttr))
-    tail->setAttr(kPhaseAttr, phase);
+  copyPhase(region, tail);
   OpBuilder::InsertionGuard guard(builder);
   Block *block = builder.createBlock(&tail.getBody());
   IRMapping mapping;
@@ -509,9 +509,7 @@ void PlaceContractionsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(function);
   std::optional<ContractionProvider> override =
       symbolizeContractionProvider(contractions);
   bool isBare = contractions == "bare";
@@ -521,6 +519,6 @@ void PlaceContractionsPass::runOnOperation() {
         << contractions;
     return signalPassFailure();
   }
-  if (failed(Placer(function, *info, override, isBare).run()))
+  if (failed(Placer(function, target, override, isBare).run()))
     signalPassFailure();
 }

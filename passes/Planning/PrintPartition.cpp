@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelPartition.h"
 
 namespace mpc {
@@ -19,15 +20,13 @@ struct PrintPartitionPass
   using PrintPartitionPassBase::PrintPartitionPassBase;
 
   void runOnOperation() override {
-    FailureOr<TargetInfo> info = TargetInfo::get(target, getOperation());
-    if (failed(info))
-      return signalPassFailure();
+    TargetInfo target = getTarget(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
       // An epilogue runs on tiles that the library chooses.
       if (!kind || *kind == KernelKind::Epilogue)
         continue;
-      KernelPartition partition = getKernelPartition(function, *info);
+      KernelPartition partition = getKernelPartition(function, target);
       InFlightDiagnostic remark = function.emitRemark("extent ")
                                   << partition.extent << ", grain "
                                   << partition.grain << ", inner "

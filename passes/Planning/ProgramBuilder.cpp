@@ -106,12 +106,12 @@ void ProgramBuilder::addArguments() {
     }
     // Everything else is an input; what the function does not say has defaults.
     auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
-    auto role = function.getArgAttrOfType<StringAttr>(number, kRoleAttr);
+    auto role = function.getArgAttrOfType<RoleAttr>(number, kRoleAttr);
     auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);
     buffers[argument] = plan::InputOp::create(
         builder, function.getLoc(), getBufferType(argument.getType()),
         name ? name : builder.getStringAttr("arg" + Twine(number)),
-        role ? role : builder.getStringAttr("data"),
+        role ? role : RoleAttr::get(builder.getContext(), Role::Data),
         function.getArgAttrOfType<ArrayAttr>(number, kIndicesAttr),
         axis ? axis : builder.getI64IntegerAttr(0));
   }
@@ -172,11 +172,12 @@ void ProgramBuilder::addOutputs() {
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     unsigned number = result.getOperandNumber();
     auto name = function.getResultAttrOfType<StringAttr>(number, kOutputAttr);
-    auto role = function.getResultAttrOfType<StringAttr>(number, kRoleAttr);
+    auto role = function.getResultAttrOfType<RoleAttr>(number, kRoleAttr);
     if (!name)
       continue;
     outputs.push_back(plan::OutputOp::create(
-        builder, location, name, role ? role : builder.getStringAttr("output"),
+        builder, location, name,
+        role ? role : RoleAttr::get(builder.getContext(), Role::Output),
         save(buffers.lookup(result.get()))));
   }
   // What is yielded is read before what it may be is written over.

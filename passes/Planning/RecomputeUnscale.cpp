@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
-#include "compiler/Target/TargetInfo.h"
+#include "compiler/Dialect/MPC/Target.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -92,11 +92,9 @@ void RecomputeUnscalePass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  FailureOr<TargetInfo> info = TargetInfo::get(target, function);
-  if (failed(info))
-    return signalPassFailure();
+  TargetInfo target = getTarget(function);
   // CPUs do the unscale as the epilogue of the product.
-  if (info->callsEpilogues())
+  if (target.callsEpilogues())
     return;
   // All readers must be able to repeat it, or it has to stay.
   SmallVector<RegionOp> candidates;

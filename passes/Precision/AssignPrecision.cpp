@@ -5,6 +5,7 @@
 // and everything that explains precision prints it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/Lowered.h"
@@ -55,12 +56,13 @@ private:
 
 // The low type of the mode, null where it has none.
 FailureOr<FloatType> AssignPrecisionPass::getLowType() {
-  if (mode == "16-mixed")
-    return FloatType(Float16Type::get(&getContext()));
-  if (mode == "bf16-mixed")
-    return FloatType(BFloat16Type::get(&getContext()));
-  if (mode == "32-true" || mode == "64-true")
+  if (auto known = symbolizePrecisionMode(mode)) {
+    if (*known == PrecisionMode::FP16Mixed)
+      return FloatType(Float16Type::get(&getContext()));
+    if (*known == PrecisionMode::BF16Mixed)
+      return FloatType(BFloat16Type::get(&getContext()));
     return FloatType();
+  }
   if (llvm::is_contained({"16-true", "bf16-true", "auto"}, mode))
     return withExitCode(getOperation().emitError(), ExitCode::Unsupported)
            << "precision '" << mode
@@ -186,7 +188,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   const Placement &placement = placements[index];
   PrecisionOpInterface op = node.ops.front();
   FloatType wide = getModelType(op);
-  if (mode == "64-true" && wide.isF32())
+  if (symbolizePrecisionMode(mode) == PrecisionMode::FP64True && wide.isF32())
     wide = Float64Type::get(context);
 
   bool contraction = op.getNumContractedOperands() > 0;
@@ -383,8 +385,8 @@ void AssignPrecisionPass::emitRemarks() {
 void AssignPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto lowType = getLowType();
-  FailureOr<TargetInfo> targetInfo = TargetInfo::get(target, module);
-  if (failed(targetInfo) || failed(lowType) || failed(checkExpanded()))
+  TargetInfo target = getTarget(module);
+  if (failed(lowType) || failed(checkExpanded()))
     return signalPassFailure();
   low = *lowType;
 
@@ -399,11 +401,11 @@ void AssignPrecisionPass::runOnOperation() {
       return signalPassFailure();
     }
   auto graph = PrecisionGraph::build(module, precisionPolicy,
-                                     {keepFP32, forceLow}, *targetInfo);
+                                     {keepFP32, forceLow}, target);
   if (failed(graph))
     return signalPassFailure();
 
-  record(*graph, *targetInfo);
+  record(*graph, target);
   if (low &&
       llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
         return node.precisionClass == PrecisionClass::Allow;
@@ -414,6 +416,8 @@ void AssignPrecisionPass::runOnOperation() {
   if (low)
     for (auto function : module.getOps<FunctionOpInterface>())
       countCasts(function.getFunctionBody().front());
-  module->setAttr(kModeAttr, StringAttr::get(&getContext(), mode));
+  // A mode with a low type, or without one, is a known one.
+  module->setAttr(kModeAttr, PrecisionModeAttr::get(
+                                 &getContext(), *symbolizePrecisionMode(mode)));
   emitRemarks();
 }

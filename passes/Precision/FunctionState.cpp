@@ -60,12 +60,12 @@ void amp::FunctionState::write(VariableOp variable, Value value) {
                                                    variable.getSymNameAttr())));
 }
 
-void amp::FunctionState::addOutput(StringRef name, StringRef role,
-                                   Value value) {
+void amp::FunctionState::addOutput(StringRef name, Role role, Value value) {
   Builder builder(function.getContext());
   addResult(value,
             {builder.getNamedAttr(kOutputAttr, builder.getStringAttr(name)),
-             builder.getNamedAttr(kRoleAttr, builder.getStringAttr(role))});
+             builder.getNamedAttr(kRoleAttr,
+                                  RoleAttr::get(function.getContext(), role))});
 }
 
 void amp::FunctionState::finish() {

@@ -27,7 +27,7 @@ public:
   mlir::BlockArgument read(mpc::VariableOp variable);
   /// Adds the result that is the new value of `variable`.
   void write(mpc::VariableOp variable, mlir::Value value);
-  void addOutput(llvm::StringRef name, llvm::StringRef role, mlir::Value value);
+  void addOutput(llvm::StringRef name, Role role, mlir::Value value);
   void finish();
 
 private:

@@ -10,8 +10,9 @@ using namespace mpc;
 static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 bool amp::isGuarded(VariableOp variable) {
-  static constexpr llvm::StringLiteral roles[] = {
-      "parameter", "frozen", "optimizer_state", "average", "counter"};
+  static constexpr Role roles[] = {Role::Parameter, Role::Frozen,
+                                   Role::OptimizerState, Role::Average,
+                                   Role::Counter};
   return llvm::is_contained(roles, variable.getRole()) &&
          variable.getSymName() != kMicroStepName;
 }

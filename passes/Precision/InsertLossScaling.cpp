@@ -49,7 +49,7 @@ private:
   void advanceScale(FunctionOpInterface function, Value finite);
   Value createOnes(OpBuilder &builder, Location loc, Type type);
 
-  enum class Kind { None, Static, Dynamic } kind = Kind::None;
+  LossScale kind = LossScale::None;
   double staticScale = 1.0;
   VariableOp scale, goodSteps, hysteresisLeft;
   /// The constant of a static scale in each function.
@@ -63,15 +63,16 @@ private:
 
 LogicalResult InsertLossScalingPass::readOptions() {
   StringRef wanted = lossScale;
-  auto mode = getOperation()->getAttrOfType<StringAttr>(kModeAttr);
-  if (wanted.empty())
-    wanted = mode && mode.getValue() == "16-mixed" ? "dynamic" : "none";
-  if (wanted == "none") {
-    kind = Kind::None;
-  } else if (wanted == "dynamic") {
-    kind = Kind::Dynamic;
+  auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  std::optional<LossScale> named = symbolizeLossScale(wanted);
+  if (wanted.empty()) {
+    kind = mode && mode.getValue() == PrecisionMode::FP16Mixed
+               ? LossScale::Dynamic
+               : LossScale::None;
+  } else if (named && *named != LossScale::Static) {
+    kind = *named;
   } else {
-    kind = Kind::Static;
+    kind = LossScale::Static;
     // The scale is state in float32.
     bool isNumber = !wanted.getAsDouble(staticScale);
     auto stored = static_cast<float>(staticScale);
@@ -81,10 +82,8 @@ LogicalResult InsertLossScalingPass::readOptions() {
                 "found '"
              << wanted << "'";
   }
-  static constexpr llvm::StringLiteral names[] = {"none", "static", "dynamic"};
-  getOperation()->setAttr(
-      kLossScaleAttr,
-      StringAttr::get(&getContext(), names[static_cast<int>(kind)]));
+  getOperation()->setAttr(kLossScaleAttr,
+                          LossScaleAttr::get(&getContext(), kind));
   return success();
 }
 
@@ -93,10 +92,10 @@ void InsertLossScalingPass::declareState() {
   auto real = RankedTensorType::get({}, builder.getF32Type());
   auto count = RankedTensorType::get({}, builder.getI64Type());
   VariableTable variables(getOperation());
-  scale = variables.declare(kScaleName, real, "loss_scale", initScale);
-  goodSteps = variables.declare(kGoodStepsName, count, "loss_scale");
+  scale = variables.declare(kScaleName, real, Role::LossScale, initScale);
+  goodSteps = variables.declare(kGoodStepsName, count, Role::LossScale);
   hysteresisLeft =
-      variables.declare(kHysteresisName, count, "loss_scale", hysteresis);
+      variables.declare(kHysteresisName, count, Role::LossScale, hysteresis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,7 +112,7 @@ Value InsertLossScalingPass::createOnes(OpBuilder &builder, Location loc,
 
 // The scale as `function` sees it: state, or one constant.
 Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
-  if (kind == Kind::Dynamic) {
+  if (kind == LossScale::Dynamic) {
     FunctionState state(function);
     Value value = state.read(scale);
     state.finish();
@@ -136,14 +135,14 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
   function->walk([&](GradientSeedOp seed) { seeds.push_back(seed); });
   if (seeds.empty())
     return;
-  Value factor = kind == Kind::None ? Value() : getScale(function);
+  Value factor = kind == LossScale::None ? Value() : getScale(function);
   for (GradientSeedOp seed : seeds) {
     OpBuilder builder(seed);
     Value value = createOnes(builder, seed.getLoc(), seed.getType());
     if (factor) {
       auto scaled = ScaleLossOp::create(builder, seed.getLoc(), seed.getType(),
                                         value, factor);
-      scaled->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      setPhase(scaled, Phase::Backward);
       value = scaled;
     }
     seed.getOutput().replaceAllUsesWith(value);
@@ -182,7 +181,7 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
       type = cast<RankedTensorType>(type.clone(builder.getF32Type()));
     auto unscaled = UnscaleOp::create(
         builder, readers.front()->getOwner()->getLoc(), type, gradient, factor);
-    unscaled->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    setPhase(unscaled, Phase::Optimizer);
     for (OpOperand *use : readers)
       use->set(unscaled);
     gradients.push_back(unscaled);
@@ -236,7 +235,7 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
     Value own = apply[0].get();
     auto both =
         AndOp::create(builder, op->getLoc(), finite.getType(), finite, own);
-    both->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    setPhase(both, Phase::Optimizer);
     apply.assign(both);
   }
 }
@@ -284,7 +283,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
     auto guarded =
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
                          type, finite, next, old);
-    guarded->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    setPhase(guarded, Phase::Optimizer);
     guarded->setAttr(DecisionAttr::attrName, getGuardDecision(type));
     terminator->setOperand(i, guarded);
   }
@@ -312,7 +311,7 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
   Location loc = finite.getLoc();
   Value current = getScale(function);
   FunctionState state(function);
-  if (kind == Kind::Dynamic) {
+  if (kind == LossScale::Dynamic) {
     Value good = state.read(goodSteps);
     Value left = state.read(hysteresisLeft);
     auto next = UpdateScaleOp::create(
@@ -320,19 +319,19 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
         current, good, left, finite, APFloat(growthFactor),
         APFloat(backoffFactor), growthInterval, APFloat(minScale),
         APFloat(maxScale), hysteresis);
-    next->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    setPhase(next, Phase::Optimizer);
     state.write(scale, next.getNewScale());
     state.write(goodSteps, next.getNewGoodSteps());
     state.write(hysteresisLeft, next.getNewHysteresisLeft());
   }
-  state.addOutput("finite", "finite", finite);
-  state.addOutput("loss_scale", "loss_scale", current);
+  state.addOutput("finite", Role::Finite, finite);
+  state.addOutput("loss_scale", Role::LossScale, current);
   state.finish();
 }
 
 LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   replaceSeeds(function);
-  if (kind == Kind::None)
+  if (kind == LossScale::None)
     return success();
   // Only functions that update parameters have a condition.
   SmallVector<Value> gradients = unscaleGradients(function);
@@ -349,8 +348,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   Value finite = AllFiniteOp::create(
       builder, NameLoc::get(builder.getStringAttr(kScaleName)), flag,
       gradients);
-  finite.getDefiningOp()->setAttr(kPhaseAttr,
-                                  builder.getStringAttr("optimizer"));
+  setPhase(finite.getDefiningOp(), Phase::Optimizer);
   advanceScale(function, finite);
   return guardUpdate(function, finite);
 }
@@ -359,8 +357,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
 static Operation *findBackward(ModuleOp module) {
   Operation *found = nullptr;
   module.walk([&](Operation *op) {
-    auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-    if (!phase || phase.getValue() != "backward")
+    if (getPhase(op) != Phase::Backward)
       return WalkResult::advance();
     found = op;
     return WalkResult::interrupt();
@@ -377,9 +374,9 @@ void InsertLossScalingPass::runOnOperation() {
       getOperation()
           .walk([](GradientSeedOp) { return WalkResult::interrupt(); })
           .wasInterrupted();
-  if (kind == Kind::Dynamic && differentiated)
+  if (kind == LossScale::Dynamic && differentiated)
     declareState();
-  if (!differentiated && kind != Kind::None)
+  if (!differentiated && kind != LossScale::None)
     if (Operation *op = findBackward(getOperation())) {
       withExitCode(op->emitError(), ExitCode::Unsupported)
           << "the model's own backward pass has no start that a loss scale "
@@ -391,8 +388,8 @@ void InsertLossScalingPass::runOnOperation() {
     // Gradients that are zero everywhere need no pass: nothing to scale either.
     if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
                      updatesParameters))
-      getOperation()->setAttr(kLossScaleAttr,
-                              StringAttr::get(&getContext(), "none"));
+      getOperation()->setAttr(
+          kLossScaleAttr, LossScaleAttr::get(&getContext(), LossScale::None));
     return;
   }
   for (auto function :

@@ -51,8 +51,8 @@ static VariableOp getNarrowedParameter(amp::CastOp op,
   auto argument = dyn_cast<BlockArgument>(op.getInput());
   VariableOp variable =
       argument ? getVariable(argument, variables) : VariableOp();
-  if (!variable ||
-      (variable.getRole() != "parameter" && variable.getRole() != "frozen"))
+  if (!variable || (variable.getRole() != Role::Parameter &&
+                    variable.getRole() != Role::Frozen))
     return {};
   unsigned from = op.getInput().getType().getElementTypeBitWidth();
   return op.getType().getElementTypeBitWidth() < from ? variable : VariableOp();
@@ -70,7 +70,7 @@ VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
         << "'; rename it";
     signalPassFailure();
   }
-  return copy = variables->declare(name, type, "derived");
+  return copy = variables->declare(name, type, Role::Derived);
 }
 
 // A stage lowers to one type, so a parameter has one copy; a cast to another
@@ -113,7 +113,7 @@ void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
     Value value = terminator->getOperand(i);
     auto cast =
         amp::CastOp::create(builder, value.getLoc(), copy.getType(), value);
-    cast->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+    setPhase(cast, Phase::Optimizer);
     state.write(copy, cast);
   }
   state.finish();

@@ -343,7 +343,7 @@ void LossScaleAnalysis::enter(FunctionOpInterface function) {
   });
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable = getVariable(argument, variables);
-    if (moduleScale && variable && variable.getRole() == "accumulator")
+    if (moduleScale && variable && variable.getRole() == Role::Accumulator)
       multiples[argument] = {Multiple::Scaled, moduleScale, false};
   }
 }
@@ -354,7 +354,7 @@ void LossScaleAnalysis::leave(FunctionOpInterface function) {
   for (OpOperand &result : terminator->getOpOperands()) {
     unsigned index = result.getOperandNumber();
     VariableOp variable = getUpdatedVariable(function, index, variables);
-    bool accumulates = variable && variable.getRole() == "accumulator";
+    bool accumulates = variable && variable.getRole() == Role::Accumulator;
     Multiple::Kind kind = lookup(result.get()).kind;
     if (kind == Multiple::Scaled && !accumulates)
       report(terminator) << "returns a scaled value as result " << index;

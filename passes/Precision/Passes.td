@@ -33,7 +33,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
         why = "products of low operands are exact in fp32 sums", reason = allow_list,
         path = ["gemm"], evidence = assumed, native = true, casts_in = 2, casts_out = 0,
         casts_fused = 0, cost_low = 6, cost_high = 11>
-    module attributes {amp.mode = "bf16-mixed"} {
+    module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
     func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
       %0 = mpc.gemm %x, %w {amp.decision = #decision}
           : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -53,8 +53,6 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
                "expressions for names of nodes to keep in fp32">,
     ListOption<"forceLow", "force-low", "std::string",
                "expressions for names of nodes to make low">,
-    Option<"target", "target", "std::string", "\"native\"",
-           "the target whose kernels records speak of">,
   ];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -142,14 +140,14 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
     Before:
 
     ```mlir
-    mpc.variable @p : tensor<8xf32> role "parameter"
-    mpc.variable @mpc.step : tensor<i64> role "counter"
+    mpc.variable @p : tensor<8xf32> role parameter
+    mpc.variable @mpc.step : tensor<i64> role counter
     func.func @step(%p: tensor<8xf32> {mpc.state = @p}, %step: tensor<i64> {mpc.state = @mpc.step},
                     %lr: tensor<f32>)
         -> (tensor<8xf32> {mpc.updates = @p}, tensor<i64> {mpc.updates = @mpc.step}) {
       %next = mpc.increment %step : (tensor<i64>) -> tensor<i64>
       %seed = mpc.gradient_seed : tensor<f32>
-      %g = mpc.mul %p, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+      %g = mpc.mul %p, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
       %p1 = mpc.sgd %p, %g, %lr : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
       return %p1, %next : tensor<8xf32>, tensor<i64>
     }
@@ -158,21 +156,21 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
     After, with `loss-scale=dynamic`:
 
     ```mlir
-    mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 6.553600e+04
-    mpc.variable @mpc.good_steps : tensor<i64> role "loss_scale"
-    mpc.variable @mpc.hysteresis : tensor<i64> role "loss_scale" fill 1.000000e+00
+    mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 6.553600e+04
+    mpc.variable @mpc.good_steps : tensor<i64> role loss_scale
+    mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale fill 1.000000e+00
     func.func @step(%p: ..., %step: ..., %lr: ...,
         %scale: tensor<f32> {mpc.state = @mpc.loss_scale},
         %good: tensor<i64> {mpc.state = @mpc.good_steps},
         %left: tensor<i64> {mpc.state = @mpc.hysteresis}) -> ... {
       %one = mpc.constant dense<1.000000e+00> : tensor<f32>
-      %s = amp.scale_loss %one, %scale {mpc.phase = "backward"}
+      %s = amp.scale_loss %one, %scale {mpc.phase = #mpc.phase<backward>}
           : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      %g = mpc.mul %p, %s {mpc.phase = "backward"}
+      %g = mpc.mul %p, %s {mpc.phase = #mpc.phase<backward>}
           : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-      %u = amp.unscale %g, %scale {mpc.phase = "optimizer"}
+      %u = amp.unscale %g, %scale {mpc.phase = #mpc.phase<optimizer>}
           : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-      %ok = amp.all_finite %u {mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<i1>
+      %ok = amp.all_finite %u {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>) -> tensor<i1>
       %scale1, %good1, %left1 = amp.update_scale %scale, %good, %left, %ok {...}
           : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i1>)
           -> (tensor<f32>, tensor<i64>, tensor<i64>)
@@ -217,7 +215,7 @@ def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleO
     Before:
 
     ```mlir
-    mpc.variable @w : tensor<8x2xf32> role "parameter"
+    mpc.variable @w : tensor<8x2xf32> role parameter
     func.func @eval(%x: tensor<4x8xbf16>, %w: tensor<8x2xf32> {mpc.state = @w})
         -> tensor<4x2xf32> {
       %0 = amp.cast %w : (tensor<8x2xf32>) -> tensor<8x2xbf16>
@@ -229,8 +227,8 @@ def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleO
     After:
 
     ```mlir
-    mpc.variable @w : tensor<8x2xf32> role "parameter"
-    mpc.variable @w.low : tensor<8x2xbf16> role "derived"
+    mpc.variable @w : tensor<8x2xf32> role parameter
+    mpc.variable @w.low : tensor<8x2xbf16> role derived
     func.func @eval(%x: tensor<4x8xbf16>, %w: tensor<8x2xf32> {mpc.state = @w},
         %low: tensor<8x2xbf16> {mpc.state = @w.low}) -> tensor<4x2xf32> {
       %0 = mpc.matmul %x, %low : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xf32>

@@ -20,7 +20,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
       return isRoundedByStage(list.getTiedOperand(argument).get(), variables);
     VariableOp variable = getVariable(argument, variables);
-    return variable && variable.getRole() == "derived";
+    return variable && variable.getRole() == Role::Derived;
   }
   // A result: of a cast, of bodies that all yield rounded values, or of an op
   // that was decided to be low.

@@ -12,15 +12,14 @@ using namespace mpc::amp;
 bool amp::belongsToUpdate(Operation *op) {
   if (isa<OptimizerOpInterface, ClipGradNormOp>(op))
     return true;
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase && phase.getValue() == "optimizer";
+  return getPhase(op) == Phase::Optimizer;
 }
 
 bool amp::updatesParameters(FunctionOpInterface function) {
   VariableTable variables(function->getParentOfType<ModuleOp>());
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
     VariableOp variable = getUpdatedVariable(function, i, variables);
-    if (variable && isGuarded(variable) && variable.getRole() != "counter")
+    if (variable && isGuarded(variable) && variable.getRole() != Role::Counter)
       return true;
   }
   return function
@@ -34,7 +33,7 @@ findAccumulators(FunctionOpInterface function) {
   llvm::DenseSet<Attribute> accumulators;
   auto module = function->getParentOfType<ModuleOp>();
   for (auto variable : module.getOps<VariableOp>())
-    if (variable.getRole() == "accumulator")
+    if (variable.getRole() == Role::Accumulator)
       accumulators.insert(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
   return accumulators;
 }

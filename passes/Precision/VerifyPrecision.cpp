@@ -81,11 +81,11 @@ static bool isNarrow(Value value) {
 // than taken from the op's record.
 void VerifyPrecisionPass::loadPolicy() {
   asked.reset();
-  auto mode = getOperation()->getAttrOfType<StringAttr>(kModeAttr);
-  if (!mode || !mode.getValue().ends_with("-mixed"))
+  auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
+  bool isHalf = mode && mode.getValue() == PrecisionMode::FP16Mixed;
+  if (!isHalf && !(mode && mode.getValue() == PrecisionMode::BF16Mixed))
     return;
   MLIRContext *context = &getContext();
-  bool isHalf = mode.getValue() == "16-mixed";
   asked = std::make_shared<PrecisionPolicy>(
       isHalf ? FloatType(Float16Type::get(context))
              : FloatType(BFloat16Type::get(context)));
@@ -132,12 +132,13 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
 // State that sums is fp32 at least, and so are masters.
 void VerifyPrecisionPass::verifyState(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
-  static constexpr llvm::StringLiteral roles[] = {
-      "parameter", "statistic",   "optimizer_state",
-      "average",   "accumulator", "loss_scale"};
+  static constexpr Role roles[] = {Role::Parameter,      Role::Statistic,
+                                   Role::OptimizerState, Role::Average,
+                                   Role::Accumulator,    Role::LossScale};
   if (type && type.getWidth() < 32 &&
       llvm::is_contained(roles, variable.getRole()))
-    report(variable) << "expected state of role " << variable.getRole()
+    report(variable) << "expected state of role "
+                     << stringify(variable.getRole())
                      << " in fp32 at least, found " << type;
 }
 
@@ -258,7 +259,7 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   for (OpOperand &result : terminator->getOpOperands()) {
     unsigned index = result.getOperandNumber();
     VariableOp variable = getUpdatedVariable(function, index, *variables);
-    bool isCopy = variable && variable.getRole() == "derived";
+    bool isCopy = variable && variable.getRole() == Role::Derived;
     if (!isCopy && isRoundedByStage(result.get(), *variables))
       report(terminator) << "returns what the stage has rounded to "
                          << getFloatType(result.get()) << " as result "
@@ -286,7 +287,7 @@ void VerifyPrecisionPass::findCopies() {
   }
   // Every derived variable must be among them.
   for (auto variable : getOperation().getOps<VariableOp>())
-    if (variable.getRole() == "derived" && !made.contains(variable))
+    if (variable.getRole() == Role::Derived && !made.contains(variable))
       report(variable)
           << "expected @derive to make the low copy of a parameter";
 }
@@ -317,8 +318,8 @@ void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function) {
 
 void VerifyPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
-  auto scale = module->getAttrOfType<StringAttr>(kLossScaleAttr);
-  scales = scale && scale.getValue() != "none";
+  auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
+  scales = scale && scale.getValue() != LossScale::None;
   violated = false;
   variables.emplace(module);
   loadPolicy();

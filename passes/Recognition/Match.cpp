@@ -37,14 +37,21 @@ Location Match::getLocation() const {
 
 void Match::replace(Operation *op, PatternRewriter &rewriter) const {
   Operation *root = getRoot();
-  if (Attribute phase = root->getAttr(kPhaseAttr))
-    op->setAttr(kPhaseAttr, phase);
+  copyPhase(root, op);
   rewriter.replaceOp(root, op->getResult(0));
 }
 
 //===----------------------------------------------------------------------===//
 // Numbers
 //===----------------------------------------------------------------------===//
+
+Value mpc::createOne(const Match &match, Type elementType,
+                     PatternRewriter &rewriter) {
+  Attribute one = rewriter.getFloatAttr(elementType, 1.0);
+  auto type = RankedTensorType::get({}, elementType);
+  return ConstantOp::create(rewriter, match.getLocation(),
+                            DenseElementsAttr::get(type, one));
+}
 
 bool mpc::isNumber(Value value, double expected) {
   constexpr double kDigits = 1e-6;

@@ -8,6 +8,7 @@
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <optional>
@@ -67,6 +68,28 @@ public:
 private:
   llvm::SmallSetVector<mlir::Operation *, 16> ops;
 };
+
+/// A pattern whose last op may be of several kinds.
+struct AnyOpPattern : mlir::RewritePattern {
+  explicit AnyOpPattern(mlir::MLIRContext *context,
+                        mlir::PatternBenefit benefit = 1)
+      : RewritePattern(MatchAnyOpTypeTag(), benefit, context) {}
+};
+
+/// Applies patterns to the ops in `op`, and nothing else: what could be folded
+/// stays as the model has it.
+template <typename... PatternTs>
+llvm::LogicalResult applyRecognizers(mlir::Operation *op) {
+  mlir::RewritePatternSet patterns(op->getContext());
+  patterns.add<PatternTs...>(op->getContext());
+  mlir::GreedyRewriteConfig config;
+  config.enableFolding(false).enableConstantCSE(false);
+  return mlir::applyPatternsGreedily(op, std::move(patterns), config);
+}
+
+/// A scale of 1, where the op has one and the model does not.
+mlir::Value createOne(const Match &match, mlir::Type elementType,
+                      mlir::PatternRewriter &rewriter);
 
 /// Whether a number is `expected` to the digits that models are written with:
 /// 0.797885 is sqrt(2 / pi), 0.8 is not.

@@ -196,7 +196,7 @@ def RecognizeCrossEntropyPass : RecognitionPass<"mpc-recognize-cross-entropy"> {
     func.func @step(%x: tensor<4x8xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
       %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
       %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
-      %loss = mpc.nll_loss %l, %labels {reduction = "mean"}
+      %loss = mpc.nll_loss %l, %labels {reduction = #mpc.reduction<mean>}
           : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
       return %loss : tensor<f32>
     }

@@ -12,7 +12,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cmath>
 #include <cstring>
@@ -73,12 +72,7 @@ struct RecognizeAttention : OpRewritePattern<MatMulOp> {
 struct RecognizeAttentionPass
     : public mpc::impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeAttention>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeAttention>(getOperation())))
       signalPassFailure();
   }
 };

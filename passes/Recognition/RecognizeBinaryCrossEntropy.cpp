@@ -14,8 +14,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEBINARYCROSSENTROPYPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -28,17 +26,16 @@ namespace {
 using Atom = PolynomialExpander::Atom;
 
 /// Sums and differences that are a binary cross entropy.
-struct RecognizeBinaryCrossEntropy : RewritePattern {
+struct RecognizeBinaryCrossEntropy : AnyOpPattern {
   explicit RecognizeBinaryCrossEntropy(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+      : AnyOpPattern(context, /*benefit=*/2) {}
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
 
 /// Sums, differences and logarithms that are a softplus.
-struct RecognizeSoftplus : RewritePattern {
-  explicit RecognizeSoftplus(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeSoftplus : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -55,13 +52,8 @@ struct RecognizeBinaryCrossEntropyPass
     : public mpc::impl::RecognizeBinaryCrossEntropyPassBase<
           RecognizeBinaryCrossEntropyPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeBinaryCrossEntropy, RecognizeSoftplus,
-                 RecognizeBoundedSoftplus>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeBinaryCrossEntropy, RecognizeSoftplus,
+                                RecognizeBoundedSoftplus>(getOperation())))
       signalPassFailure();
   }
 };
@@ -112,8 +104,7 @@ static void replaceByLoss(Value x, Value t, bool isOfProbability,
       isOfProbability
           ? BCEOp::create(rewriter, location, type, x, t).getOperation()
           : BCEWithLogitsOp::create(rewriter, location, type, x, t);
-  if (Attribute phase = match.getRoot()->getAttr(kPhaseAttr))
-    loss->setAttr(kPhaseAttr, phase);
+  copyPhase(match.getRoot(), loss);
   if (isNegated)
     loss = NegOp::create(rewriter, location, type, loss->getResult(0));
   match.replace(loss, rewriter);

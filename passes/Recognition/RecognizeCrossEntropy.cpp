@@ -8,8 +8,6 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZECROSSENTROPYPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -45,13 +43,8 @@ struct RecognizeCrossEntropyPass
     : public mpc::impl::RecognizeCrossEntropyPassBase<
           RecognizeCrossEntropyPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeLogSoftmax, RecognizeMovedLogSoftmax,
-                 RecognizeCrossEntropy>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeLogSoftmax, RecognizeMovedLogSoftmax,
+                                RecognizeCrossEntropy>(getOperation())))
       signalPassFailure();
   }
 };
@@ -78,8 +71,7 @@ RecognizeLogSoftmax::matchAndRewrite(LogOp op,
   Operation *result =
       LogSoftmaxOp::create(rewriter, match.getLocation(), softmax.getType(),
                            softmax.getInput(), softmax.getAxisAttr());
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    result->setAttr(kPhaseAttr, phase);
+  copyPhase(op, result);
   for (Operation *move : llvm::reverse(moves)) {
     Value before = result->getResult(0);
     result = rewriter.clone(*move);

@@ -9,8 +9,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEEMBEDDINGBAGPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -48,12 +46,7 @@ struct RecognizeEmbeddingBagPass
     : public mpc::impl::RecognizeEmbeddingBagPassBase<
           RecognizeEmbeddingBagPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeEmbeddingBag>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeEmbeddingBag>(getOperation())))
       signalPassFailure();
   }
 };

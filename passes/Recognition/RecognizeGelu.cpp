@@ -12,8 +12,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 #include <cmath>
 
 namespace mpc {
@@ -108,12 +106,8 @@ struct RecognizeHalvedGelu : OpRewritePattern<DivOp> {
 struct RecognizeGeluPass
     : public mpc::impl::RecognizeGeluPassBase<RecognizeGeluPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeGelu, RecognizeHalvedGelu>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeGelu, RecognizeHalvedGelu>(
+            getOperation())))
       signalPassFailure();
   }
 };

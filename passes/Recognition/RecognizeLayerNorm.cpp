@@ -13,8 +13,6 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZELAYERNORMPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -163,9 +161,8 @@ static bool hasPlainOperands(const LayerNorm &norm, const Match &match) {
 }
 
 namespace {
-struct RecognizeLayerNorm : RewritePattern {
-  explicit RecognizeLayerNorm(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeLayerNorm : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -173,12 +170,7 @@ struct RecognizeLayerNorm : RewritePattern {
 struct RecognizeLayerNormPass
     : public mpc::impl::RecognizeLayerNormPassBase<RecognizeLayerNormPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeLayerNorm>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeLayerNorm>(getOperation())))
       signalPassFailure();
   }
 };
@@ -200,12 +192,8 @@ RecognizeLayerNorm::matchAndRewrite(Operation *op,
   // The op wants a scale: 1 where the model has none.
   auto type = typeOf(norm->input);
   Value scale = norm->scale;
-  if (!scale) {
-    Attribute one = rewriter.getFloatAttr(type.getElementType(), 1.0);
-    scale = ConstantOp::create(
-        rewriter, match.getLocation(),
-        DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()), one));
-  }
+  if (!scale)
+    scale = createOne(match, type.getElementType(), rewriter);
   // Statistics keep the axes, with size 1.
   auto statistic = llvm::to_vector(type.getShape());
   for (int64_t axis : norm->axes)

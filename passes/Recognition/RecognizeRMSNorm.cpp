@@ -6,8 +6,6 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZERMSNORMPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -17,9 +15,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-struct RecognizeRMSNorm : RewritePattern {
-  explicit RecognizeRMSNorm(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeRMSNorm : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -27,12 +24,7 @@ struct RecognizeRMSNorm : RewritePattern {
 struct RecognizeRMSNormPass
     : public mpc::impl::RecognizeRMSNormPassBase<RecognizeRMSNormPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeRMSNorm>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeRMSNorm>(getOperation())))
       signalPassFailure();
   }
 };
@@ -61,12 +53,8 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
     return rewriter.notifyMatchFailure(op, "other ops read parts of it");
   rewriter.setInsertionPoint(match.getRoot());
   auto type = typeOf(x);
-  if (!scale) {
-    Attribute one = rewriter.getFloatAttr(type.getElementType(), 1.0);
-    scale = ConstantOp::create(
-        rewriter, match.getLocation(),
-        DenseElementsAttr::get(type.clone(ArrayRef<int64_t>()), one));
-  }
+  if (!scale)
+    scale = createOne(match, type.getElementType(), rewriter);
   auto norm = RMSNormOp::create(
       rewriter, match.getLocation(), TypeRange{type, mean.getType()}, x, scale,
       mean.getAxesAttr(), rewriter.getF64FloatAttr(quotient->epsilon));

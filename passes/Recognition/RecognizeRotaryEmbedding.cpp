@@ -263,8 +263,7 @@ static void replace(const Rotation &found, const Match &match,
       rewriter, location, typeOf(input), input, cosine, sine,
       found.layout.interleaved, found.isTransposed);
   if (result->getResult(0).getType() != root->getResult(0).getType()) {
-    if (Attribute phase = root->getAttr(kPhaseAttr))
-      result->setAttr(kPhaseAttr, phase);
+    copyPhase(root, result);
     result = ReshapeOp::create(rewriter, location, root->getResult(0).getType(),
                                result->getResult(0));
   }

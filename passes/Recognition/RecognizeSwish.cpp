@@ -5,8 +5,6 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZESWISHPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -25,12 +23,7 @@ struct RecognizeSwish : OpRewritePattern<MulOp> {
 struct RecognizeSwishPass
     : public mpc::impl::RecognizeSwishPassBase<RecognizeSwishPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeSwish>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeSwish>(getOperation())))
       signalPassFailure();
   }
 };

@@ -38,7 +38,7 @@ static ElementsAttr findElements(Value value) {
   if (auto constant = value.getDefiningOp<ConstantOp>())
     return constant.getValue();
   VariableOp variable = findVariable(value);
-  if (!variable || variable.getRole() != "frozen")
+  if (!variable || variable.getRole() != Role::Frozen)
     return {};
   return variable.getInit().value_or(ElementsAttr());
 }

@@ -87,21 +87,21 @@ static BLASCompute toBLAS(Compute compute) {
 }
 
 /// The library's name of what is fused. Its A is the step's b.
-static BLASEpilogue toBLAS(Fused::Kind kind) {
+static BLASEpilogue toBLAS(FusedKind kind) {
   switch (kind) {
-  case Fused::Kind::Bias:
+  case FusedKind::Bias:
     return BLASEpilogue::Bias;
-  case Fused::Kind::ReluBias:
+  case FusedKind::ReluBias:
     return BLASEpilogue::ReluBias;
-  case Fused::Kind::ReluAuxBias:
+  case FusedKind::ReluAuxBias:
     return BLASEpilogue::ReluAuxBias;
-  case Fused::Kind::DRelu:
+  case FusedKind::DRelu:
     return BLASEpilogue::DRelu;
-  case Fused::Kind::DReluBGrad:
+  case FusedKind::DReluBGrad:
     return BLASEpilogue::DReluBGrad;
-  case Fused::Kind::BGradA:
+  case FusedKind::BGradA:
     return BLASEpilogue::BGradB;
-  case Fused::Kind::BGradB:
+  case FusedKind::BGradB:
     return BLASEpilogue::BGradA;
   }
   return BLASEpilogue::Default;

@@ -115,8 +115,8 @@ Status ArrayPool::missing(const Port &port,
   text += "no array is called '" + port.name + "'";
   if (target && *target != port.name)
     text += " or '" + *target + "'";
-  text += ", which the model takes as " + port.role + "; the data has " +
-          (names.empty() ? "no arrays" : listNames(names));
+  text += ", which the model takes as " + std::string(stringify(port.role)) +
+          "; the data has " + (names.empty() ? "no arrays" : listNames(names));
   if (target && !names.empty())
     text += "; help: name the labels with --target-array";
   else if (hasColumns())

@@ -23,7 +23,7 @@ using Values = std::vector<std::pair<std::string, Tensor>>;
 static StatusOr<Values> readAverages(Trainee &model) {
   Values values;
   for (const Port &port : model.info().state) {
-    if (port.role != "average")
+    if (port.role != Role::Average)
       continue;
     if (port.name.size() <= kSuffix.size())
       return Status(StatusCode::InvalidInput,

@@ -9,8 +9,8 @@ namespace mpc::runtime::train {
 
 /// What training changes of a trained model.
 static bool isTrained(const Port &state) {
-  return state.role == "parameter" || state.role == "average" ||
-         state.role == "statistic";
+  return state.role == Role::Parameter || state.role == Role::Average ||
+         state.role == Role::Statistic;
 }
 
 Status BestModel::copy() {

@@ -24,7 +24,7 @@ static constexpr std::string_view kPrefix = "step-";
 static constexpr std::string_view kUnfinished = ".tmp";
 static constexpr char kBest[] = "/best";
 
-static bool isSaved(const Port &state) { return state.role != "derived"; }
+static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 
 //===----------------------------------------------------------------------===//
 // Saving
@@ -48,7 +48,7 @@ static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
 static Status checkFinite(const std::vector<Array> &arrays,
                           const TraineeInfo &info) {
   for (const Port &port : info.state) {
-    if (port.role != "parameter")
+    if (port.role != Role::Parameter)
       continue;
     const auto found =
         std::find_if(arrays.begin(), arrays.end(), [&](const Array &array) {

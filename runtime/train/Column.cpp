@@ -58,13 +58,13 @@ static bool isTurned(const Port &port, const Array &array,
     return false;
   if (layout)
     return layout->channelsLast;
-  return port.role == "data" && array.shape.size() >= 4 &&
+  return port.role == Role::Data && array.shape.size() >= 4 &&
          !fits(port, array.shape);
 }
 
 /// Images that fit but for the number of their channels.
 static std::string channelHelp(const Port &port, const Array &array) {
-  if (port.role != "data" || port.shape.size() != 4)
+  if (port.role != Role::Data || port.shape.size() != 4)
     return "";
   for (const Shape &found : {array.shape, channelsFirst(array.shape)})
     if (found[2] == port.shape[2] && found[3] == port.shape[3])
@@ -81,10 +81,10 @@ static std::string shapeHelp(const Port &port, const Array &array) {
   if (isChannelsLast(port, array))
     return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
            array.name + ", -1, 1)" +
-           (port.role == "data"
+           (port.role == Role::Data
                 ? " or say --input-layout " + port.name + "=channels-last"
                 : "");
-  const bool isClass = port.role == "label" && isInteger(port.type);
+  const bool isClass = port.role == Role::Label && isInteger(port.type);
   if (isClass && array.shape.size() == port.shape.size() + 1 &&
       array.shape.back() > 1)
     return "; help: labels are class numbers, save " + array.name +
@@ -161,7 +161,7 @@ Status Column::addPart(Array part) {
 
 Status Column::addImages(Array part) {
   layout = input.batchAxis == 0 ? ImageLayout::of(sampleShape()) : std::nullopt;
-  if (!layout || input.role != "data")
+  if (!layout || input.role != Role::Data)
     return invalid(part.source,
                    "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's "
                    "'" +
@@ -280,7 +280,7 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(locate(array) + ": channels are last, " +
                     brackets(array.shape, 0, "") + ", and turned to the " +
                     "model's " + brackets(port.shape, 0, ""));
-  if (array.type == ElementType::U8 && port.role == "data" &&
+  if (array.type == ElementType::U8 && port.role == Role::Data &&
       !isInteger(port.type) && !normalized)
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
@@ -391,7 +391,7 @@ Status Column::check(const LabelRange &range) const {
                                    NonFinite::Reject, nullptr))
       return invalid(describe(part, *bad, input.type));
     Status status;
-    if (input.role == "label" && isInteger(input.type) && range.classes)
+    if (input.role == Role::Label && isInteger(input.type) && range.classes)
       status = checkLabels(part, *range.classes, range.ignoreIndex);
     else if (!input.indices.empty())
       status = checkIndices(part);

@@ -19,7 +19,7 @@
 namespace mpc::runtime::train {
 
 static bool isSampled(const Port &port) {
-  return port.role == "data" || port.role == "label";
+  return port.role == Role::Data || port.role == Role::Label;
 }
 
 static bool holdsIntegers(DType type) { return !isFloat(toElementType(type)); }
@@ -38,7 +38,7 @@ std::string targetOf(const TraineeInfo &info) {
   if (!info.lossTarget.empty())
     return info.lossTarget;
   const FunctionPorts *ports = info.function("eval");
-  const Port *label = ports ? ports->input("label") : nullptr;
+  const Port *label = ports ? ports->input(Role::Label) : nullptr;
   return label ? label->name : "";
 }
 
@@ -60,7 +60,7 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
     return options;
   for (const char *name : {"eval", "step", "accumulate"}) {
     const FunctionPorts *ports = info.function(name);
-    const Port *prediction = ports ? ports->output("prediction") : nullptr;
+    const Port *prediction = ports ? ports->output(Role::Prediction) : nullptr;
     if (prediction && prediction->shape.size() >= 2) {
       options.classes = prediction->shape[1];
       break;
@@ -74,12 +74,14 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
 //===----------------------------------------------------------------------===//
 
 static int64_t countData(const FunctionPorts &ports) {
-  return std::count_if(ports.inputs.begin(), ports.inputs.end(),
-                       [](const Port &port) { return port.role == "data"; });
+  return std::count_if(
+      ports.inputs.begin(), ports.inputs.end(),
+      [](const Port &port) { return port.role == Role::Data; });
 }
 
 static bool isImage(const Port &port) {
-  return port.role == "data" && port.batchAxis == 0 && port.shape.size() == 4;
+  return port.role == Role::Data && port.batchAxis == 0 &&
+         port.shape.size() == 4;
 }
 
 /// What of a flag's values is for an input: its own, or that of all.
@@ -87,7 +89,7 @@ template <typename T>
 static std::optional<T> valueFor(const std::vector<T> &values,
                                  const Port &port) {
   for (const T &value : values)
-    if (port.role == "data" &&
+    if (port.role == Role::Data &&
         (value.input.empty() || value.input == port.name))
       return value;
   return std::nullopt;
@@ -100,11 +102,11 @@ static Status checkInputs(const char *flag, const std::vector<T> &values,
   for (const T &value : values) {
     const Port *port = ports.inputCalled(value.input);
     if (value.input.empty() ? countData(ports) == 1
-                            : port && port->role == "data")
+                            : port && port->role == Role::Data)
       continue;
     std::string names;
     for (const Port &input : ports.inputs)
-      if (input.role == "data")
+      if (input.role == Role::Data)
         names += (names.empty() ? "'" : ", '") + input.name + "'";
     return Status(StatusCode::Usage,
                   std::string(flag) + ": " +
@@ -129,7 +131,7 @@ static Status checkAugmentation(const FunctionPorts &ports) {
           .value_or(ImageLayout{0, image->shape[2], image->shape[3], false});
   const Shape space{layout.height, layout.width};
   for (const Port &port : ports.inputs)
-    if (port.role == "label" &&
+    if (port.role == Role::Label &&
         std::search(port.shape.begin(), port.shape.end(), space.begin(),
                     space.end()) != port.shape.end())
       return Status(StatusCode::Usage,
@@ -170,19 +172,19 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
                                                const DatasetOptions &options) {
   std::vector<Array> found = pool.take(port.name);
   const bool byTarget =
-      port.role == "label" &&
+      port.role == Role::Label &&
       std::count_if(ports.inputs.begin(), ports.inputs.end(),
-                    [](const Port &p) { return p.role == "label"; }) == 1;
+                    [](const Port &p) { return p.role == Role::Label; }) == 1;
   if (found.empty() && byTarget)
     found = pool.take(options.targetArray);
   if (!found.empty())
     return found;
   const auto isMissing = [&](const Port &other) {
-    return other.role == "data" && !pool.has(other.name);
+    return other.role == Role::Data && !pool.has(other.name);
   };
   // Which columns are for which of several inputs only the user knows.
   const bool isOnlyMissing =
-      port.role == "data" &&
+      port.role == Role::Data &&
       std::count_if(ports.inputs.begin(), ports.inputs.end(), isMissing) == 1;
   if (isOnlyMissing && port.batchAxis == 0 && pool.hasColumns()) {
     std::vector<std::string> others{options.targetArray};
@@ -384,7 +386,7 @@ std::vector<T> Dataset::labelRows(const std::string &input, bool integers,
                                   int64_t count) const {
   const auto column =
       std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
-        return c.port().role == "label" && c.port().name == input &&
+        return c.port().role == Role::Label && c.port().name == input &&
                holdsIntegers(c.port().type) == integers;
       });
   if (column == columns.end())

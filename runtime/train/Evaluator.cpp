@@ -79,7 +79,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   constexpr std::string_view prefix = "sample_loss";
   std::vector<LossTerm> terms;
   for (const Port &port : ports.outputs) {
-    if (port.role != "sample_loss")
+    if (port.role != Role::SampleLoss)
       continue;
     // A loss for each sample of the batch,
     if (port.shape.empty() || port.shape[0] != batch)
@@ -91,7 +91,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
     term.losses = &port;
     // and the weights that go with it by name.
     for (const Port &other : ports.outputs)
-      if (other.role == "sample_weight" &&
+      if (other.role == Role::SampleWeight &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
           other.name == "sample_weight" + port.name.substr(prefix.size()))
         term.weights = &other;
@@ -206,7 +206,7 @@ static Status addMetrics(Trainee &model, const FunctionPorts &ports,
   if (metrics.empty())
     return Status();
   StatusOr<Tensor> prediction =
-      model.output("eval", ports.output("prediction")->name);
+      model.output("eval", ports.output(Role::Prediction)->name);
   if (prediction.ok() && prediction->type != DType::F64 &&
       prediction->type != DType::F32)
     prediction = convert(*prediction, DType::F32);
@@ -226,8 +226,8 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
   if (!ports)
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'");
-  const Port *mean = ports->output("loss");
-  const Port *correct = ports->output("correct");
+  const Port *mean = ports->output(Role::Loss);
+  const Port *correct = ports->output(Role::Correct);
   const int64_t batch = data.batchSize();
   StatusOr<std::vector<LossTerm>> found = findTerms(*ports, batch);
   if (!found.ok())

@@ -59,7 +59,7 @@ Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
     return Status();
   // As in `evaluate`: one mark for each label.
   const FunctionPorts *eval = info.function("eval");
-  const Port *correct = eval ? eval->output("correct") : nullptr;
+  const Port *correct = eval ? eval->output(Role::Correct) : nullptr;
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
   if (correct && label &&
       numElements(correct->shape) == numElements(label->shape))

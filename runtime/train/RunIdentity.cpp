@@ -17,7 +17,7 @@ static std::string describeTrained(const TraineeInfo &info) {
   int64_t count = 0;
   uint64_t digest = 0;
   for (const Port &port : info.state) {
-    if (port.role != "parameter")
+    if (port.role != Role::Parameter)
       continue;
     ++count;
     // The end of a name counts, so that "ab", "c" is not "a", "bc".

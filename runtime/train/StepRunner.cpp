@@ -38,12 +38,12 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   // What is reported afterwards, where the artifact has it.
   const FunctionPorts &updating = *info.function(runner.updating());
   const FunctionPorts &batch = *info.function(runner.batchFunction);
-  runner.loss = batch.output("loss");
-  runner.correct = batch.output("correct");
+  runner.loss = batch.output(Role::Loss);
+  runner.correct = batch.output(Role::Correct);
   runner.ignored = findIgnoredLabel(info);
-  runner.gradNorm = updating.output("grad_norm");
-  runner.finite = updating.output("finite");
-  runner.lossScale = updating.output("loss_scale");
+  runner.gradNorm = updating.output(Role::GradNorm);
+  runner.finite = updating.output(Role::Finite);
+  runner.lossScale = updating.output(Role::LossScale);
   if (!runner.loss)
     return Status(StatusCode::Unsupported, "the artifact's function '" +
                                                runner.batchFunction +
@@ -54,7 +54,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
 Status StepRunner::bindScalars(const std::string &function, double learningRate,
                                uint64_t seedValue) {
   for (const Port &port : model->info().function(function)->inputs) {
-    if (port.role != "scalar")
+    if (port.role != Role::Scalar)
       continue;
     // The rate and the seed are the scalars there are, in the type that the
     // function takes.

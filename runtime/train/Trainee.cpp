@@ -7,19 +7,18 @@
 
 namespace mpc::runtime::train {
 
-static const Port *findRole(const std::vector<Port> &ports,
-                            std::string_view role) {
+static const Port *findRole(const std::vector<Port> &ports, Role role) {
   const auto found =
       std::find_if(ports.begin(), ports.end(),
                    [&](const Port &port) { return port.role == role; });
   return found == ports.end() ? nullptr : &*found;
 }
 
-const Port *FunctionPorts::output(std::string_view role) const {
+const Port *FunctionPorts::output(Role role) const {
   return findRole(outputs, role);
 }
 
-const Port *FunctionPorts::input(std::string_view role) const {
+const Port *FunctionPorts::input(Role role) const {
   return findRole(inputs, role);
 }
 

@@ -21,10 +21,10 @@
 
 namespace mpc::runtime::train {
 
-/// An input, an output or a state variable; roles as in ArtifactFormat.h.
+/// An input, an output or a state variable; roles as in Names.h.
 struct Port {
   std::string name;
-  std::string role;
+  Role role;
   DType type = DType::F32;
   Shape shape;
   /// Of an input of integers: which of them name elements of an axis.
@@ -39,8 +39,8 @@ struct FunctionPorts {
   std::vector<Port> outputs;
 
   /// The first port of that role; null if there is none.
-  const Port *output(std::string_view role) const;
-  const Port *input(std::string_view role) const;
+  const Port *output(Role role) const;
+  const Port *input(Role role) const;
   /// The input of that name; null if there is none.
   const Port *inputCalled(std::string_view name) const;
 };

@@ -36,7 +36,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Port &port : model.info().state) {
     const auto array = find(port.name);
-    if (array == arrays.end() || port.role == "derived")
+    if (array == arrays.end() || port.role == Role::Derived)
       continue;
     if (array->shape != port.shape)
       return invalid("weight '" + port.name + "' is " + toString(array->shape) +
@@ -71,8 +71,7 @@ StatusOr<Array> readState(Trainee &model, const Port &port) {
 StatusOr<std::vector<Array>> readWeights(Trainee &model) {
   std::vector<Array> arrays;
   for (const Port &port : model.info().state) {
-    if (port.role != "parameter" && port.role != "frozen" &&
-        port.role != "statistic")
+    if (!isModelRole(port.role))
       continue;
     StatusOr<Array> array = readState(model, port);
     if (!array.ok())

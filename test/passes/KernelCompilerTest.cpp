@@ -24,7 +24,7 @@ namespace {
 constexpr char kPlan[] = R"(
   func.func private @one(%x: tensor<64xf32>) -> tensor<64xf32>
       attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-    %y = mpc.tanh %x {mpc.phase = "forward"} : (tensor<64xf32>) -> tensor<64xf32>
+    %y = mpc.tanh %x {mpc.phase = #mpc.phase<forward>} : (tensor<64xf32>) -> tensor<64xf32>
     return %y : tensor<64xf32>
   }
   func.func private @two(%x: tensor<64xf32>) -> tensor<64xf32>

@@ -174,7 +174,7 @@ TEST(Plan, AcceptsWhatGPUsHave) {
   EXPECT_TRUE(plan->target.isGPU());
   const auto &product =
       std::get<MatMulStep>(plan->findFunction("fused")->steps[0].op);
-  EXPECT_EQ(product.fused->kind, Fused::Kind::ReluAuxBias);
+  EXPECT_EQ(product.fused->kind, FusedKind::ReluAuxBias);
   const std::vector<Step> &steps = plan->findFunction("step")->steps;
   EXPECT_EQ(std::get<MatMulStep>(steps[0].op).compute, Compute::TF32);
   EXPECT_EQ(std::get<ConvStep>(steps[1].op).filterLayout, FilterLayout::OHWI);
@@ -289,8 +289,9 @@ TEST(Plan, KeepsWhatCPUsHaveFromGPUs) {
 }
 
 TEST(Plan, ChecksWhatIsFused) {
-  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "gelu", "unknown kind 'gelu'");
-  EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is missing");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", "gelu",
+                     "unknown kind of fused product 'gelu'");
+  EXPECT_GPU_REFUSED(kFused + "/fused/kind", nullptr, "'kind' is not a string");
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "bias", "'aux' is not of this");
   EXPECT_GPU_REFUSED(kFused + "/fused/kind", "drelu", "'bias' is not of this");
   EXPECT_GPU_REFUSED(kFused + "/fused/bias", nullptr, "'bias' is missing");
@@ -299,7 +300,7 @@ TEST(Plan, ChecksWhatIsFused) {
   EXPECT_GPU_REFUSED(kFused + "/fused/surprise", 1, "unknown field");
   EXPECT_GPU_REFUSED(kFused + "/compute", "f64", "contractions in f64");
   EXPECT_GPU_REFUSED(kFused + "/compute", "tf32", "tf32 is for f32 operands");
-  EXPECT_GPU_REFUSED(kFused + "/compute", "f8", "unknown compute 'f8'");
+  EXPECT_GPU_REFUSED(kFused + "/compute", "f8", "unknown compute type 'f8'");
   EXPECT_GPU_REFUSED("/functions/fused/buffers/1/type", "f16",
                      "operands of one type");
   EXPECT_GPU_REFUSED("/functions/fused/buffers/2/type", "f16",
@@ -379,6 +380,7 @@ TEST(Plan, ChecksStateAgainstTheDataSection) {
   EXPECT_REFUSED("/state/0/init/offset", -64, "not aligned");
   EXPECT_REFUSED("/state/0/init/bytes", 44, "another size");
   EXPECT_REFUSED("/state/0/role", "pet", "unknown role 'pet'");
+  EXPECT_REFUSED("/state/0/role", "data", "not one of state");
   EXPECT_REFUSED("/state/1/name", "w", "two of that name");
 }
 

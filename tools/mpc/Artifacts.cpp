@@ -319,3 +319,17 @@ mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
     return finish(runtime::Artifact::open(file), artifact);
   return compileAndOpen(driver, options, artifact);
 }
+
+ExitCode
+mpc::tools::openSession(std::shared_ptr<const runtime::Artifact> artifact,
+                        const runtime::SessionOptions &options,
+                        OpenSession &opened) {
+  auto session = runtime::Session::create(std::move(artifact), options);
+  if (!session.ok())
+    return reportError(session.status());
+  auto trainee = runtime::train::makeTrainee(**session);
+  if (!trainee.ok())
+    return reportError(trainee.status());
+  opened = {std::move(*session), std::move(*trainee)};
+  return ExitCode::Done;
+}

@@ -56,6 +56,19 @@ StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
                           seed);
 }
 
+StatusOr<DatasetOptions> mpc::tools::datasetOptionsOf(const DataFlags &flags,
+                                                      const TraineeInfo &info,
+                                                      std::string targetArray,
+                                                      uint64_t seed) {
+  DatasetOptions options = datasetOptionsFor(info);
+  options.targetArray = std::move(targetArray);
+  StatusOr<Preparation> preparation = preparationOf(flags, seed);
+  if (!preparation.ok())
+    return preparation.status();
+  options.preparation = std::move(*preparation);
+  return options;
+}
+
 Status mpc::tools::checkDataFlags(const DataFlags &flags,
                                   const std::vector<std::string> &more) {
   for (const auto *files : {&flags.data, &more})

@@ -36,6 +36,14 @@ void addAugmentFlag(CLI::App &app, DataFlags &flags);
 runtime::StatusOr<runtime::train::Preparation>
 preparationOf(const DataFlags &flags, uint64_t seed);
 
+/// What becomes of samples on their way to the inputs of `info`; `targetArray`
+/// is the label's, where one is named. Usage where the flags cannot be
+/// understood.
+runtime::StatusOr<runtime::train::DatasetOptions>
+datasetOptionsOf(const DataFlags &flags,
+                 const runtime::train::TraineeInfo &info,
+                 std::string targetArray, uint64_t seed);
+
 /// Whether the files, those of `more` too, are there, and the flags have an
 /// effect on them. For finding out before the model is compiled.
 runtime::Status checkDataFlags(const DataFlags &flags,

@@ -229,8 +229,8 @@ llvm::Error Driver::readModel(StringRef path) {
 static bool givesGradients(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   for (unsigned i = 0; step && i < step.getNumResults(); ++i)
-    if (auto role = step.getResultAttrOfType<StringAttr>(i, kRoleAttr);
-        role && role.getValue() == "gradient")
+    if (auto role = step.getResultAttrOfType<RoleAttr>(i, kRoleAttr);
+        role && role.getValue() == Role::Gradient)
       return true;
   return false;
 }

@@ -11,7 +11,9 @@
 #include "frontends/ONNX/Import.h"
 #include "passes/KernelCompiler.h"
 #include "runtime/Artifact.h"
+#include "runtime/Session.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/Trainee.h"
 #include "tools/mpc/Options.h"
 #include "tools/mpc/SampleAxes.h"
 
@@ -135,6 +137,17 @@ bool isArtifact(const std::string &path);
 /// one with `driver`, which the artifact does not need any longer.
 ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
                       std::shared_ptr<const runtime::Artifact> &artifact);
+
+/// A session of an artifact, and what is trained or evaluated in it.
+struct OpenSession {
+  std::unique_ptr<runtime::Session> session;
+  std::unique_ptr<runtime::train::Trainee> trainee;
+};
+
+/// Gives every state variable of the artifact its initial value.
+ExitCode openSession(std::shared_ptr<const runtime::Artifact> artifact,
+                     const runtime::SessionOptions &options,
+                     OpenSession &opened);
 
 /// The same tensor on the compiler's side.
 onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,

@@ -74,8 +74,7 @@ private:
   std::optional<CheckpointContents> checkpoint;
   std::vector<Array> arrays;
   std::shared_ptr<const Artifact> artifact;
-  std::unique_ptr<Session> session;
-  std::unique_ptr<Trainee> trainee;
+  OpenSession opened;
   std::optional<Dataset> data;
 };
 } // namespace
@@ -198,8 +197,7 @@ ExitCode EvalRun::compile() {
 static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   std::vector<std::string> names;
   for (const Port &port : info.state)
-    if (port.role == "parameter" || port.role == "frozen" ||
-        port.role == "statistic")
+    if (isModelRole(port.role))
       names.push_back(port.name);
   return names;
 }
@@ -211,9 +209,9 @@ ExitCode EvalRun::loadCheckpoint() {
     const auto found = checkpoint->identity.find(key);
     return found == checkpoint->identity.end() ? "" : found->second;
   };
-  const TraineeInfo &info = trainee->info();
-  Status status =
-      loadWeights(*trainee, evaluatedState(*checkpoint), findWeightNames(info));
+  const TraineeInfo &info = opened.trainee->info();
+  Status status = loadWeights(*opened.trainee, evaluatedState(*checkpoint),
+                              findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "is of another model file");
   // Names may fit by chance: the checkpoint must be of this model.
@@ -258,12 +256,13 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   StatusOr<std::vector<Array>> values = readArrays(file);
   if (!values.ok())
     return reportError(values.status());
-  Status status = loadWeights(*trainee, *values);
+  Status status = loadWeights(*opened.trainee, *values);
   if (!status.ok())
     return reportError(
         Status(status.getCode(), file + ": " + status.message()));
   // Say how much of the model the file has.
-  const std::vector<std::string> names = findWeightNames(trainee->info());
+  const std::vector<std::string> names =
+      findWeightNames(opened.trainee->info());
   const auto given = llvm::count_if(names, [&](const std::string &name) {
     return llvm::any_of(*values,
                         [&](const Array &value) { return value.name == name; });
@@ -275,14 +274,9 @@ ExitCode EvalRun::loadFile(const std::string &file) {
 
 ExitCode EvalRun::open() {
   // The artifact as a session, with weights from the checkpoint or files.
-  auto opened = Session::create(artifact, command.session);
-  if (!opened.ok())
-    return reportError(opened.status());
-  session = std::move(*opened);
-  auto made = makeTrainee(*session);
-  if (!made.ok())
-    return reportError(made.status());
-  trainee = std::move(*made);
+  if (ExitCode code = openSession(artifact, command.session, opened);
+      code != ExitCode::Done)
+    return code;
   if (checkpoint)
     if (ExitCode code = loadCheckpoint(); code != ExitCode::Done)
       return code;
@@ -290,20 +284,19 @@ ExitCode EvalRun::open() {
     if (ExitCode code = loadFile(file); code != ExitCode::Done)
       return code;
   // What is asked for must be measurable, and the data must fit.
-  const TraineeInfo &info = trainee->info();
+  const TraineeInfo &info = opened.trainee->info();
   if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
     return reportError(status);
-  DatasetOptions options = datasetOptionsFor(info);
-  options.targetArray =
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
-  StatusOr<Preparation> preparation = preparationOf(command.data, /*seed=*/0);
-  if (!preparation.ok())
-    return reportError(preparation.status());
+  StatusOr<DatasetOptions> options = datasetOptionsOf(
+      command.data, info,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      /*seed=*/0);
+  if (!options.ok())
+    return reportError(options.status());
   if (checkpoint)
-    comparePreparation(*preparation);
-  options.preparation = std::move(*preparation);
+    comparePreparation(options->preparation);
   StatusOr<Dataset> all =
-      Dataset::create(std::move(arrays), *info.function("eval"), options);
+      Dataset::create(std::move(arrays), *info.function("eval"), *options);
   if (!all.ok())
     return reportError(all.status());
   data = std::move(*all);
@@ -326,7 +319,7 @@ void EvalRun::print(const EvalResult &result) const {
     llvm::outs() << "\n";
     return;
   }
-  const bool isDouble = trainee->info().precision == "64-true";
+  const bool isDouble = opened.trainee->info().precision == "64-true";
   MetricsLine line("eval", isDouble ? Digits::Double : Digits::Single);
   if (checkpoint) {
     const Progress &progress = checkpoint->progress;
@@ -345,7 +338,7 @@ ExitCode EvalRun::evaluate() {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
   };
   StatusOr<EvalResult> result =
-      train::evaluate(*trainee, *data, /*stop=*/nullptr, command.metrics,
+      train::evaluate(*opened.trainee, *data, /*stop=*/nullptr, command.metrics,
                       isShown ? std::function<void(int64_t)>(show) : nullptr);
   if (isShown)
     llvm::errs() << "\r\033[K";

@@ -56,15 +56,16 @@ static void printValues(llvm::raw_ostream &os, const char *kind,
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
     os << "  " << kind << " " << value.name << ": " << nameOf(buffer.type)
-       << " " << toString(buffer.shape) << " (" << value.role << ")\n";
+       << " " << toString(buffer.shape) << " (" << stringify(value.role)
+       << ")\n";
   }
 }
 
 static void printState(llvm::raw_ostream &os, const Plan &plan) {
-  std::map<std::string, std::pair<int64_t, int64_t>> byRole;
+  std::map<std::string_view, std::pair<int64_t, int64_t>> byRole;
   for (const StateVariable &variable : plan.state) {
-    byRole[variable.role].first += 1;
-    byRole[variable.role].second += variable.bytes;
+    byRole[stringify(variable.role)].first += 1;
+    byRole[stringify(variable.role)].second += variable.bytes;
   }
   for (const auto &[role, total] : byRole)
     os << "state   " << role << ": " << total.first << ", "
@@ -77,7 +78,8 @@ static void printStateVariables(llvm::raw_ostream &os, const Plan &plan) {
     rows.push_back({"  " + variable.name,
                     std::string(nameOf(variable.type)) + " " +
                         describeShape(variable.shape),
-                    formatCount(numElements(variable.shape)), variable.role});
+                    formatCount(numElements(variable.shape)),
+                    std::string(stringify(variable.role))});
   os << "variables: " << rows.size() << "\n";
   printTable(os, rows);
 }

@@ -66,18 +66,16 @@ struct TrainingData {
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
                        TrainingData &data) {
-  DatasetOptions options = datasetOptionsFor(info);
-  options.targetArray =
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays);
-  StatusOr<Preparation> preparation =
-      preparationOf(command.data, command.train.seed);
-  if (!preparation.ok())
-    return preparation.status();
-  options.preparation = std::move(*preparation);
+  StatusOr<DatasetOptions> options = datasetOptionsOf(
+      command.data, info,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      command.train.seed);
+  if (!options.ok())
+    return options.status();
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
-  StatusOr<Dataset> all = Dataset::create(std::move(arrays), *ports, options);
+  StatusOr<Dataset> all = Dataset::create(std::move(arrays), *ports, *options);
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
@@ -91,7 +89,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
                   "--val-data and --val-split");
   if (!command.valData.empty()) {
     StatusOr<Dataset> held =
-        Dataset::create(std::move(heldArrays), *eval, options);
+        Dataset::create(std::move(heldArrays), *eval, *options);
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
@@ -217,8 +215,7 @@ private:
   /// compiled before.
   std::string decisions;
   TrainedModelWriter writer;
-  std::unique_ptr<Session> session;
-  std::unique_ptr<Trainee> trainee;
+  OpenSession opened;
   TrainingData data;
 };
 } // namespace
@@ -314,29 +311,24 @@ ExitCode TrainRun::open() {
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
-  auto opened = Session::create(artifact, command.session);
-  if (!opened.ok())
-    return reportError(opened.status());
-  session = std::move(*opened);
-  auto made = makeTrainee(*session);
-  if (!made.ok())
-    return reportError(made.status());
-  trainee = std::move(*made);
+  if (ExitCode code = openSession(artifact, command.session, opened);
+      code != ExitCode::Done)
+    return code;
   if (!command.train.checkpointDir.empty()) {
     std::vector<std::string> names;
-    for (const Port &port : trainee->info().state)
+    for (const Port &port : opened.trainee->info().state)
       names.push_back(port.name);
     Status status = checkArrayNames(
         command.train.checkpointDir + "/state.safetensors", names);
     if (!status.ok())
       return reportError(status);
   }
-  return reportError(openData(command, trainee->info(), std::move(arrays),
-                              std::move(heldArrays), data));
+  return reportError(openData(command, opened.trainee->info(),
+                              std::move(arrays), std::move(heldArrays), data));
 }
 
 int TrainRun::finish(const TrainResult &result) {
-  ExitCode written = writer.write(*trainee);
+  ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
   // Whoever reads the model or the metrics from stdout reads nothing else.
@@ -355,7 +347,7 @@ int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress(command.logEvery, command.verbosity());
-    return train::train(*trainee, *data.train,
+    return train::train(*opened.trainee, *data.train,
                         data.evaluation ? &*data.evaluation : nullptr,
                         command.train, &progress, &stop);
   }();

@@ -63,11 +63,11 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
   int64_t elements = 0, frozen = 0;
   size_t width = 0;
   for (const StateVariable &variable : plan.state) {
-    if (variable.role == "frozen") {
+    if (variable.role == Role::Frozen) {
       frozen += numElements(variable.shape);
       others.push_back(variable.name);
     }
-    if (variable.role != "parameter")
+    if (variable.role != Role::Parameter)
       continue;
     trainables.push_back(&variable);
     elements += numElements(variable.shape);

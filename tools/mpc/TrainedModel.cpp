@@ -91,8 +91,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
 // What an exported model carries. What is frozen may have come from --weights,
 // so it is written too.
 static bool isExported(const StateVariable &variable) {
-  return variable.role == "parameter" || variable.role == "frozen" ||
-         variable.role == "statistic";
+  return isModelRole(variable.role);
 }
 
 static Status writeState(const std::string &file, State state) {
@@ -138,7 +137,7 @@ TrainedModelWriter::prepare(const Plan &plan,
   // Names and shapes of what will be written.
   std::vector<std::string> names;
   for (const StateVariable &variable : plan.state)
-    if (options.trainedOnly && variable.role == "frozen")
+    if (options.trainedOnly && variable.role == Role::Frozen)
       leftOut.push_back(variable.name);
     else if (isExported(variable))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());

@@ -182,7 +182,7 @@ static llvm::Expected<Values> readValues(const std::string &file,
   }
   if (!values.empty())
     return values;
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Invalid,
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
                                   "--weights " + file +
                                       ": the file holds no arrays");
 }
@@ -218,8 +218,7 @@ void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
   std::vector<std::string> variables, kept;
   for (auto variable : module.getOps<VariableOp>())
-    if (llvm::is_contained({"parameter", "frozen", "statistic"},
-                           variable.getRole()))
+    if (isModelRole(variable.getRole()))
       variables.push_back(
           onnx_frontend::getONNXName(variable.getSymName()).str());
   llvm::sort(variables);

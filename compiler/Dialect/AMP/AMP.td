@@ -21,8 +21,8 @@ def AMP_Dialect : Dialect {
     | discardable attribute | on | meaning |
     |---|---|---|
     | `amp.decision` | ops of the training graph | the decision record |
-    | `amp.mode` | the module | the `--precision` it was decided for |
-    | `amp.loss_scale` | the module | `"dynamic"`, `"static"` or `"none"`, once the scale has been inserted |
+    | `amp.mode` | the module | the `--precision` it was decided for, `#amp.mode<"16-mixed">` |
+    | `amp.loss_scale` | the module | `#amp.loss_scale<dynamic>`, `<static>` or `<none>`, once the scale has been inserted |
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;

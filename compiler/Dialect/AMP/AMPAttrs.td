@@ -15,6 +15,32 @@ class AMP_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
+class AMP_EnumAttr<EnumAttrInfo info, string mnemonic>
+    : EnumAttr<AMP_Dialect, info, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+// Lightning's words.
+def AMP_PrecisionMode : AMP_Enum<"PrecisionMode", "what precision was decided for", [
+  I32EnumAttrCase<"FP32True", 0, "32-true">,
+  I32EnumAttrCase<"FP16Mixed", 1, "16-mixed">,
+  I32EnumAttrCase<"BF16Mixed", 2, "bf16-mixed">,
+  I32EnumAttrCase<"FP64True", 3, "64-true">,
+]>;
+def AMP_PrecisionModeAttr : AMP_EnumAttr<AMP_PrecisionMode, "mode"> {
+  // In quotes, since a word of the IR begins with a letter.
+  let assemblyFormat = "`<` custom<Mode>($value) `>`";
+}
+
+def AMP_LossScale : AMP_Enum<"LossScale", "how a loss is scaled", [
+  I32EnumAttrCase<"None", 0, "none">,
+  // By one number.
+  I32EnumAttrCase<"Static", 1, "static">,
+  // By a number that grows, and shrinks where gradients overflow.
+  I32EnumAttrCase<"Dynamic", 2, "dynamic">,
+]>;
+def AMP_LossScaleAttr : AMP_EnumAttr<AMP_LossScale, "loss_scale">;
+
 def AMP_PrecisionClass : AMP_Enum<"PrecisionClass", "list an op stands on", [
   // Gains from a low type: contractions.
   I32EnumAttrCase<"Allow", 0, "allow">,

@@ -12,6 +12,22 @@ using namespace mpc::amp;
 #include "compiler/Dialect/AMP/AMPDialect.cpp.inc"
 #include "compiler/Dialect/AMP/AMPEnums.cpp.inc"
 
+static ParseResult parseMode(AsmParser &parser, PrecisionMode &mode) {
+  std::string word;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseString(&word))
+    return failure();
+  std::optional<PrecisionMode> known = symbolizePrecisionMode(word);
+  if (!known)
+    return parser.emitError(location, "unknown mode \"") << word << "\"";
+  mode = *known;
+  return success();
+}
+
+static void printMode(AsmPrinter &printer, PrecisionMode mode) {
+  printer << '"' << stringifyPrecisionMode(mode) << '"';
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/AMP/AMPAttrs.cpp.inc"
 
@@ -51,6 +67,14 @@ LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == DecisionAttr::attrName &&
       !isa<DecisionAttr>(attr.getValue()))
     return op->emitOpError("expected amp.decision to be a decision, found ")
+           << attr.getValue();
+  if (attr.getName() == kModeAttr && !isa<PrecisionModeAttr>(attr.getValue()))
+    return op->emitOpError("expected a mode such as #amp.mode<\"16-mixed\">, "
+                           "found ")
+           << attr.getValue();
+  if (attr.getName() == kLossScaleAttr && !isa<LossScaleAttr>(attr.getValue()))
+    return op->emitOpError("expected a kind of loss scale such as "
+                           "#amp.loss_scale<dynamic>, found ")
            << attr.getValue();
   return success();
 }

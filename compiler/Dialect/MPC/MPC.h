@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Dialect/MPC/Words.h"
 #include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
 #include "compiler/Interfaces/OptimizerOpInterface.h"
@@ -66,6 +67,8 @@ inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
 inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
+/// On a module: what it is compiled for; see getTarget.
+inline constexpr llvm::StringLiteral kTargetAttr = "mpc.target";
 /// On a function: it is a kernel, of the kind #mpc.kernel<...>.
 inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
 
@@ -91,6 +94,24 @@ llvm::StringRef getNodeName(mlir::Operation *op);
 #include "compiler/Dialect/MPC/MPCAttrs.h.inc"
 
 namespace mpc {
+
+/// The phase of training that an op stands in; forward where it says nothing.
+inline Phase getPhase(mlir::Operation *op) {
+  auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : Phase::Forward;
+}
+/// Whether that is the forward pass, of which the loss is the end.
+inline bool isForward(Phase phase) {
+  return phase == Phase::Forward || phase == Phase::Loss;
+}
+inline void setPhase(mlir::Operation *op, Phase phase) {
+  op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
+}
+/// Gives `to` the phase of the op that it is built for.
+inline void copyPhase(mlir::Operation *from, mlir::Operation *to) {
+  if (mlir::Attribute phase = from->getAttr(kPhaseAttr))
+    to->setAttr(kPhaseAttr, phase);
+}
 
 /// The axis of activations that counts channels.
 inline int64_t getChannelAxis(Layout layout, int64_t rank) {

@@ -30,7 +30,7 @@ def MPC_Dialect : Dialect {
     |---|---|
     | `mpc.state = @w` | the value of variable `@w` |
     | `mpc.input = "x"` | an input, by its ONNX name |
-    | `mpc.role = "data"` | `data`, `label` or `scalar`, beside `mpc.input` |
+    | `mpc.role = #mpc.role<data>` | `data`, `label` or `scalar`, beside `mpc.input` |
     | `mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>, size = 20 : i64}, ...]` | the integers in [begin, end) name elements of an axis of that size: they are in [-size, size) |
     | `mpc.batch_axis = 1` | the axis of an input that samples are along, where it is not the first; -1: it is the same for every batch |
 
@@ -38,12 +38,15 @@ def MPC_Dialect : Dialect {
     |---|---|
     | `mpc.updates = @w` | the new value of variable `@w` |
     | `mpc.output = "loss"` | an output, by name |
-    | `mpc.role = "loss"` | `loss`, `sample_loss`, `sample_weight`, `prediction`, `correct`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
+    | `mpc.role = #mpc.role<loss>` | `loss`, `sample_loss`, `sample_weight`, `prediction`, `correct`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
+
+    The module's `mpc.target` is the machine that it is compiled for,
+    `#mpc.target<"zen5">`; absent: the one that compiles it.
 
     Every op is located (`NameLoc`) at the id of the ONNX node it comes from;
     ops of the backward pass at `node#dx`, `node#dw`, ... The discardable
-    attribute `mpc.phase` of an op is `"forward"`, `"loss"`, `"backward"` or
-    `"optimizer"` (absent: forward).
+    attribute `mpc.phase` of an op is `#mpc.phase<forward>`, `<loss>`,
+    `<backward>` or `<optimizer>` (absent: forward).
 
     **Element types.** The element type of a result may differ from what the
     operands suggest: elementwise ops, reductions and contractions read their

@@ -6,6 +6,11 @@
 
 include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Dialect/MPC/MPCElementwiseOps.td"
+include "compiler/Dialect/MPC/MPCMovementOps.td"
+include "compiler/Dialect/MPC/MPCReductionOps.td"
+include "compiler/Dialect/MPC/MPCContractionOps.td"
+include "compiler/Dialect/MPC/MPCLossOps.td"
 include "compiler/Dialect/MPC/MPCFormulaOps.td"
 include "compiler/Dialect/MPC/MPCGradOps.td"
 include "compiler/Dialect/MPC/MPCIndexedOps.td"

@@ -7,10 +7,10 @@
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -81,17 +81,20 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
     return op->emitOpError("expected ")
            << attr.getName() << " to be a unit attribute of mpc.batch_norm";
   }
+  if (attr.getName() == kTargetAttr) {
+    if (isa<ModuleOp>(op) && isa<TargetAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected the target of a module, such as "
+                           "#mpc.target<\"native\">, found ")
+           << attr.getValue();
+  }
   if (attr.getName() != kPhaseAttr)
     return success();
-  auto phase = dyn_cast<StringAttr>(attr.getValue());
-  bool known =
-      phase && llvm::StringSwitch<bool>(phase.getValue())
-                   .Cases({"forward", "loss", "backward", "optimizer"}, true)
-                   .Default(false);
-  if (!known)
-    return op->emitOpError("expected mpc.phase to be \"forward\", \"loss\", "
-                           "\"backward\" or \"optimizer\"");
-  return success();
+  if (isa<PhaseAttr>(attr.getValue()))
+    return success();
+  return op->emitOpError("expected a phase of training such as "
+                         "#mpc.phase<backward>, found ")
+         << attr.getValue();
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,6 +168,22 @@ static LogicalResult verifyBatchAxis(FunctionOpInterface function,
          << " of argument " << index;
 }
 
+// The role of an input, or of an output.
+static LogicalResult verifyRole(FunctionOpInterface function,
+                                Attribute attribute, bool isInput) {
+  auto role = dyn_cast<RoleAttr>(attribute);
+  bool fits = role && (isInput ? isInputRole(role.getValue())
+                               : isOutputRole(role.getValue()) ||
+                                     role.getValue() == Role::Gradient);
+  if (fits)
+    return success();
+  return function.emitOpError("expected ")
+         << kRoleAttr << " to be that of "
+         << (isInput ? "an input, such as #mpc.role<data>"
+                     : "an output, such as #mpc.role<loss>")
+         << ", found " << attribute;
+}
+
 LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
@@ -173,6 +192,8 @@ LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
     return verifyIndices(function, index, attr.getValue());
   if (function && attr.getName() == kBatchAxisAttr)
     return verifyBatchAxis(function, index, attr.getValue());
+  if (function && attr.getName() == kRoleAttr)
+    return verifyRole(function, attr.getValue(), /*isInput=*/true);
   if (!function || attr.getName() != kStateAttr)
     return success();
   return verifyStateReferences(op, index,
@@ -185,6 +206,8 @@ LogicalResult MPCDialect::verifyRegionResultAttribute(Operation *op, unsigned,
                                                       unsigned index,
                                                       NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
+  if (function && attr.getName() == kRoleAttr)
+    return verifyRole(function, attr.getValue(), /*isInput=*/false);
   if (!function || attr.getName() != kUpdatesAttr)
     return success();
   return verifyStateReferences(

@@ -4,7 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD
 #define MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD
 
-include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Dialect/MPC/MPCContractionOps.td"
 
 //===----------------------------------------------------------------------===//
 // Differentiation itself
@@ -242,13 +242,13 @@ def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss
     by 1 - e, and e / C * (exp(log_prob) * sum(weights) - weights) is added.
 
     ```mlir
-    %dx = mpc.softmax_cross_entropy_loss_grad %dloss, %log_prob, %labels {reduction = "mean"}
+    %dx = mpc.softmax_cross_entropy_loss_grad %dloss, %log_prob, %labels {reduction = #mpc.reduction<mean>}
         : (tensor<f32>, tensor<32x10xf32>, tensor<32xi64>) -> tensor<32x10xf32>
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$d_loss, MPC_FloatTensor:$log_prob,
                        MPC_IntTensor:$labels, Optional<MPC_FloatTensor>:$weights,
-                       DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
+                       DefaultValuedAttr<MPC_LossReductionAttr, "::mpc::LossReduction::Mean">:$reduction,
                        OptionalAttr<I64Attr>:$ignore_index,
                        DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
   let results = (outs MPC_FloatTensor:$d_scores);
@@ -260,13 +260,13 @@ def MPC_NLLLossGradOp : MPC_ShapedOp<"nll_loss_grad", "Composite"> {
     -one_hot(labels) * d_loss * weight[label] / denominator.
 
     ```mlir
-    %dx = mpc.nll_loss_grad %dloss, %labels {reduction = "mean"}
+    %dx = mpc.nll_loss_grad %dloss, %labels {reduction = #mpc.reduction<mean>}
         : (tensor<f32>, tensor<32xi64>) -> tensor<32x10xf32>
     ```
   }];
   let arguments = (ins MPC_FloatTensor:$d_loss, MPC_IntTensor:$labels,
                        Optional<MPC_FloatTensor>:$weights,
-                       DefaultValuedAttr<StrAttr, "\"mean\"">:$reduction,
+                       DefaultValuedAttr<MPC_LossReductionAttr, "::mpc::LossReduction::Mean">:$reduction,
                        OptionalAttr<I64Attr>:$ignore_index);
   let results = (outs MPC_FloatTensor:$d_log_prob);
 }

@@ -36,10 +36,6 @@ static LogicalResult verifyLabels(std::optional<Location> loc,
       return emitOptionalError(loc, "expected ", scores[1],
                                " class weights, found [", shapeOf(weights),
                                "]");
-  StringRef reduction = adaptor.getReduction();
-  if (reduction != "mean" && reduction != "sum" && reduction != "none")
-    return emitOptionalError(
-        loc, "expected reduction mean, sum or none, found ", reduction);
   return success();
 }
 
@@ -54,8 +50,8 @@ static LogicalResult verifySmoothing(std::optional<Location> loc,
 }
 
 // The shape of a loss under `reduction`.
-static Shape lossShape(StringRef reduction, Value labels) {
-  return reduction == "none" ? Shape(shapeOf(labels)) : Shape();
+static Shape lossShape(LossReduction reduction, Value labels) {
+  return reduction == LossReduction::None ? Shape(shapeOf(labels)) : Shape();
 }
 
 INFER(SoftmaxCrossEntropyLossOp) {

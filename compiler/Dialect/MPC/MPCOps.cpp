@@ -6,30 +6,9 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mpc;
-
-//===----------------------------------------------------------------------===//
-// Words
-//===----------------------------------------------------------------------===//
-
-// An enumeration in an op's assembly: `mpc.region pointwise`.
-template <typename AttrT>
-static ParseResult parseWord(OpAsmParser &parser, AttrT &attribute) {
-  using Enum = decltype(attribute.getValue());
-  FailureOr<Enum> value = FieldParser<Enum>::parse(parser);
-  if (failed(value))
-    return failure();
-  attribute = AttrT::get(parser.getContext(), *value);
-  return success();
-}
-
-template <typename AttrT>
-static void printWord(OpAsmPrinter &printer, Operation *, AttrT attribute) {
-  printer << stringifyEnum(attribute.getValue());
-}
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/MPC/MPCOps.cpp.inc"
@@ -51,14 +30,9 @@ LogicalResult VariableOp::verify() {
   if (!type || !type.hasStaticShape())
     return emitOpError("expected a tensor type of static shape, found ")
            << getType();
-  bool known =
-      llvm::StringSwitch<bool>(getRole())
-          .Cases({"parameter", "frozen", "statistic", "optimizer_state",
-                  "average", "accumulator", "loss_scale", "counter", "derived"},
-                 true)
-          .Default(false);
-  if (!known)
-    return emitOpError("unknown role \"") << getRole() << "\"";
+  if (!isStateRole(getRole()))
+    return emitOpError("expected a role of state, found ")
+           << stringify(getRole());
   if (getInit() && getFill())
     return emitOpError("expected init or fill, found both");
   if (getInit() && getInit()->getShapedType() != type)
@@ -147,16 +121,6 @@ Operation *RegionOp::getContraction() {
   Operation *contraction = findContraction(getBody().front());
   assert(contraction && "not a region of kind contraction");
   return contraction;
-}
-
-LogicalResult AdamOp::verify() {
-  if (!llvm::is_contained({"l2", "decoupled", "decoupled_after", "post"},
-                          getDecayMode()))
-    return emitOpError("unknown decay_mode \"") << getDecayMode() << "\"";
-  if (!llvm::is_contained({"torch", "step_size", "none"}, getBiasCorrection()))
-    return emitOpError("unknown bias_correction \"")
-           << getBiasCorrection() << "\"";
-  return success();
 }
 
 // Every value of `results` has the shape of its counterpart in `operands`.

@@ -4,7 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
 #define MPC_COMPILER_DIALECT_MPC_MPCOPTIMIZEROPS_TD
 
-include "compiler/Dialect/MPC/MPCOps.td"
+include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Interfaces/OptimizerOpInterface.td"
 
 // All are elementwise: p is the parameter, g its (unscaled, clipped) gradient.
@@ -92,7 +92,8 @@ def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
     ```mlir
     %p1, %m1, %v1 = mpc.adam %p, %g, %m, %v, %lr, %t {beta1 = 0.9 : f64,
         beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64,
-        decay_mode = "decoupled", bias_correction = "torch"}
+        decay_mode = #mpc.decay<decoupled>,
+        bias_correction = #mpc.bias_correction<torch>}
         : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>)
        -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
     ```
@@ -102,11 +103,10 @@ def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
                        MPC_IntTensor:$step, Optional<MPC_BoolTensor>:$apply,
                        F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon,
                        DefaultValuedAttr<F64Attr, "0.0">:$weight_decay,
-                       DefaultValuedAttr<StrAttr, "\"l2\"">:$decay_mode,
-                       DefaultValuedAttr<StrAttr, "\"torch\"">:$bias_correction);
+                       DefaultValuedAttr<MPC_DecayModeAttr, "::mpc::DecayMode::L2">:$decay_mode,
+                       DefaultValuedAttr<MPC_BiasCorrectionAttr, "::mpc::BiasCorrection::Torch">:$bias_correction);
   let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_m,
                       MPC_FloatTensor:$new_v);
-  let hasVerifier = 1;
 }
 
 def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer> {

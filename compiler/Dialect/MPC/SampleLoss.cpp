@@ -31,8 +31,7 @@ static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   auto mean = ReduceMeanOp::create(builder, loss->getLoc(),
                                    type.clone(type.getShape().take_front(1)),
                                    value, axes, /*keepdims=*/false);
-  if (Attribute phase = loss->getAttr(kPhaseAttr))
-    mean->setAttr(kPhaseAttr, phase);
+  copyPhase(loss, mean);
   return mean.getOutput();
 }
 
@@ -49,12 +48,13 @@ static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
 template <typename OpT>
 static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   auto labels = tensorType(loss.getLabels());
-  bool isPlain = loss.getReduction() == "mean" && !loss.getWeights() &&
+  bool isPlain = loss.getReduction() == LossReduction::Mean &&
+                 !loss.getWeights() &&
                  (!loss.getIgnoreIndex() || canLeaveOut(loss, labels));
   if (!isPlain || !hasSamples(loss.getLabels(), batch))
     return {};
   auto all = cast<OpT>(builder.clone(*loss));
-  all.setReduction("none");
+  all.setReduction(LossReduction::None);
   all.getLoss().setType(
       labels.clone(tensorType(loss.getLoss()).getElementType()));
   return averageSamples(builder, loss, all.getLoss());
@@ -167,7 +167,6 @@ Value mpc::buildAccuracy(OpBuilder &builder, Operation *loss) {
   auto type = tensorType(labels).clone(builder.getF32Type());
   auto accuracy =
       AccuracyOp::create(builder, loss->getLoc(), type, scores, labels);
-  if (Attribute phase = loss->getAttr(kPhaseAttr))
-    accuracy->setAttr(kPhaseAttr, phase);
+  copyPhase(loss, accuracy);
   return accuracy.getCorrect();
 }

@@ -11,7 +11,7 @@ VariableTable::VariableTable(ModuleOp module) : symbols(module) {
     last = variable;
 }
 
-VariableOp VariableTable::declare(StringRef name, Type type, StringRef role,
+VariableOp VariableTable::declare(StringRef name, Type type, Role role,
                                   std::optional<double> fill) {
   Operation *module = symbols.getOp();
   auto builder = OpBuilder::atBlockBegin(&module->getRegion(0).front());
@@ -19,7 +19,7 @@ VariableOp VariableTable::declare(StringRef name, Type type, StringRef role,
     builder.setInsertionPointAfter(last);
   last = VariableOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
                             builder.getStringAttr(name), TypeAttr::get(type),
-                            builder.getStringAttr(role),
+                            RoleAttr::get(module->getContext(), role),
                             /*init=*/ElementsAttr(),
                             fill ? builder.getF64FloatAttr(*fill) : FloatAttr(),
                             /*sym_visibility=*/StringAttr());

@@ -28,8 +28,7 @@ public:
   }
 
   /// Declares a variable behind those the module has.
-  VariableOp declare(llvm::StringRef name, mlir::Type type,
-                     llvm::StringRef role,
+  VariableOp declare(llvm::StringRef name, mlir::Type type, Role role,
                      std::optional<double> fill = std::nullopt);
 
 private:

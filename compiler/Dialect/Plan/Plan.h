@@ -4,6 +4,8 @@
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_H
 #define MPC_COMPILER_DIALECT_PLAN_PLAN_H
 
+#include "compiler/Dialect/MPC/MPC.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -14,6 +16,11 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mpc::plan {
+
+/// What a library computes a contraction in, where that is neither f32 nor f64:
+/// #plan.compute<...> on the op, from plan-place-contractions to
+/// plan-build-programs.
+inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 
 /// Bytes of one element as the runtime stores it: i1 takes one byte.
 int64_t getElementBytes(mlir::Type type);
@@ -27,6 +34,9 @@ int64_t getAuxRowBytes(int64_t n);
 } // namespace mpc::plan
 
 #include "compiler/Dialect/Plan/PlanDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Plan/PlanAttrs.h.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Plan/PlanOps.h.inc"

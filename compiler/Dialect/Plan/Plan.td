@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_TD
 #define MPC_COMPILER_DIALECT_PLAN_PLAN_TD
 
+include "compiler/Dialect/MPC/MPCEnums.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -12,6 +13,9 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Plan_Dialect : Dialect {
   let name = "plan";
   let cppNamespace = "::mpc::plan";
+  let dependentDialects = ["::mpc::MPCDialect"];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let summary = "a list of steps over one arena";
   let description = [{
     What an artifact's plan section says, as IR. A `plan.program` names the
@@ -24,6 +28,14 @@ def Plan_Dialect : Dialect {
     located at the ONNX node it is reported under.
   }];
 }
+
+// Words of plans.
+def Plan_ComputeAttr : MPC_NamesAttr<Plan_Dialect, "Compute", "compute",
+    "what a GPU's library computes products in">;
+def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",
+    "which of its operands a convolution writes">;
+def Plan_FusedKindAttr : MPC_NamesAttr<Plan_Dialect, "FusedKind", "fused",
+    "what a GPU's library does with a product">;
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;

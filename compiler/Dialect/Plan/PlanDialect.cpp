@@ -15,6 +15,9 @@ using namespace mpc::plan;
 
 #include "compiler/Dialect/Plan/PlanDialect.cpp.inc"
 
+#define GET_ATTRDEF_CLASSES
+#include "compiler/Dialect/Plan/PlanAttrs.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "compiler/Dialect/Plan/PlanOps.cpp.inc"
 
@@ -23,6 +26,19 @@ void PlanDialect::initialize() {
 #define GET_OP_LIST
 #include "compiler/Dialect/Plan/PlanOps.cpp.inc"
       >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/Dialect/Plan/PlanAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attr) {
+  if (attr.getName() != kComputeAttr || isa<ComputeAttr>(attr.getValue()))
+    return success();
+  return op->emitOpError("expected what a library computes in, such as "
+                         "#plan.compute<tf32>, found ")
+         << attr.getValue();
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,13 +111,6 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state,
   state.addRegion()->emplaceBlock();
 }
 
-static LogicalResult verifyRole(Operation *op, StringRef role,
-                                ArrayRef<StringRef> known) {
-  if (!llvm::is_contained(known, role))
-    return op->emitOpError("unknown role \"") << role << "\"";
-  return success();
-}
-
 LogicalResult InputOp::verify() {
   int64_t axis = getBatchAxis();
   if (axis < -1 || (axis > 0 && axis >= getBuffer().getType().getRank()))
@@ -109,13 +118,17 @@ LogicalResult InputOp::verify() {
   if (getIndices() && !isIndices(*getIndices(), getBuffer().getType()))
     return emitOpError("expected boxes of integers of the buffer, found ")
            << *getIndices();
-  return verifyRole(*this, getRole(), {"data", "label", "scalar"});
+  if (!isInputRole(getRole()))
+    return emitOpError("expected a role of inputs, found ")
+           << stringify(getRole());
+  return success();
 }
 
 LogicalResult OutputOp::verify() {
-  return verifyRole(*this, getRole(),
-                    {"loss", "sample_loss", "sample_weight", "prediction",
-                     "correct", "grad_norm", "finite", "loss_scale", "output"});
+  if (!isOutputRole(getRole()))
+    return emitOpError("expected a role of outputs, found ")
+           << stringify(getRole());
+  return success();
 }
 
 // The type of a buffer that holds a tensor of type `type`.
@@ -277,50 +290,41 @@ static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
                       op.getEpilogueInputs(), op.getEpilogueOutputs(), symbols);
 }
 
-static LogicalResult verifyCompute(Operation *step,
-                                   std::optional<StringRef> compute) {
-  if (compute && !llvm::is_contained({"f32", "tf32", "f64"}, *compute))
-    return step->emitOpError("unknown compute type \"") << *compute << "\"";
-  return success();
-}
-
 namespace {
-/// What the library can do with a product, and which buffers that takes.
-struct FusedKind {
-  StringLiteral name;
-  bool hasBias = false, hasAux = false, hasBiasGrad = false;
+/// Which buffers what the library does with a product takes.
+struct FusedBuffers {
+  bool bias = false, aux = false, biasGrad = false;
 
-  bool writesAux() const { return hasAux && hasBias; }
+  bool writesAux() const { return aux && bias; }
 };
 } // namespace
 
-static constexpr FusedKind kFusedKinds[] = {
-    {"bias", true, false, false},         {"relu_bias", true, false, false},
-    {"relu_aux_bias", true, true, false}, {"drelu", false, true, false},
-    {"drelu_bgrad", false, true, true},   {"bgrad_a", false, false, true},
-    {"bgrad_b", false, false, true},
-};
-
-// The kind of that name, or null and a message.
-static const FusedKind *findFusedKind(Operation *op, StringRef name) {
-  const FusedKind *known = llvm::find_if(
-      kFusedKinds, [&](const FusedKind &kind) { return kind.name == name; });
-  if (known != std::end(kFusedKinds))
-    return known;
-  op->emitOpError("unknown kind of fused product \"") << name << "\"";
-  return nullptr;
+static FusedBuffers getFusedBuffers(FusedKind kind) {
+  switch (kind) {
+  case FusedKind::Bias:
+  case FusedKind::ReluBias:
+    return {true, false, false};
+  case FusedKind::ReluAuxBias:
+    return {true, true, false};
+  case FusedKind::DRelu:
+    return {false, true, false};
+  case FusedKind::DReluBGrad:
+    return {false, true, true};
+  case FusedKind::BGradA:
+  case FusedKind::BGradB:
+    return {false, false, true};
+  }
+  llvm_unreachable("unknown kind of fused product");
 }
 
 LogicalResult ProductOp::verify() {
-  const FusedKind *kind = findFusedKind(*this, getFused());
-  if (!kind)
-    return failure();
-  if (static_cast<bool>(getBias()) != kind->hasBias ||
-      static_cast<bool>(getAux()) != (kind->hasAux && !kind->writesAux()) ||
-      static_cast<bool>(getNewAux()) != kind->writesAux() ||
-      static_cast<bool>(getBiasGrad()) != kind->hasBiasGrad)
+  FusedBuffers takes = getFusedBuffers(getFused());
+  if (static_cast<bool>(getBias()) != takes.bias ||
+      static_cast<bool>(getAux()) != (takes.aux && !takes.writesAux()) ||
+      static_cast<bool>(getNewAux()) != takes.writesAux() ||
+      static_cast<bool>(getBiasGrad()) != takes.biasGrad)
     return emitOpError("operands and results do not fit the fused kind \"")
-           << getFused() << "\"";
+           << stringify(getFused()) << "\"";
   if (getUnfused().empty())
     return success();
   Block &body = getUnfused().front();
@@ -387,20 +391,17 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
 }
 
 static LogicalResult verifyFused(plan::MatMulOp op) {
-  FusedKind kind{""};
+  FusedBuffers takes;
   if (op.getFused()) {
-    const FusedKind *known = findFusedKind(op, *op.getFused());
-    if (!known)
-      return failure();
-    kind = *known;
+    takes = getFusedBuffers(*op.getFused());
     if (!op.getC() || op.getBatch() != 1)
       return op.emitOpError("a fused product has a result and no batches");
   }
-  if (static_cast<bool>(op.getBias()) != kind.hasBias ||
-      static_cast<bool>(op.getAux()) != kind.hasAux ||
-      static_cast<bool>(op.getBiasGrad()) != kind.hasBiasGrad)
+  if (static_cast<bool>(op.getBias()) != takes.bias ||
+      static_cast<bool>(op.getAux()) != takes.aux ||
+      static_cast<bool>(op.getBiasGrad()) != takes.biasGrad)
     return op.emitOpError("buffers do not fit the fused kind \"")
-           << kind.name << "\"";
+           << (op.getFused() ? stringify(*op.getFused()) : "") << "\"";
   auto expect = [&](StringRef name, Value buffer, Type element,
                     int64_t count) -> LogicalResult {
     if (!buffer)
@@ -421,7 +422,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
     return success();
   Type element = cast<MemRefType>(op.getC().getType()).getElementType();
   int64_t m = op.getM(), n = op.getN();
-  bool alongRows = op.getFused() == "bgrad_a";
+  bool alongRows = op.getFused() == FusedKind::BGradA;
   return success(succeeded(expect("bias", op.getBias(), element, n)) &&
                  succeeded(expect("bias_grad", op.getBiasGrad(), element,
                                   alongRows ? m : n)) &&
@@ -431,7 +432,9 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
                                   m * plan::getAuxRowBytes(n))));
 }
 
-bool plan::MatMulOp::writesAux() { return getFused() == "relu_aux_bias"; }
+bool plan::MatMulOp::writesAux() {
+  return getFused() == FusedKind::ReluAuxBias;
+}
 
 LogicalResult plan::MatMulOp::verify() {
   for (int64_t extent : {getBatch(), getM(), getN(), getK()})
@@ -441,8 +444,7 @@ LogicalResult plan::MatMulOp::verify() {
       static_cast<int64_t>(getTileN()) < 0 ||
       (getTileM() == 0) != (getTileN() == 0))
     return emitOpError("expected two tile sizes of at least 1, or none");
-  if (failed(verifyCompute(*this, getCompute())) ||
-      failed(verifyFused(*this)) || failed(verifyOuter(*this)))
+  if (failed(verifyFused(*this)) || failed(verifyOuter(*this)))
     return failure();
   return verifyContraction(*this, getC());
 }
@@ -452,19 +454,11 @@ LogicalResult plan::MatMulOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult plan::ConvOp::verify() {
-  if (!llvm::is_contained({"forward", "input_grad", "weight_grad"}, getKind()))
-    return emitOpError("unknown kind \"") << getKind() << "\"";
   int buffers = bool(getX()) + bool(getW()) + bool(getY());
   if (buffers != (getWritten() ? 3 : 2))
     return emitOpError("expected both operands that it reads");
-  if (getKind() == "weight_grad" && getEpilogue())
+  if (getKind() == ConvKind::WeightGrad && getEpilogue())
     return emitOpError("a weight gradient takes no epilogue");
-  if (getFilterLayout() &&
-      !llvm::is_contained({"OIHW", "OHWI"}, *getFilterLayout()))
-    return emitOpError("unknown filter layout \"")
-           << *getFilterLayout() << "\"";
-  if (failed(verifyCompute(*this, getCompute())))
-    return failure();
   return verifyContraction(*this, getWritten());
 }
 

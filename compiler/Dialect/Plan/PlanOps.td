@@ -18,11 +18,11 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove,
 
     ```mlir
     plan.program @step attributes {arena_bytes = 1344 : i64} {
-      %x = plan.input "x" role "data" : memref<32x10xf32>
+      %x = plan.input "x" role data : memref<32x10xf32>
       %y = plan.arena at 64 : memref<32x10xf32>
       plan.launch @step_0_relu ins(%x : memref<32x10xf32>)
           outs(%y : memref<32x10xf32>) extent 320 grain 16384
-      plan.output "y" role "output" %y : memref<32x10xf32>
+      plan.output "y" role output %y : memref<32x10xf32>
     }
     ```
   }];
@@ -45,14 +45,14 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
   let summary = "the memory of an input, which no step writes";
   let description = [{
     ```mlir
-    %x = plan.input "x" role "data" : memref<32x10xf32>
+    %x = plan.input "x" role data : memref<32x10xf32>
     ```
 
     With `indices` the integers in [begin, end) of each box name elements of an
     axis of that size, as `mpc.indices` says; the runtime refuses others.
 
     ```mlir
-    %ids = plan.input "ids" role "data"
+    %ids = plan.input "ids" role data
         indices [{begin = array<i64: 0, 0>, end = array<i64: 8, 64>, size = 20},
                  {begin = array<i64: 0, 64>, end = array<i64: 8, 128>, size = 9}
                 ] : memref<8x128xi64>
@@ -62,14 +62,14 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     is -1, the input is the same for every batch.
 
     ```mlir
-    %bags = plan.input "bags" role "data" batch_axis 1 : memref<26x32x4xi64>
+    %bags = plan.input "bags" role data batch_axis 1 : memref<26x32x4xi64>
     ```
   }];
-  let arguments = (ins StrAttr:$name, StrAttr:$role,
+  let arguments = (ins StrAttr:$name, MPC_RoleAttr:$role,
                        OptionalAttr<ArrayAttr>:$indices,
                        DefaultValuedAttr<I64Attr, "0">:$batch_axis);
   let assemblyFormat = [{
-    $name `role` $role (`indices` $indices^)?
+    $name `role` custom<Word>($role) (`indices` $indices^)?
     (`batch_axis` $batch_axis^)? attr-dict
     `:` type($buffer)
   }];
@@ -156,11 +156,11 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
     example.
 
     ```mlir
-    plan.output "loss" role "loss" %loss : memref<f32>
+    plan.output "loss" role loss %loss : memref<f32>
     ```
   }];
-  let arguments = (ins StrAttr:$name, StrAttr:$role, Plan_Buffer:$buffer);
-  let assemblyFormat = "$name `role` $role $buffer attr-dict `:` type($buffer)";
+  let arguments = (ins StrAttr:$name, MPC_RoleAttr:$role, Plan_Buffer:$buffer);
+  let assemblyFormat = "$name `role` custom<Word>($role) $buffer attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 
@@ -217,10 +217,10 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     where the library's mask of a relu is involved.
 
     ```mlir
-    %y, %mask = plan.product "relu_aux_bias" %x, %w bias(%b : tensor<10xf32>)
+    %y, %mask = plan.product relu_aux_bias %x, %w bias(%b : tensor<10xf32>)
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> aux tensor<32x16xui8>
-    %z = plan.product "bias" %x, %w bias(%b : tensor<10xf32>)
+    %z = plan.product bias %x, %w bias(%b : tensor<10xf32>)
         {transA = false, transB = true, alpha = 1.0 : f64}
         : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
     ^bb0(%p: tensor<32x10xf32>):
@@ -230,7 +230,7 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     ```
   }];
   let regions = (region MaxSizedRegion<1>:$unfused);
-  let arguments = (ins StrAttr:$fused, AnyRankedTensor:$lhs,
+  let arguments = (ins Plan_FusedKindAttr:$fused, AnyRankedTensor:$lhs,
                        AnyRankedTensor:$rhs, Optional<AnyRankedTensor>:$bias,
                        Optional<AnyRankedTensor>:$aux, BoolAttr:$transA,
                        BoolAttr:$transB, F64Attr:$alpha);
@@ -238,7 +238,7 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
                       Optional<AnyRankedTensor>:$new_aux,
                       Optional<AnyRankedTensor>:$bias_grad);
   let assemblyFormat = [{
-    $fused $lhs `,` $rhs (`bias` `(` $bias^ `:` type($bias) `)`)?
+    custom<Word>($fused) $lhs `,` $rhs (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`aux` `(` $aux^ `:` type($aux) `)`)? attr-dict
     `:` `(` type($lhs) `,` type($rhs) `)` `->` type($output)
     (`aux` type($new_aux)^)? (`bias_grad` type($bias_grad)^)?
@@ -340,7 +340,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
     On a GPU:
 
     ```mlir
-    plan.matmul %x, %w into %y : memref<32x10xf32> fused "relu_aux_bias"
+    plan.matmul %x, %w into %y : memref<32x10xf32> fused relu_aux_bias
         bias(%b : memref<10xf32>) aux(%m : memref<32x16xui8>)
         {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64,
          trans_a = false, trans_b = true, lda = 64 : i64, ldb = 64 : i64,
@@ -354,7 +354,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
                        OptionalAttr<FlatSymbolRefAttr>:$epilogue,
                        Variadic<Plan_Buffer>:$epilogue_inputs,
                        Variadic<Plan_Buffer>:$epilogue_outputs,
-                       OptionalAttr<StrAttr>:$fused,
+                       OptionalAttr<Plan_FusedKindAttr>:$fused,
                        Optional<Plan_Buffer>:$bias, Optional<Plan_Buffer>:$aux,
                        Optional<Plan_Buffer>:$bias_grad,
                        I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k,
@@ -362,7 +362,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
                        I64Attr:$ldb, I64Attr:$ldc, I64Attr:$stride_a,
                        I64Attr:$stride_b, I64Attr:$stride_c, F64Attr:$alpha,
                        I64Attr:$tile_m, I64Attr:$tile_n,
-                       OptionalAttr<StrAttr>:$compute,
+                       OptionalAttr<Plan_ComputeAttr>:$compute,
                        OptionalAttr<DenseI64ArrayAttr>:$outer,
                        OptionalAttr<DenseI64ArrayAttr>:$outer_strides_a,
                        OptionalAttr<DenseI64ArrayAttr>:$outer_strides_b,
@@ -374,7 +374,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
     (`epilogue` $epilogue^)?
     (`ins` `(` $epilogue_inputs^ `:` type($epilogue_inputs) `)`)?
     (`outs` `(` $epilogue_outputs^ `:` type($epilogue_outputs) `)`)?
-    (`fused` $fused^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`fused` custom<Word>($fused)^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`aux` `(` $aux^ `:` type($aux) `)`)?
     (`bias_grad` `(` $bias_grad^ `:` type($bias_grad) `)`)?
     attr-dict `:` type($a) `,` type($b) (`unfused` $unfused^)?
@@ -396,7 +396,7 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
     `compute` is as in `plan.matmul`.
 
     ```mlir
-    plan.conv "forward" x(%x : memref<32x8x8x1xf32>) w(%w : memref<16x1x3x3xf32>)
+    plan.conv forward x(%x : memref<32x8x8x1xf32>) w(%w : memref<16x1x3x3xf32>)
         y(%y : memref<32x8x8x16xf32>)
         {batch = 32 : i64, groups = 1 : i64, in_channels = 1 : i64,
          out_channels = 16 : i64, in_spatial = array<i64: 8, 8>,
@@ -405,7 +405,7 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
          pads_begin = array<i64: 1, 1>, pads_end = array<i64: 1, 1>}
     ```
   }];
-  let arguments = (ins StrAttr:$kind, Optional<Plan_Buffer>:$x,
+  let arguments = (ins Plan_ConvKindAttr:$kind, Optional<Plan_Buffer>:$x,
                        Optional<Plan_Buffer>:$w, Optional<Plan_Buffer>:$y,
                        OptionalAttr<FlatSymbolRefAttr>:$epilogue,
                        Variadic<Plan_Buffer>:$epilogue_inputs,
@@ -417,10 +417,10 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
                        DenseI64ArrayAttr:$dilations,
                        DenseI64ArrayAttr:$pads_begin,
                        DenseI64ArrayAttr:$pads_end,
-                       OptionalAttr<StrAttr>:$filter_layout,
-                       OptionalAttr<StrAttr>:$compute);
+                       OptionalAttr<MPC_FilterLayoutAttr>:$filter_layout,
+                       OptionalAttr<Plan_ComputeAttr>:$compute);
   let assemblyFormat = [{
-    $kind (`x` `(` $x^ `:` type($x) `)`)? (`w` `(` $w^ `:` type($w) `)`)?
+    custom<Word>($kind) (`x` `(` $x^ `:` type($x) `)`)? (`w` `(` $w^ `:` type($w) `)`)?
     (`y` `(` $y^ `:` type($y) `)`)?
     (`epilogue` $epilogue^)?
     (`ins` `(` $epilogue_inputs^ `:` type($epilogue_inputs) `)`)?
@@ -431,7 +431,12 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
   let extraClassDeclaration = [{
     /// The operand this kind of convolution writes; null with an epilogue.
     ::mlir::Value getWritten() {
-      return getKind() == "forward" ? getY() : getKind() == "input_grad" ? getX() : getW();
+      switch (getKind()) {
+      case ConvKind::Forward: return getY();
+      case ConvKind::InputGrad: return getX();
+      case ConvKind::WeightGrad: return getW();
+      }
+      llvm_unreachable("unknown kind of convolution");
     }
   }];
 }

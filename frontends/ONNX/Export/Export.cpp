@@ -202,9 +202,10 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
   if (count > 0)
-    return model->error(ErrorKind::Invalid, "cannot receive " + Twine(count) +
-                                                " of " + Twine(shapes.size()) +
-                                                " trained tensors: " + misfits);
+    return model->error(ErrorKind::InvalidInput,
+                        "cannot receive " + Twine(count) + " of " +
+                            Twine(shapes.size()) +
+                            " trained tensors: " + misfits);
   return loadExternal();
 }
 
@@ -225,7 +226,7 @@ Error ExportModel::Impl::setValue(StringRef name, proto::TensorProto &tensor,
     llvm::raw_string_ostream(found)
         << Type(value.type) << " does not fit "
         << Type(RankedTensorType::get(dims, *element));
-    return model->error(ErrorKind::Invalid,
+    return model->error(ErrorKind::InvalidInput,
                         what + ": a new value of type " + found);
   }
   tensor.set_raw_data(converted->data.data(), converted->data.size());

@@ -7,6 +7,8 @@
 #ifndef MPC_FRONTENDS_ONNX_MODEL_ERROR_H
 #define MPC_FRONTENDS_ONNX_MODEL_ERROR_H
 
+#include "runtime/Names.h"
+
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
@@ -16,13 +18,7 @@
 namespace mpc::onnx_frontend {
 
 /// Why an import failed, as the exit code of a command-line tool.
-enum class ErrorKind : int {
-  Usage = 2,       ///< an option does not fit the model
-  Invalid = 3,     ///< the file breaks the format's or an op's rules
-  Unsupported = 4, ///< valid, but mpc cannot import it
-  IO = 5,          ///< the file cannot be read or written
-  Internal = 70,   ///< the importer broke its own rules
-};
+using ErrorKind = ExitCode;
 
 /// One finding. The message is complete: file, node, expected, found.
 class ImportError : public llvm::ErrorInfo<ImportError> {

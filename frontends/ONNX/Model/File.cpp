@@ -93,8 +93,9 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
                                        StringRef relative) {
   std::string inside = relative.str();
   if (inside.empty() || inside.find('\0') != std::string::npos)
-    return makeError(ErrorKind::Invalid, "the location of external data is "
-                                         "empty or holds a null character");
+    return makeError(ErrorKind::InvalidInput,
+                     "the location of external data is "
+                     "empty or holds a null character");
   int root = ::open(directory.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root < 0)
     return makeSystemError(directory, "open");
@@ -104,7 +105,7 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
   if (fd >= 0)
     return adopt(fd, (directory + "/" + relative).str());
   if (error == EXDEV || error == ELOOP)
-    return makeError(ErrorKind::Invalid,
+    return makeError(ErrorKind::InvalidInput,
                      "external data '" + relative +
                          "' leaves the folder of the model, " + directory);
   errno = error;

@@ -81,7 +81,7 @@ Error Inliner::readFunctions() {
   for (const proto::FunctionProto &function : model.getProto().functions()) {
     std::string key = makeKey(function);
     if (!functions.try_emplace(key, &function).second)
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          describe(function) + " is there twice");
     auto read = model.addOpsets(function.opset_import(), describe(function));
     if (!read)
@@ -219,14 +219,14 @@ Error Inliner::checkCall(const proto::NodeProto &call,
                          const proto::FunctionProto &function) const {
   std::string what = describe(function);
   if (llvm::is_contained(active, &function))
-    return error(ErrorKind::Invalid, call, what + " calls itself");
+    return error(ErrorKind::InvalidInput, call, what + " calls itself");
   if (active.size() == kMostDepth)
     return error(ErrorKind::Unsupported, call,
                  "functions call each other more than " + Twine(kMostDepth) +
                      " deep");
   if (call.input_size() > function.input_size() ||
       call.output_size() > function.output_size())
-    return error(ErrorKind::Invalid, call,
+    return error(ErrorKind::InvalidInput, call,
                  what + " has " + Twine(function.input_size()) +
                      " inputs and " + Twine(function.output_size()) +
                      " outputs, found " + Twine(call.input_size()) + " and " +
@@ -234,7 +234,7 @@ Error Inliner::checkCall(const proto::NodeProto &call,
   for (const proto::AttributeProto &attribute : call.attribute())
     if (!llvm::is_contained(function.attribute(), attribute.name()) &&
         !findAttribute(function.attribute_proto(), attribute.name()))
-      return error(ErrorKind::Invalid, call,
+      return error(ErrorKind::InvalidInput, call,
                    what + " has no attribute '" + attribute.name() + "'");
   return Error::success();
 }

@@ -120,9 +120,9 @@ Error Graph::define(StringRef name, const Twine &by) {
   auto [entry, isNew] = definitions.try_emplace(name, by.str());
   if (isNew)
     return Error::success();
-  return model->error(ErrorKind::Invalid, "value '" + name +
-                                              "' is defined twice, by " +
-                                              entry->second + " and by " + by);
+  return model->error(ErrorKind::InvalidInput,
+                      "value '" + name + "' is defined twice, by " +
+                          entry->second + " and by " + by);
 }
 
 // What a caller has to name is in files whose text is UTF-8: artifacts,
@@ -134,7 +134,7 @@ static Error checkNames(const Model &model, const proto::GraphProto &part) {
       if (!llvm::json::isUTF8(value.name()))
         errors =
             llvm::joinErrors(std::move(errors),
-                             model.error(ErrorKind::Invalid,
+                             model.error(ErrorKind::InvalidInput,
                                          "the name of " + kind + " '" +
                                              value.name() + "' is not UTF-8"));
     return errors;
@@ -153,7 +153,8 @@ Error Graph::addPart(const proto::GraphProto &part) {
                         "sparse initializers are not supported");
   for (const proto::TensorProto &tensor : part.initializer()) {
     if (tensor.name().empty())
-      return model->error(ErrorKind::Invalid, "an initializer has no name");
+      return model->error(ErrorKind::InvalidInput,
+                          "an initializer has no name");
     if (Error error = define(tensor.name(), "an initializer"))
       return error;
     initializers[tensor.name()] = &tensor;
@@ -161,10 +162,11 @@ Error Graph::addPart(const proto::GraphProto &part) {
   llvm::StringSet<> inputNames;
   for (const proto::ValueInfoProto &input : part.input()) {
     if (input.name().empty())
-      return model->error(ErrorKind::Invalid, "a graph input has no name");
+      return model->error(ErrorKind::InvalidInput, "a graph input has no name");
     if (!inputNames.insert(input.name()).second)
-      return model->error(ErrorKind::Invalid, "graph input '" + input.name() +
-                                                  "' is declared twice");
+      return model->error(ErrorKind::InvalidInput, "graph input '" +
+                                                       input.name() +
+                                                       "' is declared twice");
     // An input with an initializer has a default value: state, here.
     if (initializers.contains(input.name()))
       continue;
@@ -222,7 +224,7 @@ Error Graph::checkUses(
   Error errors = Error::success();
   auto report = [&](const Twine &message) {
     errors = llvm::joinErrors(std::move(errors),
-                              model->error(ErrorKind::Invalid, message));
+                              model->error(ErrorKind::InvalidInput, message));
   };
   for (const proto::NodeProto *node : nodes) {
     if (node->op_type().empty())
@@ -274,8 +276,9 @@ Error Graph::sortNodes() {
         ready.push(user);
   }
   if (sorted.size() != nodes.size())
-    return model->error(ErrorKind::Invalid, "the graph has a cycle: " +
-                                                describeCycle(pendingInputs));
+    return model->error(ErrorKind::InvalidInput,
+                        "the graph has a cycle: " +
+                            describeCycle(pendingInputs));
   nodes = std::move(sorted);
   return Error::success();
 }

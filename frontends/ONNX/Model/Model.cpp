@@ -82,18 +82,19 @@ llvm::Error Model::parse() {
   if (!start)
     return start.takeError();
   if (start->empty())
-    return error(ErrorKind::Invalid, "the file is empty");
+    return error(ErrorKind::InvalidInput, "the file is empty");
   auto checkSize = [this](int64_t size) -> llvm::Error {
     if (size <= INT_MAX)
       return llvm::Error::success();
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  "a protobuf file cannot exceed 2 GiB, found " + Twine(size) +
                      " bytes; store the weights as external data");
   };
   if (llvm::Error error = checkSize(file->getSize().value_or(0)))
     return error;
   if (StringRef format = guessFormat(*start); !format.empty())
-    return error(ErrorKind::Invalid, "expected an ONNX file, found " + format);
+    return error(ErrorKind::InvalidInput,
+                 "expected an ONNX file, found " + format);
 
   constexpr int blockBytes = 1 << 20;
   google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
@@ -109,7 +110,7 @@ llvm::Error Model::parse() {
     return error;
   std::string size = file->getSize() ? " of " + std::to_string(*file->getSize())
                                      : std::string();
-  return error(ErrorKind::Invalid,
+  return error(ErrorKind::InvalidInput,
                "not an ONNX file: truncated, damaged or nested too deeply near "
                "byte " +
                    Twine(coded.CurrentPosition()) + size);
@@ -117,10 +118,11 @@ llvm::Error Model::parse() {
 
 llvm::Error Model::checkHeader() {
   if (!model.has_graph())
-    return error(ErrorKind::Invalid, "not an ONNX model: no graph in the file");
+    return error(ErrorKind::InvalidInput,
+                 "not an ONNX model: no graph in the file");
   int64_t version = model.ir_version();
   if (version < 1)
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  "no valid ir_version, found " + Twine(version));
   if (version < kOldestIRVersion || version > kNewestIRVersion)
     return error(ErrorKind::Unsupported,
@@ -129,8 +131,9 @@ llvm::Error Model::checkHeader() {
   for (const auto &import : model.opset_import()) {
     StringRef domain = normalizeDomain(import.domain());
     if (import.version() < 1)
-      return error(ErrorKind::Invalid, "opset '" + domain + "' has version " +
-                                           Twine(import.version()));
+      return error(ErrorKind::InvalidInput, "opset '" + domain +
+                                                "' has version " +
+                                                Twine(import.version()));
     // Tools that add nodes to an exporter's model append what they import; to
     // ONNX's own tools the last import holds, too.
     int64_t &version = opsets[domain];
@@ -187,9 +190,9 @@ llvm::Expected<const Model::Opsets *> Model::addOpsets(
   for (const proto::OperatorSetIdProto &import : imports) {
     StringRef domain = normalizeDomain(import.domain());
     if (import.version() < 1)
-      return error(ErrorKind::Invalid, what + ": opset '" + domain +
-                                           "' has version " +
-                                           Twine(import.version()));
+      return error(ErrorKind::InvalidInput, what + ": opset '" + domain +
+                                                "' has version " +
+                                                Twine(import.version()));
     read[domain] = import.version();
   }
   if (llvm::Error error = checkOpset(read.lookup(""), what + ": "))

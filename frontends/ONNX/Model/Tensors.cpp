@@ -4,8 +4,11 @@
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Model.h"
 
+#include "compiler/Dialect/MPC/ConstantElements.h"
+
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemAlloc.h"
 #include "llvm/Support/Path.h"
 
 #include <cstdlib>
@@ -13,6 +16,7 @@
 #include <limits>
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Expected;
 
@@ -62,7 +66,7 @@ Expected<Type> Model::getElementType(int32_t dataType,
   if (Type type = lookUpElementType(context, dataType))
     return type;
   if (dataType < 1 || dataType > kNewestDataType)
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  what + ": no element type has number " + Twine(dataType));
   return error(ErrorKind::Unsupported,
                what + ": element type " +
@@ -81,13 +85,13 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
                                       const Twine &what) const {
   auto expected = getCheckedBytes(type.getShape(), type.getElementType());
   if (static_cast<int64_t>(bytes.size()) != *expected)
-    return error(ErrorKind::Invalid, what + ": expected " + Twine(*expected) +
-                                         " bytes of data, found " +
-                                         Twine(bytes.size()));
+    return error(ErrorKind::InvalidInput,
+                 what + ": expected " + Twine(*expected) +
+                     " bytes of data, found " + Twine(bytes.size()));
   if (type.getElementType().isInteger(1))
     for (char byte : bytes)
       if (byte != 0 && byte != 1)
-        return error(ErrorKind::Invalid,
+        return error(ErrorKind::InvalidInput,
                      what + ": expected booleans of 0 or 1, found " +
                          Twine(static_cast<int>(byte)));
   return HostTensor{type, bytes, std::move(owner)};
@@ -125,12 +129,12 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
   };
   auto narrowed = [&](auto &field) -> Expected<HostTensor> {
     if (field.size() != type.getNumElements())
-      return error(ErrorKind::Invalid,
+      return error(ErrorKind::InvalidInput,
                    what + ": expected " + Twine(type.getNumElements()) +
                        " elements, found " + Twine(field.size()));
     auto [result, data] = HostTensor::allocate(type);
     if (!narrow(ArrayRef(field.data(), field.size()), type, data))
-      return error(ErrorKind::Invalid,
+      return error(ErrorKind::InvalidInput,
                    what + ": an element does not fit its type");
     return result;
   };
@@ -159,7 +163,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return element.takeError();
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   if (!getCheckedBytes(dims, *element))
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  what + ": the dimensions are negative or their product "
                         "overflows");
   if (tensor.has_segment())
@@ -176,7 +180,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
       (tensor.double_data_size() != 0) + (tensor.uint64_data_size() != 0) +
       (tensor.string_data_size() != 0);
   if (fields > 1)
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  what + ": expected data in one field, found it in " +
                      Twine(fields));
   if (!tensor.has_raw_data())
@@ -221,7 +225,7 @@ static Expected<File> openExternal(StringRef model, StringRef location) {
                                           llvm::sys::path::end(location)),
                          "..");
   if (leaves)
-    return makeError(ErrorKind::Invalid,
+    return makeError(ErrorKind::InvalidInput,
                      "external data '" + location +
                          "' is not below the folder of the model");
   Expected<std::string> folder = getRealDirectory(model, /*followFile=*/false);
@@ -239,8 +243,9 @@ static Expected<File> openExternal(StringRef model, StringRef location) {
   for (StringRef directory : {StringRef(*folder), StringRef(*real)})
     if (auto rest = stripDirectory(target.get(), directory))
       return File::openBeneath(directory, *rest);
-  return makeError(ErrorKind::Invalid, "external data '" + location +
-                                           "' is a link out of " + *folder);
+  return makeError(ErrorKind::InvalidInput, "external data '" + location +
+                                                "' is a link out of " +
+                                                *folder);
 }
 
 static Expected<ExternalLocation>
@@ -255,16 +260,16 @@ parseLocation(const proto::TensorProto &tensor) {
     if (key == "location")
       result.location = value;
     else if ((key == "offset" || key == "length") && !isNumber)
-      return makeError(ErrorKind::Invalid, "expected a number as " + key +
-                                               " of external data, found '" +
-                                               value + "'");
+      return makeError(ErrorKind::InvalidInput,
+                       "expected a number as " + key +
+                           " of external data, found '" + value + "'");
     else if (key == "offset")
       result.offset = number;
     else if (key == "length")
       result.length = number;
   }
   if (result.location.empty())
-    return makeError(ErrorKind::Invalid, "external data has no location");
+    return makeError(ErrorKind::InvalidInput, "external data has no location");
   return result;
 }
 
@@ -296,12 +301,12 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
   int64_t size = *file->getSize();
   int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
   if (place->length && *place->length != bytes)
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  what + ": expected " + Twine(bytes) +
                      " bytes of external data, found a length of " +
                      Twine(*place->length));
   if (place->offset > size || bytes > size - place->offset)
-    return error(ErrorKind::Invalid,
+    return error(ErrorKind::InvalidInput,
                  what + ": external data '" + place->location +
                      "' ends at byte " + Twine(size) + ", expected " +
                      Twine(bytes) + " bytes from byte " + Twine(place->offset));
@@ -311,4 +316,23 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
     return prefix(std::move(error), where);
   // Once more through decodeRaw for the checks on elements.
   return decodeRaw(result.data, result.owner, type, what);
+}
+
+Expected<HostTensor> Model::decodeInitializer(const proto::TensorProto &tensor,
+                                              bool readsValues) const {
+  const std::string what = "initializer '" + tensor.name() + "'";
+  if (readsValues)
+    return decode(tensor, what);
+  Expected<Type> element = getElementType(tensor.data_type(), what);
+  if (!element)
+    return element.takeError();
+  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  std::optional<int64_t> bytes = getCheckedBytes(dims, *element);
+  constexpr int64_t widest = sizeof(int64_t);
+  if (!bytes || *bytes <= kMostFoldedElements * widest)
+    return decode(tensor, what);
+  // Their memory is not there until it is written to.
+  std::shared_ptr<void> zeros(llvm::safe_calloc(1, size_t(*bytes)), std::free);
+  ArrayRef<char> data(static_cast<const char *>(zeros.get()), size_t(*bytes));
+  return HostTensor{RankedTensorType::get(dims, *element), data, zeros};
 }

@@ -27,7 +27,7 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
   if (given.getShape() == type.getShape())
     if (auto converted = convertFloats(given, type.getElementType()))
       return *converted;
-  return model.error(ErrorKind::Invalid,
+  return model.error(ErrorKind::InvalidInput,
                      "the value given for " + what + " is " +
                          printTensorType(given.type) + ", expected " +
                          printTensorType(type));
@@ -121,7 +121,7 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
     SmallVector<StringRef> found(names.begin(), names.end());
     errors = llvm::joinErrors(
         std::move(errors),
-        model.error(ErrorKind::Invalid,
+        model.error(ErrorKind::InvalidInput,
                     file + " gives no value for the model: it has " +
                         listNames(found) + "; the model has " +
                         listNames(taken) + adviseOnNames(found, taken)));

@@ -7,8 +7,6 @@
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "frontends/ONNX/Model/Weights.h"
 
-#include "llvm/Support/MemAlloc.h"
-
 #include <map>
 
 using namespace mlir;
@@ -43,14 +41,14 @@ FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph,
 //===----------------------------------------------------------------------===//
 
 Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
-                                 StringRef role) {
+                                 Role role) {
   Value value =
       body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
   Port port{{}, value};
   port.attributes.set(kInputAttr, builder.getStringAttr(name));
-  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  port.attributes.set(kRoleAttr, RoleAttr::get(builder.getContext(), role));
   if (int64_t axis = module.getBatchAxis(name, type);
-      role == "data" && axis != 0)
+      role == Role::Data && axis != 0)
     port.attributes.set(kBatchAxisAttr, builder.getI64IntegerAttr(axis));
   arguments.push_back(std::move(port));
   values[name].value = value;
@@ -60,7 +58,7 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
 // Sums and masters are float32 at least, whatever the precision.
 static bool isTooNarrow(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
-  return type && type.getWidth() < 32 && variable.getRole() != "frozen";
+  return type && type.getWidth() < 32 && variable.getRole() != Role::Frozen;
 }
 
 Value FunctionImporter::getState(VariableOp variable) {
@@ -88,15 +86,15 @@ Value FunctionImporter::getState(VariableOp variable) {
   return value;
 }
 
-void FunctionImporter::addOutput(StringRef name, Value value, StringRef role) {
+void FunctionImporter::addOutput(StringRef name, Value value, Role role) {
   Port port{{}, value};
   port.attributes.set(kOutputAttr, builder.getStringAttr(name));
-  port.attributes.set(kRoleAttr, builder.getStringAttr(role));
+  port.attributes.set(kRoleAttr, RoleAttr::get(builder.getContext(), role));
   results.push_back(std::move(port));
 }
 
-Value FunctionImporter::getOutput(StringRef role) const {
-  auto wanted = StringAttr::get(builder.getContext(), role);
+Value FunctionImporter::getOutput(Role role) const {
+  auto wanted = RoleAttr::get(builder.getContext(), role);
   for (const Port &port : results)
     if (port.attributes.get(kRoleAttr) == wanted)
       return port.value;
@@ -160,7 +158,8 @@ void FunctionImporter::markLabel(Value value) {
     return parent->markLabel(value);
   for (Port &port : arguments)
     if (port.value == value && port.attributes.get(kInputAttr))
-      port.attributes.set(kRoleAttr, builder.getStringAttr("label"));
+      port.attributes.set(kRoleAttr,
+                          RoleAttr::get(builder.getContext(), Role::Label));
 }
 
 void FunctionImporter::markIndices(Value value, int64_t size) {
@@ -241,27 +240,6 @@ func::FuncOp FunctionImporter::finish() {
 // Values
 //===----------------------------------------------------------------------===//
 
-// The value of an initializer; where values are of no interest, zeros in place
-// of a large one, whose memory is not there until it is written to.
-static llvm::Expected<HostTensor>
-readInitializer(const Model &model, const proto::TensorProto &tensor,
-                bool readsValues) {
-  const std::string what = "initializer '" + tensor.name() + "'";
-  if (readsValues)
-    return model.decode(tensor, what);
-  llvm::Expected<Type> element = model.getElementType(tensor.data_type(), what);
-  if (!element)
-    return element.takeError();
-  ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
-  std::optional<int64_t> bytes = getCheckedBytes(dims, *element);
-  constexpr int64_t widest = sizeof(int64_t);
-  if (!bytes || *bytes <= kMostFoldedElements * widest)
-    return model.decode(tensor, what);
-  std::shared_ptr<void> zeros(llvm::safe_calloc(1, size_t(*bytes)), std::free);
-  ArrayRef<char> data(static_cast<const char *>(zeros.get()), size_t(*bytes));
-  return HostTensor{RankedTensorType::get(dims, *element), data, zeros};
-}
-
 ImportedValue &FunctionImporter::lookup(StringRef name) {
   ImportedValue &entry = values[name];
   if (entry.value || entry.variable || entry.constant || entry.failed ||
@@ -274,7 +252,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   auto decoded =
-      readInitializer(getModel(), *tensor, module.getOptions().readsValues);
+      getModel().decodeInitializer(*tensor, module.getOptions().readsValues);
   if (!decoded) {
     entry.failed = true;
     module.report(decoded.takeError());
@@ -304,7 +282,7 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   const ImportedValue &outer = parent->lookup(name);
   entry.failed = outer.failed;
   entry.reservedFor = outer.reservedFor;
-  if (outer.constant && outer.stateRole.empty()) {
+  if (outer.constant && !outer.stateRole) {
     entry.constant = outer.constant;
     return;
   }
@@ -345,12 +323,12 @@ static Value createState(FunctionImporter &function, StringRef name,
   bool isNarrow = element && element.getWidth() < 32;
   if (!isNarrow)
     return function.getState(
-        module.getVariable(name, entry.stateRole, type, &*entry.constant));
+        module.getVariable(name, *entry.stateRole, type, &*entry.constant));
   VariableOp variable = module.findVariable(name);
   OpBuilder &builder = function.getBuilder();
   if (!variable) {
     HostTensor wide = *convertFloats(*entry.constant, builder.getF32Type());
-    variable = module.getVariable(name, entry.stateRole, wide.type, &wide);
+    variable = module.getVariable(name, *entry.stateRole, wide.type, &wide);
   }
   return mpc::CastOp::create(builder, variable.getLoc(), type,
                              function.getState(variable));
@@ -388,7 +366,7 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
                                        "' is not available in this function"));
     return {};
   }
-  if (!entry.stateRole.empty())
+  if (entry.stateRole)
     return entry.value = createState(*this, name, entry);
   auto loc = NameLoc::get(builder.getStringAttr(name));
   ElementsAttr elements = module.toAttribute(*entry.constant, name);

@@ -74,7 +74,7 @@ static LogicalResult importIsInf(NodeImporter &node) {
 static bool isCounter(NodeImporter &node, unsigned index) {
   VariableOp variable =
       node.getFunction().lookup(node.getInputName(index)).variable;
-  return variable && variable.getRole() == "counter";
+  return variable && variable.getRole() == Role::Counter;
 }
 
 // Greater(a, b) is Less(b, a).
@@ -95,7 +95,7 @@ static LogicalResult importAdd(NodeImporter &node) {
         other->getNumElements() != 1 || other->getInteger(0) != 1 ||
         other->type.getRank() > node.operandType(index).getRank())
       continue;
-    node.setPhase("optimizer");
+    node.setPhase(Phase::Optimizer);
     auto op = node.create<IncrementOp>({node.operand(index)});
     return op ? node.define(0, op.getOutput()) : failure();
   }

@@ -262,7 +262,7 @@ LogicalResult LoopUnroller::defineOutputs() {
       (void)node.define(i, *value.sequence);
       continue;
     }
-    bool isConstant = value.constant && !value.value && value.stateRole.empty();
+    bool isConstant = value.constant && !value.value && !value.stateRole;
     if (failed(isConstant
                    ? node.define(i, *value.constant)
                    : node.define(i, last->materialize(getOutput(1 + i), ""))))

@@ -135,7 +135,7 @@ static LogicalResult importYieldOp(NodeImporter &node) {
           "' comes from outside of the graph; choose a loss of it, such as "
           "--loss mse@" +
           node.getInputName(i));
-    node.setPhase("backward");
+    node.setPhase(Phase::Backward);
     auto seed = node.create<GradientSeedOp>({}, {}, type);
     if (!seed || failed(node.define(next++, seed.getOutput())))
       return failure();

@@ -10,8 +10,14 @@ using namespace mpc::onnx_frontend;
 
 SmallVector<NamedAttribute>
 mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
-  SmallVector<NamedAttribute> attributes = {
-      node.attribute("reduction", StringRef(node.string("reduction", "mean")))};
+  std::string word = node.string("reduction", "mean");
+  auto reduction = symbolizeLossReduction(word);
+  if (!reduction)
+    (void)node.invalid("expected reduction mean, sum or none, found " + word);
+  SmallVector<NamedAttribute> attributes = {node.attribute(
+      "reduction",
+      LossReductionAttr::get(node.getContext(),
+                             reduction.value_or(LossReduction::Mean)))};
   if (node.hasAttribute("ignore_index"))
     attributes.push_back(
         node.attribute("ignore_index", node.integer("ignore_index", 0)));
@@ -19,7 +25,7 @@ mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
 }
 
 static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
-  node.setPhase("loss");
+  node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
   node.getFunction().markLabel(labels);
   auto op = node.create<SoftmaxCrossEntropyLossOp>(
@@ -31,7 +37,7 @@ static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
 }
 
 static LogicalResult importNLLLoss(NodeImporter &node) {
-  node.setPhase("loss");
+  node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
   node.getFunction().markLabel(labels);
   auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
@@ -41,7 +47,7 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
 
 // MSELoss(x, target): of no standard, as PyTorch's.
 static LogicalResult importMSELoss(NodeImporter &node) {
-  node.setPhase("loss");
+  node.setPhase(Phase::Loss);
   std::string reduction = node.string("reduction", "mean");
   if (node.operandShape(0) != node.operandShape(1))
     return node.invalid("expected inputs of equal shapes");
@@ -61,7 +67,7 @@ static LogicalResult importMSELoss(NodeImporter &node) {
 
 // com.microsoft: ignore_index is an input.
 static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
-  node.setPhase("loss");
+  node.setPhase(Phase::Loss);
   auto attributes = readInternalLossAttributes(node, 3);
   if (failed(attributes))
     return failure();

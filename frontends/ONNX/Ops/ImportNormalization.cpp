@@ -25,9 +25,9 @@ static VariableOp findState(NodeImporter &node, unsigned index) {
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   for (unsigned index : {3, 4}) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
-    if (entry.value || !entry.constant || entry.stateRole.empty())
+    if (entry.value || !entry.constant || !entry.stateRole)
       continue;
-    entry.stateRole = "statistic";
+    entry.stateRole = Role::Statistic;
     entry.aliasOf.clear();
   }
   return node.operands();
@@ -73,7 +73,7 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                             node.getInputName(index) + "', which is computed");
   if (!variable)
     return success();
-  if (variable.getRole() != "statistic")
+  if (variable.getRole() != Role::Statistic)
     return node.unsupported("'" + node.getInputName(index) +
                             "' is read as a running statistic here and as "
                             "something else elsewhere");

@@ -143,11 +143,12 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
       node.attribute("beta2", node.real("beta", 0.999f)),
       node.attribute("epsilon", node.real("epsilon", 1e-8f)),
       node.attribute("weight_decay", node.real("lambda", 0.0)),
-      node.attribute("decay_mode",
-                     StringRef(mode == 0 ? "decoupled" : "decoupled_after")),
-      node.attribute("bias_correction", StringRef(!correct    ? "none"
-                                                  : mode == 0 ? "torch"
-                                                              : "step_size"))};
+      node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
+                                             : DecayMode::DecoupledAfter),
+      node.attribute("bias_correction", !correct ? BiasCorrection::None
+                                        : mode == 0
+                                            ? BiasCorrection::Torch
+                                            : BiasCorrection::StepSize)};
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
   Value step = node.operand(1);
   Value count = node.reshape(step, {});

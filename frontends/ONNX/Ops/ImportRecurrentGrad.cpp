@@ -193,8 +193,8 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
   auto scan = ScanOp::create(builder, node.getLocation(), length, carried,
                              scanned, invariant, TypeRange(all),
                              SmallVector<bool>(scanned.size(), true), true);
-  if (StringRef phase = node.getPhase(); !phase.empty())
-    scan->setAttr(kPhaseAttr, builder.getStringAttr(phase));
+  if (std::optional<Phase> phase = node.getPhase())
+    setPhase(scan, *phase);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());
   SmallVector<Value> yielded =

@@ -175,7 +175,7 @@ static LogicalResult defineTensor(NodeImporter &node,
                  !node.getFunction().getModel().isOfFunction(node.getNode());
   if (decoded->isFloat() && decoded->getNumElements() > 1 && !isSetting &&
       hasName)
-    return node.defineState(0, *decoded, "frozen");
+    return node.defineState(0, *decoded, Role::Frozen);
   return node.define(0, *decoded);
 }
 

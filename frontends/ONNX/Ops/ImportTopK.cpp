@@ -179,8 +179,8 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
       ScanOp::create(builder, node.getLocation(), k, ValueRange{key, score},
                      ValueRange(), ValueRange{lines.keys, lines.scores},
                      TypeRange(stacked), ArrayRef<bool>(), {false});
-  if (StringRef phase = node.getPhase(); !phase.empty())
-    scan->setAttr(kPhaseAttr, builder.getStringAttr(phase));
+  if (std::optional<Phase> phase = node.getPhase())
+    setPhase(scan, *phase);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&scan.getBody().front());

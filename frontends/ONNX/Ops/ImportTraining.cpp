@@ -113,6 +113,25 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   return OptimizerInputs{rate, step, count};
 }
 
+// An op for every parameter, its gradient and its one state, which it updates.
+template <typename OpT>
+static LogicalResult updateEach(NodeImporter &node,
+                                const OptimizerInputs &inputs,
+                                ArrayRef<NamedAttribute> attributes) {
+  for (int64_t i = 0; i < inputs.count; ++i) {
+    node.setSuffix(("#" + node.getInputName(2 + i)).str());
+    auto op =
+        node.create<OpT>({inputs.tensor(node, 0, i), inputs.tensor(node, 1, i),
+                          inputs.tensor(node, 2, i), inputs.rate, inputs.step},
+                         attributes);
+    if (!op)
+      return failure();
+    (void)node.define(i, op->getResult(0));
+    (void)node.define(inputs.count + i, op->getResult(1));
+  }
+  return success();
+}
+
 static LogicalResult importAdam(NodeImporter &node) {
   auto inputs = readInputs(node, 4);
   if (failed(inputs))
@@ -122,8 +141,8 @@ static LogicalResult importAdam(NodeImporter &node) {
       node.attribute("beta2", node.real("beta", 0.999f)),
       node.attribute("epsilon", node.real("epsilon", 1e-6f)),
       node.attribute("weight_decay", node.real("norm_coefficient", 0.0)),
-      node.attribute("decay_mode", StringRef("l2")),
-      node.attribute("bias_correction", StringRef("step_size"))};
+      node.attribute("decay_mode", DecayMode::L2),
+      node.attribute("bias_correction", BiasCorrection::StepSize)};
   double post = node.real("norm_coefficient_post", 0.0);
   for (int64_t i = 0; i < inputs->count; ++i) {
     node.setSuffix(("#" + node.getInputName(2 + i)).str());
@@ -177,18 +196,7 @@ static LogicalResult importMomentum(NodeImporter &node) {
       node.attribute("beta", node.real("beta", 1.0)),
       node.attribute("weight_decay", node.real("norm_coefficient", 0.0)),
       node.attribute("nesterov", mode == "nesterov")};
-  for (int64_t i = 0; i < inputs->count; ++i) {
-    node.setSuffix(("#" + node.getInputName(2 + i)).str());
-    auto op = node.create<MomentumOp>(
-        {inputs->tensor(node, 0, i), inputs->tensor(node, 1, i),
-         inputs->tensor(node, 2, i), inputs->rate, inputs->step},
-        attributes);
-    if (!op)
-      return failure();
-    (void)node.define(i, op.getNewParam());
-    (void)node.define(inputs->count + i, op.getNewVelocity());
-  }
-  return success();
+  return updateEach<MomentumOp>(node, *inputs, attributes);
 }
 
 static LogicalResult importAdagrad(NodeImporter &node) {
@@ -199,18 +207,7 @@ static LogicalResult importAdagrad(NodeImporter &node) {
       node.attribute("epsilon", node.real("epsilon", 1e-6f)),
       node.attribute("lr_decay", node.real("decay_factor", 0.0)),
       node.attribute("weight_decay", node.real("norm_coefficient", 0.0))};
-  for (int64_t i = 0; i < inputs->count; ++i) {
-    node.setSuffix(("#" + node.getInputName(2 + i)).str());
-    auto op = node.create<AdagradOp>(
-        {inputs->tensor(node, 0, i), inputs->tensor(node, 1, i),
-         inputs->tensor(node, 2, i), inputs->rate, inputs->step},
-        attributes);
-    if (!op)
-      return failure();
-    (void)node.define(i, op.getNewParam());
-    (void)node.define(inputs->count + i, op.getNewH());
-  }
-  return success();
+  return updateEach<AdagradOp>(node, *inputs, attributes);
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getTrainingOps() {

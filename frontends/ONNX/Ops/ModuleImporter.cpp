@@ -45,7 +45,7 @@ ModuleImporter::ModuleImporter(const ImportOptions &options,
 }
 
 // Variables stand before functions, in the order of their first use.
-VariableOp ModuleImporter::declare(StringRef symbol, StringRef role,
+VariableOp ModuleImporter::declare(StringRef symbol, Role role,
                                    RankedTensorType type, ElementsAttr init) {
   auto builder = OpBuilder::atBlockBegin(module->getBody());
   if (lastVariable)
@@ -53,7 +53,7 @@ VariableOp ModuleImporter::declare(StringRef symbol, StringRef role,
   auto loc = NameLoc::get(builder.getStringAttr(symbol));
   lastVariable = VariableOp::create(
       builder, loc, builder.getStringAttr(symbol), TypeAttr::get(type),
-      builder.getStringAttr(role), init, FloatAttr(), StringAttr());
+      RoleAttr::get(context, role), init, FloatAttr(), StringAttr());
   return lastVariable;
 }
 
@@ -74,7 +74,7 @@ static std::string findNonFinite(const HostTensor &tensor) {
   return std::string(what) + " at [" + place + "]";
 }
 
-VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
+VariableOp ModuleImporter::getVariable(StringRef name, Role role,
                                        RankedTensorType type,
                                        const HostTensor *init) {
   VariableOp &variable = variables[name];
@@ -84,7 +84,7 @@ VariableOp ModuleImporter::getVariable(StringRef name, StringRef role,
   if (init && readsValues())
     found = findNonFinite(*init);
   // Infinities of what is not trained are masks of attention scores.
-  bool isMask = role == "frozen" && StringRef(found).contains("inf");
+  bool isMask = role == Role::Frozen && StringRef(found).contains("inf");
   if (!found.empty() && !isMask)
     warn("initial value of '" + name + "' holds " + found);
   std::string symbol = getVariableName(name);
@@ -116,22 +116,23 @@ int64_t ModuleImporter::getBatchAxis(StringRef name,
   return type.getRank() == 0 ? kNoBatchAxis : 0;
 }
 
-StringRef ModuleImporter::getParameterRole(StringRef name,
-                                           RankedTensorType type) const {
+std::optional<Role>
+ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
   if (trainable.contains(name))
-    return "parameter";
+    return Role::Parameter;
   bool selected =
       llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {
         return llvm::Regex(pattern).match(name);
       });
-  return type.getRank() > 0 || selected ? "frozen" : "";
+  return type.getRank() > 0 || selected ? std::optional(Role::Frozen)
+                                        : std::nullopt;
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {
   // Not an ONNX value: its reserved name stays as it is.
   VariableOp &variable = counters[name];
   if (!variable)
-    variable = declare(name, "counter",
+    variable = declare(name, Role::Counter,
                        RankedTensorType::get({}, IntegerType::get(context, 64)),
                        ElementsAttr());
   return variable;

@@ -79,7 +79,7 @@ RankedTensorType NodeImporter::operandType(unsigned index) {
 ImportedValue NodeImporter::element(unsigned index) {
   const ImportedValue &entry = function.lookup(node.input(index));
   ImportedValue element;
-  if (entry.constant && entry.stateRole.empty())
+  if (entry.constant && !entry.stateRole)
     element.constant = entry.constant;
   else
     element.value = operand(index);
@@ -106,7 +106,7 @@ std::optional<HostTensor> NodeImporter::constant(unsigned index) {
 
 bool NodeImporter::isState(unsigned index) {
   return hasInput(index) &&
-         !function.lookup(node.input(index)).stateRole.empty();
+         function.lookup(node.input(index)).stateRole.has_value();
 }
 
 void NodeImporter::demand(unsigned index) {
@@ -181,7 +181,7 @@ LogicalResult NodeImporter::define(unsigned index,
 }
 
 LogicalResult NodeImporter::defineState(unsigned index, HostTensor constant,
-                                        StringRef role) {
+                                        Role role) {
   if (hasOutput(index))
     function.values[node.output(index)].stateRole = role;
   return define(index, std::move(constant));
@@ -304,7 +304,7 @@ std::string NodeImporter::describe() const {
 LogicalResult NodeImporter::invalid(const Twine &message) {
   failed = true;
   function.module.report(function.getModel().error(
-      ErrorKind::Invalid, describe() + ": " + message));
+      ErrorKind::InvalidInput, describe() + ": " + message));
   return failure();
 }
 
@@ -339,10 +339,10 @@ LogicalResult NodeImporter::finish() {
 
 void NodeImporter::setSuffix(StringRef newSuffix) { suffix = newSuffix.str(); }
 
-StringRef NodeImporter::getPhase() const {
+std::optional<Phase> NodeImporter::getPhase() const {
   if (auto it = function.phases.find(&node); it != function.phases.end())
     return it->second;
-  return ownPhase.empty() ? function.defaultPhase : ownPhase;
+  return ownPhase ? ownPhase : function.defaultPhase;
 }
 
 Location NodeImporter::getLocation() const {
@@ -391,8 +391,8 @@ IfOp NodeImporter::createIf(Value condition, ArrayRef<Value> captured,
 
 // An op with bodies; says what its verifier finds of the model.
 Operation *NodeImporter::finishList(OperationState &state) {
-  if (StringRef phase = getPhase(); !phase.empty())
-    state.addAttribute(kPhaseAttr, attributes().getStringAttr(phase));
+  if (std::optional<Phase> phase = getPhase())
+    state.addAttribute(kPhaseAttr, PhaseAttr::get(getContext(), *phase));
   std::string message;
   ScopedDiagnosticHandler handler(getContext(), [&](Diagnostic &diagnostic) {
     message = diagnostic.str();
@@ -411,8 +411,8 @@ OperationState NodeImporter::startOp(StringRef name, ArrayRef<Value> operands,
     if (operand)
       state.operands.push_back(operand);
   state.addAttributes(attributes);
-  if (StringRef phase = getPhase(); !phase.empty())
-    state.addAttribute(kPhaseAttr, function.getBuilder().getStringAttr(phase));
+  if (std::optional<Phase> phase = getPhase())
+    state.addAttribute(kPhaseAttr, PhaseAttr::get(getContext(), *phase));
   return state;
 }
 

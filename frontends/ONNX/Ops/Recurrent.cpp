@@ -338,8 +338,8 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
                              scanned, invariant, stacked,
                              SmallVector<bool>(scanned.size(), isReversed),
                              SmallVector<bool>(stacked.size(), isReversed));
-  if (StringRef phase = node.getPhase(); !phase.empty())
-    scan->setAttr(kPhaseAttr, builder.getStringAttr(phase));
+  if (std::optional<Phase> phase = node.getPhase())
+    setPhase(scan, *phase);
 
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());

@@ -255,7 +255,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
     auto bound = symbols.find(getSymbol(input, i));
     if (bound == symbols.end())
       return model.error(
-          ErrorKind::Invalid,
+          ErrorKind::InvalidInput,
           what + ": dimension " + Twine(i) +
               (dim.dim_param().empty() ? "" : " ('" + dim.dim_param() + "')") +
               " is dynamic; bind it with " +
@@ -266,7 +266,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   }
   constexpr int64_t kMostBytes = int64_t(1) << 46;
   if (llvm::any_of(shape, [](int64_t extent) { return extent < 0; }))
-    return model.error(ErrorKind::Invalid, what + ": negative dimension");
+    return model.error(ErrorKind::InvalidInput, what + ": negative dimension");
   auto bytes = getCheckedBytes(shape, *element);
   if (!bytes || *bytes > kMostBytes)
     return model.error(ErrorKind::Unsupported,

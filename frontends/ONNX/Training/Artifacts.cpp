@@ -99,7 +99,7 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
     if (!isAccumulator(*node))
       continue;
     if (node->input_size() < 2)
-      return training.error(ErrorKind::Invalid,
+      return training.error(ErrorKind::InvalidInput,
                             "node '" + getNodeName(*node) +
                                 "': expected a buffer and a gradient");
     auto parameter = getParameterName(*node);
@@ -122,9 +122,9 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
 // The variable of a parameter that is a graph input; its value is given.
 VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
                                           RankedTensorType type) {
-  StringRef role = inputs.statistics.contains(name)   ? "statistic"
-                   : inputs.parameters.contains(name) ? "parameter"
-                                                      : "frozen";
+  Role role = inputs.statistics.contains(name)   ? Role::Statistic
+              : inputs.parameters.contains(name) ? Role::Parameter
+                                                 : Role::Frozen;
   auto weight = options.weights.find(name);
   if (weight == options.weights.end()) {
     missing.push_back(name.str());
@@ -145,7 +145,7 @@ void ArtifactImporter::reportMissing(const Model &model) {
     return;
   const std::string count = std::to_string(missing.size());
   module.report(model.error(
-      ErrorKind::Invalid,
+      ErrorKind::InvalidInput,
       (missing.size() == 1
            ? "1 parameter is a graph input without a value: "
            : count + " parameters are graph inputs without values: ") +
@@ -180,7 +180,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
                    inputs.statistics.contains(name) ||
                    options.weights.contains(name);
     if (!isState)
-      function.addInput(name, *type, "data");
+      function.addInput(name, *type, Role::Data);
     else if (VariableOp variable = addParameter(model, name, *type))
       function.bindState(name, variable);
     else
@@ -215,7 +215,7 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
     });
     if (!reads)
       continue;
-    function.phases[node] = "backward";
+    function.phases[node] = Phase::Backward;
     for (const std::string &output : node->output())
       backward.insert(output);
   }
@@ -289,14 +289,7 @@ Error ArtifactImporter::importEval(StringRef path) {
 }
 
 Error ArtifactImporter::importUpdate(StringRef path) {
-  auto model = Model::read(path, training.getContext());
-  if (!model)
-    return model.takeError();
-  Expected<Graph> graph =
-      Graph::check(**model, {&(*model)->getProto().graph()});
-  if (!graph)
-    return graph.takeError();
-  return importOptimizerGraph(module, *graph, inputs.accumulations);
+  return importOptimizerFile(module, path, inputs.accumulations);
 }
 
 // The file beside `training` whose name differs in its last part only.

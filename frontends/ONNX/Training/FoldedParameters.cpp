@@ -20,8 +20,7 @@ static SmallVector<Folded> findFolded(const Graph &graph) {
   SmallVector<Folded> all;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   for (const proto::ValueInfoProto &value : file.value_info()) {
-    Folded folded = {value.name(),
-                     readMetadataList(value, kFoldedFrom)};
+    Folded folded = {value.name(), readMetadataList(value, kFoldedFrom)};
     llvm::erase_if(folded.sources, isExportersName);
     if (!folded.sources.empty())
       all.push_back(std::move(folded));
@@ -38,9 +37,9 @@ void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
     if (!value.constant || value.constant->getNumElements() < 2)
       continue;
     if (folded.sources.size() == 1 && isExportersName(folded.name) &&
-        !value.stateRole.empty())
+        value.stateRole)
       renamed.push_back(&folded);
-    else if (value.stateRole == "parameter")
+    else if (value.stateRole == Role::Parameter)
       computed.push_back(&folded);
   }
   if (!renamed.empty())

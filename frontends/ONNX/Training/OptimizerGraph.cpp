@@ -32,7 +32,7 @@ void mpc::onnx_frontend::addTrainingOutputs(FunctionImporter &function,
     bool isLoss = !hasLoss && isa<FloatType>(type.getElementType()) &&
                   type.getNumElements() == 1;
     hasLoss |= isLoss;
-    function.addOutput(name, value, isLoss ? "loss" : "output");
+    function.addOutput(name, value, isLoss ? Role::Loss : Role::Output);
   }
 }
 
@@ -42,16 +42,17 @@ void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
       builder.getInsertionBlock()->getOps<SoftmaxCrossEntropyLossOp>());
   // With several losses there is no one prediction.
   if (losses.size() == 1)
-    function.addOutput("prediction", losses.front().getScores(), "prediction");
-  Value loss = function.getOutput("loss");
+    function.addOutput("prediction", losses.front().getScores(),
+                       Role::Prediction);
+  Value loss = function.getOutput(Role::Loss);
   std::optional<int64_t> batch = function.getBatchSize();
   Value samples =
       loss && batch ? buildSampleLoss(builder, loss, *batch) : Value();
   if (samples)
-    function.addOutput("sample_loss", samples, "sample_loss");
+    function.addOutput("sample_loss", samples, Role::SampleLoss);
   Operation *labelLoss = findLabelLoss(*builder.getInsertionBlock());
   if (Value correct = labelLoss ? buildAccuracy(builder, labelLoss) : Value())
-    function.addOutput("correct", correct, "correct");
+    function.addOutput("correct", correct, Role::Correct);
 }
 
 Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
@@ -61,7 +62,7 @@ Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
   auto op = IncrementOp::create(
       builder, NameLoc::get(builder.getStringAttr(counter)),
       variable.getTensorType(), function.getState(variable), Value());
-  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  setPhase(op, Phase::Optimizer);
   (void)function.addUpdate(variable, op.getOutput());
   return op.getOutput();
 }
@@ -78,15 +79,15 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
   RankedTensorType type = accumulation.parameter.getTensorType();
   if (gradient.getType() != type)
     return module.report(function.getModel().error(
-        ErrorKind::Invalid, "gradient '" + accumulation.gradient +
-                                "' has another type than its parameter"));
+        ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
+                                     "' has another type than its parameter"));
   accumulation.buffer =
-      module.getVariable(accumulation.name + ".grad", "accumulator", type);
+      module.getVariable(accumulation.name + ".grad", Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
   auto sum = AddOp::create(
       builder, NameLoc::get(builder.getStringAttr(accumulation.node)), type,
       function.getState(accumulation.buffer), gradient);
-  sum->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  setPhase(sum, Phase::Backward);
   (void)function.addUpdate(accumulation.buffer, sum.getOutput());
 }
 
@@ -95,7 +96,7 @@ Error mpc::onnx_frontend::resetAccumulators(
   OpBuilder &builder = function.getBuilder();
   for (Accumulation accumulation : accumulations) {
     if (!function.getUpdate(accumulation.parameter))
-      return function.getModel().error(ErrorKind::Invalid,
+      return function.getModel().error(ErrorKind::InvalidInput,
                                        "parameter '" + accumulation.name +
                                            "' is not updated");
     RankedTensorType type = accumulation.buffer.getTensorType();
@@ -120,7 +121,7 @@ public:
                     ArrayRef<Accumulation> accumulations)
       : module(module), graph(graph), accumulations(accumulations),
         function(module, graph, "update") {
-    function.defaultPhase = "optimizer";
+    function.defaultPhase = Phase::Optimizer;
   }
 
   Error run();
@@ -147,7 +148,7 @@ private:
 
 Error OptimizerImporter::run() {
   auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
-  learningRate = function.addInput("learning_rate", scalar, "scalar");
+  learningRate = function.addInput("learning_rate", scalar, Role::Scalar);
   // Counted from 1, as the runtime of these graphs passes it.
   step = addIncrement(function, "mpc.step");
   for (const proto::NodeProto *node : graph.getNodes()) {
@@ -189,9 +190,9 @@ FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
 Value OptimizerImporter::getMoment(Accumulation accumulation,
                                    StringRef suffix) {
   std::string name = (accumulation.name + suffix).str();
-  VariableOp variable = module.getVariable(name, "optimizer_state",
+  VariableOp variable = module.getVariable(name, Role::OptimizerState,
                                            accumulation.buffer.getTensorType());
-  if (variable.getRole() != "optimizer_state")
+  if (variable.getRole() != Role::OptimizerState)
     module.report(graph.getModel().error(
         ErrorKind::Unsupported, "'" + name +
                                     "' is both a value of the model and the "
@@ -226,9 +227,9 @@ LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
   auto op = ClipGradNormOp::create(
       builder, NameLoc::get(builder.getStringAttr(getNodeName(node.getNode()))),
       types, operands, builder.getF64FloatAttr(maxNorm));
-  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  setPhase(op, Phase::Optimizer);
   sequences[node.getOutputName(0)] = SmallVector<Value>(op.getClipped());
-  function.addOutput("grad_norm", op.getNorm(), "grad_norm");
+  function.addOutput("grad_norm", op.getNorm(), Role::GradNorm);
   return success();
 }
 
@@ -242,14 +243,16 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
   if (mode != 0 && mode != 1)
     return node.invalid("adam_mode is " + Twine(mode) + ", expected 0 or 1");
   bool correct = node.integer("correct_bias", 1) != 0;
-  StringRef correction = !correct ? "none" : mode == 0 ? "torch" : "step_size";
+  BiasCorrection correction = !correct    ? BiasCorrection::None
+                              : mode == 0 ? BiasCorrection::Torch
+                                          : BiasCorrection::StepSize;
   SmallVector<NamedAttribute> attributes = {
       node.attribute("beta1", node.real("alpha", 0.9f)),
       node.attribute("beta2", node.real("beta", 0.999f)),
       node.attribute("epsilon", node.real("epsilon", 1e-8f)),
       node.attribute("weight_decay", node.real("weight_decay", 1e-2f)),
-      node.attribute("decay_mode",
-                     StringRef(mode == 0 ? "decoupled" : "decoupled_after")),
+      node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
+                                             : DecayMode::DecoupledAfter),
       node.attribute("bias_correction", correction)};
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
@@ -289,4 +292,17 @@ Error mpc::onnx_frontend::importOptimizerGraph(
   if (isOverTensors(graph))
     return importTensorOptimizer(module, graph, accumulations);
   return OptimizerImporter(module, graph, accumulations).run();
+}
+
+Error mpc::onnx_frontend::importOptimizerFile(
+    ModuleImporter &module, StringRef path,
+    ArrayRef<Accumulation> accumulations) {
+  auto model = Model::read(path, module.getContext());
+  if (!model)
+    return model.takeError();
+  Expected<Graph> graph =
+      Graph::check(**model, {&(*model)->getProto().graph()});
+  if (!graph)
+    return graph.takeError();
+  return importOptimizerGraph(module, *graph, accumulations);
 }

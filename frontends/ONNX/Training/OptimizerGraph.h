@@ -33,7 +33,11 @@ llvm::Error resetAccumulators(FunctionImporter &function,
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 
-/// Adds outputs: the loss has role "loss", others "output".
+/// Imports the optimizer graph in the file at `path`.
+llvm::Error importOptimizerFile(ModuleImporter &module, llvm::StringRef path,
+                                llvm::ArrayRef<Accumulation> accumulations);
+
+/// Adds outputs: the loss has role loss, others output.
 void addTrainingOutputs(FunctionImporter &function,
                         llvm::ArrayRef<llvm::StringRef> names);
 

@@ -25,7 +25,7 @@ static void warnAliases(FunctionImporter &function,
       continue;
     }
     const ImportedValue &value = function.lookup(node->output(0));
-    if (!value.aliasOf.empty() && value.stateRole == "parameter")
+    if (!value.aliasOf.empty() && value.stateRole == Role::Parameter)
       names[value.aliasOf].push_back(node->output(0));
   }
   for (auto &[parameter, aliases] : names) {
@@ -70,7 +70,7 @@ static void warnMergedNormalizations(FunctionImporter &function,
   for (const proto::NodeProto *node : nodes) {
     StringRef op = node->op_type();
     if (isContraction(op) && node->input_size() > 1 &&
-        !function.lookup(node->input(1)).stateRole.empty() &&
+        function.lookup(node->input(1)).stateRole &&
         !weights.insert(node->input(1)).second)
       return;
     for (int index : {1, 2})
@@ -79,7 +79,7 @@ static void warnMergedNormalizations(FunctionImporter &function,
   }
   readers.remove_if([&](const auto &entry) {
     const ImportedValue &value = function.lookup(entry.first);
-    return entry.second < 2 || value.stateRole != "parameter" ||
+    return entry.second < 2 || value.stateRole != Role::Parameter ||
            !value.constant || !isSplat(*value.constant);
   });
   if (readers.empty())
@@ -114,7 +114,7 @@ static void warnMergedModules(FunctionImporter &function,
       continue;
     for (const std::string &input : node->input()) {
       const ImportedValue &value = function.lookup(input);
-      if (value.stateRole == "parameter" && value.constant &&
+      if (value.stateRole == Role::Parameter && value.constant &&
           value.constant->getNumElements() <= kLargestMerged)
         scopes[input].insert(*scope);
     }

@@ -46,7 +46,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
   if (step.learningRates.contains(name) && isScalar) {
     // The caller's schedule sets it, by mpc's name.
     if (!learningRate)
-      learningRate = function.addInput("learning_rate", type, "scalar");
+      learningRate = function.addInput("learning_rate", type, Role::Scalar);
     function.bind(name, reshapeTo(function, learningRate, type));
     return;
   }
@@ -64,7 +64,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, value, type));
     return;
   }
-  function.addInput(name, type, "data");
+  function.addInput(name, type, Role::Data);
 }
 
 // Adds the graph inputs that `nodes` read.
@@ -103,9 +103,9 @@ void StepImporter::bindState(FunctionImporter &function, StringRef state) {
   // An input that no node of this function reads was not added.
   if (entry.failed || !entry.constant)
     return;
-  StringRef role = step.parameters.contains(state) ? "parameter"
-                   : entry.constant->isFloat()     ? "optimizer_state"
-                                                   : "counter";
+  Role role = step.parameters.contains(state) ? Role::Parameter
+              : entry.constant->isFloat()     ? Role::OptimizerState
+                                              : Role::Counter;
   HostTensor init = *entry.constant;
   function.bindState(state, module.getVariable(state, role, init.type, &init));
 }
@@ -121,7 +121,7 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
   OpBuilder &builder = function.getBuilder();
   auto op = GradientSeedOp::create(
       builder, NameLoc::get(builder.getStringAttr(name)), entry.constant->type);
-  op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  setPhase(op, Phase::Backward);
   function.bind(name, op.getOutput());
   // What is computed from it is no constant, either.
   function.lookup(name).constant.reset();
@@ -165,13 +165,13 @@ void StepImporter::markPhases(FunctionImporter &function,
     if (isUpdate || isGradient)
       updated.insert(node->output().begin(), node->output().end());
     if (isUpdate)
-      function.phases[node] = "optimizer";
+      function.phases[node] = Phase::Optimizer;
     else if (isGradient || needed.contains(node))
       continue;
     else if (step.hasBackwardNodes && (dependsOnData || step.updates.empty()))
-      function.phases[node] = "backward";
+      function.phases[node] = Phase::Backward;
     else
-      function.phases[node] = "optimizer";
+      function.phases[node] = Phase::Optimizer;
   }
 }
 
@@ -190,18 +190,18 @@ void StepImporter::addUpdates(FunctionImporter &function) {
     VariableOp variable = module.findVariable(state);
     Value value = function.materialize(name, "");
     // Running statistics are updated by the node that has them.
-    if (!variable || !value || variable.getRole() == "statistic")
+    if (!variable || !value || variable.getRole() == Role::Statistic)
       continue;
     std::string what = "update of '" + state + "'";
     if (value.getType() != variable.getType()) {
       std::string found;
       llvm::raw_string_ostream(found)
           << value.getType() << ", expected " << variable.getType();
-      module.report(model.error(ErrorKind::Invalid,
+      module.report(model.error(ErrorKind::InvalidInput,
                                 what + ": '" + name + "' is of type " + found));
       continue;
     }
-    if (variable.getRole() == "counter" && !isCountedUp(value)) {
+    if (variable.getRole() == Role::Counter && !isCountedUp(value)) {
       module.report(model.error(
           ErrorKind::Unsupported,
           what + ": expected '" + name +
@@ -221,13 +221,13 @@ void StepImporter::addGradients(FunctionImporter &function) {
     if (!variable || !value)
       continue;
     if (value.getType() == variable.getType()) {
-      function.addOutput(variable.getSymName(), value, "gradient");
+      function.addOutput(variable.getSymName(), value, Role::Gradient);
       continue;
     }
     std::string found;
     llvm::raw_string_ostream(found)
         << value.getType() << ", expected " << variable.getType();
-    module.report(graph.getModel().error(ErrorKind::Invalid,
+    module.report(graph.getModel().error(ErrorKind::InvalidInput,
                                          "gradient '" + name + "' of '" +
                                              state + "' is of type " + found));
   }
@@ -319,19 +319,6 @@ Error StepImporter::importEval(ImportMode mode) {
 // The module
 //===----------------------------------------------------------------------===//
 
-// The optimizer graph, over the gradients of @accumulate.
-static Error importUpdate(ModuleImporter &module, StringRef path,
-                          ArrayRef<Accumulation> accumulations) {
-  auto model = Model::read(path, module.getContext());
-  if (!model)
-    return model.takeError();
-  Expected<Graph> graph =
-      Graph::check(**model, {&(*model)->getProto().graph()});
-  if (!graph)
-    return graph.takeError();
-  return importOptimizerGraph(module, *graph, accumulations);
-}
-
 Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
     const Graph &graph, const TrainingStep &step, const ImportOptions &asked) {
   ImportOptions options = asked;
@@ -347,9 +334,9 @@ Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
     imported = report(importer.importStep());
   } else {
     std::vector<Accumulation> accumulations;
-    imported =
-        report(importer.importAccumulate(accumulations)) &&
-        report(importUpdate(module, options.optimizerModel, accumulations));
+    imported = report(importer.importAccumulate(accumulations)) &&
+               report(importOptimizerFile(module, options.optimizerModel,
+                                          accumulations));
   }
   // The graph is the training mode's; @eval is to be another's.
   if (imported)

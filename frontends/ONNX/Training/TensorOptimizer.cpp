@@ -25,7 +25,7 @@ public:
                           ArrayRef<Accumulation> accumulations)
       : module(module), graph(graph), accumulations(accumulations),
         function(module, graph, "update") {
-    function.defaultPhase = "optimizer";
+    function.defaultPhase = Phase::Optimizer;
     for (const proto::ValueInfoProto *input : graph.getInputs())
       inputs[input->name()] = input;
   }
@@ -109,9 +109,9 @@ Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
     return Error::success(); // the builder reports what it reads
   HostTensor init = entry.constant ? *entry.constant : HostTensor();
   VariableOp variable =
-      module.getVariable(name, "optimizer_state", parameter.getTensorType(),
+      module.getVariable(name, Role::OptimizerState, parameter.getTensorType(),
                          entry.constant ? &init : nullptr);
-  if (variable.getRole() != "optimizer_state" ||
+  if (variable.getRole() != Role::OptimizerState ||
       variable.getTensorType() != parameter.getTensorType())
     return graph.getModel().error(
         ErrorKind::Unsupported,
@@ -137,9 +137,10 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
     VariableOp parameter = parameters.lookup(name);
     if (!parameter)
       return graph.getModel().error(
-          ErrorKind::Invalid, "node '" + getNodeName(node) + "': '" + name +
-                                  "' is no parameter that the training graph "
-                                  "has a gradient of");
+          ErrorKind::InvalidInput,
+          "node '" + getNodeName(node) + "': '" + name +
+              "' is no parameter that the training graph "
+              "has a gradient of");
     updates.push_back({parameter, node.output(place.output)});
   }
   size_t count = optimizer.parameters.size();
@@ -159,7 +160,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
 Error TensorOptimizerImporter::run() {
   OpBuilder &builder = function.getBuilder();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  learningRate = function.addInput("learning_rate", scalar, "scalar");
+  learningRate = function.addInput("learning_rate", scalar, Role::Scalar);
   count = function.getState(module.getCounter("mpc.step"));
   nextCount = addIncrement(function, "mpc.step");
   bindNames();
@@ -184,12 +185,12 @@ Error TensorOptimizerImporter::run() {
   for (Update update : updates) {
     Value value = function.materialize(update.value, "");
     if (value && value.getType() != update.variable.getType())
-      return graph.getModel().error(ErrorKind::Invalid,
+      return graph.getModel().error(ErrorKind::InvalidInput,
                                     "'" + update.value +
                                         "' is of another type than what it "
                                         "updates");
     if (value && failed(function.addUpdate(update.variable, value)))
-      return graph.getModel().error(ErrorKind::Invalid,
+      return graph.getModel().error(ErrorKind::InvalidInput,
                                     "'" + update.variable.getSymName() +
                                         "' is updated twice");
   }

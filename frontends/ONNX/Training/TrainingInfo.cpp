@@ -55,20 +55,20 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
   for (const auto &binding : info.update_binding()) {
     StringRef key = binding.key(), value = binding.value();
     if (!graph.getInitializer(key))
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key +
                              "': no initializer has that name");
     if (!keys.insert(key).second)
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "' is given twice");
     if (!isOutput(info.algorithm(), value) &&
         !isOutput(model.getProto().graph(), value))
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "': '" + value +
                              "' is no output of the training algorithm");
   }
   if (keys.empty())
-    return model.error(ErrorKind::Invalid,
+    return model.error(ErrorKind::InvalidInput,
                        "training_info without update_binding changes nothing");
   return Error::success();
 }
@@ -78,11 +78,11 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   if (info.initialization_binding_size() == 0)
     return Error::success();
   if (!info.has_initialization())
-    return model.error(ErrorKind::Invalid,
+    return model.error(ErrorKind::InvalidInput,
                        "initialization_binding without an initialization "
                        "graph");
   if (info.initialization().input_size() != 0)
-    return model.error(ErrorKind::Invalid,
+    return model.error(ErrorKind::InvalidInput,
                        "the initialization graph has inputs, expected none");
   Expected<Graph> initial = Graph::check(model, {&info.initialization()});
   if (!initial)
@@ -97,11 +97,11 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   for (const auto &binding : info.initialization_binding()) {
     StringRef key = binding.key(), value = binding.value();
     if (!graph.getInitializer(key))
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          "initialization_binding of '" + key +
                              "': no initializer has that name");
     if (!isOutput(info.initialization(), value))
-      return model.error(ErrorKind::Invalid,
+      return model.error(ErrorKind::InvalidInput,
                          "initialization_binding of '" + key + "': '" + value +
                              "' is no output of the initialization graph");
     const auto &constant = function.lookup(value).constant;
@@ -160,7 +160,8 @@ Expected<OwningOpRef<ModuleOp>> TrainingInfoImporter::run() {
                        "expected one training_info, found " +
                            Twine(model.getProto().training_info_size()));
   if (!info.has_algorithm())
-    return model.error(ErrorKind::Invalid, "training_info has no algorithm");
+    return model.error(ErrorKind::InvalidInput,
+                       "training_info has no algorithm");
   // The inference graph must stand alone; it may not read the algorithm's.
   Expected<Graph> inference = Graph::check(model, {&model.getProto().graph()});
   if (!inference)

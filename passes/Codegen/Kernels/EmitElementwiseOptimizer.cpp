@@ -80,14 +80,14 @@ struct AdamScalars {
 } // namespace
 
 static AdamScalars adamScalars(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
-  StringRef correction = op.getBiasCorrection();
-  if (correction == "none")
+  BiasCorrection correction = op.getBiasCorrection();
+  if (correction == BiasCorrection::None)
     return {in.getLr(), nullptr};
   Value t = toF64(l, in.getStep()), lr = toF64(l, in.getLr());
   Value one = c64(l, 1);
   Value c1 = l.sub(one, l.pow(c64(l, toDouble(op.getBeta1())), t));
   Value c2 = l.sub(one, l.pow(c64(l, toDouble(op.getBeta2())), t));
-  if (correction == "torch")
+  if (correction == BiasCorrection::Torch)
     return {fromF64(l, l.div(lr, c1)), fromF64(l, l.div(one, l.sqrt(c2)))};
   Value factor = l.div(l.sqrt(c2), c1);
   Value isFirst = l.compare(arith::CmpFPredicate::OEQ, t, c64(l, 0));
@@ -98,17 +98,17 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   Value p = in.getParam(), g = in.getGrad(), m = in.getM(), v = in.getV();
   double decay = toDouble(op.getWeightDecay());
   double beta1 = toDouble(op.getBeta1()), beta2 = toDouble(op.getBeta2());
-  StringRef mode = op.getDecayMode();
+  DecayMode mode = op.getDecayMode();
   // 1 - lr * decay, the factor of decoupled decay.
   auto shrink = [&] {
     Value product = l.mul(toF64(l, in.getLr()), c64(l, decay));
     return fromF64(l, l.sub(c64(l, 1), product));
   };
 
-  if (mode == "l2")
+  if (mode == DecayMode::L2)
     g = withL2(l, g, p, decay);
   Value base = p;
-  if (mode == "decoupled" && decay != 0)
+  if (mode == DecayMode::Decoupled && decay != 0)
     base = l.mul(p, shrink());
   Value newM =
       l.add(l.mul(l.constant(beta1), m), l.mul(l.constant(1 - beta1), g));
@@ -120,9 +120,9 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
     root = l.mul(root, scalars.root);
   Value denominator = l.add(root, l.constant(toDouble(op.getEpsilon())));
   Value newP = l.sub(base, l.mul(scalars.size, l.div(newM, denominator)));
-  if (mode == "decoupled_after" && decay != 0)
+  if (mode == DecayMode::DecoupledAfter && decay != 0)
     newP = l.mul(newP, shrink());
-  if (mode == "post" && decay != 0)
+  if (mode == DecayMode::Post && decay != 0)
     newP = l.mul(newP, l.constant(1 - decay));
 
   Value apply = in.getApply();

@@ -62,10 +62,10 @@ protected:
 
 TEST_F(PlanToJSONTest, OneValueEverywhereTakesNoBytes) {
   auto plan = parse(R"(
-    mpc.variable @ones : tensor<2x3xf32> role "parameter" init dense<1.0> : tensor<2x3xf32>
-    mpc.variable @same : tensor<3xbf16> role "parameter" init dense_resource<halves> : tensor<3xbf16>
-    mpc.variable @minus_zero : tensor<2xf32> role "parameter" init dense<-0.0> : tensor<2xf32>
-    mpc.variable @count : tensor<2xi64> role "counter" init dense<7> : tensor<2xi64>
+    mpc.variable @ones : tensor<2x3xf32> role parameter init dense<1.0> : tensor<2x3xf32>
+    mpc.variable @same : tensor<3xbf16> role parameter init dense_resource<halves> : tensor<3xbf16>
+    mpc.variable @minus_zero : tensor<2xf32> role parameter init dense<-0.0> : tensor<2xf32>
+    mpc.variable @count : tensor<2xi64> role counter init dense<7> : tensor<2xi64>
     {-# dialect_resources: { builtin: { halves: "0x02000000003F003F003F" } } #-}
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -81,10 +81,10 @@ TEST_F(PlanToJSONTest, OneValueEverywhereTakesNoBytes) {
 
 TEST_F(PlanToJSONTest, EverythingArrives) {
   auto plan = parse(R"(
-    mpc.variable @w : tensor<2x3xf32> role "parameter" init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
-    mpc.variable @n : tensor<i64> role "counter" fill 7.0
+    mpc.variable @w : tensor<2x3xf32> role parameter init dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+    mpc.variable @n : tensor<i64> role counter fill 7.0
     plan.program @step attributes {arena_bytes = 192 : i64} {
-      %x = plan.input "x" role "data" : memref<4x3xf32>
+      %x = plan.input "x" role data : memref<4x3xf32>
       %w = plan.state @w : memref<2x3xf32>
       %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
       %a = plan.arena at 64 : memref<4x2xf32>
@@ -106,7 +106,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       %box = plan.arena at 0 : memref<4x1xf32>
       plan.copy %a to %box {rows = 4 : i64, offset = 4 : i64, stride = 8 : i64}
           : memref<4x2xf32>, memref<4x1xf32>
-      plan.output "y" role "output" %b : memref<8xf32>
+      plan.output "y" role output %b : memref<8xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -151,17 +151,17 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
 TEST_F(PlanToJSONTest, ConvolutionsArrive) {
   auto plan = parse(R"(
     plan.program @f attributes {arena_bytes = 4096 : i64} {
-      %x = plan.input "x" role "data" : memref<2x4x4x3xf32>
-      %w = plan.input "w" role "data" : memref<5x3x3x3xf32>
+      %x = plan.input "x" role data : memref<2x4x4x3xf32>
+      %w = plan.input "w" role data : memref<5x3x3x3xf32>
       %y = plan.arena at 0 : memref<2x4x4x5xf32>
-      plan.conv "forward" x(%x : memref<2x4x4x3xf32>) w(%w : memref<5x3x3x3xf32>)
+      plan.conv forward x(%x : memref<2x4x4x3xf32>) w(%w : memref<5x3x3x3xf32>)
         y(%y : memref<2x4x4x5xf32>) {batch = 2 : i64, groups = 1 : i64,
         in_channels = 3 : i64, out_channels = 5 : i64,
         in_spatial = array<i64: 4, 4>, out_spatial = array<i64: 4, 4>,
         kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>,
         dilations = array<i64: 1, 1>, pads_begin = array<i64: 1, 1>,
         pads_end = array<i64: 1, 1>}
-      plan.output "y" role "output" %y : memref<2x4x4x5xf32>
+      plan.output "y" role output %y : memref<2x4x4x5xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -174,12 +174,12 @@ TEST_F(PlanToJSONTest, ConvolutionsArrive) {
 TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
   auto plan = parse(R"(
     plan.program @f attributes {arena_bytes = 4096 : i64} {
-      %x = plan.input "x" role "data" : memref<4x6xbf16>
-      %w = plan.input "w" role "data" : memref<6x8xbf16>
+      %x = plan.input "x" role data : memref<4x6xbf16>
+      %w = plan.input "w" role data : memref<6x8xbf16>
       %y = plan.arena at 0 : memref<4x8xf32>
       %s = plan.arena at 256 : memref<8xf32>
       %m = plan.arena at 512 : memref<4x16xui8>
-      plan.matmul %x, %w into %y : memref<4x8xf32> fused "drelu_bgrad"
+      plan.matmul %x, %w into %y : memref<4x8xf32> fused drelu_bgrad
         aux(%m : memref<4x16xui8>) bias_grad(%s : memref<8xf32>)
         {batch = 1 : i64, m = 4 : i64, n = 8 : i64, k = 6 : i64,
         trans_a = false, trans_b = false, lda = 6 : i64, ldb = 8 : i64,
@@ -191,13 +191,13 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
       %f = plan.arena at 1024 : memref<2x1x1x8xf32>
       %v = plan.view %y : memref<4x8xf32> to memref<1x2x2x8xf32>
       %z = plan.arena at 2048 : memref<1x2x2x2xf32>
-      plan.conv "forward" x(%v : memref<1x2x2x8xf32>) w(%f : memref<2x1x1x8xf32>)
+      plan.conv forward x(%v : memref<1x2x2x8xf32>) w(%f : memref<2x1x1x8xf32>)
         y(%z : memref<1x2x2x2xf32>) {batch = 1 : i64, groups = 1 : i64,
         in_channels = 8 : i64, out_channels = 2 : i64,
         in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>,
         kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
         dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
-        pads_end = array<i64: 0, 0>, filter_layout = "OHWI", compute = "tf32"}
+        pads_end = array<i64: 0, 0>, filter_layout = #mpc.filter_layout<OHWI>, compute = #plan.compute<tf32>}
     }
   )",
                     "nvptx64-nvidia-cuda");
@@ -205,7 +205,7 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
   const auto &steps = plan->findFunction("f")->steps;
   const auto &matmul = std::get<mpc::runtime::MatMulStep>(steps[0].op);
   ASSERT_TRUE(matmul.fused.has_value());
-  EXPECT_EQ(matmul.fused->kind, mpc::runtime::Fused::Kind::DReluBGrad);
+  EXPECT_EQ(matmul.fused->kind, mpc::runtime::FusedKind::DReluBGrad);
   EXPECT_EQ(matmul.fused->aux, 4u);
   EXPECT_EQ(matmul.fused->biasGrad, 3u);
   const auto &launch = std::get<mpc::runtime::LaunchStep>(steps[1].op);
@@ -222,7 +222,7 @@ TEST_F(PlanToJSONTest, OffsetsMustBeAssigned) {
   auto plan = parse(R"(
     plan.program @f {
       %a = plan.arena : memref<8xf32>
-      plan.output "y" role "output" %a : memref<8xf32>
+      plan.output "y" role output %a : memref<8xf32>
     }
   )");
   EXPECT_FALSE(plan.ok());

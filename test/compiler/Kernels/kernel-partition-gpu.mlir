@@ -1,6 +1,6 @@
 // How the work of kernels is divided among blocks of threads.
 //
-// RUN: mpc-opt %s --plan-print-partition=target=sm_80 --verify-diagnostics
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-print-partition --verify-diagnostics
 
 // A vector per thread.
 // expected-remark @below {{extent 100000, grain 1024, inner 1, threads 256, lanes 256, vector 4}}

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace mpc;
 
 static constexpr llvm::StringLiteral source = R"mlir(
-module attributes {amp.mode = "bf16-mixed", amp.loss_scale = "none"} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">, amp.loss_scale = #amp.loss_scale<none>} {
   func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %0 = amp.cast %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
     %1 = mpc.matmul %0, %0 {amp.decision = #amp.decision<
@@ -29,7 +29,7 @@ module attributes {amp.mode = "bf16-mixed", amp.loss_scale = "none"} {
         casts_out = 0, casts_fused = 0, cost_low = 3, cost_high = 5,
         flip = "--keep-fp32=^fc$">}
         : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32> loc("fc")
-    %2 = mpc.softmax %1 {axis = 1 : i64, mpc.phase = "backward", amp.decision = #amp.decision<
+    %2 = mpc.softmax %1 {axis = 1 : i64, mpc.phase = #mpc.phase<backward>, amp.decision = #amp.decision<
         compute = f32, accumulate = f32, storage = f32, class = fixed,
         rule = "default:softmax", why = "", reason = after_denied,
         path = ["exp", "fc#dx"], evidence = proved, native = true, casts_in = 0,

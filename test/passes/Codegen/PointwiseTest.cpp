@@ -262,7 +262,7 @@ TEST_P(Pointwise, StepsAdamWInPlaceAndWritesTheLowCopy) {
         attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0:3 = mpc.adam %p, %g, %m, %v, %lr, %t, %ok {beta1 = 0.9 : f64,
           beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64,
-          decay_mode = "decoupled", bias_correction = "torch"}
+          decay_mode = #mpc.decay<decoupled>, bias_correction = #mpc.bias_correction<torch>}
         : (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>,
            tensor<f32>, tensor<i64>, tensor<i1>)
         -> (tensor<1000xf32>, tensor<1000xf32>, tensor<1000xf32>)

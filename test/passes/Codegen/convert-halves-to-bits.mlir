@@ -1,6 +1,6 @@
-// RUN: mpc-opt %s --mpc-convert-halves-to-bits=target=x86-64 | FileCheck %s --implicit-check-not=f16
-// RUN: mpc-opt %s --mpc-convert-halves-to-bits=target=x86-64-v3 | FileCheck %s --check-prefix=F16 --implicit-check-not=bf16
-// RUN: mpc-opt %s --mpc-convert-halves-to-bits=target=sapphirerapids | FileCheck %s --check-prefix=NATIVE
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --mpc-convert-halves-to-bits | FileCheck %s --implicit-check-not=f16
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-convert-halves-to-bits | FileCheck %s --check-prefix=F16 --implicit-check-not=bf16
+// RUN: mpc-opt %s --mpc-attach-target=name=sapphirerapids --mpc-convert-halves-to-bits | FileCheck %s --check-prefix=NATIVE
 
 // CHECK-LABEL: llvm.func @fill(
 // CHECK: %[[X:.*]] = llvm.bitcast %{{.*}} : i16 to i16

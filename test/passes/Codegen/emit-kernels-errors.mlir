@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v3 -split-input-file -verify-diagnostics
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-emit-kernels -split-input-file -verify-diagnostics
 
 func.func private @composite(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {

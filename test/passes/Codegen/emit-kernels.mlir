@@ -1,5 +1,5 @@
-// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v3 --cse --canonicalize | FileCheck %s
-// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v4 --cse --canonicalize | FileCheck %s --check-prefix=WIDE
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --mpc-emit-kernels --cse --canonicalize | FileCheck %s --check-prefix=WIDE
 
 // Vectors of the target's width and single elements for the rest; what is the
 // same everywhere is loaded once.

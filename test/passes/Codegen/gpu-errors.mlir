@@ -1,5 +1,5 @@
 // What cannot become a kernel of a GPU.
-// RUN: mpc-opt %s --split-input-file --verify-diagnostics --mpc-emit-kernels=target=sm_80 --mpc-lower-math=target=sm_80
+// RUN: mpc-opt %s --split-input-file --verify-diagnostics --mpc-attach-target=name=sm_80 --mpc-emit-kernels --mpc-lower-math
 
 // expected-error @below {{'func.func' op is called per tile, which nothing on target 'sm_80' does}}
 func.func private @epilogue(%acc: tensor<16x64xf32>) -> tensor<16x64xf32>

@@ -1,5 +1,5 @@
 // The loop nests of a GPU: what a thread of a block does.
-// RUN: mpc-opt %s --mpc-emit-kernels=target=sm_80 --cse --canonicalize | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
 // A thread takes vectors of 16 bytes; neighbours lie side by side.
 // CHECK-LABEL: func.func @scale(

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --mpc-emit-kernels=target=x86-64-v3 --cse --canonicalize | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
 // The machine traps on a division by 0, and on the smallest number by -1: it
 // sees neither.

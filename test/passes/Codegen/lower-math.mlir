@@ -1,7 +1,7 @@
-// RUN: mpc-opt %s --mpc-lower-math=target=x86-64-v3 | FileCheck %s
-// RUN: mpc-opt %s --mpc-lower-math=target=x86-64 | FileCheck %s --check-prefix=BASELINE
-// RUN: mpc-opt %s --mpc-lower-math=target=sapphirerapids | FileCheck %s --check-prefix=NATIVE
-// RUN: mpc-opt %s --mpc-lower-math=target=sm_80 | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --mpc-lower-math | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --mpc-lower-math | FileCheck %s --check-prefix=BASELINE
+// RUN: mpc-opt %s --mpc-attach-target=name=sapphirerapids --mpc-lower-math | FileCheck %s --check-prefix=NATIVE
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-lower-math | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: func.func @polynomial(
 // CHECK-NOT: math.exp

@@ -1,6 +1,6 @@
 // Products of half-precision matrices on a GPU: asynchronous copies to a ring of
 // stages, fragments by ldmatrix, mma, and the tail on rows of 16 bytes.
-// RUN: mpc-opt %s --mpc-emit-kernels=target=sm_80 --cse --canonicalize | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-emit-kernels --cse --canonicalize | FileCheck %s
 
 // CHECK: llvm.mlir.global external @mpc_shared_memory() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>
 

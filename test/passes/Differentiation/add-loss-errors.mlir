@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss=loss=softmax_cross_entropy
 
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %s = mpc.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("scores")
   // expected-error@+1 {{expected scores for softmax_cross_entropy, which applies softmax itself, found the output of Softmax; train on the scores before it: --loss softmax_cross_entropy@NODE, here @scores}}
   %y = mpc.softmax %s {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -10,8 +10,8 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
 
 // -----
 
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   // The logarithm of softmax stays what it is under another.
   // expected-warning@+1 {{softmax_cross_entropy takes the logarithm of softmax again}}
   %y = mpc.log_softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -22,8 +22,8 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
 
 // expected-error@+1 {{the model has 2 outputs (a, b); name the one the loss is of with --loss KIND@OUTPUT}}
 module {
-  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"})
-      -> (tensor<4x8xf32> {mpc.output = "a", mpc.role = "output"}, tensor<4x8xf32> {mpc.output = "b", mpc.role = "output"}) {
+  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+      -> (tensor<4x8xf32> {mpc.output = "a", mpc.role = #mpc.role<output>}, tensor<4x8xf32> {mpc.output = "b", mpc.role = #mpc.role<output>}) {
     return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }
@@ -31,8 +31,8 @@ module {
 // -----
 
 // expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found 'tensor<4xf32>'}}
-func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<4xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<4xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   return %x : tensor<4xf32>
 }
 
@@ -40,8 +40,8 @@ func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"})
 
 // expected-error@+1 {{input 'target' of the model is 'tensor<4xf32>', but the loss needs labels of 'tensor<4xi64>'; name another array with --target-array}}
 module {
-  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4xf32> {mpc.input = "target", mpc.role = "data"})
-      -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"}) {
+  func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4xf32> {mpc.input = "target", mpc.role = #mpc.role<data>})
+      -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
     %y = mpc.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
   }
@@ -51,8 +51,8 @@ module {
 
 // Two labels of each sample are one each of the rows, but three are not.
 module {
-  func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4x3xi64> {mpc.input = "target", mpc.role = "data"})
-      -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+  func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x3xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
+      -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
     // expected-error@+1 {{expected labels of shape [8] for scores of shape [8,5], found [4,3]}}
     %y = mpc.reshape %x : (tensor<4x2x5xf32>) -> tensor<8x5xf32>
     return %y : tensor<8x5xf32>
@@ -63,8 +63,8 @@ module {
 
 // One-hot labels.
 module {
-  func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = "data"}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = "data"})
-      -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+  func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
+      -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
     // expected-error@+1 {{expected labels of shape [4] for scores of shape [4,5], found [4,5]; labels are numbers of classes: of one-hot labels their argmax, of several labels a sample the loss is bce_with_logits}}
     %y = mpc.relu %x : (tensor<4x5xf32>) -> tensor<4x5xf32>
     return %y : tensor<4x5xf32>

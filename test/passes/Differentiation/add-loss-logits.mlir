@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss=loss=bce
 
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = "data"})
-    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = #mpc.role<data>})
+    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   // expected-warning@+1 {{bce is of probabilities, and this gives any number; of logits it is --loss bce_with_logits}}
   %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x1xf32>) -> tensor<4x1xf32>
   return %y : tensor<4x1xf32>
@@ -10,8 +10,8 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %w:
 // -----
 
 // With a bias.
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = "data"}, %b: tensor<4x1xf32> {mpc.input = "b", mpc.role = "data"})
-    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = #mpc.role<data>}, %b: tensor<4x1xf32> {mpc.input = "b", mpc.role = #mpc.role<data>})
+    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   // expected-warning@+1 {{bce is of probabilities}}
   %m = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x1xf32>) -> tensor<4x1xf32>
   %y = mpc.add %m, %b : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
@@ -20,8 +20,8 @@ func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %w:
 
 // -----
 
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = "data"})
-    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<8x1xf32> {mpc.input = "w", mpc.role = #mpc.role<data>})
+    -> (tensor<4x1xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %m = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x1xf32>) -> tensor<4x1xf32>
   %y = mpc.sigmoid %m : (tensor<4x1xf32>) -> tensor<4x1xf32>
   return %y : tensor<4x1xf32>

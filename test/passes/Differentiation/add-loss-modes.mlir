@@ -4,15 +4,15 @@
 
 // Training keeps dropout and updates the running statistics; evaluation drops
 // the one and uses the other.
-mpc.variable @mean : tensor<8xf32> role "statistic"
-mpc.variable @var : tensor<8xf32> role "statistic"
-mpc.variable @mpc.seed : tensor<i64> role "counter"
-mpc.variable @mpc.micro_step : tensor<i64> role "counter"
+mpc.variable @mean : tensor<8xf32> role statistic
+mpc.variable @var : tensor<8xf32> role statistic
+mpc.variable @mpc.seed : tensor<i64> role counter
+mpc.variable @mpc.micro_step : tensor<i64> role counter
 
 // CHECK-LABEL: func @step
 // CHECK-SAME: tensor<8xf32> {mpc.updates = @mean}
 // CHECK-SAME: tensor<8xf32> {mpc.updates = @var}
-// CHECK-SAME: tensor<f32> {mpc.output = "loss", mpc.role = "loss"}
+// CHECK-SAME: tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}
 // CHECK: mpc.batch_norm
 // CHECK: mpc.dropout
 // CHECK-LABEL: func @eval
@@ -32,12 +32,12 @@ mpc.variable @mpc.micro_step : tensor<i64> role "counter"
 // OUTPUT-NOT: "label"
 // OUTPUT: %[[R:.*]] = mpc.reduce_sum
 // OUTPUT: return %{{.*}}, %{{.*}}, %[[R]]
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
-                   %scale: tensor<8xf32> {mpc.input = "s", mpc.role = "data"},
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                   %scale: tensor<8xf32> {mpc.input = "s", mpc.role = #mpc.role<data>},
                    %mean: tensor<8xf32> {mpc.state = @mean}, %var: tensor<8xf32> {mpc.state = @var},
                    %seed: tensor<i64> {mpc.state = @mpc.seed}, %at: tensor<i64> {mpc.state = @mpc.micro_step})
-    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = "output"},
-        tensor<f32> {mpc.output = "total", mpc.role = "output"},
+    -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>},
+        tensor<f32> {mpc.output = "total", mpc.role = #mpc.role<output>},
         tensor<8xf32> {mpc.updates = @mean}, tensor<8xf32> {mpc.updates = @var}) {
   %n, %m, %i, %rm, %rv = mpc.batch_norm %x, %scale, %scale, %mean, %var {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64}
       : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)

@@ -3,8 +3,8 @@
 //
 // RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss="loss=softmax_cross_entropy@y:-1 label-shape=2"
 
-func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<8x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %t = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<4x2x5xf32>) -> tensor<2x4x5xf32>
   %r = mpc.reshape %t : (tensor<2x4x5xf32>) -> tensor<8x5xf32>
   // expected-error@+1 {{expected scores with the samples on axis 0, as the labels have them, found 2 positions of all 4 samples one after the other on axis 0 of [8,5]}}
@@ -14,8 +14,8 @@ func.func @forward(%x: tensor<4x2x5xf32> {mpc.input = "x", mpc.role = "data"})
 
 // -----
 
-func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<2x2x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<2x2x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   // expected-error@+1 {{found them on axis 1 of [2,2,5]}}
   %y = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
   return %y : tensor<2x2x5xf32>

@@ -5,8 +5,8 @@
 
 // CHECK-LABEL: func @step
 // CHECK: mpc.softmax_cross_entropy_loss
-func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %t = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
   %r = mpc.relu %t : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
   %b = mpc.transpose %r {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
@@ -18,8 +18,8 @@ func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = "data"})
 
 // CHECK-LABEL: func @step
 // CHECK: mpc.softmax_cross_entropy_loss
-func.func @forward(%x: tensor<3x2x5xf32> {mpc.input = "x", mpc.role = "data"})
-    -> (tensor<3x2x5xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @forward(%x: tensor<3x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<3x2x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %y = mpc.softmax %x {axis = 2 : i64} : (tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
   %z = mpc.add %x, %y : (tensor<3x2x5xf32>, tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
   return %z : tensor<3x2x5xf32>

@@ -12,24 +12,24 @@
 
 // TWO: error: expected 3 --class-weights, one of each class, for scores of shape [4,3], found 2
 // NONE: error: expected reduction mean or sum, found 'none'
-mpc.variable @w : tensor<8x3xf32> role "parameter"
+mpc.variable @w : tensor<8x3xf32> role parameter
 
 // A mean over no label is 0; evaluation adds up samples and their weights.
 // CLASS-LABEL: func @step
-// CLASS: %[[W:.*]] = mpc.constant {mpc.phase = "loss"} dense<[1.000000e+00, 2.500000e+00, 5.000000e-01]>
+// CLASS: %[[W:.*]] = mpc.constant {mpc.phase = #mpc.phase<loss>} dense<[1.000000e+00, 2.500000e+00, 5.000000e-01]>
 // CLASS: mpc.softmax_cross_entropy_loss %{{.*}}, %{{.*}}, %[[W]]
 // CLASS-SAME: ignore_index = -100 : i64
 // CLASS-SAME: label_smoothing = 1.000000e-01 : f64
 // CLASS-SAME: zero_if_empty
 // CLASS-LABEL: func @eval
-// CLASS-SAME: tensor<4xf32> {mpc.output = "sample_weight", mpc.role = "sample_weight"}
-// CLASS: %[[EACH:loss]], %{{.*}} = mpc.softmax_cross_entropy_loss {{.*}}reduction = "none"
+// CLASS-SAME: tensor<4xf32> {mpc.output = "sample_weight", mpc.role = #mpc.role<sample_weight>}
+// CLASS: %[[EACH:loss]], %{{.*}} = mpc.softmax_cross_entropy_loss {{.*}}reduction = #mpc.reduction<none>
 // CLASS: %[[ONES:.*]] = mpc.expand %{{.*}} : (tensor<f32>) -> tensor<4x3xf32>
-// CLASS: %[[COUNTS:.*]] = mpc.nll_loss %[[ONES]], {{.*}}reduction = "none"
+// CLASS: %[[COUNTS:.*]] = mpc.nll_loss %[[ONES]], {{.*}}reduction = #mpc.reduction<none>
 // CLASS: return %{{.*}}, %[[EACH]], %[[COUNTS]],
 
 // SUM-LABEL: func @step
-// SUM: mpc.softmax_cross_entropy_loss {{.*}}ignore_index = 1 : i64{{.*}}reduction = "sum"
+// SUM: mpc.softmax_cross_entropy_loss {{.*}}ignore_index = 1 : i64{{.*}}reduction = #mpc.reduction<sum>
 // SUM-NOT: zero_if_empty
 // SUM-LABEL: func @eval
 // SUM-NOT: sample_weight
@@ -58,14 +58,14 @@ mpc.variable @w : tensor<8x3xf32> role "parameter"
 // KL: mpc.reduce_mean %[[TOTAL]] {axes = array<i64: 0>
 
 // POS-LABEL: func @step
-// POS: mpc.constant {mpc.phase = "loss"} dense<{{\[\[}}2.000000e+00, 1.000000e+00, 3.000000e+00]]>
+// POS: mpc.constant {mpc.phase = #mpc.phase<loss>} dense<{{\[\[}}2.000000e+00, 1.000000e+00, 3.000000e+00]]>
 // POS-COUNT-2: mpc.bce_with_logits
 
 // MSE-LABEL: func @step
 // MSE: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                    %w: tensor<8x3xf32> {mpc.state = @w})
-    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = "output"}) {
+    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   return %y : tensor<4x3xf32>
 }

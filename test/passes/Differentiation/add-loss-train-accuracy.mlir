@@ -7,17 +7,17 @@
 // MSE: --train-accuracy is for losses of class labels, and the first loss is none
 
 // CHECK-LABEL: func @step
-// WITH-SAME: tensor<4xf32> {mpc.output = "correct", mpc.role = "correct"}
+// WITH-SAME: tensor<4xf32> {mpc.output = "correct", mpc.role = #mpc.role<correct>}
 // CHECK: %[[Y:.*]] = mpc.matmul
-// WITH: %[[CORRECT:.*]] = mpc.accuracy %[[Y]], %{{.*}} {mpc.phase = "loss"}
+// WITH: %[[CORRECT:.*]] = mpc.accuracy %[[Y]], %{{.*}} {mpc.phase = #mpc.phase<loss>}
 // WITH: return %{{.*}}, %[[CORRECT]]
 // WITHOUT-NOT: mpc.accuracy
 // CHECK-LABEL: func @eval
 // CHECK: mpc.accuracy
-mpc.variable @w : tensor<8x3xf32> role "parameter"
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+mpc.variable @w : tensor<8x3xf32> role parameter
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                    %w: tensor<8x3xf32> {mpc.state = @w})
-    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = "output"}) {
+    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   return %y : tensor<4x3xf32>
 }

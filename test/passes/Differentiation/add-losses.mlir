@@ -21,8 +21,8 @@
 
 // Each loss reads labels of its own; the factor is multiplied before the sum.
 // CHECK-LABEL: func @step
-// CHECK-SAME: %[[GOAL:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "goal", mpc.role = "label"}
-// CHECK-SAME: %[[LABELS:[a-z0-9]+]]: tensor<4xi64> {mpc.input = "labels", mpc.role = "label"}
+// CHECK-SAME: %[[GOAL:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "goal", mpc.role = #mpc.role<label>}
+// CHECK-SAME: %[[LABELS:[a-z0-9]+]]: tensor<4xi64> {mpc.input = "labels", mpc.role = #mpc.role<label>}
 // CHECK: %[[MSE:.*]] = mpc.reduce_mean
 // CHECK: %[[CE:loss.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %{{.*}}, %[[LABELS]]
 // CHECK: %[[HALF:.*]] = mpc.constant {{.*}}dense<5.000000e-01>
@@ -32,25 +32,25 @@
 
 // What divides by weights is reported beside what does not.
 // CHECK-LABEL: func @eval
-// CHECK-SAME: {mpc.output = "sample_loss", mpc.role = "sample_loss"}
-// CHECK-SAME: {mpc.output = "sample_loss_1", mpc.role = "sample_loss"}
-// CHECK-SAME: {mpc.output = "sample_weight_1", mpc.role = "sample_weight"}
-// CHECK-SAME: {mpc.output = "prediction", mpc.role = "prediction"}
+// CHECK-SAME: {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}
+// CHECK-SAME: {mpc.output = "sample_loss_1", mpc.role = #mpc.role<sample_loss>}
+// CHECK-SAME: {mpc.output = "sample_weight_1", mpc.role = #mpc.role<sample_weight>}
+// CHECK-SAME: {mpc.output = "prediction", mpc.role = #mpc.role<prediction>}
 // CHECK-NOT: "correct"
 // CHECK: return
 
 // SHARED-LABEL: func @step
-// SHARED-SAME: %[[T:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "target", mpc.role = "label"}) ->
+// SHARED-SAME: %[[T:[a-z0-9]+]]: tensor<4x3xf32> {mpc.input = "target", mpc.role = #mpc.role<label>}) ->
 // SHARED: mpc.sub %{{.*}}, %[[T]]
 // SHARED: mpc.sub %{{.*}}, %[[T]]
 // SHARED-LABEL: func @eval
-// SHARED-SAME: {mpc.output = "sample_loss", mpc.role = "sample_loss"}
+// SHARED-SAME: {mpc.output = "sample_loss", mpc.role = #mpc.role<sample_loss>}
 // SHARED-NOT: sample_loss_1
-mpc.variable @w : tensor<8x3xf32> role "parameter"
-func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+mpc.variable @w : tensor<8x3xf32> role parameter
+func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                    %w: tensor<8x3xf32> {mpc.state = @w})
-    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = "output"},
-        tensor<4x3xf32> {mpc.output = "z", mpc.role = "output"}) {
+    -> (tensor<4x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>},
+        tensor<4x3xf32> {mpc.output = "z", mpc.role = #mpc.role<output>}) {
   %y = mpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   %z = mpc.tanh %y : (tensor<4x3xf32>) -> tensor<4x3xf32>
   return %y, %z : tensor<4x3xf32>, tensor<4x3xf32>

@@ -3,8 +3,8 @@
 
 // Gradients of several batches add up in variables, which the update reads and
 // clears. Only the update counts steps.
-// CHECK: mpc.variable @w.grad : tensor<8xf32> role "accumulator"
-mpc.variable @w : tensor<8xf32> role "parameter"
+// CHECK: mpc.variable @w.grad : tensor<8xf32> role accumulator
+mpc.variable @w : tensor<8xf32> role parameter
 
 // CHECK-LABEL: func @accumulate
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8xf32> {mpc.state = @w}
@@ -13,11 +13,11 @@ mpc.variable @w : tensor<8xf32> role "parameter"
 // CHECK-SAME: tensor<8xf32> {mpc.updates = @w.grad}
 // CHECK-SAME: tensor<i64> {mpc.updates = @mpc.micro_step}
 // CHECK: %[[G:.*]] = mpc.gradient %{{.*}} wrt %[[W]]
-// CHECK: mpc.add %[[SUM]], %[[G]] {mpc.phase = "backward"}
+// CHECK: mpc.add %[[SUM]], %[[G]] {mpc.phase = #mpc.phase<backward>}
 
 // CHECK-LABEL: func @update
 // CHECK-SAME: %[[SUM:[a-z0-9]+]]: tensor<8xf32> {mpc.state = @w.grad}
-// CHECK-SAME: -> (tensor<8xf32> {mpc.updates = @w.grad}, tensor<f32> {mpc.output = "grad_norm", mpc.role = "grad_norm"}, tensor<8xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @mpc.step})
+// CHECK-SAME: -> (tensor<8xf32> {mpc.updates = @w.grad}, tensor<f32> {mpc.output = "grad_norm", mpc.role = #mpc.role<grad_norm>}, tensor<8xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @mpc.step})
 // MEAN: %[[N:.*]] = mpc.constant {{.*}}dense<4.000000e+00> : tensor<f32>
 // MEAN: %[[MEAN:.*]] = mpc.div %[[SUM]], %[[N]]
 // CHECK: %[[ZERO:.*]] = mpc.constant {{.*}}dense<0.000000e+00> : tensor<8xf32>
@@ -25,8 +25,8 @@ mpc.variable @w : tensor<8xf32> role "parameter"
 // SUM: %[[C:.*]], %[[NORM:.*]] = mpc.clip_grad_norm %[[SUM]]
 // CHECK: %[[P:.*]] = mpc.sgd %{{.*}}, %[[C]]
 // CHECK: return %[[ZERO]], %[[NORM]], %[[P]]
-func.func @step(%x: tensor<8xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<8xf32> {mpc.state = @w})
-    -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+func.func @step(%x: tensor<8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<8xf32> {mpc.state = @w})
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
   %0 = mpc.mul %x, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
   return %1 : tensor<f32>

@@ -10,10 +10,10 @@
 // NAME: error: the model has a parameter 'w.m', the name of optimizer state of 'w'; rename it
 // OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, lamb
 module {
-  mpc.variable @w : tensor<8xf32> role "parameter"
-  mpc.variable @w.m : tensor<8xf32> role "parameter"
+  mpc.variable @w : tensor<8xf32> role parameter
+  mpc.variable @w.m : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %m: tensor<8xf32> {mpc.state = @w.m})
-      -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+      -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     %0 = mpc.mul %w, %m : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
     return %1 : tensor<f32>
@@ -30,9 +30,9 @@ module {
 
 // NAME: error: the model has an input 'learning_rate', the name of the optimizer's; rename it
 module {
-  mpc.variable @p : tensor<8xf32> role "parameter"
-  func.func @step(%x: tensor<8xf32> {mpc.input = "learning_rate", mpc.role = "data"}, %p: tensor<8xf32> {mpc.state = @p})
-      -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+  mpc.variable @p : tensor<8xf32> role parameter
+  func.func @step(%x: tensor<8xf32> {mpc.input = "learning_rate", mpc.role = #mpc.role<data>}, %p: tensor<8xf32> {mpc.state = @p})
+      -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
     %0 = mpc.mul %p, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %1 = mpc.reduce_sum %0 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
     return %1 : tensor<f32>

@@ -5,13 +5,13 @@
 
 // A normalization that patterns freeze, scale and bias both, uses its running
 // statistics and keeps them; one without parameters goes by the names of those.
-mpc.variable @w : tensor<8x3xf32> role "parameter"
-mpc.variable @bn.scale : tensor<3xf32> role "parameter"
-mpc.variable @bn.bias : tensor<3xf32> role "parameter"
-mpc.variable @bn.mean : tensor<3xf32> role "statistic"
-mpc.variable @bn.var : tensor<3xf32> role "statistic"
-mpc.variable @plain.mean : tensor<3xf32> role "statistic"
-mpc.variable @plain.var : tensor<3xf32> role "statistic"
+mpc.variable @w : tensor<8x3xf32> role parameter
+mpc.variable @bn.scale : tensor<3xf32> role parameter
+mpc.variable @bn.bias : tensor<3xf32> role parameter
+mpc.variable @bn.mean : tensor<3xf32> role statistic
+mpc.variable @bn.var : tensor<3xf32> role statistic
+mpc.variable @plain.mean : tensor<3xf32> role statistic
+mpc.variable @plain.var : tensor<3xf32> role statistic
 
 // CHECK-LABEL: func @step
 // KEEP-NOT: mpc.updates = @bn
@@ -24,12 +24,12 @@ mpc.variable @plain.var : tensor<3xf32> role "statistic"
 // UPDATE-NOT: mpc.batch_norm_inference
 // PLAIN: mpc.batch_norm %
 // PLAIN: mpc.batch_norm_inference
-func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                 %w: tensor<8x3xf32> {mpc.state = @w},
                 %scale: tensor<3xf32> {mpc.state = @bn.scale}, %bias: tensor<3xf32> {mpc.state = @bn.bias},
                 %mean: tensor<3xf32> {mpc.state = @bn.mean}, %var: tensor<3xf32> {mpc.state = @bn.var},
                 %mean2: tensor<3xf32> {mpc.state = @plain.mean}, %var2: tensor<3xf32> {mpc.state = @plain.var})
-    -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"},
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
         tensor<3xf32> {mpc.updates = @bn.mean}, tensor<3xf32> {mpc.updates = @bn.var},
         tensor<3xf32> {mpc.updates = @plain.mean}, tensor<3xf32> {mpc.updates = @plain.var}) {
   %one = mpc.constant dense<1.0> : tensor<3xf32>

@@ -3,10 +3,10 @@
 
 // Gradients that the model has take the place of mpc.gradient; a parameter
 // without one is not trained.
-// CHECK: mpc.variable @w : tensor<3xf32> role "parameter"
-// CHECK: mpc.variable @b : tensor<3xf32> role "frozen"
-mpc.variable @w : tensor<3xf32> role "parameter"
-mpc.variable @b : tensor<3xf32> role "parameter"
+// CHECK: mpc.variable @w : tensor<3xf32> role parameter
+// CHECK: mpc.variable @b : tensor<3xf32> role frozen
+mpc.variable @w : tensor<3xf32> role parameter
+mpc.variable @b : tensor<3xf32> role parameter
 
 // CHECK: func.func @step
 // CHECK-NOT: "gradient"
@@ -19,10 +19,10 @@ mpc.variable @b : tensor<3xf32> role "parameter"
 // SUM: %[[G:.*]] = mpc.mul
 // SUM: mpc.add %{{.*}}, %[[G]]
 // SUM: func.func @update
-func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = "data"},
+func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
     %w: tensor<3xf32> {mpc.state = @w}, %b: tensor<3xf32> {mpc.state = @b})
-    -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"},
-        tensor<3xf32> {mpc.output = "w", mpc.role = "gradient"}) {
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>},
+        tensor<3xf32> {mpc.output = "w", mpc.role = #mpc.role<gradient>}) {
   %0 = mpc.add %w, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %1 = mpc.sub %0, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %2 = mpc.mul %1, %1 : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
@@ -34,7 +34,7 @@ func.func @step(%x: tensor<3xf32> {mpc.input = "x", mpc.role = "data"},
 
 // A model without gradients is left as it is.
 // CHECK: func.func @step(%{{.*}}: tensor<3xf32> {mpc.state = @w}) -> (tensor<3xf32> {mpc.updates = @w})
-mpc.variable @w : tensor<3xf32> role "parameter"
+mpc.variable @w : tensor<3xf32> role parameter
 func.func @step(%w: tensor<3xf32> {mpc.state = @w}) -> (tensor<3xf32> {mpc.updates = @w}) {
   %0 = mpc.neg %w : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>

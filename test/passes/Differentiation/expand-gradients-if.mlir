@@ -7,17 +7,17 @@
 // CHECK: %[[DY:.*]] = mpc.expand
 // CHECK: %[[G:.*]]:2 = mpc.if %[[C]] captured(%[[X]], %[[W]], %[[DY]] : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<4xf32>, %[[U:.*]]: tensor<4xf32>, %[[D:.*]]: tensor<4xf32>):
-// CHECK-NEXT: %[[M:.*]] = mpc.mul %[[A]], %[[U]] {mpc.phase = "backward"}
-// CHECK-NEXT: %[[E:.*]] = mpc.exp %[[M]] {mpc.phase = "backward"}
-// CHECK-NEXT: %[[DM:.*]] = mpc.mul %[[D]], %[[E]] {mpc.phase = "backward"}
+// CHECK-NEXT: %[[M:.*]] = mpc.mul %[[A]], %[[U]] {mpc.phase = #mpc.phase<backward>}
+// CHECK-NEXT: %[[E:.*]] = mpc.exp %[[M]] {mpc.phase = #mpc.phase<backward>}
+// CHECK-NEXT: %[[DM:.*]] = mpc.mul %[[D]], %[[E]] {mpc.phase = #mpc.phase<backward>}
 // CHECK-DAG: %[[DA:.*]] = mpc.mul %[[DM]], %[[U]]
 // CHECK-DAG: %[[DU:.*]] = mpc.mul %[[DM]], %[[A]]
 // CHECK: mpc.yield %[[DA]], %[[DU]]
 // CHECK: } else {
 // CHECK-NEXT: ^bb0(%{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>, %[[D2:.*]]: tensor<4xf32>):
-// CHECK-NEXT: %[[Z:.*]] = mpc.constant {mpc.phase = "backward"} dense<0.000000e+00> : tensor<4xf32>
+// CHECK-NEXT: %[[Z:.*]] = mpc.constant {mpc.phase = #mpc.phase<backward>} dense<0.000000e+00> : tensor<4xf32>
 // CHECK-NEXT: mpc.yield %[[D2]], %[[Z]]
-// CHECK: } {mpc.phase = "backward"}
+// CHECK: } {mpc.phase = #mpc.phase<backward>}
 // CHECK: return %[[G]]#0, %[[G]]#1
 func.func @branches(%c: tensor<i1>, %x: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %y = mpc.if %c captured(%x, %w : tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>) {

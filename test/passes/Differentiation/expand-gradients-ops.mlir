@@ -24,8 +24,8 @@ func.func @pools(%x: tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32> {
 
 // CHECK-LABEL: func @movement
 // CHECK: mpc.concat %{{.*}}, %{{.*}} {axis = 1 : i64
-// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 0, 0>, sizes = array<i64: 3, 2>}
-// CHECK: mpc.transpose %{{.*}} {mpc.phase = "backward", perm = array<i64: 1, 0>}
+// CHECK: mpc.slice %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 0, 0>, sizes = array<i64: 3, 2>}
+// CHECK: mpc.transpose %{{.*}} {mpc.phase = #mpc.phase<backward>, perm = array<i64: 1, 0>}
 // CHECK: mpc.reshape %{{.*}} -> tensor<6xf32>
 func.func @movement(%x: tensor<6xf32>, %z: tensor<3x2xf32>) -> tensor<6xf32> {
   %0 = mpc.reshape %x : (tensor<6xf32>) -> tensor<2x3xf32>
@@ -43,7 +43,7 @@ func.func @movement(%x: tensor<6xf32>, %z: tensor<3x2xf32>) -> tensor<6xf32> {
 // CHECK: %[[A:.*]] = mpc.mul {{.*}}backward
 // CHECK: %[[B:.*]] = mpc.mul {{.*}}backward
 // CHECK: %[[C:.*]] = mpc.mul {{.*}}backward
-// CHECK: %[[JOINED:.*]] = mpc.concat %[[C]], %[[B]], %[[A]] {axis = 1 : i64, mpc.phase = "backward"} : {{.*}} -> tensor<4x8xf32>
+// CHECK: %[[JOINED:.*]] = mpc.concat %[[C]], %[[B]], %[[A]] {axis = 1 : i64, mpc.phase = #mpc.phase<backward>} : {{.*}} -> tensor<4x8xf32>
 // CHECK-NOT: mpc.constant
 // CHECK: return %[[JOINED]]
 func.func @split(%x: tensor<4x8xf32>, %a: tensor<4x3xf32>, %b: tensor<4x2xf32>) -> tensor<4x8xf32> {
@@ -61,9 +61,9 @@ func.func @split(%x: tensor<4x8xf32>, %a: tensor<4x3xf32>, %b: tensor<4x2xf32>) 
 
 // What overlaps is added: the box of two slices that meet, and that of a third.
 // CHECK-LABEL: func @slices
-// CHECK: %[[PAIR:.*]] = mpc.concat %{{.*}}, %{{.*}} {axis = 0 : i64, mpc.phase = "backward"} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
-// CHECK: %[[P:.*]] = mpc.pad %[[PAIR]] {mpc.phase = "backward", offsets = array<i64: 1>, shape = array<i64: 8>} : (tensor<5xf32>) -> tensor<8xf32>
-// CHECK: %[[Q:.*]] = mpc.pad %{{.*}} {mpc.phase = "backward", offsets = array<i64: 2>, shape = array<i64: 8>} : (tensor<4xf32>) -> tensor<8xf32>
+// CHECK: %[[PAIR:.*]] = mpc.concat %{{.*}}, %{{.*}} {axis = 0 : i64, mpc.phase = #mpc.phase<backward>} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
+// CHECK: %[[P:.*]] = mpc.pad %[[PAIR]] {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 1>, shape = array<i64: 8>} : (tensor<5xf32>) -> tensor<8xf32>
+// CHECK: %[[Q:.*]] = mpc.pad %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 2>, shape = array<i64: 8>} : (tensor<4xf32>) -> tensor<8xf32>
 // CHECK: mpc.add %[[P]], %[[Q]]
 func.func @slices(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = mpc.slice %x {offsets = array<i64: 1>, sizes = array<i64: 2>} : (tensor<8xf32>) -> tensor<2xf32>
@@ -76,7 +76,7 @@ func.func @slices(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // CHECK-LABEL: func @pad
 // CHECK: mpc.pad
-// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 1, 0>, sizes = array<i64: 2, 3>}
+// CHECK: mpc.slice %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 1, 0>, sizes = array<i64: 2, 3>}
 func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = mpc.pad %x {offsets = array<i64: 1, 0>, shape = array<i64: 4, 5>} : (tensor<2x3xf32>) -> tensor<4x5xf32>
   %g = mpc.gradient %0 wrt %x : tensor<4x5xf32>, (tensor<2x3xf32>) -> (tensor<2x3xf32>)
@@ -85,7 +85,7 @@ func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // Every second element, from the last one: the gradient is back at its place.
 // CHECK-LABEL: func @strided
-// CHECK: mpc.pad %{{.*}} {mpc.phase = "backward", offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
+// CHECK: mpc.pad %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
 func.func @strided(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = mpc.slice %x {offsets = array<i64: 6>, sizes = array<i64: 3>, strides = array<i64: -2>} : (tensor<8xf32>) -> tensor<3xf32>
   %g = mpc.gradient %0 wrt %x : tensor<3xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
@@ -93,7 +93,7 @@ func.func @strided(%x: tensor<8xf32>) -> tensor<8xf32> {
 }
 
 // CHECK-LABEL: func @strided_pad
-// CHECK: mpc.slice %{{.*}} {mpc.phase = "backward", offsets = array<i64: 6>, sizes = array<i64: 3>, strides = array<i64: -2>}
+// CHECK: mpc.slice %{{.*}} {mpc.phase = #mpc.phase<backward>, offsets = array<i64: 6>, sizes = array<i64: 3>, strides = array<i64: -2>}
 func.func @strided_pad(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = mpc.pad %x {offsets = array<i64: 6>, shape = array<i64: 8>, strides = array<i64: -2>} : (tensor<3xf32>) -> tensor<8xf32>
   %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<3xf32>) -> (tensor<3xf32>)
@@ -102,7 +102,7 @@ func.func @strided_pad(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 // Summed up from the other end, with the same that is left out.
 // CHECK-LABEL: func @cumsum
-// CHECK: mpc.cumsum %{{.*}} {axis = 1 : i64, exclusive = true, mpc.phase = "backward", reverse = true}
+// CHECK: mpc.cumsum %{{.*}} {axis = 1 : i64, exclusive = true, mpc.phase = #mpc.phase<backward>, reverse = true}
 func.func @cumsum(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = mpc.cumsum %x {axis = 1 : i64, exclusive = true} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %g = mpc.gradient %0 wrt %x : tensor<2x3xf32>, (tensor<2x3xf32>) -> (tensor<2x3xf32>)
@@ -146,7 +146,7 @@ func.func @reductions(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-LABEL: func @dropout
 // CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<i64>, %[[M:[a-z0-9]+]]: tensor<i64>
 // CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, ratio
-// CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, mpc.phase = "backward"
+// CHECK: mpc.dropout %{{.*}}, %[[S]], %[[M]] {id = 7 : i64, mpc.phase = #mpc.phase<backward>
 func.func @dropout(%x: tensor<8xf32>, %s: tensor<i64>, %m: tensor<i64>) -> tensor<8xf32> {
   %0 = mpc.dropout %x, %s, %m {ratio = 0.5 : f64, id = 7 : i64} : (tensor<8xf32>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
   %g = mpc.gradient %0 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
@@ -154,11 +154,11 @@ func.func @dropout(%x: tensor<8xf32>, %s: tensor<i64>, %m: tensor<i64>) -> tenso
 }
 
 // CHECK-LABEL: func @losses
-// CHECK: mpc.nll_loss_grad %{{.*}} {{{.*}}reduction = "sum"}
+// CHECK: mpc.nll_loss_grad %{{.*}} {{{.*}}reduction = #mpc.reduction<sum>}
 // CHECK: mpc.log_softmax_grad
 func.func @losses(%x: tensor<4x8xf32>, %t: tensor<4xi64>) -> tensor<4x8xf32> {
   %0 = mpc.log_softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  %1 = mpc.nll_loss %0, %t {reduction = "sum"} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+  %1 = mpc.nll_loss %0, %t {reduction = #mpc.reduction<sum>} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
   %g = mpc.gradient %1 wrt %x : tensor<f32>, (tensor<4x8xf32>) -> (tensor<4x8xf32>)
   return %g : tensor<4x8xf32>
 }

@@ -10,11 +10,11 @@
 // CHECK: reversed_outputs = array<i1: false>
 // CHECK: %[[B:.*]]:3 = mpc.scan 8 carried(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>) scanned(%[[F]]#1 : tensor<8x4xf32>) invariant(%[[W]] : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<8x4xf32>)
 // CHECK-NEXT: ^bb0(%[[DH:.*]]: tensor<4xf32>, %[[SUM:.*]]: tensor<4xf32>, %[[KEPT:.*]]: tensor<4xf32>, %[[V:.*]]: tensor<4xf32>):
-// CHECK-DAG: %[[DW:.*]] = mpc.mul %[[DH]], %[[KEPT]] {mpc.phase = "backward"}
-// CHECK-DAG: %[[NEXT:.*]] = mpc.mul %[[DH]], %[[V]] {mpc.phase = "backward"}
+// CHECK-DAG: %[[DW:.*]] = mpc.mul %[[DH]], %[[KEPT]] {mpc.phase = #mpc.phase<backward>}
+// CHECK-DAG: %[[NEXT:.*]] = mpc.mul %[[DH]], %[[V]] {mpc.phase = #mpc.phase<backward>}
 // CHECK: %[[TOTAL:.*]] = mpc.add %[[SUM]], %[[DW]]
 // CHECK: mpc.yield %[[NEXT]], %[[TOTAL]], %[[DH]]
-// CHECK: {mpc.phase = "backward", reversed_inputs = array<i1: true>, reversed_outputs = array<i1: true>}
+// CHECK: {mpc.phase = #mpc.phase<backward>, reversed_inputs = array<i1: true>, reversed_outputs = array<i1: true>}
 // CHECK: return %[[B]]#0, %[[B]]#2, %[[B]]#1
 func.func @recurrence(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>, tensor<4xf32>) {
   %last = mpc.scan 8 carried(%h0 : tensor<4xf32>) scanned(%x : tensor<8x4xf32>) invariant(%w : tensor<4xf32>) -> (tensor<4xf32>) {
@@ -33,7 +33,7 @@ func.func @recurrence(%h0: tensor<4xf32>, %x: tensor<8x4xf32>, %w: tensor<4xf32>
 // CHECK: mpc.scan 8 carried({{.*}}) invariant({{.*}}) -> (tensor<4xf32>) {
 // CHECK: mpc.scan 8 carried({{.*}}) invariant({{.*}}) -> (tensor<4xf32>) {
 // CHECK: %[[E:.*]] = mpc.exp
-// CHECK: mpc.mul %{{.*}}, %[[E]] {mpc.phase = "backward"}
+// CHECK: mpc.mul %{{.*}}, %[[E]] {mpc.phase = #mpc.phase<backward>}
 func.func @recomputed(%h0: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %last = mpc.scan 8 carried(%h0 : tensor<4xf32>) invariant(%w : tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%h: tensor<4xf32>, %u: tensor<4xf32>):

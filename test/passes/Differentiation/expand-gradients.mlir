@@ -6,12 +6,12 @@
 // CHECK-LABEL: func @perceptron
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[W1:.*]]: tensor<16x8xf32>, %[[B1:.*]]: tensor<16xf32>, %[[W2:.*]]: tensor<16x10xf32>
 // CHECK: %[[H:.*]] = mpc.relu
-// CHECK: %[[SEED:.*]] = mpc.gradient_seed {mpc.phase = "backward"} : tensor<f32>
+// CHECK: %[[SEED:.*]] = mpc.gradient_seed {mpc.phase = #mpc.phase<backward>} : tensor<f32>
 // CHECK: %[[DY:.*]] = mpc.softmax_cross_entropy_loss_grad %[[SEED]]
-// CHECK: %[[DH:.*]] = mpc.matmul %[[DY]], %[[W2]] {mpc.phase = "backward", transB = true}
-// CHECK: %[[DW2:.*]] = mpc.matmul %[[H]], %[[DY]] {mpc.phase = "backward", transA = true}
+// CHECK: %[[DH:.*]] = mpc.matmul %[[DY]], %[[W2]] {mpc.phase = #mpc.phase<backward>, transB = true}
+// CHECK: %[[DW2:.*]] = mpc.matmul %[[H]], %[[DY]] {mpc.phase = #mpc.phase<backward>, transA = true}
 // CHECK: %[[DR:.*]] = mpc.relu_grad %[[DH]], %[[H]]
-// CHECK: %[[DW1:.*]] = mpc.gemm %[[DR]], %[[X]] {mpc.phase = "backward", transA = true}
+// CHECK: %[[DW1:.*]] = mpc.gemm %[[DR]], %[[X]] {mpc.phase = #mpc.phase<backward>, transA = true}
 // CHECK: %[[DB1:.*]] = mpc.sum_to_size %[[DR]]
 // CHECK: return %[[DW1]], %[[DB1]], %[[DW2]]
 // NAMES-LABEL: func @perceptron

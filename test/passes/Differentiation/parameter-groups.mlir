@@ -18,39 +18,39 @@
 // FACTOR: error: --lr-scale {{.*}}: expected REGEX=FACTOR with a factor of at least 0, such as ^backbone=0.1
 // REGEX: error: --lr-scale: '(' is not a regular expression
 // SCALENONE: error: --lr-scale: no parameter's name matches '^x'
-mpc.variable @w : tensor<8x3xf32> role "parameter"
-mpc.variable @b : tensor<3xf32> role "parameter"
-mpc.variable @scale : tensor<3xf32> role "parameter"
-mpc.variable @shift : tensor<3xf32> role "parameter"
+mpc.variable @w : tensor<8x3xf32> role parameter
+mpc.variable @b : tensor<3xf32> role parameter
+mpc.variable @scale : tensor<3xf32> role parameter
+mpc.variable @shift : tensor<3xf32> role parameter
 
 // A bias is added, the scale of a normalization multiplied by.
 // BOTH: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
 // BOTH-NOT: weight_decay = 5.000000e-01
 // BOTH-COUNT-3: mpc.adam
 // NORM-COUNT-2: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
-// NORM-NEXT: mpc.adam {{.*}}mpc.phase = "optimizer"} :
+// NORM-NEXT: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 // NORM: mpc.adam {{.*}}weight_decay = 5.000000e-01 : f64
 
 // Both words are taken where one of them means something.
 // NORMALONE: mpc.adam {{.*}}weight_decay
-// NORMALONE: mpc.adam {{.*}}mpc.phase = "optimizer"} :
+// NORMALONE: mpc.adam {{.*}}mpc.phase = #mpc.phase<optimizer>} :
 
 // The last factor that matches holds, and one is the rate itself.
 // NAME-LABEL: func @step
 // NAME: %[[LR:[a-z0-9]+]]: tensor<f32> {mpc.input = "learning_rate"
 // NAME: %[[HALF:.*]] = mpc.constant {{.*}}dense<5.000000e-01>
 // NAME: %[[HALFRATE:.*]] = mpc.mul %[[LR]], %[[HALF]]
-// NAME: mpc.sgd %{{[a-z0-9]+}}, %{{[a-z0-9#]+}}, %[[HALFRATE]] {mpc.phase = "optimizer"}
+// NAME: mpc.sgd %{{[a-z0-9]+}}, %{{[a-z0-9#]+}}, %[[HALFRATE]] {mpc.phase = #mpc.phase<optimizer>}
 // NAME: %[[QUARTER:.*]] = mpc.constant {{.*}}dense<2.500000e-01>
 // NAME: %[[QUARTERRATE:.*]] = mpc.mul %[[LR]], %[[QUARTER]]
 // NAME: mpc.sgd %{{[a-z0-9]+}}, %{{[a-z0-9#]+}}, %[[QUARTERRATE]] {{.*}}weight_decay = 5.000000e-01
 // NAME-NOT: mpc.mul
 // NAME: mpc.sgd %{{[a-z0-9]+}}, %{{[a-z0-9#]+}}, %[[HALFRATE]] {{.*}}weight_decay = 5.000000e-01
 // NAME: mpc.sgd %{{[a-z0-9]+}}, %{{[a-z0-9#]+}}, %[[LR]] {{.*}}weight_decay = 5.000000e-01
-func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = "data"},
+func.func @step(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
                 %w: tensor<8x3xf32> {mpc.state = @w}, %b: tensor<3xf32> {mpc.state = @b},
                 %scale: tensor<3xf32> {mpc.state = @scale}, %shift: tensor<3xf32> {mpc.state = @shift})
-    -> (tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+    -> (tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
   %y = mpc.gemm %x, %w, %b : (tensor<4x8xf32>, tensor<8x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   %row = mpc.reshape %scale : (tensor<3xf32>) -> tensor<1x3xf32>
   %scaled = mpc.mul %y, %row : (tensor<4x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>

@@ -4,8 +4,8 @@
 // CHECK-LABEL: func.func @forward
 func.func @forward(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32> {
   // CHECK: %[[W:.*]] = mpc.reshape %{{.*}} : (tensor<6x4x1x1xf32>) -> tensor<6x4xf32>
-  // CHECK: mpc.matmul %{{.*}}, %[[W]] {mpc.phase = "forward", transB = true} : (tensor<2x8x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x8x6xf32>
-  %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, mpc.phase = "forward"}
+  // CHECK: mpc.matmul %{{.*}}, %[[W]] {mpc.phase = #mpc.phase<forward>, transB = true} : (tensor<2x8x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x8x6xf32>
+  %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, mpc.phase = #mpc.phase<forward>}
       : (tensor<2x8x8x4xf32>, tensor<6x4x1x1xf32>) -> tensor<2x8x8x6xf32>
   return %y : tensor<2x8x8x6xf32>
 }

@@ -1,10 +1,10 @@
-// RUN: mpc-opt %s --mpc-convert-if-to-select=target=sm_80 | FileCheck %s
-// RUN: mpc-opt %s --mpc-convert-if-to-select=target=x86-64 | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-convert-if-to-select | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --mpc-convert-if-to-select | FileCheck %s --check-prefix=CPU
 
 // CHECK-LABEL: func.func @choice(
 // CHECK-SAME: %[[C:.*]]: tensor<i1>, %[[X:.*]]: tensor<4xf32>)
 // CHECK-NEXT: %[[S:.*]] = mpc.sqrt %[[X]]
-// CHECK-NEXT: %[[Y:.*]] = mpc.select %[[C]], %[[S]], %[[X]] {mpc.phase = "loss"}
+// CHECK-NEXT: %[[Y:.*]] = mpc.select %[[C]], %[[S]], %[[X]] {mpc.phase = #mpc.phase<loss>}
 // CHECK-NEXT: return %[[Y]]
 //
 // CPU-LABEL: func.func @choice(
@@ -17,7 +17,7 @@ func.func @choice(%condition: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   } else {
   ^bb0(%a: tensor<4xf32>):
     mpc.yield %a : tensor<4xf32>
-  } {mpc.phase = "loss"}
+  } {mpc.phase = #mpc.phase<loss>}
   return %y : tensor<4xf32>
 }
 

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(mpc-convert-layout{target=sm_80},cse))" | FileCheck %s
+// RUN: mpc-opt %s --split-input-file --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(mpc-convert-layout,cse))" | FileCheck %s
 
 // A filter turned once for forward and backward, and its gradient turned back
 // behind unscaling, in front of the optimizer, whose state stays as it is.
@@ -12,7 +12,7 @@
 // CHECK-NEXT: %[[U:.*]] = amp.unscale %[[DW]], %{{.*}} : (tensor<6x3x3x4xf32>, tensor<f32>) -> tensor<6x3x3x4xf32>
 // CHECK-NEXT: %[[T:.*]] = mpc.transpose %[[U]] {perm = array<i64: 0, 3, 1, 2>} : (tensor<6x3x3x4xf32>) -> tensor<6x4x3x3xf32>
 // CHECK-NEXT: mpc.sgd %arg1, %[[T]], %{{.*}} -> tensor<6x4x3x3xf32>
-mpc.variable @w : tensor<6x4x3x3xf32> role "parameter"
+mpc.variable @w : tensor<6x4x3x3xf32> role parameter
 func.func @training(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x3x3xf32> {mpc.state = @w}, %dy: tensor<2x8x8x6xf32>, %scale: tensor<f32>, %lr: tensor<f32>)
     -> (tensor<2x8x8x6xf32>, tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32> {mpc.updates = @w}) {
   %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
@@ -37,7 +37,7 @@ func.func @training(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x3x3xf32> {mpc.state 
 // CHECK: mpc.conv_weight_grad {{.*}} -> tensor<6x3x3x1xf32>
 // CHECK: mpc.reshape %{{.*}} : (tensor<6x3x3x1xf32>) -> tensor<6x1x3x3xf32>
 // CHECK: mpc.add %arg1, %{{.*}} -> tensor<6x1x3x3xf32>
-mpc.variable @g : tensor<6x1x3x3xf32> role "accumulator"
+mpc.variable @g : tensor<6x1x3x3xf32> role accumulator
 func.func @reshaped(%x: tensor<2x1x8x8xf32>, %g: tensor<6x1x3x3xf32> {mpc.state = @g}, %w: tensor<6x1x3x3xf32>)
     -> (tensor<6x1x3x3xf32> {mpc.updates = @g}) {
   %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}

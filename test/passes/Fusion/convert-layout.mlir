@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-convert-layout{target=x86-64},cse))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64},func.func(mpc-convert-layout,cse))" | FileCheck %s
 
 // One transpose in, one out, none between.
 // CHECK-LABEL: func.func @block

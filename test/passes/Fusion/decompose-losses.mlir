@@ -12,7 +12,7 @@ func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tens
   // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true}
   // CHECK: %[[N:.*]] = mpc.constant dense<3.200000e+01>
   // CHECK: mpc.div %{{.*}}, %[[N]]
-  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = "mean"}
+  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = #mpc.reduction<mean>}
       : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
   return %loss, %logp : tensor<f32>, tensor<32x10xf32>
 }
@@ -22,7 +22,7 @@ func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tens
 func.func @per_sample(%x: tensor<32x10xbf16>, %l: tensor<32xi64>) -> tensor<32xf32> {
   // CHECK-NOT: mpc.div
   // CHECK: mpc.reshape %{{.*}} : (tensor<32x1xf32>) -> tensor<32xf32>
-  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = "none"}
+  %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = #mpc.reduction<none>}
       : (tensor<32x10xbf16>, tensor<32xi64>) -> (tensor<32xf32>, tensor<32x10xbf16>)
   return %loss : tensor<32xf32>
 }
@@ -37,7 +37,7 @@ func.func @weighted(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -
   // CHECK: %[[ROWS:.*]] = mpc.reduce_sum %[[COUNTED]] {axes = array<i64: 1>, keepdims = true}
   // CHECK: %[[TOTAL:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true} : (tensor<4x1xf32>)
   // CHECK: mpc.div
-  %loss = mpc.nll_loss %x, %l, %w {reduction = "mean", ignore_index = 1 : i64}
+  %loss = mpc.nll_loss %x, %l, %w {reduction = #mpc.reduction<mean>, ignore_index = 1 : i64}
       : (tensor<4x3xf32>, tensor<4xi64>, tensor<3xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
@@ -47,7 +47,7 @@ func.func @weighted(%x: tensor<4x3xf32>, %l: tensor<4xi64>, %w: tensor<3xf32>) -
 func.func @images(%x: tensor<2x3x4x5xf32>, %l: tensor<2x4x5xi64>) -> tensor<f32> {
   // CHECK: mpc.one_hot %{{.*}} {axis = 3 : i64, depth = 3 : i64} : (tensor<2x4x5xi64>) -> tensor<2x4x5x3xf32>
   // CHECK: mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 3, 1>}
-  %loss = mpc.nll_loss %x, %l {reduction = "sum"}
+  %loss = mpc.nll_loss %x, %l {reduction = #mpc.reduction<sum>}
       : (tensor<2x3x4x5xf32>, tensor<2x4x5xi64>) -> tensor<f32>
   return %loss : tensor<f32>
 }
@@ -59,7 +59,7 @@ func.func @gradient(%d: tensor<f32>, %logp: tensor<32x10xf32>, %l: tensor<32xi64
   // CHECK: %[[P:.*]] = mpc.exp
   // CHECK: %[[DIFF:.*]] = mpc.sub %[[P]], %[[HOT]]
   // CHECK: mpc.mul %[[DIFF]], %[[SHARE]] : (tensor<32x10xf32>, tensor<f32>) -> tensor<32x10xbf16>
-  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = "mean"}
+  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = #mpc.reduction<mean>}
       : (tensor<f32>, tensor<32x10xf32>, tensor<32xi64>) -> tensor<32x10xbf16>
   return %dx : tensor<32x10xbf16>
 }
@@ -72,7 +72,7 @@ func.func @nll_gradient(%d: tensor<32xf32>, %l: tensor<32xi64>) -> tensor<32x10x
   // CHECK: %[[DX:.*]] = mpc.mul %[[HOT]], %[[NEG]]
   // CHECK: %[[COUNTS:.*]] = mpc.cast %[[HOT]] : (tensor<32x10xf32>) -> tensor<32x10xi1>
   // CHECK: mpc.select %[[COUNTS]], %[[DX]]
-  %dx = mpc.nll_loss_grad %d, %l {reduction = "none"} : (tensor<32xf32>, tensor<32xi64>) -> tensor<32x10xf32>
+  %dx = mpc.nll_loss_grad %d, %l {reduction = #mpc.reduction<none>} : (tensor<32xf32>, tensor<32xi64>) -> tensor<32x10xf32>
   return %dx : tensor<32x10xf32>
 }
 
@@ -86,7 +86,7 @@ func.func @ignored_gradient(%d: tensor<f32>, %logp: tensor<4x3xf32>, %l: tensor<
   // CHECK: %[[COUNTS:.*]] = mpc.cast %[[ROWS]] : (tensor<4x1xf32>) -> tensor<4x1xi1>
   // CHECK: %[[ROW:.*]] = mpc.select %[[COUNTS]], %[[SHARE]], %{{.*}} : (tensor<4x1xi1>, tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
   // CHECK: mpc.mul %{{.*}}, %[[ROW]] : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x3xbf16>
-  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = "mean", ignore_index = -100 : i64}
+  %dx = mpc.softmax_cross_entropy_loss_grad %d, %logp, %l {reduction = #mpc.reduction<mean>, ignore_index = -100 : i64}
       : (tensor<f32>, tensor<4x3xf32>, tensor<4xi64>) -> tensor<4x3xbf16>
   return %dx : tensor<4x3xbf16>
 }

@@ -5,11 +5,11 @@
 
 // The names and the phase of the node stay with what it becomes.
 // CHECK-LABEL: func.func @softmax
-// CHECK: mpc.reduce_max {{.*}}mpc.phase = "forward"
-// CHECK: mpc.exp {{.*}}mpc.phase = "forward"
+// CHECK: mpc.reduce_max {{.*}}mpc.phase = #mpc.phase<forward>
+// CHECK: mpc.exp {{.*}}mpc.phase = #mpc.phase<forward>
 // CHECK-NOT: mpc.softmax
 func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  %y = mpc.softmax %x {axis = 1 : i64, mpc.phase = "forward"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = mpc.softmax %x {axis = 1 : i64, mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
 

@@ -1,5 +1,5 @@
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions{target=x86-64-v3}))" | FileCheck %s
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-normalize-reductions{target=sm_80}))" | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v3},func.func(mpc-normalize-reductions))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(mpc-normalize-reductions))" | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: func.func @sum_to_size
 func.func @sum_to_size(%x: tensor<32x10xf32>) -> tensor<10xf32> {

@@ -27,7 +27,7 @@ func.func @swish(%x: tensor<64x32xbf16>, %w: tensor<32x32xbf16>, %b: tensor<32xf
   // CHECK: %[[K:.*]] = mpc.kept %[[H]] : tensor<64x32xbf16>
   // CHECK: %[[S:.*]] = mpc.sigmoid %[[H]]
   // CHECK: mpc.mul %[[H]], %[[S]]
-  // CHECK: %[[AGAIN:.*]] = mpc.sigmoid %[[K]] {mpc.phase = "backward"} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  // CHECK: %[[AGAIN:.*]] = mpc.sigmoid %[[K]] {mpc.phase = #mpc.phase<backward>} : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
   // CHECK: mpc.mul %{{.*}}, %[[AGAIN]]
   // CHECK: mpc.mul %{{.*}}, %[[K]]
   // CHECK: mpc.sigmoid_grad %{{.*}}, %[[AGAIN]]
@@ -44,11 +44,11 @@ func.func @swish(%x: tensor<64x32xbf16>, %w: tensor<32x32xbf16>, %b: tensor<32xf
   %s = mpc.sigmoid %h : (tensor<64x32xbf16>) -> tensor<64x32xbf16>
   %y = mpc.mul %h, %s : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
   %z = mpc.matmul %y, %w : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
-  %g = mpc.matmul %z, %w {mpc.phase = "backward", transB = true} : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
-  %d0 = mpc.mul %g, %s {mpc.phase = "backward"} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
-  %ds = mpc.mul %g, %h {mpc.phase = "backward"} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
-  %d1 = mpc.sigmoid_grad %ds, %s {mpc.phase = "backward"} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
-  %dh = mpc.add %d0, %d1 {mpc.phase = "backward"} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xbf16>
+  %g = mpc.matmul %z, %w {mpc.phase = #mpc.phase<backward>, transB = true} : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xf32>
+  %d0 = mpc.mul %g, %s {mpc.phase = #mpc.phase<backward>} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %ds = mpc.mul %g, %h {mpc.phase = #mpc.phase<backward>} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %d1 = mpc.sigmoid_grad %ds, %s {mpc.phase = #mpc.phase<backward>} : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %dh = mpc.add %d0, %d1 {mpc.phase = #mpc.phase<backward>} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xbf16>
   return %dh : tensor<64x32xbf16>
 }
 

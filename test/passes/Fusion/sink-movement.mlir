@@ -4,7 +4,7 @@
 //
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[Q:.*]] = mpc.matmul %arg0, %arg1
-// CHECK-NEXT: %[[SCALED:.*]] = mpc.mul %[[Q]], %arg3 {mpc.phase = "forward"} : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+// CHECK-NEXT: %[[SCALED:.*]] = mpc.mul %[[Q]], %arg3 {mpc.phase = #mpc.phase<forward>} : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
 // CHECK-NEXT: %[[HEADS:.*]] = mpc.reshape %[[SCALED]] : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
 // CHECK-NEXT: %[[TURNED:.*]] = mpc.transpose %[[HEADS]] {perm = array<i64: 1, 0, 2>}
 // CHECK-NEXT: mpc.matmul %[[TURNED]], %arg2
@@ -12,7 +12,7 @@ func.func @attention(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8x
   %q = mpc.matmul %x, %w : (tensor<8x6xf32>, tensor<6x6xf32>) -> tensor<8x6xf32>
   %0 = mpc.reshape %q : (tensor<8x6xf32>) -> tensor<8x2x3xf32>
   %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<8x2x3xf32>) -> tensor<2x8x3xf32>
-  %2 = mpc.mul %1, %scale {mpc.phase = "forward"} : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
+  %2 = mpc.mul %1, %scale {mpc.phase = #mpc.phase<forward>} : (tensor<2x8x3xf32>, tensor<f32>) -> tensor<2x8x3xf32>
   %s = mpc.matmul %2, %k : (tensor<2x8x3xf32>, tensor<2x3x8xf32>) -> tensor<2x8x8xf32>
   return %s : tensor<2x8x8xf32>
 }

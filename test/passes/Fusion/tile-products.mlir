@@ -1,5 +1,5 @@
 // RUN: mpc-opt %s --mpc-tile-products=elements=8192 | FileCheck %s
-// RUN: mpc-opt %s --mpc-tile-products="elements=8192 target=sm_80" | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --mpc-tile-products="elements=8192" | FileCheck %s --check-prefix=GPU
 
 // GPU-NOT: mpc.scan
 
@@ -59,19 +59,19 @@ func.func @forward(%q: tensor<4x64x16xf32>, %k: tensor<4x64x16xf32>, %v: tensor<
 // CHECK: mpc.softmax_grad
 // CHECK-COUNT-2: mpc.matmul {{.*}} -> tensor<2x64x8xf32>
 // CHECK-NOT: mpc.matmul
-// CHECK: } {mpc.phase = "backward"
+// CHECK: } {mpc.phase = #mpc.phase<backward>
 func.func @training(%q: tensor<4x64x8xf32>, %k: tensor<4x64x8xf32>, %v: tensor<4x64x8xf32>, %dy: tensor<4x64x8xf32>, %seed: tensor<i64>, %micro_step: tensor<i64>)
     -> (tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>) {
   %s = mpc.matmul %q, %k {transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
   %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
   %d = mpc.dropout %p, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64} : (tensor<4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<4x64x64xf32>
   %o = mpc.matmul %d, %v : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
-  %dd = mpc.matmul %dy, %v {mpc.phase = "backward", transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
-  %dv = mpc.matmul %d, %dy {mpc.phase = "backward", transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
-  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = "backward", ratio = 0.5 : f64, id = 3 : i64} : (tensor<4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<4x64x64xf32>
-  %ds = mpc.softmax_grad %dp, %p {mpc.phase = "backward", axis = 2 : i64} : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
-  %dq = mpc.matmul %ds, %k {mpc.phase = "backward"} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
-  %dk = mpc.matmul %ds, %q {mpc.phase = "backward", transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dd = mpc.matmul %dy, %v {mpc.phase = #mpc.phase<backward>, transB = true} : (tensor<4x64x8xf32>, tensor<4x64x8xf32>) -> tensor<4x64x64xf32>
+  %dv = mpc.matmul %d, %dy {mpc.phase = #mpc.phase<backward>, transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = #mpc.phase<backward>, ratio = 0.5 : f64, id = 3 : i64} : (tensor<4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<4x64x64xf32>
+  %ds = mpc.softmax_grad %dp, %p {mpc.phase = #mpc.phase<backward>, axis = 2 : i64} : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+  %dq = mpc.matmul %ds, %k {mpc.phase = #mpc.phase<backward>} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
+  %dk = mpc.matmul %ds, %q {mpc.phase = #mpc.phase<backward>, transA = true} : (tensor<4x64x64xf32>, tensor<4x64x8xf32>) -> tensor<4x64x8xf32>
   return %o, %dq, %dk, %dv : tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>, tensor<4x64x8xf32>
 }
 
@@ -114,11 +114,11 @@ func.func @rows(%q: tensor<1x4x64x8xf32>, %k: tensor<1x4x8x64xf32>, %v: tensor<1
   %s = mpc.matmul %q, %k : (tensor<1x4x64x8xf32>, tensor<1x4x8x64xf32>) -> tensor<1x4x64x64xf32>
   %p = mpc.softmax %s {axis = 3 : i64} : (tensor<1x4x64x64xf32>) -> tensor<1x4x64x64xf32>
   %o = mpc.matmul %p, %v : (tensor<1x4x64x64xf32>, tensor<1x4x64x8xf32>) -> tensor<1x4x64x8xf32>
-  %dd = mpc.matmul %dy, %v {mpc.phase = "backward", transB = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>) -> tensor<1x4x64x64xf32>
-  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = "backward", ratio = 0.5 : f64, id = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<1x4x64x64xf32>
-  %ds = mpc.softmax_grad %dp, %p {mpc.phase = "backward", axis = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x64x64xf32>
-  %dq = mpc.matmul %ds, %k {mpc.phase = "backward", transB = true} : (tensor<1x4x64x64xf32>, tensor<1x4x8x64xf32>) -> tensor<1x4x64x8xf32>
-  %dk = mpc.matmul %q, %ds {mpc.phase = "backward", transA = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x8x64xbf16>
+  %dd = mpc.matmul %dy, %v {mpc.phase = #mpc.phase<backward>, transB = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>) -> tensor<1x4x64x64xf32>
+  %dp = mpc.dropout %dd, %seed, %micro_step {mpc.phase = #mpc.phase<backward>, ratio = 0.5 : f64, id = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<i64>, tensor<i64>) -> tensor<1x4x64x64xf32>
+  %ds = mpc.softmax_grad %dp, %p {mpc.phase = #mpc.phase<backward>, axis = 3 : i64} : (tensor<1x4x64x64xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x64x64xf32>
+  %dq = mpc.matmul %ds, %k {mpc.phase = #mpc.phase<backward>, transB = true} : (tensor<1x4x64x64xf32>, tensor<1x4x8x64xf32>) -> tensor<1x4x64x8xf32>
+  %dk = mpc.matmul %q, %ds {mpc.phase = #mpc.phase<backward>, transA = true} : (tensor<1x4x64x8xf32>, tensor<1x4x64x64xf32>) -> tensor<1x4x8x64xbf16>
   return %o, %dq, %dk : tensor<1x4x64x8xf32>, tensor<1x4x64x8xf32>, tensor<1x4x8x64xbf16>
 }
 
@@ -161,6 +161,6 @@ func.func @costly(%q: tensor<4x700x300xf32>, %k: tensor<4x700x300xf32>, %dy: ten
   %s = mpc.matmul %q, %k {transB = true} : (tensor<4x700x300xf32>, tensor<4x700x300xf32>) -> tensor<4x700x700xf32>
   %e = mpc.exp %s : (tensor<4x700x700xf32>) -> tensor<4x700x700xf32>
   %o = mpc.matmul %e, %k : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
-  %dk = mpc.matmul %e, %dy {mpc.phase = "backward", transA = true} : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
+  %dk = mpc.matmul %e, %dy {mpc.phase = #mpc.phase<backward>, transA = true} : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
   return %o, %dk : tensor<4x700x300xf32>, tensor<4x700x300xf32>
 }

@@ -8,6 +8,8 @@ A description has examples of this form; more than one `After` may follow a
     Before:                      a whole module
     After, with `OPTION=VALUE`:  lines of what the pass makes of it, in order
 
+`target=NAME` is no option of a pass: the module is for that target.
+
 An `After` is written as mpc-opt prints it, line by line, but names of values
 are free (those of arguments are as in `Before`), a long line may go on in lines
 indented by 4 and more, and `...` stands for anything: for part of a line, or on
@@ -30,6 +32,7 @@ LEAD = re.compile(r"(Before|After)(?:, with `([^`]*)`)?(?:, [^:]*)?:")
 # Where names begin anew.
 FUNCTION = re.compile(r"\s*(func\.func|llvm\.func|plan\.program)\b")
 VALUE = re.compile(r"%\w+")
+TARGET = re.compile(r'mpc\.target = #mpc\.target<"[^"]*">(, )?|, mpc\.target = #mpc\.target<"[^"]*">')
 
 
 def join(example):
@@ -116,7 +119,13 @@ def check(name, options, before, after):
     signature = before[before.find("func") :].split("{\n")[0]
     arguments = list(dict.fromkeys(VALUE.findall(signature)))
     checks = to_checks(after, arguments)
-    printed, status = run([f"--{name}={options}" if options else f"--{name}"], before)
+    words = (options or "").split()
+    targets = [word for word in words if word.startswith("target=")]
+    own = " ".join(word for word in words if word not in targets)
+    flags = [f"--mpc-attach-target={word.replace('target', 'name')}" for word in targets]
+    printed, status = run([*flags, f"--{name}={own}" if own else f"--{name}"], before)
+    if targets:
+        printed = TARGET.sub("", printed).replace("module attributes {} {", "module {")
     if (status != 0) != ("error: " in after):
         return f"mpc-opt ends with status {status}:\n{printed}"
     if problem := compare(checks, arguments, printed):

@@ -3,7 +3,7 @@
 // What is dead gives its place to what comes later; an output lives on.
 // CHECK-LABEL: plan.program @chain attributes {arena_bytes = 512 : i64}
 plan.program @chain {
-  %x = plan.input "x" role "data" : memref<64xf32>
+  %x = plan.input "x" role data : memref<64xf32>
   // CHECK: %[[A:.*]] = plan.arena at 0 : memref<64xf32>
   // CHECK: %[[B:.*]] = plan.arena at 256 : memref<64xf32>
   // CHECK: %[[C:.*]] = plan.arena at 0 : memref<64xf32>
@@ -13,13 +13,13 @@ plan.program @chain {
   plan.copy %x to %a : memref<64xf32>, memref<64xf32>
   plan.copy %a to %b : memref<64xf32>, memref<64xf32>
   plan.copy %b to %c : memref<64xf32>, memref<64xf32>
-  plan.output "c" role "output" %c : memref<64xf32>
+  plan.output "c" role output %c : memref<64xf32>
 }
 
 // A view keeps its source alive, and so does a nested step.
 // CHECK-LABEL: plan.program @kept attributes {arena_bytes = 192 : i64}
 plan.program @kept {
-  %x = plan.input "x" role "data" : memref<16xf32>
+  %x = plan.input "x" role data : memref<16xf32>
   // CHECK-DAG: plan.arena at 0 : memref<16xf32>
   // CHECK-DAG: plan.arena at 64 : memref<16xf32>
   // CHECK-DAG: plan.arena at 128 : memref<i1>
@@ -39,7 +39,7 @@ plan.program @kept {
 // declares, only from its first use to its last.
 // CHECK-LABEL: plan.program @loop attributes {arena_bytes = 192 : i64}
 plan.program @loop {
-  %x = plan.input "x" role "data" : memref<16xf32>
+  %x = plan.input "x" role data : memref<16xf32>
   // CHECK: %[[CARRIED:.*]] = plan.arena at 0 : memref<16xf32>
   // CHECK: %[[INVARIANT:.*]] = plan.arena at 64 : memref<16xf32>
   %carried = plan.arena : memref<16xf32>
@@ -56,14 +56,14 @@ plan.program @loop {
     plan.copy %carried to %b : memref<16xf32>, memref<16xf32>
     plan.copy %b to %carried : memref<16xf32>, memref<16xf32>
   }
-  plan.output "y" role "output" %carried : memref<16xf32>
+  plan.output "y" role output %carried : memref<16xf32>
 }
 
 // What the lists of two branches declare may share its place.
 // CHECK-LABEL: plan.program @branches attributes {arena_bytes = 128 : i64}
 plan.program @branches {
-  %x = plan.input "x" role "data" : memref<16xf32>
-  %p = plan.input "p" role "data" : memref<i1>
+  %x = plan.input "x" role data : memref<16xf32>
+  %p = plan.input "p" role data : memref<i1>
   %y = plan.arena : memref<16xf32>
   plan.if %p {
     // CHECK: plan.arena at 64 : memref<16xf32>
@@ -76,5 +76,5 @@ plan.program @branches {
     plan.copy %x to %a : memref<16xf32>, memref<16xf32>
     plan.copy %a to %y : memref<16xf32>, memref<16xf32>
   } : memref<i1>
-  plan.output "y" role "output" %y : memref<16xf32>
+  plan.output "y" role output %y : memref<16xf32>
 }

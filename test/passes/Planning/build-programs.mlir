@@ -1,19 +1,19 @@
-// RUN: mpc-opt %s --plan-build-programs=target=x86-64 | FileCheck %s
-// RUN: mpc-opt %s --plan-build-programs=target=sm_80 | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-build-programs | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-build-programs | FileCheck %s --check-prefix=GPU
 
-mpc.variable @w : tensor<4xf32> role "parameter"
-mpc.variable @v : tensor<4xf32> role "parameter"
+mpc.variable @w : tensor<4xf32> role parameter
+mpc.variable @v : tensor<4xf32> role parameter
 
 // A new value over the old one, an operand that ends reused, an input kept.
 // CHECK-LABEL: plan.program @in_place
-// CHECK: %[[X:.*]] = plan.input "x" role "data"
+// CHECK: %[[X:.*]] = plan.input "x" role data
 // CHECK: %[[W:.*]] = plan.state @w
 // CHECK: %[[A:.*]] = plan.arena
 // CHECK: plan.launch @relu ins(%[[X]] : memref<4xf32>) outs(%[[A]] : memref<4xf32>) extent 4 grain 16384
 // CHECK: plan.launch @relu ins(%[[A]] : memref<4xf32>) outs(%[[A]] : memref<4xf32>)
 // CHECK: plan.launch @sub ins(%[[W]], %[[A]] : memref<4xf32>, memref<4xf32>) outs(%[[W]] : memref<4xf32>)
 // CHECK-NOT: plan.copy
-func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"}, %w: tensor<4xf32> {mpc.state = @w})
+func.func @in_place(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<4xf32> {mpc.state = @w})
     -> (tensor<4xf32> {mpc.updates = @w}) {
   %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = call @relu(%0) : (tensor<4xf32>) -> tensor<4xf32>
@@ -45,7 +45,7 @@ func.func @read_later(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc
 // CHECK: plan.copy %[[W]] to %[[C:.*]] :
 // CHECK: plan.copy %[[A]] to %[[W]]
 // CHECK: plan.copy %[[B]] to %[[V]]
-// CHECK: plan.output "old" role "output" %[[C]]
+// CHECK: plan.output "old" role output %[[C]]
 func.func @exchange(%w: tensor<4xf32> {mpc.state = @w}, %v: tensor<4xf32> {mpc.state = @v})
     -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.updates = @v}, tensor<4xf32> {mpc.output = "old"}) {
   return %v, %w, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
@@ -79,12 +79,12 @@ func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.o
 // CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
 // CHECK: plan.launch @matmul_sub ins(%[[A]], %[[A]], %[[W]] : {{.*}}) outs(%[[W]] : memref<4x4xf32>)
 // CHECK: plan.launch @matmul_sub ins(%[[W]], %[[A]], %[[A]] : {{.*}}) outs(%[[B:.*]] : memref<4x4xf32>)
-// CHECK: plan.output "y" role "output" %[[B]]
+// CHECK: plan.output "y" role output %[[B]]
 // GPU-LABEL: plan.program @product
 // GPU: %[[W:.*]] = plan.state @w4
 // GPU: plan.launch @matmul_sub ins(%[[A:.*]], %[[A]], %[[W]] : {{.*}}) outs(%[[NEW:.*]] : memref<4x4xf32>)
 // GPU: plan.copy %[[NEW]] to %[[W]]
-mpc.variable @w4 : tensor<4x4xf32> role "parameter"
+mpc.variable @w4 : tensor<4x4xf32> role parameter
 func.func @product(%x: tensor<4x4xf32> {mpc.input = "x4"}, %w: tensor<4x4xf32> {mpc.state = @w4})
     -> (tensor<4x4xf32> {mpc.updates = @w4}, tensor<4x4xf32> {mpc.output = "y"}) {
   %0 = call @relu4(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -109,7 +109,7 @@ func.func private @matmul_sub(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tens
 // CHECK: plan.launch @relu_filters ins(%{{.*}}) outs(%[[W]] : memref<3x3x5x4xf64>)
 // CHECK: %[[Y:.*]] = plan.arena
 // CHECK: plan.launch @conv ins(%{{.*}}, %[[W]] : {{.*}}) outs(%[[Y]] : memref<3x3x5x4xf64>)
-// CHECK: plan.output "y" role "output" %[[Y]]
+// CHECK: plan.output "y" role output %[[Y]]
 func.func @filters(%x: tensor<3x3x5x5xf64> {mpc.input = "x"}, %w: tensor<3x3x5x4xf64> {mpc.input = "w"}) -> (tensor<3x3x5x4xf64> {mpc.output = "y"}) {
   %0 = call @relu_filters(%w) : (tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
   %1 = call @conv(%x, %0) : (tensor<3x3x5x5xf64>, tensor<3x3x5x4xf64>) -> tensor<3x3x5x4xf64>
@@ -177,26 +177,26 @@ func.func @epilogue(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {
 // CHECK-LABEL: plan.program @unfused
 // CHECK: %[[X:.*]] = plan.input "x"
 // CHECK: %[[Y:.*]] = plan.arena
-// CHECK: plan.matmul %[[X]], %[[X]] into %[[Y]] : memref<4x4xf32> fused "bias" bias(%[[B:.*]] : memref<4xf32>)
+// CHECK: plan.matmul %[[X]], %[[X]] into %[[Y]] : memref<4x4xf32> fused bias bias(%[[B:.*]] : memref<4xf32>)
 // CHECK-SAME: unfused {
 // CHECK-NEXT: plan.launch @add ins(%[[Y]], %[[B]] : memref<4x4xf32>, memref<4xf32>) outs(%[[Y]] : memref<4x4xf32>)
 // CHECK-NEXT: }
 // CHECK: %[[SUM:.*]] = plan.arena : memref<1x4xf32>
 // CHECK: %[[PART:.*]] = plan.arena : memref<2x4xf32>
-// CHECK: plan.matmul %[[Y]], %[[X]] into %{{.*}} fused "bgrad_a" bias_grad(%[[SUM]] : memref<1x4xf32>)
+// CHECK: plan.matmul %[[Y]], %[[X]] into %{{.*}} fused bgrad_a bias_grad(%[[SUM]] : memref<1x4xf32>)
 // CHECK-SAME: unfused {
 // CHECK-NEXT: plan.launch @sum_half ins(%[[Y]] : memref<4x4xf32>) outs(%[[PART]] : memref<2x4xf32>)
 // CHECK-NEXT: plan.launch @sum_rest ins(%[[PART]] : memref<2x4xf32>) outs(%[[SUM]] : memref<1x4xf32>)
 // CHECK-NEXT: }
 func.func @unfused(%x: tensor<4x4xf32> {mpc.input = "x"}, %b: tensor<4xf32> {mpc.input = "b"})
     -> (tensor<4x4xf32> {mpc.output = "y"}, tensor<1x4xf32> {mpc.output = "s"}) {
-  %y = plan.product "bias" %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
+  %y = plan.product bias %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> unfused {
   ^bb0(%p: tensor<4x4xf32>):
     %0 = func.call @add(%p, %b) : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
     plan.yield %0 : tensor<4x4xf32>
   }
-  %z, %s = plan.product "bgrad_a" %y, %x {transA = true, transB = false, alpha = 1.0 : f64}
+  %z, %s = plan.product bgrad_a %y, %x {transA = true, transB = false, alpha = 1.0 : f64}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> bias_grad tensor<1x4xf32> unfused {
   ^bb0(%p: tensor<4x4xf32>):
     %0 = func.call @sum_half(%y) : (tensor<4x4xf32>) -> tensor<2x4xf32>
@@ -254,9 +254,9 @@ func.func private @tail(%t: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> tensor<4x4x
 // CHECK: plan.launch @sub ins(%[[LAST]], %[[X_T]] : memref<4xf32>, memref<4xf32>) outs(%[[PART]] : memref<4xf32>)
 // CHECK: plan.copy %[[PART]] to %[[LAST]]
 // CHECK: }
-// CHECK: plan.output "last" role "output" %[[LAST]]
-// CHECK: plan.output "all" role "output" %[[ALL]]
-func.func @loop(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = "data"}, %x: tensor<8x4xf32> {mpc.input = "x", mpc.role = "data"})
+// CHECK: plan.output "last" role output %[[LAST]]
+// CHECK: plan.output "all" role output %[[ALL]]
+func.func @loop(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = #mpc.role<data>}, %x: tensor<8x4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4xf32> {mpc.output = "last"}, tensor<8x4xf32> {mpc.output = "all"}) {
   %last, %all = mpc.scan_call @loop_body 8 carried(%h0 : tensor<4xf32>) scanned(%x : tensor<8x4xf32>)
       {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: true>} -> (tensor<4xf32>, tensor<8x4xf32>)
@@ -278,7 +278,7 @@ func.func private @loop_body(%h: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4x
 // CHECK: plan.launch @sub ins(%[[LAST]], %[[NEW]] : memref<4xf32>, memref<4xf32>) outs(%[[LAST]] : memref<4xf32>)
 // CHECK-NOT: plan.copy
 // CHECK: }
-func.func @carried_in_place(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = "data"}) -> (tensor<4xf32> {mpc.output = "last"}) {
+func.func @carried_in_place(%h0: tensor<4xf32> {mpc.input = "h0", mpc.role = #mpc.role<data>}) -> (tensor<4xf32> {mpc.output = "last"}) {
   %w = call @relu(%h0) : (tensor<4xf32>) -> tensor<4xf32>
   %last = mpc.scan_call @in_place_body 8 carried(%h0 : tensor<4xf32>) invariant(%w : tensor<4xf32>)
       {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>)
@@ -300,7 +300,7 @@ func.func private @in_place_body(%h: tensor<4xf32>, %w: tensor<4xf32>) -> tensor
 // CHECK: plan.copy %[[SAVED]] to %[[A]]
 // CHECK: plan.copy %[[SAVED2]] to %[[B]]
 // CHECK: }
-func.func @swap(%a: tensor<4xf32> {mpc.input = "a", mpc.role = "data"}, %b: tensor<4xf32> {mpc.input = "b", mpc.role = "data"})
+func.func @swap(%a: tensor<4xf32> {mpc.input = "a", mpc.role = #mpc.role<data>}, %b: tensor<4xf32> {mpc.input = "b", mpc.role = #mpc.role<data>})
     -> (tensor<4xf32> {mpc.output = "a3"}, tensor<4xf32> {mpc.output = "b3"}) {
   %0:2 = mpc.scan_call @swap_body 3 carried(%a, %b : tensor<4xf32>, tensor<4xf32>)
       {reversed_inputs = array<i1>, reversed_outputs = array<i1>} -> (tensor<4xf32>, tensor<4xf32>)
@@ -320,7 +320,7 @@ func.func private @swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4x
 // CHECK: plan.launch @sub ins(%[[VIEW]], {{.*}}) outs(%[[VIEW]] :
 // CHECK-NOT: plan.copy
 // CHECK: }
-func.func @carried_in_parts(%h0: tensor<5x4xf32> {mpc.input = "h0", mpc.role = "data"}, %w: tensor<4xf32> {mpc.input = "w", mpc.role = "data"})
+func.func @carried_in_parts(%h0: tensor<5x4xf32> {mpc.input = "h0", mpc.role = #mpc.role<data>}, %w: tensor<4xf32> {mpc.input = "w", mpc.role = #mpc.role<data>})
     -> (tensor<5x1x4xf32> {mpc.output = "last"}) {
   %last = mpc.scan_call @outer_body 5 scanned(%h0 : tensor<5x4xf32>) invariant(%w : tensor<4xf32>)
       {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<5x1x4xf32>)
@@ -342,7 +342,7 @@ func.func private @outer_body(%h: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<1x
 // CHECK: plan.copy %[[SAVED]] to %[[A]]
 // CHECK: plan.copy %[[SAVED2]] to %[[B]]
 // CHECK: }
-func.func @swap_in_parts(%a: tensor<5x4xf32> {mpc.input = "a", mpc.role = "data"}, %b: tensor<5x4xf32> {mpc.input = "b", mpc.role = "data"})
+func.func @swap_in_parts(%a: tensor<5x4xf32> {mpc.input = "a", mpc.role = #mpc.role<data>}, %b: tensor<5x4xf32> {mpc.input = "b", mpc.role = #mpc.role<data>})
     -> (tensor<5x1x4xf32> {mpc.output = "a3"}, tensor<5x1x4xf32> {mpc.output = "b3"}) {
   %0:2 = mpc.scan_call @outer_swap_body 5 scanned(%a, %b : tensor<5x4xf32>, tensor<5x4xf32>)
       {reversed_inputs = array<i1: false, false>, reversed_outputs = array<i1: false, false>} -> (tensor<5x1x4xf32>, tensor<5x1x4xf32>)
@@ -365,7 +365,7 @@ func.func private @outer_swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (ten
 // GPU: %[[TO:.*]] = plan.part
 // GPU: plan.launch @relu3 ins(%[[IN]] : memref<3xf32>) outs(%[[OUT:.*]] : memref<3xf32>)
 // GPU: plan.copy %[[OUT]] to %[[TO]]
-func.func @unaligned_parts(%x: tensor<5x3xf32> {mpc.input = "x", mpc.role = "data"}) -> (tensor<5x3xf32> {mpc.output = "y"}) {
+func.func @unaligned_parts(%x: tensor<5x3xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}) -> (tensor<5x3xf32> {mpc.output = "y"}) {
   %y = mpc.scan_call @unaligned_body 5 scanned(%x : tensor<5x3xf32>)
       {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>} -> (tensor<5x3xf32>)
   return %y : tensor<5x3xf32>
@@ -393,8 +393,8 @@ func.func private @relu3(%x: tensor<3xf32>) -> tensor<3xf32> attributes {mpc.ker
 // CHECK: } else {
 // CHECK-NEXT: plan.copy %[[X]] to %[[Y]]
 // CHECK-NEXT: } : memref<i1>
-// CHECK: plan.output "y" role "output" %[[Y]]
-func.func @condition(%p: tensor<i1> {mpc.input = "p", mpc.role = "data"}, %x: tensor<4xf32> {mpc.input = "x", mpc.role = "data"})
+// CHECK: plan.output "y" role output %[[Y]]
+func.func @condition(%p: tensor<i1> {mpc.input = "p", mpc.role = #mpc.role<data>}, %x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4xf32> {mpc.output = "y"}) {
   %y = mpc.if_call %p @condition_then else @condition_else(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
@@ -420,7 +420,7 @@ func.func private @condition_else(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK: plan.copy %[[W]] to %[[NEW]]
 // CHECK: }
 // CHECK: plan.copy %[[NEW]] to %[[W]]
-func.func @state_in_a_branch(%p: tensor<i1> {mpc.input = "p", mpc.role = "data"}, %w: tensor<4xf32> {mpc.state = @w})
+func.func @state_in_a_branch(%p: tensor<i1> {mpc.input = "p", mpc.role = #mpc.role<data>}, %w: tensor<4xf32> {mpc.state = @w})
     -> (tensor<4xf32> {mpc.updates = @w}) {
   %y = mpc.if_call %p @state_then else @condition_else(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
@@ -446,12 +446,12 @@ func.func private @state_then(%w: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK: plan.launch @write_rows ins(%[[W]], %{{.*}}, %{{.*}}) outs(%[[NEW]] : memref<4xf32>)
 // CHECK: plan.launch @relu ins(%[[W]] : memref<4xf32>)
 // CHECK: plan.copy %[[NEW]] to %[[W]]
-func.func @rows_in_place(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = "data"}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = "data"},
+func.func @rows_in_place(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = #mpc.role<data>}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = #mpc.role<data>},
                          %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
   %0 = call @write_rows(%w, %ids, %u) : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
-func.func @rows_of_a_copy(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = "data"}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = "data"},
+func.func @rows_of_a_copy(%ids: tensor<2xi64> {mpc.input = "ids", mpc.role = #mpc.role<data>}, %u: tensor<2xf32> {mpc.input = "u", mpc.role = #mpc.role<data>},
                           %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.output = "old"}, tensor<4xf32> {mpc.updates = @w}) {
   %0 = call @write_rows(%w, %ids, %u) : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
   %1 = call @relu(%w) : (tensor<4xf32>) -> tensor<4xf32>

@@ -21,12 +21,12 @@ func.func @main(%x: tensor<64xf32>) -> tensor<64xbf16> {
 
 // CHECK: func.func private @relu1
 func.func private @relu1(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-  %0 = mpc.relu %x {mpc.phase = "forward"} : (tensor<64xf32>) -> tensor<64xf32> loc("relu1")
+  %0 = mpc.relu %x {mpc.phase = #mpc.phase<forward>} : (tensor<64xf32>) -> tensor<64xf32> loc("relu1")
   return %0 : tensor<64xf32>
 }
 // CHECK-NOT: @relu2
 func.func private @relu2(%x: tensor<64xf32>) -> tensor<64xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
-  %0 = mpc.relu %x {mpc.phase = "backward"} : (tensor<64xf32>) -> tensor<64xf32> loc("relu2")
+  %0 = mpc.relu %x {mpc.phase = #mpc.phase<backward>} : (tensor<64xf32>) -> tensor<64xf32> loc("relu2")
   return %0 : tensor<64xf32>
 }
 

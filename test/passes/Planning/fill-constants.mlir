@@ -1,5 +1,5 @@
 // RUN: mpc-opt %s --plan-fill-constants | FileCheck %s
-// RUN: mpc-opt %s --plan-fill-constants --plan-outline-kernels --plan-build-programs=target=x86-64 | FileCheck %s --check-prefix=PLAN
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-fill-constants --plan-outline-kernels --plan-build-programs | FileCheck %s --check-prefix=PLAN
 
 // CHECK-LABEL: func.func @zeros
 // CHECK-NEXT: %[[R:.*]] = mpc.region pointwise() {kernel = "fill"} : () -> tensor<128x64xf32> {
@@ -10,7 +10,7 @@
 // PLAN-LABEL: plan.program @zeros
 // PLAN-NOT: plan.constant
 // PLAN: plan.launch @fill outs(%{{.*}} : memref<128x64xf32>) extent 8192
-func.func @zeros() -> (tensor<128x64xf32> {mpc.output = "y", mpc.role = "output"}) {
+func.func @zeros() -> (tensor<128x64xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %0 = mpc.constant dense<0.0> : tensor<128x64xf32>
   return %0 : tensor<128x64xf32>
 }

@@ -1,5 +1,5 @@
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-fold-movement{target=x86-64-v3}))" | FileCheck %s
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-fold-movement{target=sm_80}))" | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v3},func.func(plan-fold-movement))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(plan-fold-movement))" | FileCheck %s --check-prefix=GPU
 
 // The heads of an attention are columns of one matrix, of which the queries are
 // a slice.

@@ -1,20 +1,20 @@
-// RUN: mpc-opt %s --plan-merge-updates=target=sm_80 | FileCheck %s
-// RUN: mpc-opt %s --plan-merge-updates=target=x86-64 | FileCheck %s --check-prefix=CPU
-// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-merge-updates{target=sm_80},plan-order),plan-outline-kernels,plan-build-programs{target=sm_80})" \
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-merge-updates | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-merge-updates | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(plan-merge-updates,plan-order),plan-outline-kernels,plan-build-programs)" \
 // RUN:   | FileCheck %s --check-prefix=PLAN
 
-mpc.variable @w : tensor<8x4xf32> role "parameter"
-mpc.variable @w_low : tensor<8x4xbf16> role "derived"
-mpc.variable @b : tensor<8xf32> role "parameter"
-mpc.variable @v : tensor<2x3xf32> role "parameter"
-mpc.variable @v_low : tensor<2x3xbf16> role "derived"
+mpc.variable @w : tensor<8x4xf32> role parameter
+mpc.variable @w_low : tensor<8x4xbf16> role derived
+mpc.variable @b : tensor<8xf32> role parameter
+mpc.variable @v : tensor<2x3xf32> role parameter
+mpc.variable @v_low : tensor<2x3xbf16> role derived
 
 // Updates that compute alike stand together, each with its own shape. One that
 // shares a gradient with another, and one that reads what another overwrites or
 // makes, stay, and run first.
 //
 // CHECK-LABEL: func.func @step
-// CHECK: mpc.region pointwise(%{{.*}}) {kernel = "update", mpc.phase = "optimizer"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<8xf32>, tensor<8xf32>)
+// CHECK: mpc.region pointwise(%{{.*}}) {kernel = "update", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<8xf32>, tensor<8xf32>)
 // CHECK-SAME: -> (tensor<8x4xf32>, tensor<8x4xbf16>, tensor<2x3xf32>, tensor<2x3xbf16>, tensor<8xf32>)
 // CHECK: ^bb0(%[[W:.*]]: tensor<8x4xf32>, %[[DW:.*]]: tensor<8x4xf32>, %[[LR:.*]]: tensor<f32>, %[[V:.*]]: tensor<2x3xf32>, %[[DV:.*]]: tensor<2x3xf32>, %[[B:.*]]: tensor<8xf32>, %[[DB:.*]]: tensor<8xf32>)
 // CHECK: mpc.region pointwise(%[[W]], %[[DW]], %[[LR]])
@@ -38,7 +38,7 @@ func.func @step(%w: tensor<8x4xf32> {mpc.state = @w}, %b: tensor<8xf32> {mpc.sta
                 %lr: tensor<f32> {mpc.input = "lr"})
     -> (tensor<8x4xf32> {mpc.updates = @w}, tensor<8x4xbf16> {mpc.updates = @w_low}, tensor<8xf32> {mpc.updates = @b},
         tensor<2x3xf32> {mpc.updates = @v}, tensor<2x3xbf16> {mpc.updates = @v_low}, tensor<8xf32> {mpc.output = "other"}) {
-  %0:2 = mpc.region pointwise (%w, %dw, %lr) {kernel = "update", mpc.phase = "optimizer"} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> (tensor<8x4xf32>, tensor<8x4xbf16>) {
+  %0:2 = mpc.region pointwise (%w, %dw, %lr) {kernel = "update", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> (tensor<8x4xf32>, tensor<8x4xbf16>) {
   ^bb0(%p: tensor<8x4xf32>, %g: tensor<8x4xf32>, %r: tensor<f32>):
     %n = mpc.sgd %p, %g, %r {weight_decay = 0.0 : f64} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
     %c = amp.cast %n : (tensor<8x4xf32>) -> tensor<8x4xbf16>
@@ -71,22 +71,22 @@ func.func @step(%w: tensor<8x4xf32> {mpc.state = @w}, %b: tensor<8xf32> {mpc.sta
 // Sums over gradients, in rounds: those that read sums of others come after.
 //
 // CHECK-LABEL: func.func @sums
-// CHECK: %[[FIRST:.*]]:2 = mpc.region row_reduce(%arg0, %arg1) {kernel = "first", mpc.phase = "optimizer"} : (tensor<8x4xf32>, tensor<8xf32>) -> (tensor<8x1xf32>, tensor<1xf32>)
+// CHECK: %[[FIRST:.*]]:2 = mpc.region row_reduce(%arg0, %arg1) {kernel = "first", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>, tensor<8xf32>) -> (tensor<8x1xf32>, tensor<1xf32>)
 // CHECK: mpc.region row_reduce(%{{.*}}) {{.*}} : (tensor<8x4xf32>) -> tensor<8x1xf32>
 // CHECK: mpc.region row_reduce(%{{.*}}) {{.*}} : (tensor<8xf32>) -> tensor<1xf32>
-// CHECK: mpc.region row_reduce(%[[FIRST]]#0) {kernel = "second", mpc.phase = "optimizer"}
+// CHECK: mpc.region row_reduce(%[[FIRST]]#0) {kernel = "second", mpc.phase = #mpc.phase<optimizer>}
 func.func @sums(%dw: tensor<8x4xf32>, %db: tensor<8xf32>) -> (tensor<1x1xf32>, tensor<1xf32>) {
-  %0 = mpc.region row_reduce (%dw) {kernel = "first", mpc.phase = "optimizer"} : (tensor<8x4xf32>) -> tensor<8x1xf32> {
+  %0 = mpc.region row_reduce (%dw) {kernel = "first", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x4xf32>) -> tensor<8x1xf32> {
   ^bb0(%g: tensor<8x4xf32>):
     %s = mpc.reduce_sum %g {axes = array<i64: 1>, keepdims = true} : (tensor<8x4xf32>) -> tensor<8x1xf32>
     mpc.yield %s : tensor<8x1xf32>
   }
-  %1 = mpc.region row_reduce (%0) {kernel = "second", mpc.phase = "optimizer"} : (tensor<8x1xf32>) -> tensor<1x1xf32> {
+  %1 = mpc.region row_reduce (%0) {kernel = "second", mpc.phase = #mpc.phase<optimizer>} : (tensor<8x1xf32>) -> tensor<1x1xf32> {
   ^bb0(%g: tensor<8x1xf32>):
     %s = mpc.reduce_sum %g {axes = array<i64: 0>, keepdims = true} : (tensor<8x1xf32>) -> tensor<1x1xf32>
     mpc.yield %s : tensor<1x1xf32>
   }
-  %2 = mpc.region row_reduce (%db) {kernel = "bias", mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<1xf32> {
+  %2 = mpc.region row_reduce (%db) {kernel = "bias", mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>) -> tensor<1xf32> {
   ^bb0(%g: tensor<8xf32>):
     %s = mpc.reduce_sum %g {axes = array<i64: 0>, keepdims = true} : (tensor<8xf32>) -> tensor<1xf32>
     mpc.yield %s : tensor<1xf32>

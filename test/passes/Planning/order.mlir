@@ -1,6 +1,6 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(plan-order))" | FileCheck %s
 
-mpc.variable @w : tensor<4xf32> role "parameter"
+mpc.variable @w : tensor<4xf32> role parameter
 
 // What reads the old weight runs before the update, which can then be in place.
 // CHECK-LABEL: func.func @reader_first

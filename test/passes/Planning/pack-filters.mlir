@@ -1,5 +1,5 @@
-// RUN: mpc-opt %s --plan-pack-filters=target=x86-64-v3 | FileCheck %s
-// RUN: mpc-opt %s --plan-pack-filters=target=sm_80 | FileCheck %s --check-prefix=GPU
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-pack-filters | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-pack-filters | FileCheck %s --check-prefix=GPU
 // GPU-NOT: mpc.transpose
 
 // Forward writes the output channels: they come last.

@@ -1,9 +1,9 @@
-// RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
-// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=LIBRARY
-// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=library" | FileCheck %s --check-prefix=RELU
-// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=generated" | FileCheck %s --check-prefix=GENERATED
-// RUN: mpc-opt %s --plan-place-contractions="target=sm_80 contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
-// RUN: mpc-opt %s --plan-place-contractions=target=x86-64 | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions="contractions=library" | FileCheck %s --check-prefix=LIBRARY
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions="contractions=library" | FileCheck %s --check-prefix=RELU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions="contractions=generated" | FileCheck %s --check-prefix=GENERATED
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions="contractions=bare" | FileCheck %s --check-prefix=BARE --implicit-check-not=plan.product
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-place-contractions | FileCheck %s --check-prefix=CPU
 
 // A layer of a multi-layer perceptron, forward and backward, all in f32: the
 // library adds the bias, keeps what relu cut off, cuts the same off the
@@ -12,13 +12,13 @@
 // the library adds the bias all the same.
 //
 // RELU-LABEL: func.func @training
-// RELU: %[[Y:.*]], %[[MASK:.*]] = plan.product "relu_aux_bias" %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
+// RELU: %[[Y:.*]], %[[MASK:.*]] = plan.product relu_aux_bias %{{.*}}, %{{.*}} bias(%{{.*}} : tensor<128xf32>)
 // RELU-SAME: {alpha = 5.000000e-01 : f64, transA = false, transB = true}
 // RELU-SAME: -> tensor<32x128xf32> aux tensor<32x16xui8>
-// RELU: %[[Z:.*]] = plan.product "bias" %[[Y]], %{{.*}} bias(
-// RELU: %[[DY:.*]], %[[DB1:.*]] = plan.product "drelu_bgrad" %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
+// RELU: %[[Z:.*]] = plan.product bias %[[Y]], %{{.*}} bias(
+// RELU: %[[DY:.*]], %[[DB1:.*]] = plan.product drelu_bgrad %[[DZ:.*]], %{{.*}} aux(%[[MASK]] : tensor<32x16xui8>)
 // RELU-SAME: -> tensor<32x128xf32> bias_grad tensor<1x128xf32>
-// RELU: %[[DW2:.*]], %[[DB2:.*]] = plan.product "bgrad_a" %[[DZ]], %[[Y]] {{.*}}transA = true
+// RELU: %[[DW2:.*]], %[[DB2:.*]] = plan.product bgrad_a %[[DZ]], %[[Y]] {{.*}}transA = true
 // RELU-SAME: -> tensor<10x128xf32> bias_grad tensor<1x10xf32> unfused {
 // RELU: %[[OWN:.*]] = mpc.region column_reduce(%[[DZ]])
 // RELU: mpc.reduce_sum
@@ -30,7 +30,7 @@
 // RELU: return {{.*}}%[[DB1]], %[[DB2]]
 //
 // CHECK-LABEL: func.func @training
-// CHECK: %[[SUM:.*]] = plan.product "bias" %{{.*}} bias(%[[B1:.*]] : tensor<128xf32>) {{.*}} unfused {
+// CHECK: %[[SUM:.*]] = plan.product bias %{{.*}} bias(%[[B1:.*]] : tensor<128xf32>) {{.*}} unfused {
 // CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<32x128xf32>):
 // CHECK-NEXT: %[[OWN:.*]] = mpc.region pointwise(%[[P]], %[[B1]]) {kernel = "fc1_bias"}
 // CHECK-NEXT: ^bb0
@@ -42,7 +42,7 @@
 // CHECK-NEXT: mpc.region pointwise(%[[SUM]]) {kernel = "fc1"}
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: mpc.relu
-// CHECK: plan.product "bias"
+// CHECK: plan.product bias
 // CHECK-NOT: drelu
 // CHECK: mpc.relu_grad
 // CHECK: return
@@ -187,7 +187,7 @@ func.func @unit_extents(%x: tensor<1x64xf32>, %w: tensor<128x64xf32>, %b: tensor
 // A relu of 16 bits may have rounded to 0 what the library's mask keeps.
 //
 // LIBRARY-LABEL: func.func @rounded_mask
-// LIBRARY: plan.product "relu_bias"
+// LIBRARY: plan.product relu_bias
 // LIBRARY: mpc.matmul
 // LIBRARY: mpc.relu_grad
 func.func @rounded_mask(%x: tensor<32x64xf16>, %w: tensor<64x64xf16>, %b: tensor<64xf16>, %dz: tensor<32x64xf16>) -> tensor<32x64xf16> {

@@ -1,4 +1,4 @@
-// RUN: mpc-opt %s --plan-place-contractions=target=sm_80 | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-place-contractions | FileCheck %s
 
 // Convolutions have one type. Where a wider result is wanted, they multiply
 // the same numbers as tf32, which holds them all.
@@ -6,9 +6,9 @@
 // CHECK-LABEL: func.func @convolution
 // CHECK-DAG: %[[X:.*]] = mpc.region pointwise(%arg0) {kernel = "conv_lhs"} : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
 // CHECK-DAG: %[[W:.*]] = mpc.region pointwise(%arg1) {kernel = "conv_rhs"} : (tensor<8x1x1x8xbf16>) -> tensor<8x1x1x8xf32>
-// CHECK: %[[Y:.*]] = mpc.conv %[[X]], %[[W]] {{.*}}plan.compute = "tf32"{{.*}} -> tensor<1x4x4x8xf32>
+// CHECK: %[[Y:.*]] = mpc.conv %[[X]], %[[W]] {{.*}}plan.compute = #plan.compute<tf32>{{.*}} -> tensor<1x4x4x8xf32>
 // CHECK: mpc.region pointwise(%[[Y]], %arg2) {kernel = "conv"}
-// CHECK: mpc.conv_weight_grad %[[X]], %{{.*}}plan.compute = "tf32"{{.*}} -> tensor<8x1x1x8xf32>
+// CHECK: mpc.conv_weight_grad %[[X]], %{{.*}}plan.compute = #plan.compute<tf32>{{.*}} -> tensor<8x1x1x8xf32>
 func.func @convolution(%x: tensor<1x4x4x8xbf16>, %w: tensor<8x1x1x8xbf16>, %b: tensor<8xf32>) -> (tensor<1x4x4x8xbf16>, tensor<8x1x1x8xf32>) {
   %y = mpc.region contraction (%x, %w, %b) {kernel = "conv"} : (tensor<1x4x4x8xbf16>, tensor<8x1x1x8xbf16>, tensor<8xf32>) -> tensor<1x4x4x8xbf16> {
   ^bb0(%0: tensor<1x4x4x8xbf16>, %1: tensor<8x1x1x8xbf16>, %2: tensor<8xf32>):

@@ -1,6 +1,6 @@
-// RUN: mpc-opt %s --plan-place-contractions=target=x86-64-v3 --split-input-file | FileCheck %s --check-prefixes=CHECK,NARROW
-// RUN: mpc-opt %s --plan-place-contractions=target=x86-64-v4 --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
-// RUN: mpc-opt %s --plan-place-contractions="target=x86-64-v3 contractions=library" --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-place-contractions --split-input-file | FileCheck %s --check-prefixes=CHECK,NARROW
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v4 --plan-place-contractions --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 --plan-place-contractions="contractions=library" --split-input-file | FileCheck %s --check-prefixes=CHECK,WIDE
 
 // A large product goes by blocks that Codegen packs, where the library would
 // not pack: on CPUs without vectors of 512 bits.

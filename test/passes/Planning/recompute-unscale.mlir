@@ -1,5 +1,5 @@
-// RUN: mpc-opt %s --plan-recompute-unscale=target=sm_80 | FileCheck %s
-// RUN: mpc-opt %s --plan-recompute-unscale=target=x86-64 | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_80 --plan-recompute-unscale | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64 --plan-recompute-unscale | FileCheck %s --check-prefix=CPU
 
 // Both readers unscale what they load.
 //

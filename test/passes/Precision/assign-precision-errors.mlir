@@ -3,8 +3,6 @@
 // MODE: unknown precision 'fp16', expected 32-true, 16-mixed, bf16-mixed or 64-true
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=bf16-true" 2>&1 | FileCheck %s --check-prefix=LATER
 // LATER: precision 'bf16-true' is not supported, expected 32-true, 16-mixed, bf16-mixed or 64-true
-// RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed target=pdp11" 2>&1 | FileCheck %s --check-prefix=TARGET
-// TARGET: unknown target 'pdp11'
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=fc9" 2>&1 | FileCheck %s --check-prefix=KEEP
 // KEEP: --keep-fp32: expression 'fc9' matches no node
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=^w1$" 2>&1 | FileCheck %s --check-prefix=FIXED

@@ -32,7 +32,7 @@ func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.gemm %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc1")
   %1 = mpc.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("softmax")
   %2 = mpc.gemm %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc2")
-  %3 = mpc.gemm %2, %x {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc1#dx")
+  %3 = mpc.gemm %2, %x {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("fc1#dx")
   return %3 : tensor<4x4xf32>
 }
 

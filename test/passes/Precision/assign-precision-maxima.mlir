@@ -1,9 +1,9 @@
 // A maximum is stored in fp32, and so is a view of it unless the values it is
 // taken of are stored low: its gradient looks for those that equal it, and would
 // divide by their number, zero.
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view" -mlir-print-local-scope | FileCheck %s
-// RUN: mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^view|^low" -mlir-print-local-scope | FileCheck %s --check-prefix=LOW
-// RUN: not mpc-opt %s -amp-assign-precision="mode=16-mixed target=zen5 force-low=^max" 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^view" -mlir-print-local-scope | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^view|^low" -mlir-print-local-scope | FileCheck %s --check-prefix=LOW
+// RUN: not mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed force-low=^max" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^max' matches only nodes whose precision is fixed
 
 // CHECK: mpc.reduce_max {{.*}}storage = f32

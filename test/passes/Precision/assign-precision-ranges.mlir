@@ -1,6 +1,6 @@
 // Constants' ranges go through elementwise ops and views: what they take beyond
 // the low type stays fp32, and what is bounded again does not.
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-local-scope | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
 
 // The smallest float, where a mask is 0, on top of scores.
 // CHECK-LABEL: func.func @smallest_float

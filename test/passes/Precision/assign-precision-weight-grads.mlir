@@ -1,6 +1,6 @@
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=sm_90" -mlir-print-local-scope | FileCheck %s
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=x86-64-v3" -mlir-print-local-scope | FileCheck %s --check-prefix=CPU
-// RUN: mpc-opt %s -amp-assign-precision="mode=bf16-mixed target=sm_90" -amp-insert-casts -mlir-print-local-scope | FileCheck %s --check-prefix=CASTS
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_90 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s
+// RUN: mpc-opt %s --mpc-attach-target=name=x86-64-v3 -amp-assign-precision="mode=bf16-mixed" -mlir-print-local-scope | FileCheck %s --check-prefix=CPU
+// RUN: mpc-opt %s --mpc-attach-target=name=sm_90 -amp-assign-precision="mode=bf16-mixed" -amp-insert-casts -mlir-print-local-scope | FileCheck %s --check-prefix=CASTS
 
 // A GPU's library has no float32 weight gradient of low operands: it is rounded
 // once, and said to be. What is a matrix product has one, and so has a CPU.

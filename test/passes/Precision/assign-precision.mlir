@@ -1,12 +1,12 @@
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,FP16
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=bf16-mixed target=zen5" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,BF16
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=32-true target=zen5" -mlir-print-local-scope | FileCheck %s --check-prefix=FP32
-// RUN: mpc-opt %s -split-input-file -amp-assign-precision="mode=64-true target=zen5" -mlir-print-local-scope | FileCheck %s --check-prefix=FP64
+// RUN: mpc-opt %s -split-input-file --mpc-attach-target=name=zen5 -amp-assign-precision="mode=16-mixed" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,FP16
+// RUN: mpc-opt %s -split-input-file --mpc-attach-target=name=zen5 -amp-assign-precision="mode=bf16-mixed" -mlir-print-debuginfo -mlir-print-local-scope | FileCheck %s --check-prefixes=CHECK,BF16
+// RUN: mpc-opt %s -split-input-file --mpc-attach-target=name=zen5 -amp-assign-precision="mode=32-true" -mlir-print-local-scope | FileCheck %s --check-prefix=FP32
+// RUN: mpc-opt %s -split-input-file --mpc-attach-target=name=zen5 -amp-assign-precision="mode=64-true" -mlir-print-local-scope | FileCheck %s --check-prefix=FP64
 
 // The mode with one type decides nothing, and says so.
-// FP32: amp.mode = "32-true"
+// FP32: amp.mode = #amp.mode<"32-true">
 // FP32: mpc.matmul {{.*}}compute = f32, accumulate = f32, storage = f32, class = allow, {{.*}}reason = mode
-// FP64: amp.mode = "64-true"
+// FP64: amp.mode = #amp.mode<"64-true">
 // FP64: mpc.matmul {{.*}}compute = f64, accumulate = f64, storage = f64, class = allow, {{.*}}reason = mode
 
 // A contraction multiplies the low type and sums in fp32; where no low op reads
@@ -72,7 +72,7 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
   %4 = mpc.matmul %3, %x : (tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<1x4xf32> loc("c")
   // However the backward pass spells it.
   // CHECK: mpc.reduce_sum {{.*}}class = infer, rule = "default:sum_to_size"
-  %5 = mpc.reduce_sum %2 {axes = array<i64: 0>, keepdims = true, mpc.phase = "backward"} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("a#db")
+  %5 = mpc.reduce_sum %2 {axes = array<i64: 0>, keepdims = true, mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>) -> tensor<1x4xf32> loc("a#db")
   return %5, %4 : tensor<1x4xf32>, tensor<1x4xf32>
 }
 
@@ -83,10 +83,10 @@ func.func @sums(%x: tensor<4x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
 func.func @loss(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
   // CHECK: mpc.sub {{.*}}storage = f32, class = infer, {{.*}}reason = loss_region, {{.*}}evidence = proved
-  %1 = mpc.sub %0, %x {mpc.phase = "loss"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse")
+  %1 = mpc.sub %0, %x {mpc.phase = #mpc.phase<loss>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse")
   // CHECK: mpc.mul {{.*}}reason = loss_region
-  %2 = mpc.mul %1, %1 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse#dx")
-  %3 = mpc.matmul %2, %2 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
+  %2 = mpc.mul %1, %1 {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("mse#dx")
+  %3 = mpc.matmul %2, %2 {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
   return %3 : tensor<4x4xf32>
 }
 
@@ -100,12 +100,12 @@ func.func @multiples_of_seed(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
   %seed = mpc.gradient_seed : tensor<f32>
   // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = loss_region, {{.*}}loc("factor#dx")
-  %1 = mpc.mul %seed, %half {mpc.phase = "backward"} : (tensor<f32>, tensor<f32>) -> tensor<f32> loc("factor#dx")
+  %1 = mpc.mul %seed, %half {mpc.phase = #mpc.phase<backward>} : (tensor<f32>, tensor<f32>) -> tensor<f32> loc("factor#dx")
   // CHECK: mpc.expand {{.*}}storage = f32, class = clear, {{.*}}reason = loss_region
-  %2 = mpc.expand %1 {mpc.phase = "backward"} : (tensor<f32>) -> tensor<4x4xf32> loc("sum#dx")
+  %2 = mpc.expand %1 {mpc.phase = #mpc.phase<backward>} : (tensor<f32>) -> tensor<4x4xf32> loc("sum#dx")
   // CHECK: mpc.mul {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
-  %3 = mpc.mul %2, %0 {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("square#da")
-  %4 = mpc.matmul %3, %x {mpc.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
+  %3 = mpc.mul %2, %0 {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("square#da")
+  %4 = mpc.matmul %3, %x {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a#dx")
   return %4 : tensor<4x4xf32>
 }
 

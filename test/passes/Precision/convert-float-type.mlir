@@ -1,19 +1,19 @@
 // RUN: mpc-opt %s -amp-convert-float-type | FileCheck %s
 
 // Values are kept exactly: 0.1 is the fp32 one.
-// CHECK: mpc.variable @w : tensor<2xf64> role "parameter" init dense<[0.10000000149011612, 2.000000e+00]> : tensor<2xf64>
-mpc.variable @w : tensor<2xf32> role "parameter" init dense<[0.1, 2.0]> : tensor<2xf32>
-// CHECK: mpc.variable @r : tensor<2xf64> role "frozen" init dense_resource<[[$BLOB:.*]]> : tensor<2xf64>
-mpc.variable @r : tensor<2xf32> role "frozen" init dense_resource<blob> : tensor<2xf32>
+// CHECK: mpc.variable @w : tensor<2xf64> role parameter init dense<[0.10000000149011612, 2.000000e+00]> : tensor<2xf64>
+mpc.variable @w : tensor<2xf32> role parameter init dense<[0.1, 2.0]> : tensor<2xf32>
+// CHECK: mpc.variable @r : tensor<2xf64> role frozen init dense_resource<[[$BLOB:.*]]> : tensor<2xf64>
+mpc.variable @r : tensor<2xf32> role frozen init dense_resource<blob> : tensor<2xf32>
 // CHECK: mpc.variable @mpc.step : tensor<i64>
-mpc.variable @mpc.step : tensor<i64> role "counter"
+mpc.variable @mpc.step : tensor<i64> role counter
 
 // CHECK-LABEL: func @step
 // CHECK-SAME: tensor<2xf64> {mpc.state = @w}
-// CHECK-SAME: tensor<f64> {mpc.input = "learning_rate", mpc.role = "scalar"}
+// CHECK-SAME: tensor<f64> {mpc.input = "learning_rate", mpc.role = #mpc.role<scalar>}
 // CHECK-SAME: tensor<2xf16>
 func.func @step(%w: tensor<2xf32> {mpc.state = @w},
-                %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = "scalar"},
+                %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = #mpc.role<scalar>},
                 %h: tensor<2xf16>) -> (tensor<2xf32> {mpc.updates = @w}) {
   // CHECK: mpc.constant dense<5.000000e-01> : tensor<f64>
   %c = mpc.constant dense<0.5> : tensor<f32>

@@ -26,9 +26,9 @@ func.func @gradient_of_what_is_guarded(%w: tensor<8xf32>, %lr: tensor<f32>) -> t
 
 // -----
 
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @a : tensor<i64> role "counter"
-mpc.variable @b : tensor<i64> role "counter"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @a : tensor<i64> role counter
+mpc.variable @b : tensor<i64> role counter
 func.func @integer_state_that_is_no_count(
     %w: tensor<8xf32> {mpc.state = @w}, %a: tensor<i64> {mpc.state = @a}, %lr: tensor<f32>)
     -> (tensor<8xf32> {mpc.updates = @w}, tensor<i64> {mpc.updates = @b}) {

@@ -2,19 +2,19 @@
 // RUN: mpc-opt %s -split-input-file -amp-insert-loss-scaling="loss-scale=128" | FileCheck %s --check-prefixes=CHECK,SCALED,STATIC
 // RUN: mpc-opt %s -split-input-file -amp-insert-loss-scaling | FileCheck %s --check-prefixes=CHECK,NONE
 
-// DYNAMIC: amp.loss_scale = "dynamic"
-// STATIC: amp.loss_scale = "static"
-// NONE: amp.loss_scale = "none"
+// DYNAMIC: amp.loss_scale = #amp.loss_scale<dynamic>
+// STATIC: amp.loss_scale = #amp.loss_scale<static>
+// NONE: amp.loss_scale = #amp.loss_scale<none>
 
-// DYNAMIC: mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 1.024000e+03
-// DYNAMIC: mpc.variable @mpc.good_steps : tensor<i64> role "loss_scale"{{$}}
-// DYNAMIC: mpc.variable @mpc.hysteresis : tensor<i64> role "loss_scale" fill 2.000000e+00
-// STATIC-NOT: role "loss_scale"
-// NONE-NOT: role "loss_scale"
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @mean : tensor<8xf32> role "statistic"
-mpc.variable @mpc.step : tensor<i64> role "counter"
-mpc.variable @mpc.micro_step : tensor<i64> role "counter"
+// DYNAMIC: mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 1.024000e+03
+// DYNAMIC: mpc.variable @mpc.good_steps : tensor<i64> role loss_scale{{$}}
+// DYNAMIC: mpc.variable @mpc.hysteresis : tensor<i64> role loss_scale fill 2.000000e+00
+// STATIC-NOT: role loss_scale
+// NONE-NOT: role loss_scale
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @mean : tensor<8xf32> role statistic
+mpc.variable @mpc.step : tensor<i64> role counter
+mpc.variable @mpc.micro_step : tensor<i64> role counter
 
 // CHECK-LABEL: func @step
 // DYNAMIC-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {mpc.state = @mpc.loss_scale}
@@ -23,8 +23,8 @@ mpc.variable @mpc.micro_step : tensor<i64> role "counter"
 // DYNAMIC-SAME: {mpc.updates = @mpc.loss_scale}
 // DYNAMIC-SAME: {mpc.updates = @mpc.good_steps}
 // DYNAMIC-SAME: {mpc.updates = @mpc.hysteresis}
-// SCALED-SAME: tensor<i1> {mpc.output = "finite", mpc.role = "finite"}
-// SCALED-SAME: tensor<f32> {mpc.output = "loss_scale", mpc.role = "loss_scale"}
+// SCALED-SAME: tensor<i1> {mpc.output = "finite", mpc.role = #mpc.role<finite>}
+// SCALED-SAME: tensor<f32> {mpc.output = "loss_scale", mpc.role = #mpc.role<loss_scale>}
 // NONE-NOT: finite
 func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.state = @mean},
                 %step: tensor<i64> {mpc.state = @mpc.step}, %micro: tensor<i64> {mpc.state = @mpc.micro_step},
@@ -39,7 +39,7 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
   // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %[[SEED]]
   // NONE: %[[G:.*]] = mpc.mul %{{.*}}, %[[ONE]]
   %seed = mpc.gradient_seed : tensor<f32>
-  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %g = mpc.mul %w, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   // Once, before clipping.
   // SCALED: %[[U:.*]] = amp.unscale %[[G]], %[[SCALE]]
   // SCALED-NOT: amp.unscale
@@ -65,8 +65,8 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
 
 // Accumulators hold scaled sums; they are unscaled where the update reads them,
 // which is also where the scale changes.
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @w.grad : tensor<8xf32> role "accumulator"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @w.grad : tensor<8xf32> role accumulator
 
 // CHECK-LABEL: func @accumulate
 // SCALED-NOT: mpc.updates = @mpc.loss_scale
@@ -75,8 +75,8 @@ func.func @accumulate(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {m
     -> (tensor<8xf32> {mpc.updates = @w.grad}) {
   %seed = mpc.gradient_seed : tensor<f32>
   // SCALED: amp.scale_loss
-  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  %sum = mpc.add %acc, %g {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %g = mpc.mul %w, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %sum = mpc.add %acc, %g {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %sum : tensor<8xf32>
 }
 // CHECK-LABEL: func @update
@@ -98,31 +98,31 @@ func.func @update(%w: tensor<8xf32> {mpc.state = @w}, %acc: tensor<8xf32> {mpc.s
 // w * exp(-g), an average of it, and a rate that no gradient has a part in. Its
 // gradient is unscaled where the update begins, and its state guarded where it
 // leaves.
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @w.average : tensor<8xf32> role "optimizer_state"
-mpc.variable @rate : tensor<f32> role "optimizer_state"
-mpc.variable @mean : tensor<8xf32> role "statistic"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @w.average : tensor<8xf32> role optimizer_state
+mpc.variable @rate : tensor<f32> role optimizer_state
+mpc.variable @mean : tensor<8xf32> role statistic
 
 // CHECK-LABEL: func @step
 func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %average: tensor<8xf32> {mpc.state = @w.average},
                 %rate: tensor<f32> {mpc.state = @rate}, %mean: tensor<8xf32> {mpc.state = @mean})
     -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @w.average},
         tensor<f32> {mpc.updates = @rate}, tensor<8xf32> {mpc.updates = @mean}) {
-  // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %{{.*}} {mpc.phase = "backward"}
+  // SCALED: %[[G:.*]] = mpc.mul %{{.*}}, %{{.*}} {mpc.phase = #mpc.phase<backward>}
   // SCALED: %[[U:.*]] = amp.unscale %[[G]]
   // SCALED-NOT: amp.unscale
   %seed = mpc.gradient_seed : tensor<f32>
-  %g = mpc.mul %w, %seed {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %g = mpc.mul %w, %seed {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   // SCALED: mpc.neg %[[U]]
   // NONE: mpc.neg
-  %n = mpc.neg %g {mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<8xf32>
-  %e = mpc.exp %n {mpc.phase = "optimizer"} : (tensor<8xf32>) -> tensor<8xf32>
+  %n = mpc.neg %g {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>) -> tensor<8xf32>
+  %e = mpc.exp %n {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>) -> tensor<8xf32>
   // CHECK: %[[W:.*]] = mpc.mul
-  %w1 = mpc.mul %w, %e {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %w1 = mpc.mul %w, %e {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: %[[AVERAGE:.*]] = mpc.add
-  %average1 = mpc.add %average, %w1 {mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %average1 = mpc.add %average, %w1 {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: %[[RATE:.*]] = mpc.mul
-  %rate1 = mpc.mul %rate, %rate {mpc.phase = "optimizer"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %rate1 = mpc.mul %rate, %rate {mpc.phase = #mpc.phase<optimizer>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
   // CHECK: %[[MEAN:.*]] = mpc.sub
   %mean1 = mpc.sub %mean, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // SCALED: %[[OK:.*]] = amp.all_finite %[[U]] {{.*}} : (tensor<8xf32>) -> tensor<i1>
@@ -139,9 +139,9 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %average: tensor<8xf32> {mpc
 // The condition of an optimizer op keeps its own parameter, so a variable that
 // receives another's new value is guarded apart. A count that the forward pass
 // reads cannot wait for the gradients of that pass.
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @copy : tensor<8xf32> role "optimizer_state"
-mpc.variable @count : tensor<i64> role "counter"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @copy : tensor<8xf32> role optimizer_state
+mpc.variable @count : tensor<i64> role counter
 
 // CHECK-LABEL: func @step
 func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.state = @copy},
@@ -153,8 +153,8 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.st
   // CHECK: mpc.cast %[[NEXT]]
   %x = mpc.cast %next : (tensor<i64>) -> tensor<f32>
   %seed = mpc.gradient_seed : tensor<f32>
-  %s = mpc.mul %seed, %x {mpc.phase = "backward"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  %g = mpc.mul %w, %s {mpc.phase = "backward"} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %s = mpc.mul %seed, %x {mpc.phase = #mpc.phase<backward>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %g = mpc.mul %w, %s {mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   // SCALED: %[[OK:.*]] = amp.all_finite
   // SCALED-DAG: %[[W1:.*]] = mpc.sgd %arg0, %{{.*}}, %arg3, %[[OK]]
   // SCALED-DAG: %[[COUNT1:.*]] = mpc.increment %arg2, %[[OK]]
@@ -169,10 +169,10 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %copy: tensor<8xf32> {mpc.st
 // A condition of the model's own holds beside that of finite gradients.
 // CHECK-LABEL: func @update_with_a_condition
 // SCALED: %[[FINITE:.*]] = amp.all_finite
-// SCALED: %[[BOTH:.*]] = mpc.and %[[FINITE]], %arg2 {mpc.phase = "optimizer"} : (tensor<i1>, tensor<i1>) -> tensor<i1>
+// SCALED: %[[BOTH:.*]] = mpc.and %[[FINITE]], %arg2 {mpc.phase = #mpc.phase<optimizer>} : (tensor<i1>, tensor<i1>) -> tensor<i1>
 // SCALED: mpc.sgd %{{.*}}, %{{.*}}, %{{.*}}, %[[BOTH]]
 // NONE: mpc.sgd %{{.*}}, %{{.*}}, %{{.*}}, %arg2
-mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w : tensor<8xf32> role parameter
 func.func @update_with_a_condition(%w: tensor<8xf32> {mpc.state = @w}, %lr: tensor<f32>, %ok: tensor<i1>) -> (tensor<8xf32> {mpc.updates = @w}) {
   %seed = mpc.gradient_seed : tensor<f32>
   %g = mpc.mul %w, %seed : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>

@@ -1,11 +1,11 @@
 // RUN: mpc-opt %s -amp-insert-master-weights | FileCheck %s
 
-// CHECK: mpc.variable @w.low : tensor<8xbf16> role "derived"
-// CHECK: mpc.variable @f.low : tensor<8xbf16> role "derived"
+// CHECK: mpc.variable @w.low : tensor<8xbf16> role derived
+// CHECK: mpc.variable @f.low : tensor<8xbf16> role derived
 // CHECK-NOT: @s.low
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @f : tensor<8xf32> role "frozen"
-mpc.variable @s : tensor<8xf32> role "statistic"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @f : tensor<8xf32> role frozen
+mpc.variable @s : tensor<8xf32> role statistic
 
 // The copy is read in place of the cast, and written beside the master.
 // CHECK-LABEL: func @step

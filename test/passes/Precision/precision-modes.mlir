@@ -10,8 +10,8 @@
 // RUN: mpc-opt %S/Inputs/cnn.mlir -amp-assign-precision="mode=32-true" %{low} | FileCheck %s --check-prefix=FP32
 // RUN: mpc-opt %S/Inputs/cnn.mlir -amp-assign-precision="mode=64-true" -amp-convert-float-type %{low} | FileCheck %s --check-prefix=FP64
 
-// MLP-BF16: amp.loss_scale = "none", amp.mode = "bf16-mixed"
-// MLP-FP16: amp.loss_scale = "dynamic", amp.mode = "16-mixed"
+// MLP-BF16: amp.loss_scale = #amp.loss_scale<none>, amp.mode = #amp.mode<"bf16-mixed">
+// MLP-FP16: amp.loss_scale = #amp.loss_scale<dynamic>, amp.mode = #amp.mode<"16-mixed">
 // MLP-LABEL: func.func @step
 // MLP: mpc.gemm {{.*}} : (tensor<2x4x[[LOW:b?f16]]>, tensor<8x4x[[LOW]]>, tensor<8xf32>) -> tensor<2x8x[[LOW]]>
 // MLP: mpc.relu {{.*}} -> tensor<2x8x[[LOW]]>
@@ -29,7 +29,7 @@
 // MLP: mpc.gemm {{.*}} -> tensor<8x4xf32>
 // MLP: mpc.sum_to_size {{.*}} : (tensor<2x8x[[LOW]]>) -> tensor<8xf32>
 // The optimizer writes the copies: one cast per weight that is multiplied.
-// MLP-COUNT-2: amp.cast {{.*}} {mpc.phase = "optimizer"}
+// MLP-COUNT-2: amp.cast {{.*}} {mpc.phase = #mpc.phase<optimizer>}
 // MLP-NOT: amp.cast
 // MLP-LABEL: func.func @eval
 // MLP: amp.cast
@@ -37,8 +37,8 @@
 // MLP: mpc.gemm
 // MLP-LABEL: func.func @derive
 
-// CNN-BF16: amp.mode = "bf16-mixed"
-// CNN-FP16: amp.mode = "16-mixed"
+// CNN-BF16: amp.mode = #amp.mode<"bf16-mixed">
+// CNN-FP16: amp.mode = #amp.mode<"16-mixed">
 // CNN-LABEL: func.func @step
 // CNN: mpc.conv {{.*}} -> tensor<2x4x4x4x[[LOW:b?f16]]>
 // CNN: mpc.batch_norm {{.*}} : (tensor<2x4x4x4x[[LOW]]>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x4x4x[[LOW]]>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
@@ -53,11 +53,11 @@
 // CNN: mpc.batch_norm_grad {{.*}} -> (tensor<2x4x4x4x[[LOW]]>, tensor<4xf32>, tensor<4xf32>)
 // CNN: mpc.conv_weight_grad {{.*}} -> tensor<4x1x3x3xf32>
 
-// FP32: amp.loss_scale = "none", amp.mode = "32-true"
+// FP32: amp.loss_scale = #amp.loss_scale<none>, amp.mode = #amp.mode<"32-true">
 // FP32-NOT: amp.cast
 // FP32-NOT: tensor<{{[0-9x]*}}{{b?}}f16>
 // FP32-NOT: amp.unscale
 
-// FP64: amp.mode = "64-true"
+// FP64: amp.mode = #amp.mode<"64-true">
 // FP64-NOT: tensor<{{[0-9x]*}}f32>
 // FP64-NOT: amp.cast

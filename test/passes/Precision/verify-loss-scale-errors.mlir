@@ -4,8 +4,8 @@
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Not unscaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -22,8 +22,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Not scaled at all.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   // expected-error@+1 {{updates parameters with gradients that were never scaled and unscaled}}
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
@@ -38,8 +38,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Scaled twice.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %s0 = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -57,8 +57,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Unscaled twice.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -76,8 +76,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Unscaled by another value.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -94,8 +94,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The square of a multiple of the scale is one of its square.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -113,14 +113,14 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Bounds on a gradient that is still scaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
     %h = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     // expected-error@+1 {{is not linear, but reads a value that carries the loss scale}}
-    %g = mpc.clip %h {min = -1.0 : f64, max = 1.0 : f64, amp.decision = #high, mpc.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
+    %g = mpc.clip %h {min = -1.0 : f64, max = 1.0 : f64, amp.decision = #high, mpc.phase = #mpc.phase<backward>} : (tensor<8xf32>) -> tensor<8xf32>
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
@@ -132,8 +132,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Clipped by its norm before it is unscaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -152,8 +152,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A choice between a gradient and a parameter.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %c: tensor<8xi1>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -171,8 +171,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Weight decay added to a gradient that is still scaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -190,8 +190,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // The scale itself in a type that 65536 overflows.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -209,8 +209,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Unscaled into a type that loses small gradients.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -228,8 +228,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Returned as it is.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32>) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -246,8 +246,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Scaled though the module says it is not.
-module attributes {amp.loss_scale = "none"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<none>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     // expected-error@+1 {{scales in a module whose loss scale is none}}
@@ -265,8 +265,8 @@ module attributes {amp.loss_scale = "none"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // No condition.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -284,8 +284,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A condition that always holds.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -302,10 +302,10 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A condition of one gradient of two, and a count without any.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
-  mpc.variable @v : tensor<8xf32> role "parameter"
-  mpc.variable @n : tensor<i64> role "counter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
+  mpc.variable @v : tensor<8xf32> role parameter
+  mpc.variable @n : tensor<i64> role counter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %v: tensor<8xf32> {mpc.state = @v}, %n: tensor<i64> {mpc.state = @n}) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @v}, tensor<i64> {mpc.updates = @n}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -329,10 +329,10 @@ module attributes {amp.loss_scale = "dynamic"} {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // State that an op of the model's own changes, and a parameter that takes
 // another's new value.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
-  mpc.variable @v : tensor<8xf32> role "parameter"
-  mpc.variable @m : tensor<8xf32> role "optimizer_state"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
+  mpc.variable @v : tensor<8xf32> role parameter
+  mpc.variable @m : tensor<8xf32> role optimizer_state
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>, %v: tensor<8xf32> {mpc.state = @v}, %m: tensor<8xf32> {mpc.state = @m}) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @v}, tensor<8xf32> {mpc.updates = @m}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -340,7 +340,7 @@ module attributes {amp.loss_scale = "dynamic"} {
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
     %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
-    %m1 = mpc.add %m, %u {amp.decision = #high, mpc.phase = "optimizer"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %m1 = mpc.add %m, %u {amp.decision = #high, mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     // expected-error@+2 {{changes @v where a gradient is not finite}}
     // expected-error@+1 {{changes @m where a gradient is not finite}}
     return %w1, %w1, %m1 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
@@ -351,9 +351,9 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // An accumulator that takes a gradient without the scale.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
-  mpc.variable @sum : tensor<8xf32> role "accumulator"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
+  mpc.variable @sum : tensor<8xf32> role accumulator
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}, tensor<8xf32> {mpc.updates = @sum}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -370,8 +370,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Padded with what is not scaled.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -390,8 +390,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // A gradient that has the scale in one branch only.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -415,8 +415,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Zeros of a branch are a multiple of any scale.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %c: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -441,8 +441,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // So are products and sums of zeros, as of the gradient of a branch that has
 // none.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %zero = mpc.constant dense<0.0> : tensor<8xf32>
@@ -463,8 +463,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // What is computed of zeros need not be zero.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %zero = mpc.constant dense<0.0> : tensor<8xf32>
@@ -484,8 +484,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Nor is the sum of zeros and another value.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %zero = mpc.constant dense<0.0> : tensor<8xf32>
@@ -505,8 +505,8 @@ module attributes {amp.loss_scale = "dynamic"} {
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 // Nor zeros with other values around them.
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<8xf32> role "parameter"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
   func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
     %one = mpc.constant dense<1.0> : tensor<f32>
     %zero = mpc.constant dense<0.0> : tensor<8xf32>

@@ -50,13 +50,13 @@ func.func @sums_below_fp32(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
 // -----
 
 // expected-error@+1 {{expected state of role parameter in fp32 at least, found 'bf16'}}
-mpc.variable @w : tensor<8xbf16> role "parameter"
+mpc.variable @w : tensor<8xbf16> role parameter
 // expected-error@+1 {{expected state of role optimizer_state in fp32 at least, found 'f16'}}
-mpc.variable @w.m : tensor<8xf16> role "optimizer_state"
+mpc.variable @w.m : tensor<8xf16> role optimizer_state
 // expected-error@+1 {{expected state of role accumulator in fp32 at least, found 'bf16'}}
-mpc.variable @w.grad : tensor<8xbf16> role "accumulator"
+mpc.variable @w.grad : tensor<8xbf16> role accumulator
 // expected-error@+1 {{expected state of role statistic in fp32 at least, found 'bf16'}}
-mpc.variable @mean : tensor<8xbf16> role "statistic"
+mpc.variable @mean : tensor<8xbf16> role statistic
 
 // -----
 
@@ -78,8 +78,8 @@ func.func @optimizer_reads_low(%w: tensor<8xf32>, %g: tensor<8xbf16>, %lr: tenso
 
 // -----
 
-mpc.variable @w : tensor<8xf32> role "parameter"
-mpc.variable @w.low : tensor<8xbf16> role "derived"
+mpc.variable @w : tensor<8xf32> role parameter
+mpc.variable @w.low : tensor<8xbf16> role derived
 // expected-error@+1 {{updates @w but does not write its copy @w.low}}
 func.func @copy_lags_behind(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xf32> {mpc.updates = @w}) {
   return %w : tensor<8xf32>
@@ -111,8 +111,8 @@ func.func @normalisation_in_bf16(%x: tensor<4x8x4x4xf32>, %s: tensor<8xf32>, %m:
 
 // -----
 
-mpc.variable @w : tensor<4x4xf32> role "parameter"
-mpc.variable @w.low : tensor<4x4xbf16> role "derived"
+mpc.variable @w : tensor<4x4xf32> role parameter
+mpc.variable @w.low : tensor<4x4xbf16> role derived
 #deny = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = deny, rule = "test", why = "", reason = deny_list, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 func.func @denied_op_reads_low_copy(%w: tensor<4x4xbf16> {mpc.state = @w.low}) -> tensor<4x4xf32> {
   // expected-error@+1 {{kept in fp32 (deny_list) but reads operand 0 in 'bf16'}}
@@ -126,9 +126,9 @@ func.func @derive(%w: tensor<4x4xf32> {mpc.state = @w}) -> (tensor<4x4xbf16> {mp
 
 // -----
 
-mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w : tensor<8xf32> role parameter
 // expected-error@+1 {{expected @derive to make the low copy of a parameter}}
-mpc.variable @w.low : tensor<8xbf16> role "derived"
+mpc.variable @w.low : tensor<8xbf16> role derived
 
 // -----
 
@@ -144,7 +144,7 @@ func.func @denied_op_decided_low(%x: tensor<4x4xf16>) {
 // -----
 
 #low = #amp.decision<compute = f32, accumulate = f32, storage = f16, class = infer, rule = "test", why = "", reason = between_low, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-module attributes {amp.mode = "bf16-mixed"} {
+module attributes {amp.mode = #amp.mode<"bf16-mixed">} {
   func.func @not_what_policy_and_mode_say(%x: tensor<4x4xf32>) {
     // expected-error@+2 {{recorded as infer, but policy says clear}}
     // expected-error@+1 {{decided as 'f16' in a mode that lowers to 'bf16'}}
@@ -166,8 +166,8 @@ func.func @lossy_pair_around_a_view(%x: tensor<8xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-mpc.variable @w.low : tensor<8xf16> role "derived"
-mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w.low : tensor<8xf16> role derived
+mpc.variable @w : tensor<8xf32> role parameter
 func.func @derive(%w: tensor<8xf32> {mpc.state = @w}) -> (tensor<8xf16> {mpc.updates = @w.low}) {
   %0 = amp.cast %w : (tensor<8xf32>) -> tensor<8xf16>
   return %0 : tensor<8xf16>
@@ -182,7 +182,7 @@ func.func @double_rounding(%x: tensor<8xf32>) {
 // -----
 
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
-mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w : tensor<8xf32> role parameter
 func.func @parameter_leaves_rounded(%w: tensor<8xf32> {mpc.state = @w}, %g: tensor<8xf32>, %lr: tensor<f32>) -> tensor<8xbf16> {
   %w1 = mpc.sgd %w, %g, %lr {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   %r = amp.cast %w1 : (tensor<8xf32>) -> tensor<8xbf16>

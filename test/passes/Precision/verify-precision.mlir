@@ -24,12 +24,12 @@ func.func @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 #high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
 
 // CHECK-LABEL: func.func @step
-module attributes {amp.loss_scale = "dynamic"} {
-  mpc.variable @w : tensor<4x4xf32> role "parameter"
-  mpc.variable @m : tensor<4x4xf32> role "optimizer_state"
-  mpc.variable @n : tensor<i64> role "counter"
-  mpc.variable @mpc.micro_step : tensor<i64> role "counter"
-  mpc.variable @mean : tensor<4x4xf32> role "statistic"
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<4x4xf32> role parameter
+  mpc.variable @m : tensor<4x4xf32> role optimizer_state
+  mpc.variable @n : tensor<i64> role counter
+  mpc.variable @mpc.micro_step : tensor<i64> role counter
+  mpc.variable @mean : tensor<4x4xf32> role statistic
   func.func @step(%w: tensor<4x4xf32> {mpc.state = @w}, %m: tensor<4x4xf32> {mpc.state = @m},
                   %n: tensor<i64> {mpc.state = @n}, %micro: tensor<i64> {mpc.state = @mpc.micro_step},
                   %mean: tensor<4x4xf32> {mpc.state = @mean},
@@ -50,8 +50,8 @@ module attributes {amp.loss_scale = "dynamic"} {
     %u = amp.unscale %i, %scale : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
     %ok = amp.all_finite %u : (tensor<4x4xf32>) -> tensor<i1>
     %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<i1>) -> tensor<4x4xf32>
-    %sum = mpc.mul %m, %u {mpc.phase = "optimizer", amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %m1 = mpc.select %ok, %sum, %m {mpc.phase = "optimizer", amp.decision = #high} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %sum = mpc.mul %m, %u {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m1 = mpc.select %ok, %sum, %m {mpc.phase = #mpc.phase<optimizer>, amp.decision = #high} : (tensor<i1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %n1 = mpc.increment %n, %ok : (tensor<i64>, tensor<i1>) -> tensor<i64>
     %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
     %mean1 = mpc.add %mean, %w {amp.decision = #high} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -2,11 +2,11 @@
 
 // CHECK-LABEL: func.func @softmax_log_and_likelihood
 func.func @softmax_log_and_likelihood(%x: tensor<4x8xf32>, %labels: tensor<4xi64>, %weights: tensor<8xf32>) -> tensor<f32> {
-  // CHECK-NEXT: %[[LOSS:.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %arg0, %arg1, %arg2 {ignore_index = -100 : i64, reduction = "sum"} : {{.*}} -> (tensor<f32>, tensor<4x8xf32>)
+  // CHECK-NEXT: %[[LOSS:.*]], %{{.*}} = mpc.softmax_cross_entropy_loss %arg0, %arg1, %arg2 {ignore_index = -100 : i64, reduction = #mpc.reduction<sum>} : {{.*}} -> (tensor<f32>, tensor<4x8xf32>)
   // CHECK-NEXT: return %[[LOSS]]
   %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  %loss = mpc.nll_loss %l, %labels, %weights {reduction = "sum", ignore_index = -100 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8xf32>) -> tensor<f32>
+  %loss = mpc.nll_loss %l, %labels, %weights {reduction = #mpc.reduction<sum>, ignore_index = -100 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
 
@@ -43,7 +43,7 @@ func.func @transposed(%x: tensor<2x3x4x5xf32>, %labels: tensor<2x4x5xi64>) -> te
   %p = mpc.softmax %t {axis = 3 : i64} : (tensor<2x4x5x3xf32>) -> tensor<2x4x5x3xf32>
   %b = mpc.transpose %p {perm = array<i64: 0, 3, 1, 2>} : (tensor<2x4x5x3xf32>) -> tensor<2x3x4x5xf32>
   %l = mpc.log %b : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
-  %loss = mpc.nll_loss %l, %labels {reduction = "mean"} : (tensor<2x3x4x5xf32>, tensor<2x4x5xi64>) -> tensor<f32>
+  %loss = mpc.nll_loss %l, %labels {reduction = #mpc.reduction<mean>} : (tensor<2x3x4x5xf32>, tensor<2x4x5xi64>) -> tensor<f32>
   return %loss : tensor<f32>
 }
 
@@ -57,7 +57,7 @@ func.func @another_order(%x: tensor<2x3x3x5xf32>, %labels: tensor<2x3x5xi64>) ->
   %t = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x3x3x5xf32>) -> tensor<2x3x5x3xf32>
   %p = mpc.log_softmax %t {axis = 3 : i64} : (tensor<2x3x5x3xf32>) -> tensor<2x3x5x3xf32>
   %b = mpc.transpose %p {perm = array<i64: 0, 1, 3, 2>} : (tensor<2x3x5x3xf32>) -> tensor<2x3x3x5xf32>
-  %loss = mpc.nll_loss %b, %labels {reduction = "mean"} : (tensor<2x3x3x5xf32>, tensor<2x3x5xi64>) -> tensor<f32>
+  %loss = mpc.nll_loss %b, %labels {reduction = #mpc.reduction<mean>} : (tensor<2x3x3x5xf32>, tensor<2x3x5xi64>) -> tensor<f32>
   return %loss : tensor<f32>
 }
 
@@ -69,6 +69,6 @@ func.func @near_misses(%x: tensor<4x8xf32>, %z: tensor<4x3x8xf32>, %labels: tens
   %p = mpc.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %l = mpc.log %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %rates = mpc.log_softmax %z {axis = 2 : i64} : (tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
-  %loss = mpc.nll_loss %rates, %labels {reduction = "mean"} : (tensor<4x3x8xf32>, tensor<4x8xi64>) -> tensor<f32>
+  %loss = mpc.nll_loss %rates, %labels {reduction = #mpc.reduction<mean>} : (tensor<4x3x8xf32>, tensor<4x8xi64>) -> tensor<f32>
   return %p, %l, %loss : tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>
 }

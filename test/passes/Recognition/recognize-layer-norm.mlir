@@ -8,20 +8,20 @@
 // CHECK-LABEL: func.func @as_exported
 // CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: tensor<8xf32>, %[[BIAS:.*]]: tensor<8xf32>
 func.func @as_exported(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<4x8xf32> {
-  // CHECK-NEXT: %[[Y:.*]], %{{.*}}, %{{.*}} = mpc.layer_norm %[[X]], %[[SCALE]], %[[BIAS]] {axes = array<i64: 1>, epsilon = 9.9999997{{.*}} : f64, mpc.phase = "forward"}
+  // CHECK-NEXT: %[[Y:.*]], %{{.*}}, %{{.*}} = mpc.layer_norm %[[X]], %[[SCALE]], %[[BIAS]] {axes = array<i64: 1>, epsilon = 9.9999997{{.*}} : f64, mpc.phase = #mpc.phase<forward>}
   // CHECK-SAME: -> (tensor<4x8xf32>, tensor<4x1xf32>, tensor<4x1xf32>)
   // CHECK-NEXT: return %[[Y]]
   %two = mpc.constant dense<2.0> : tensor<f32>
   %epsilon = mpc.constant dense<1.0e-5> : tensor<f32>
-  %mean = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true, mpc.phase = "forward"} : (tensor<4x8xf32>) -> tensor<4x1xf32> loc("mean")
-  %d = mpc.sub %x, %mean {mpc.phase = "forward"} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32> loc("distance")
-  %d2 = mpc.pow %d, %two {mpc.phase = "forward"} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32> loc("square")
-  %var = mpc.reduce_mean %d2 {axes = array<i64: 1>, keepdims = true, mpc.phase = "forward"} : (tensor<4x8xf32>) -> tensor<4x1xf32> loc("variance")
-  %sum = mpc.add %var, %epsilon {mpc.phase = "forward"} : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32> loc("sum")
-  %root = mpc.sqrt %sum {mpc.phase = "forward"} : (tensor<4x1xf32>) -> tensor<4x1xf32> loc("root")
-  %n = mpc.div %d, %root {mpc.phase = "forward"} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32> loc("quotient")
-  %s = mpc.mul %n, %scale {mpc.phase = "forward"} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> loc("scaled")
-  %y = mpc.add %bias, %s {mpc.phase = "forward"} : (tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("shifted")
+  %mean = mpc.reduce_mean %x {axes = array<i64: 1>, keepdims = true, mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>) -> tensor<4x1xf32> loc("mean")
+  %d = mpc.sub %x, %mean {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32> loc("distance")
+  %d2 = mpc.pow %d, %two {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32> loc("square")
+  %var = mpc.reduce_mean %d2 {axes = array<i64: 1>, keepdims = true, mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>) -> tensor<4x1xf32> loc("variance")
+  %sum = mpc.add %var, %epsilon {mpc.phase = #mpc.phase<forward>} : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32> loc("sum")
+  %root = mpc.sqrt %sum {mpc.phase = #mpc.phase<forward>} : (tensor<4x1xf32>) -> tensor<4x1xf32> loc("root")
+  %n = mpc.div %d, %root {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32> loc("quotient")
+  %s = mpc.mul %n, %scale {mpc.phase = #mpc.phase<forward>} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> loc("scaled")
+  %y = mpc.add %bias, %s {mpc.phase = #mpc.phase<forward>} : (tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("shifted")
   return %y : tensor<4x8xf32>
 }
 

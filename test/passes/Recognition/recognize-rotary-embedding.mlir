@@ -142,9 +142,9 @@ func.func @sums_of_halves(%x: tensor<2x3x6x8xf32>, %c: tensor<6x4xf32>, %s: tens
 // A table that is known, and not trained.
 // CHECK-LABEL: func.func @known
 // CHECK: mpc.rotary_embedding
-mpc.variable @table : tensor<1x4xf32> role "frozen" init dense<[[0.5, 2.0, 0.5, 2.0]]> : tensor<1x4xf32>
-mpc.variable @trained : tensor<1x4xf32> role "parameter" init dense<[[0.5, 2.0, 0.5, 2.0]]> : tensor<1x4xf32>
-mpc.variable @other : tensor<1x4xf32> role "frozen" init dense<[[0.5, 2.0, 0.5, 3.0]]> : tensor<1x4xf32>
+mpc.variable @table : tensor<1x4xf32> role frozen init dense<[[0.5, 2.0, 0.5, 2.0]]> : tensor<1x4xf32>
+mpc.variable @trained : tensor<1x4xf32> role parameter init dense<[[0.5, 2.0, 0.5, 2.0]]> : tensor<1x4xf32>
+mpc.variable @other : tensor<1x4xf32> role frozen init dense<[[0.5, 2.0, 0.5, 3.0]]> : tensor<1x4xf32>
 func.func @known(%x: tensor<6x4xf32>, %t: tensor<1x4xf32> {mpc.state = @table}) -> tensor<6x4xf32> {
   %own = mpc.mul %x, %t : (tensor<6x4xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
   %a = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 2>} : (tensor<6x4xf32>) -> tensor<6x2xf32>

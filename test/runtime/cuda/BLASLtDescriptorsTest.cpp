@@ -60,7 +60,7 @@ TEST_F(BLASLtDescriptors, ofTypesAndBatches) {
 }
 
 TEST_F(BLASLtDescriptors, ofEveryEpilogue) {
-  using Kind = Fused::Kind;
+  using Kind = FusedKind;
   for (Kind kind : {Kind::Bias, Kind::ReluBias})
     expectTaken(DType::F32, Compute::F32, 1, Fused{kind, 0, {}, {}});
   expectTaken(DType::F32, Compute::F32, 1, Fused{Kind::ReluAuxBias, 0, 1, {}});

@@ -11,7 +11,7 @@ namespace {
 /// A model that has an average of its weights.
 struct Averaged : ToyModel {
   Averaged() {
-    description.state.push_back({"w.ema", "average", DType::F32, {4, 3}});
+    description.state.push_back({"w.ema", Role::Average, DType::F32, {4, 3}});
     average.as<float>()[0] = 2;
     Tensor w = Tensor::zeros(DType::F32, {4, 3});
     w.as<float>()[0] = 1;
@@ -71,7 +71,7 @@ TEST(AveragedWeights, AModelWithoutStaysAsItIs) {
 
 TEST(AveragedWeights, AnAverageOfNothingIsRefused) {
   ToyModel model;
-  model.description.state.push_back({"ema", "average", DType::F32, {4, 3}});
+  model.description.state.push_back({"ema", Role::Average, DType::F32, {4, 3}});
   expectFailure(useAverages(model), StatusCode::InvalidInput,
                 "the average 'ema' is of no parameter");
 }

@@ -484,7 +484,8 @@ TEST_F(Checkpoint, AHostileRecipeIsOfAnotherRunAndShownInPart) {
 TEST_F(Checkpoint, NamesTheTensorsThatDiffer) {
   saveSteps(directory.path, {1});
   model.description.state[0].shape = {5, 3};
-  model.description.state.push_back({"ema", "parameter", DType::F32, {4, 3}});
+  model.description.state.push_back(
+      {"ema", Role::Parameter, DType::F32, {4, 3}});
   expectFailure(restore(directory.path, model).status(), StatusCode::Checkpoint,
                 "tensors: 'w' is 4x3 f32, the model wants 5x3 f32; 'ema' is "
                 "missing");

@@ -14,9 +14,9 @@ namespace {
 
 /// A model of rows of three features, for regression.
 FunctionPorts rowPorts() {
-  return {
-      {{"x", "data", DType::F32, {2, 3}}, {"y", "label", DType::F32, {2, 1}}},
-      {}};
+  return {{{"x", Role::Data, DType::F32, {2, 3}},
+           {"y", Role::Label, DType::F32, {2, 1}}},
+          {}};
 }
 
 /// A PNG file of pixels that are all different.
@@ -112,9 +112,9 @@ TEST(DataFiles, InputsOfOneElementTakeTheColumnsOfTheirNames) {
   TemporaryDirectory directory;
   const std::string path = directory / "t.csv";
   writeFile(path, "name,age,height,target,zip\nann,1,2,0,x\nbob,3,4,1,y\n");
-  FunctionPorts ports{{{"height", "data", DType::F32, {2, 1}},
-                       {"age", "data", DType::I64, {2}},
-                       {"label", "label", DType::I64, {2}}},
+  FunctionPorts ports{{{"height", Role::Data, DType::F32, {2, 1}},
+                       {"age", Role::Data, DType::I64, {2}},
+                       {"label", Role::Label, DType::I64, {2}}},
                       {}};
   StatusOr<Dataset> data = open({path}, ports);
   ASSERT_TRUE(data.ok()) << data.status().message();
@@ -135,8 +135,8 @@ TEST(DataFiles, ColumnsTakeTheShapeOfTheInput) {
   TemporaryDirectory directory;
   const std::string path = directory / "t.csv";
   writeFile(path, "target,p0,p1,p2,p3\n1,1,2,3,4\n0,5,6,7,8\n");
-  const FunctionPorts ports{{{"x", "data", DType::F32, {2, 1, 2, 2}},
-                             {"label", "label", DType::I64, {2}}},
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {2, 1, 2, 2}},
+                             {"label", Role::Label, DType::I64, {2}}},
                             {}};
   EXPECT_TRUE(open({path}, ports).ok());
 }
@@ -195,8 +195,8 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
                 makePNG(3 + i, 4));
   }
   Receiver model;
-  const FunctionPorts ports{{{"x", "data", DType::F32, {4, 3, 5, 4}},
-                             {"target", "label", DType::I64, {4}}},
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {4, 3, 5, 4}},
+                             {"target", Role::Label, DType::I64, {4}}},
                             {}};
   model.description.functions["feed"] = ports;
   DatasetOptions before, later;

@@ -16,9 +16,9 @@ namespace {
 
 /// The inputs of an image classifier with batches of 2.
 FunctionPorts imagePorts(DType labelType = DType::I64) {
-  return {{{"x", "data", DType::F32, {2, 1, 2, 2}},
-           {"label", "label", labelType, {2}},
-           {"learning_rate", "scalar", DType::F32, {}}},
+  return {{{"x", Role::Data, DType::F32, {2, 1, 2, 2}},
+           {"label", Role::Label, labelType, {2}},
+           {"learning_rate", Role::Scalar, DType::F32, {}}},
           {}};
 }
 
@@ -100,9 +100,9 @@ std::vector<float> firstBatch(const Dataset &data, const FunctionPorts &ports,
 }
 
 /// A model of images, [1,3,2,4], and one image with its channels last.
-const FunctionPorts kWide{
-    {{"x", "data", DType::F32, {1, 3, 2, 4}}, {"y", "label", DType::I64, {1}}},
-    {}};
+const FunctionPorts kWide{{{"x", Role::Data, DType::F32, {1, 3, 2, 4}},
+                           {"y", Role::Label, DType::I64, {1}}},
+                          {}};
 Array channelsLast() {
   std::vector<uint8_t> values(24);
   std::iota(values.begin(), values.end(), uint8_t(0));
@@ -140,8 +140,8 @@ TEST(Dataset, LayoutsThatAreSaidDecide) {
       "numpy.moveaxis(x, -1, 1) or say --input-layout "
       "x=channels-last");
   // Cubes fit either way.
-  const FunctionPorts ports{{{"x", "data", DType::F32, {1, 2, 2, 2}},
-                             {"y", "label", DType::I64, {1}}},
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {1, 2, 2, 2}},
+                             {"y", Role::Label, DType::I64, {1}}},
                             {}};
   const Array cube = makeArray<float>("x", ElementType::F32, {1, 2, 2, 2},
                                       {0, 1, 2, 3, 4, 5, 6, 7});
@@ -152,7 +152,7 @@ TEST(Dataset, LayoutsThatAreSaidDecide) {
   EXPECT_EQ(firstBatch(*Dataset::create(arrays, ports, options), ports),
             (std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7}));
   // Sequences are not turned unasked.
-  const FunctionPorts lines{{{"x", "data", DType::F32, {1, 2, 3}}}, {}};
+  const FunctionPorts lines{{{"x", Role::Data, DType::F32, {1, 2, 3}}}, {}};
   Array line =
       makeArray<float>("x", ElementType::F32, {1, 3, 2}, {0, 1, 2, 3, 4, 5});
   expectInvalid(Dataset::create({line}, lines), "--input-layout");
@@ -198,7 +198,7 @@ TEST(Dataset, RefusesFlagsThatNoInputTakes) {
   expectUsage({"0,1:1"}, "", kWide, "2 numbers are not one for each channel");
   expectUsage({}, "crop:2", kWide, "a padding of 2 is as large as the image");
   FunctionPorts two = kWide;
-  two.inputs.push_back({"z", "data", DType::F32, {1, 2}});
+  two.inputs.push_back({"z", Role::Data, DType::F32, {1, 2}});
   expectUsage({"0:1"}, "", two, "say for which input, NAME=...: 'x', 'z'");
   FunctionPorts masks = kWide;
   masks.inputs[1].shape = {1, 2, 4};
@@ -319,7 +319,7 @@ TEST(Dataset, JoinsTheArraysOfSeveralFiles) {
 }
 
 TEST(Dataset, JoinsAlongTheAxisOfSamples) {
-  FunctionPorts ports{{{"x", "data", DType::F32, {2, 3}}}, {}};
+  FunctionPorts ports{{{"x", Role::Data, DType::F32, {2, 3}}}, {}};
   ports.inputs[0].batchAxis = 1;
   Array a = makeArray<float>("x", ElementType::F32, {2, 2}, {0, 1, 10, 11});
   Array b = makeArray<float>("x", ElementType::F32, {2, 1}, {2, 12});
@@ -399,9 +399,9 @@ TEST(Dataset, SplitsClassesInProportion) {
 
 /// Bags of 3 ids in each of 2 tables, and a factor for every batch.
 FunctionPorts bagPorts() {
-  FunctionPorts ports = {{{"ids", "data", DType::I64, {2, 4, 3}},
-                          {"scale", "data", DType::F32, {}},
-                          {"label", "label", DType::I64, {4}}},
+  FunctionPorts ports = {{{"ids", Role::Data, DType::I64, {2, 4, 3}},
+                          {"scale", Role::Data, DType::F32, {}},
+                          {"label", Role::Label, DType::I64, {4}}},
                          {}};
   ports.inputs[0].batchAxis = 1;
   ports.inputs[1].batchAxis = -1;

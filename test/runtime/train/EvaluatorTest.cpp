@@ -112,7 +112,7 @@ TEST(Evaluator, WithoutTheOutputThereIsNoAccuracy) {
 TEST(Evaluator, LeavesOutTheRestWithoutALossPerSample) {
   ToyModel model;
   Port &losses = model.description.functions["eval"].outputs[0];
-  losses = {"loss", "loss", DType::F32, {}};
+  losses = {"loss", Role::Loss, DType::F32, {}};
   ASSERT_TRUE(model.run("step").ok()); // makes the output "loss"
   StatusOr<EvalResult> result = evaluate(model, toyData(model, 11));
   ASSERT_TRUE(result.ok());

@@ -76,8 +76,8 @@ TEST_F(SessionTrainee, SaysWhatThePlanSays) {
   EXPECT_EQ(info.loss, "mse");
   EXPECT_EQ(info.accumulate, 1);
   ASSERT_NE(info.function("step"), nullptr);
-  EXPECT_EQ(info.function("step")->input("scalar")->name, "learning_rate");
-  EXPECT_EQ(info.function("step")->output("finite")->type, DType::I1);
+  EXPECT_EQ(info.function("step")->input(Role::Scalar)->name, "learning_rate");
+  EXPECT_EQ(info.function("step")->output(Role::Finite)->type, DType::I1);
   ASSERT_EQ(info.state.size(), 1u);
   EXPECT_EQ(info.state[0].shape, Shape{kBatch});
 }

@@ -49,16 +49,16 @@ void expectFailure(const Status &status, StatusCode code,
 
 ToyModel::ToyModel(int64_t accumulate) {
   const Shape weights{kClasses, kFeatures};
-  const Port x{"x", "data", DType::F32, {kBatch, kFeatures}};
-  const Port y{"y", "label", DType::I64, {kBatch}};
-  const Port rate{"learning_rate", "scalar", DType::F32, {}};
-  const Port seed{"seed", "scalar", DType::I64, {}};
-  const Port loss{"loss", "loss", DType::F32, {}};
-  const Port finite{"finite", "finite", DType::I1, {}};
-  const Port norm{"grad_norm", "grad_norm", DType::F32, {}};
-  const Port scale{"scale", "loss_scale", DType::F32, {}};
-  const Port losses{"losses", "sample_loss", DType::F32, {kBatch}};
-  const Port scores{"scores", "prediction", DType::F32, {kBatch, kClasses}};
+  const Port x{"x", Role::Data, DType::F32, {kBatch, kFeatures}};
+  const Port y{"y", Role::Label, DType::I64, {kBatch}};
+  const Port rate{"learning_rate", Role::Scalar, DType::F32, {}};
+  const Port seed{"seed", Role::Scalar, DType::I64, {}};
+  const Port loss{"loss", Role::Loss, DType::F32, {}};
+  const Port finite{"finite", Role::Finite, DType::I1, {}};
+  const Port norm{"grad_norm", Role::GradNorm, DType::F32, {}};
+  const Port scale{"scale", Role::LossScale, DType::F32, {}};
+  const Port losses{"losses", Role::SampleLoss, DType::F32, {kBatch}};
+  const Port scores{"scores", Role::Prediction, DType::F32, {kBatch, kClasses}};
   description.modelHash = "00000000000000aa";
   description.planHash = "00000000000000bb";
   description.precision = "32-true";
@@ -72,14 +72,14 @@ ToyModel::ToyModel(int64_t accumulate) {
                                      {loss, finite, norm, scale}};
   description.functions["accumulate"] = {{x, y, seed}, {loss}};
   description.functions["update"] = {{rate}, {finite, norm, scale}};
-  const Port correct{"correct", "correct", DType::F32, {kBatch}};
+  const Port correct{"correct", Role::Correct, DType::F32, {kBatch}};
   description.functions["eval"] = {{x, y}, {losses, scores, correct}};
   description.state = {
-      {"w", "parameter", DType::F32, weights},
-      {"momentum", "optimizer_state", DType::F32, weights},
-      {"gradient", "accumulator", DType::F32, weights},
-      {"updates", "counter", DType::I64, {}},
-      {"w.bf16", "derived", DType::BF16, weights},
+      {"w", Role::Parameter, DType::F32, weights},
+      {"momentum", Role::OptimizerState, DType::F32, weights},
+      {"gradient", Role::Accumulator, DType::F32, weights},
+      {"updates", Role::Counter, DType::I64, {}},
+      {"w.bf16", Role::Derived, DType::BF16, weights},
   };
   for (const Port &port : description.state)
     variables[port.name] = Tensor::zeros(port.type, port.shape);

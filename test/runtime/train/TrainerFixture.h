@@ -48,7 +48,7 @@ inline std::vector<nlohmann::json> readLines(const std::string &path) {
 inline std::vector<std::vector<std::byte>> stateOf(ToyModel &model) {
   std::vector<std::vector<std::byte>> state;
   for (const Port &port : model.info().state)
-    if (port.role != "derived")
+    if (port.role != Role::Derived)
       state.push_back(model.state(port.name)->bytes);
   return state;
 }

@@ -321,7 +321,7 @@ TEST_F(TrainerResume, RefusesToResumeWithOtherFrozenParameters) {
   options.resume = "auto";
   options.epochs = 2;
   ToyModel frozen;
-  frozen.description.state[0].role = "frozen";
+  frozen.description.state[0].role = Role::Frozen;
   expectFailure(run(frozen).status(), StatusCode::Checkpoint,
                 "trained was 1 parameter, digest ");
 }

@@ -267,7 +267,7 @@ TEST_F(Trainer, DoublePrecisionHasSeventeenDigits) {
 TEST_F(Trainer, RefusesScalarsItDoesNotKnow) {
   ToyModel model;
   model.description.functions["step"].inputs.push_back(
-      {"beta", "scalar", DType::F32, {}});
+      {"beta", Role::Scalar, DType::F32, {}});
   expectFailure(run(model).status(), StatusCode::Unsupported, "'beta'");
 }
 

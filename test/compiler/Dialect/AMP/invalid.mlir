@@ -85,3 +85,21 @@ func.func @flag_of_each_element(%g: tensor<8xf32>) {
   %0 = amp.all_finite %g : (tensor<8xf32>) -> tensor<8xi1>
   return
 }
+
+// -----
+
+// expected-error@+1 {{expected a mode such as #amp.mode<"16-mixed">, found "16-mixed"}}
+module attributes {amp.mode = "16-mixed"} {
+}
+
+// -----
+
+// expected-error@+1 {{expected a kind of loss scale such as #amp.loss_scale<dynamic>, found 1024 : i64}}
+module attributes {amp.loss_scale = 1024 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{unknown mode "8-mixed"}}
+module attributes {amp.mode = #amp.mode<"8-mixed">} {
+}

@@ -275,24 +275,30 @@ func.func @channel_vectors_of_the_wrong_size(%x: tensor<2x3x4x4xf32>, %c: tensor
 // -----
 
 func.func @unknown_decay_mode(%p: tensor<8xf32>, %lr: tensor<f32>, %t: tensor<i64>) {
-  // expected-error@+1 {{unknown decay_mode "cosine"}}
-  %0, %1, %2 = mpc.adam %p, %p, %p, %p, %lr, %t {beta1 = 0.9 : f64, beta2 = 0.99 : f64, epsilon = 1.0e-8 : f64, decay_mode = "cosine"} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  // expected-error@+2 {{expected ::mpc::DecayMode to be one of: l2, decoupled, decoupled_after, post}}
+  // expected-error@+1 {{failed to parse MPC_DecayModeAttr}}
+  %0, %1, %2 = mpc.adam %p, %p, %p, %p, %lr, %t {beta1 = 0.9 : f64, beta2 = 0.99 : f64, epsilon = 1.0e-8 : f64, decay_mode = #mpc.decay<cosine>} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   return
 }
 
 // -----
 
 // expected-error@+1 {{unknown role "weight"}}
-mpc.variable @w : tensor<8xf32> role "weight"
+mpc.variable @w : tensor<8xf32> role weight
+
+// -----
+
+// expected-error@+1 {{expected a role of state, found data}}
+mpc.variable @x : tensor<8xf32> role data
 
 // -----
 
 // expected-error@+1 {{expected init or fill, found both}}
-mpc.variable @w : tensor<8xf32> role "parameter" init dense<0.0> : tensor<8xf32> fill 0.0
+mpc.variable @w : tensor<8xf32> role parameter init dense<0.0> : tensor<8xf32> fill 0.0
 
 // -----
 
-mpc.variable @w : tensor<8xf32> role "parameter"
+mpc.variable @w : tensor<8xf32> role parameter
 // expected-error@+1 {{expected type 'tensor<8xf32>' of variable @w, found 'tensor<9xf32>'}}
 func.func @state_of_another_type(%w: tensor<9xf32> {mpc.state = @w}) {
   return
@@ -319,15 +325,38 @@ func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
 // -----
 
 func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
-  // expected-error@+1 {{expected mpc.phase to be "forward", "loss", "backward" or "optimizer"}}
-  %0 = mpc.relu %x {mpc.phase = "sideways"} : (tensor<8xf32>) -> tensor<8xf32>
+  // expected-error@+2 {{expected ::mpc::Phase to be one of: forward, loss, backward, optimizer}}
+  // expected-error@+1 {{failed to parse MPC_PhaseAttr}}
+  %0 = mpc.relu %x {mpc.phase = #mpc.phase<sideways>} : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
 
 // -----
 
+func.func @phase_as_a_string(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected a phase of training such as #mpc.phase<backward>, found "backward"}}
+  %0 = mpc.relu %x {mpc.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected mpc.role to be that of an input, such as #mpc.role<data>, found #mpc.role<loss>}}
+func.func @input_with_the_role_of_an_output(%x: tensor<8xf32> {mpc.input = "x", mpc.role = #mpc.role<loss>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected mpc.role to be that of an output, such as #mpc.role<loss>, found "loss"}}
+func.func @role_as_a_string(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "y", mpc.role = "loss"}) {
+  return %x : tensor<f32>
+}
+
+// -----
+
 func.func @filter_layout(%x: tensor<1x3x4x4xf32>, %w: tensor<2x3x1x1xf32>) {
-  // expected-error @below {{expected ::mpc::FilterLayout to be one of: OIHW, OHWI}}
+  // expected-error @below {{unknown filter layout "HWIO"}}
   // expected-error @below {{failed to parse MPC_FilterLayoutAttr}}
   %0 = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, filter_layout = #mpc.filter_layout<HWIO>}
       : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
@@ -632,5 +661,24 @@ func.func @indices_beyond_the_argument(%ids: tensor<4x2xi64> {mpc.indices = [{be
 
 // expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
 func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{unknown target 'pdp11', expected one of native, x86-64}}
+module attributes {mpc.target = #mpc.target<"pdp11">} {
+}
+
+// -----
+
+// expected-error @+1 {{expected the target of a module, such as #mpc.target<"native">, found "zen5"}}
+module attributes {mpc.target = "zen5"} {
+}
+
+// -----
+
+// expected-error @+1 {{expected the target of a module}}
+func.func @target_of_a_function() attributes {mpc.target = #mpc.target<"zen5">} {
   return
 }

@@ -1,17 +1,17 @@
 // RUN: mpc-opt %s | mpc-opt | FileCheck %s
 
-// CHECK: mpc.variable @fc.weight : tensor<10x64xf32> role "parameter" init dense<1.0
-mpc.variable @fc.weight : tensor<10x64xf32> role "parameter" init dense<1.0> : tensor<10x64xf32>
-// CHECK: mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 6.5536{{0*}}e+04
-mpc.variable @mpc.loss_scale : tensor<f32> role "loss_scale" fill 65536.0
+// CHECK: mpc.variable @fc.weight : tensor<10x64xf32> role parameter init dense<1.0
+mpc.variable @fc.weight : tensor<10x64xf32> role parameter init dense<1.0> : tensor<10x64xf32>
+// CHECK: mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 6.5536{{0*}}e+04
+mpc.variable @mpc.loss_scale : tensor<f32> role loss_scale fill 65536.0
 
 // CHECK-LABEL: func @step
 // CHECK-SAME: {mpc.state = @fc.weight}
-func.func @step(%x: tensor<32x64xf32> {mpc.input = "x", mpc.role = "data"},
-                %t: tensor<32xi64> {mpc.input = "target", mpc.role = "label"},
+func.func @step(%x: tensor<32x64xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                %t: tensor<32xi64> {mpc.input = "target", mpc.role = #mpc.role<label>},
                 %w: tensor<10x64xf32> {mpc.state = @fc.weight},
-                %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = "scalar"})
-    -> (tensor<10x64xf32> {mpc.updates = @fc.weight}, tensor<f32> {mpc.output = "loss", mpc.role = "loss"}) {
+                %lr: tensor<f32> {mpc.input = "learning_rate", mpc.role = #mpc.role<scalar>})
+    -> (tensor<10x64xf32> {mpc.updates = @fc.weight}, tensor<f32> {mpc.output = "loss", mpc.role = #mpc.role<loss>}) {
   // CHECK: mpc.gemm %{{.*}}, %{{.*}} {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
   %y = mpc.gemm %x, %w {transB = true} : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
   %loss, %lp = mpc.softmax_cross_entropy_loss %y, %t : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
@@ -65,7 +65,7 @@ func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @if(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: mpc.if %{{.*}} captured(%{{.*}} : tensor<4xf32>) -> (tensor<4xf32>) {
   // CHECK: } else {
-  // CHECK: } {mpc.phase = "loss"}
+  // CHECK: } {mpc.phase = #mpc.phase<loss>}
   %0 = mpc.if %c captured(%x : tensor<4xf32>) -> (tensor<4xf32>) {
   ^bb0(%a: tensor<4xf32>):
     %1 = mpc.exp %a : (tensor<4xf32>) -> tensor<4xf32>
@@ -73,7 +73,7 @@ func.func @if(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   } else {
   ^bb0(%a: tensor<4xf32>):
     mpc.yield %a : tensor<4xf32>
-  } {mpc.phase = "loss"}
+  } {mpc.phase = #mpc.phase<loss>}
   return %0 : tensor<4xf32>
 }
 

@@ -1,15 +1,30 @@
 // RUN: mpc-opt %s --split-input-file --verify-diagnostics
 
 plan.program @f {
-  // expected-error @below {{'plan.input' op unknown role "weight"}}
-  %x = plan.input "x" role "weight" : memref<4xf32>
+  // expected-error @below {{unknown role "weight"}}
+  %x = plan.input "x" role weight : memref<4xf32>
+}
+
+// -----
+
+plan.program @f {
+  // expected-error @below {{'plan.input' op expected a role of inputs, found loss}}
+  %x = plan.input "x" role loss : memref<4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.arena : memref<4xf32>
+  // expected-error @below {{'plan.output' op expected a role of outputs, found data}}
+  plan.output "x" role data %x : memref<4xf32>
 }
 
 // -----
 
 plan.program @f {
   // expected-error @below {{'plan.input' op expected boxes of integers of the buffer, found [}}
-  %ids = plan.input "ids" role "data" indices [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi64>
+  %ids = plan.input "ids" role data indices [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi64>
 }
 
 // -----
@@ -21,7 +36,7 @@ plan.program @f {
 
 // -----
 
-mpc.variable @w : tensor<4xf32> role "parameter"
+mpc.variable @w : tensor<4xf32> role parameter
 plan.program @f {
   // expected-error @below {{'plan.state' op expected a buffer for 'tensor<4xf32>', found 'memref<5xf32>'}}
   %w = plan.state @w : memref<5xf32>
@@ -52,7 +67,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4xf32>
+  %x = plan.input "x" role data : memref<4xf32>
   %v = plan.view %x : memref<4xf32> to memref<2x2xf32>
   %a = plan.arena : memref<2x2xf32>
   // expected-error @below {{'plan.copy' op writes to an input or a constant}}
@@ -187,7 +202,7 @@ plan.program @f {
   // expected-error @below {{expected memory and steps, found 'plan.output'}}
   plan.if %p {
   } else {
-    plan.output "y" role "output" %p : memref<i1>
+    plan.output "y" role output %p : memref<i1>
   } : memref<i1>
 }
 
@@ -229,7 +244,7 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   // expected-error @below {{unknown kind of fused product "gelu"}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused "gelu" {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused gelu {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
       k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
       stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
       tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
@@ -242,7 +257,7 @@ plan.program @f {
   %c = plan.arena : memref<4x4xf32>
   %b = plan.arena : memref<4xf32>
   // expected-error @below {{expected launches that stand for what is fused}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused "bias" bias(%b : memref<4xf32>) {batch = 1 : i64, m = 4 : i64,
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias bias(%b : memref<4xf32>) {batch = 1 : i64, m = 4 : i64,
       n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
       stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
       tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32> unfused {
@@ -254,7 +269,7 @@ plan.program @f {
 
 func.func @f(%x: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
   // expected-error @below {{expected unfused to take the product and to yield 'tensor<4x4xf32>'}}
-  %y = plan.product "bias" %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
+  %y = plan.product bias %x, %x bias(%b : tensor<4xf32>) {transA = false, transB = false, alpha = 1.0 : f64}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> unfused {
   ^bb0(%p: tensor<4x4xf32>):
     plan.yield %b : tensor<4xf32>
@@ -268,7 +283,7 @@ plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
   // expected-error @below {{buffers do not fit the fused kind "bias"}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused "bias" {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused bias {batch = 1 : i64, m = 4 : i64, n = 4 : i64,
       k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64,
       stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
       tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
@@ -281,7 +296,7 @@ plan.program @f {
   %c = plan.arena : memref<4x4xf32>
   %m = plan.arena : memref<4x1xui8>
   // expected-error @below {{expected aux to have 64 elements of 'ui8', found 'memref<4x1xui8>'}}
-  plan.matmul %a, %a into %c : memref<4x4xf32> fused "drelu" aux(%m : memref<4x1xui8>) {batch = 1 : i64,
+  plan.matmul %a, %a into %c : memref<4x4xf32> fused drelu aux(%m : memref<4x1xui8>) {batch = 1 : i64,
       m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64,
       ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
       tile_m = 0 : i64, tile_n = 0 : i64} : memref<4x4xf32>, memref<4x4xf32>
@@ -292,11 +307,12 @@ plan.program @f {
 plan.program @f {
   %a = plan.arena : memref<4x4xf32>
   %c = plan.arena : memref<4x4xf32>
-  // expected-error @below {{unknown compute type "f8"}}
   plan.matmul %a, %a into %c : memref<4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
       trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 0 : i64,
       stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64,
-      compute = "f8"} : memref<4x4xf32>, memref<4x4xf32>
+      // expected-error @+2 {{unknown compute type "f8"}}
+      // expected-error @+1 {{failed to parse Plan_ComputeAttr}}
+      compute = #plan.compute<f8>} : memref<4x4xf32>, memref<4x4xf32>
 }
 
 // -----
@@ -317,12 +333,14 @@ plan.program @f {
   %x = plan.arena : memref<1x2x2x3xf32>
   %w = plan.arena : memref<2x1x1x3xf32>
   %y = plan.arena : memref<1x2x2x2xf32>
-  // expected-error @below {{unknown filter layout "HWIO"}}
-  plan.conv "forward" x(%x : memref<1x2x2x3xf32>) w(%w : memref<2x1x1x3xf32>) y(%y : memref<1x2x2x2xf32>)
+  plan.conv forward x(%x : memref<1x2x2x3xf32>) w(%w : memref<2x1x1x3xf32>) y(%y : memref<1x2x2x2xf32>)
       {batch = 1 : i64, groups = 1 : i64, in_channels = 3 : i64, out_channels = 2 : i64,
        in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>, kernel = array<i64: 1, 1>,
        strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
-       pads_end = array<i64: 0, 0>, filter_layout = "HWIO"}
+       pads_end = array<i64: 0, 0>,
+       // expected-error @+2 {{unknown filter layout "HWIO"}}
+       // expected-error @+1 {{failed to parse MPC_FilterLayoutAttr}}
+       filter_layout = #mpc.filter_layout<HWIO>}
 }
 
 // -----
@@ -336,7 +354,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4x2xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
   plan.for 5 {
     // expected-error @below {{expected parts within 'memref<4x2xf32>' in 5 iterations}}
     %part = plan.part %x from 0 by 8 : memref<4x2xf32> to memref<2xf32>
@@ -346,7 +364,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4x2xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
   plan.for 4 {
     // expected-error @below {{expected parts within 'memref<4x2xf32>' in 4 iterations}}
     %part = plan.part %x from 16 by -8 : memref<4x2xf32> to memref<2xf32>
@@ -356,7 +374,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4x2xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
   plan.for 4 {
     // expected-error @below {{expected whole elements between parts}}
     %part = plan.part %x from 2 by 4 : memref<4x2xf32> to memref<2xf32>
@@ -366,7 +384,7 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4x2xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
   plan.for 4 {
     %part = plan.part %x from 0 by 8 : memref<4x2xf32> to memref<2xf32>
     %a = plan.arena : memref<2xf32>
@@ -378,9 +396,17 @@ plan.program @f {
 // -----
 
 plan.program @f {
-  %x = plan.input "x" role "data" : memref<4x2xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
   // expected-error @below {{expected memory and steps, found 'plan.output'}}
   plan.for 4 {
-    plan.output "x" role "output" %x : memref<4x2xf32>
+    plan.output "x" role output %x : memref<4x2xf32>
   }
+}
+
+// -----
+
+func.func @computed_in_a_string(%a: tensor<4x4xf32>) {
+  // expected-error @below {{expected what a library computes in, such as #plan.compute<tf32>, found "tf32"}}
+  %0 = mpc.matmul %a, %a {plan.compute = "tf32"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
 }

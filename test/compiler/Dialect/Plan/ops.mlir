@@ -2,16 +2,16 @@
 //
 // RUN: mpc-opt %s --verify-roundtrip | FileCheck %s
 
-mpc.variable @w : tensor<10x64xf32> role "parameter"
-mpc.variable @k : tensor<16x1x3x3xf32> role "parameter"
+mpc.variable @w : tensor<10x64xf32> role parameter
+mpc.variable @k : tensor<16x1x3x3xf32> role parameter
 
 // CHECK-LABEL: plan.program @step attributes {arena_bytes = 131072 : i64}
 plan.program @step attributes {arena_bytes = 131072 : i64} {
-  // CHECK: plan.input "x" role "data" : memref<32x64xf32>
-  %x = plan.input "x" role "data" : memref<32x64xf32>
-  // CHECK: plan.input "ids" role "data" indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
-  %ids = plan.input "ids" role "data" indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
-  %i = plan.input "i" role "data" : memref<32x8x8x1xf32>
+  // CHECK: plan.input "x" role data : memref<32x64xf32>
+  %x = plan.input "x" role data : memref<32x64xf32>
+  // CHECK: plan.input "ids" role data indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
+  %ids = plan.input "ids" role data indices [{begin = array<i64: 0, 1>, end = array<i64: 4, 2>, size = 9 : i64}] : memref<4x2xi64>
+  %i = plan.input "i" role data : memref<32x8x8x1xf32>
   // CHECK: plan.state @w : memref<10x64xf32>
   %w = plan.state @w : memref<10x64xf32>
   %k = plan.state @k : memref<16x1x3x3xf32>
@@ -27,8 +27,8 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
        lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
        stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 32 : i64, tile_n = 10 : i64}
       : memref<32x64xf32>, memref<10x64xf32>
-  // CHECK: plan.conv "forward" x(%{{.*}} : memref<32x8x8x1xf32>) w(%{{.*}} : memref<16x1x3x3xf32>) y(%{{.*}} : memref<32x8x8x16xf32>)
-  plan.conv "forward" x(%i : memref<32x8x8x1xf32>) w(%k : memref<16x1x3x3xf32>) y(%z : memref<32x8x8x16xf32>)
+  // CHECK: plan.conv forward x(%{{.*}} : memref<32x8x8x1xf32>) w(%{{.*}} : memref<16x1x3x3xf32>) y(%{{.*}} : memref<32x8x8x16xf32>)
+  plan.conv forward x(%i : memref<32x8x8x1xf32>) w(%k : memref<16x1x3x3xf32>) y(%z : memref<32x8x8x16xf32>)
       {batch = 32 : i64, groups = 1 : i64, in_channels = 1 : i64, out_channels = 16 : i64,
        in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 8>, kernel = array<i64: 3, 3>,
        strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
@@ -38,17 +38,17 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.launch @relu ins(%{{.*}} : memref<320xf32>) outs(%{{.*}} : memref<320xf32>) extent 320 grain 64
   plan.launch @relu ins(%v : memref<320xf32>) outs(%v : memref<320xf32>) extent 320 grain 64
   %m = plan.arena at 0 : memref<32x16xui8>
-  // CHECK: plan.matmul %{{.*}}, %{{.*}} into %{{.*}} : memref<32x10xf32> fused "relu_aux_bias" bias(%{{.*}} : memref<10xf32>) aux(%{{.*}} : memref<32x16xui8>) {{{.*}}compute = "tf32"
-  plan.matmul %x, %w into %y : memref<32x10xf32> fused "relu_aux_bias" bias(%c : memref<10xf32>)
+  // CHECK: plan.matmul %{{.*}}, %{{.*}} into %{{.*}} : memref<32x10xf32> fused relu_aux_bias bias(%{{.*}} : memref<10xf32>) aux(%{{.*}} : memref<32x16xui8>) {{{.*}}compute = #plan.compute<tf32>
+  plan.matmul %x, %w into %y : memref<32x10xf32> fused relu_aux_bias bias(%c : memref<10xf32>)
       aux(%m : memref<32x16xui8>)
       {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
        lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
-       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64, compute = "tf32"}
+       stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64, compute = #plan.compute<tf32>}
       : memref<32x64xf32>, memref<10x64xf32>
-  // CHECK: plan.matmul {{.*}} fused "bias" {{.*}} unfused {
+  // CHECK: plan.matmul {{.*}} fused bias {{.*}} unfused {
   // CHECK-NEXT: plan.launch @relu
   // CHECK-NEXT: }
-  plan.matmul %x, %w into %y : memref<32x10xf32> fused "bias" bias(%c : memref<10xf32>)
+  plan.matmul %x, %w into %y : memref<32x10xf32> fused bias bias(%c : memref<10xf32>)
       {batch = 1 : i64, m = 32 : i64, n = 10 : i64, k = 64 : i64, trans_a = false, trans_b = true,
        lda = 64 : i64, ldb = 64 : i64, ldc = 10 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
        stride_c = 320 : i64, alpha = 1.0 : f64, tile_m = 0 : i64, tile_n = 0 : i64}
@@ -92,8 +92,8 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.copy %{{.*}} to %{{.*}} {offset = 8 : i64, rows = 32 : i64, stride = 40 : i64} : memref<32x10xf32>, memref<32x4xf32>
   plan.copy %y to %box {rows = 32 : i64, offset = 8 : i64, stride = 40 : i64}
       : memref<32x10xf32>, memref<32x4xf32>
-  // CHECK: plan.output "y" role "output" %{{.*}} : memref<32x10xf32>
-  plan.output "y" role "output" %y : memref<32x10xf32>
+  // CHECK: plan.output "y" role output %{{.*}} : memref<32x10xf32>
+  plan.output "y" role output %y : memref<32x10xf32>
 }
 
 func.func private @bias(%t: tensor<32x10xf32>, %b: tensor<10xf32>) -> tensor<32x10xf32>

@@ -1,0 +1,134 @@
+// Contractions, and pooling, which slides over images as they do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTRACTIONOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCCONTRACTIONOPS_TD
+
+include "compiler/Dialect/MPC/MPCEnums.td"
+
+//===----------------------------------------------------------------------===//
+// Contractions
+//===----------------------------------------------------------------------===//
+
+def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction"> {
+  let summary = "matrix product, batched over leading axes";
+  let description = [{
+    NumPy's matmul on operands of rank two or more, with the last two axes of an
+    operand exchanged first where `transA` / `transB` say so, times `alpha`. The
+    products are summed in f32 (f64 in f64) whatever the operand types are.
+
+    ```mlir
+    %y = mpc.matmul %x, %w {transB = true}
+        : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$lhs, MPC_FloatTensor:$rhs,
+                       DefaultValuedAttr<BoolAttr, "false">:$transA,
+                       DefaultValuedAttr<BoolAttr, "false">:$transB,
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction"> {
+  let summary = "alpha * op(A) op(B) + beta * C on matrices";
+  let description = [{
+    ONNX Gemm. C, where present, broadcasts to the result.
+
+    ```mlir
+    %y = mpc.gemm %x, %w, %b {transB = true}
+        : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$a, MPC_FloatTensor:$b,
+                       Optional<MPC_FloatTensor>:$c,
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha,
+                       DefaultValuedAttr<F64Attr, "1.0">:$beta,
+                       DefaultValuedAttr<BoolAttr, "false">:$transA,
+                       DefaultValuedAttr<BoolAttr, "false">:$transB);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+// Attributes of the convolution family: where activations keep their channels,
+// and weights theirs. Importers leave both at ONNX's order.
+defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                            DenseI64ArrayAttr:$dilations,
+                            DefaultValuedAttr<I64Attr, "1">:$group,
+                            DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout,
+                            DefaultValuedAttr<MPC_FilterLayoutAttr, "::mpc::FilterLayout::OIHW">:$filter_layout);
+
+def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction"> {
+  let summary = "convolution over one to three spatial axes";
+  let description = [{
+    ONNX Conv with its paddings resolved: `pads` holds the begin of every spatial
+    axis, then the end.
+
+    ```mlir
+    %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<32x1x8x8xf32>, tensor<16x1x3x3xf32>, tensor<16xf32>) -> tensor<32x16x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input, MPC_FloatTensor:$weight,
+                            Optional<MPC_FloatTensor>:$bias), MPC_ConvAttrs);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                            DenseI64ArrayAttr:$pads,
+                            DefaultValuedAttr<BoolAttr, "false">:$ceil_mode,
+                            DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
+
+def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
+  let summary = "maximum of sliding windows";
+  let description = [{
+    `indices` holds, per output element, the row-major position of the maximum
+    (the first one, NaN counts as maximum) within the spatial plane of the input:
+    what the gradient needs, independent of layout. It is not ONNX's Indices.
+
+    ```mlir
+    %y, %i = mpc.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+        : (tensor<32x16x8x8xf32>) -> (tensor<32x16x4x4xf32>, tensor<32x16x4x4xi32>)
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), MPC_PoolAttrs,
+                       (ins DenseI64ArrayAttr:$dilations));
+  let results = (outs MPC_FloatTensor:$output, MPC_IntTensor:$indices);
+}
+
+def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
+  let summary = "mean of sliding windows";
+  let description = [{
+    `dilations` are 1 where none are given.
+
+    ```mlir
+    %y = mpc.average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>}
+        : (tensor<32x16x8x8xf32>) -> tensor<32x16x4x4xf32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), MPC_PoolAttrs,
+                       (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad,
+                            DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dilations));
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
+  let summary = "mean over all spatial axes, which stay with size 1";
+  let description = [{
+    `layout` says which axes are spatial: in NCHW those from 2 on.
+
+    ```mlir
+    %y = mpc.global_average_pool %x : (tensor<32x64x4x4xf32>) -> tensor<32x64x1x1xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input,
+                       DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCCONTRACTIONOPS_TD

@@ -1,0 +1,298 @@
+// Elementwise ops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCELEMENTWISEOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCELEMENTWISEOPS_TD
+
+include "compiler/Dialect/MPC/MPCEnums.td"
+
+class MPC_DescribedUnaryOp<string mnemonic, string formula, Type type = MPC_FloatTensor>
+    : MPC_UnaryOp<mnemonic, [], type> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{ for every element.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+// An op of floats, or of integers, where it wraps around and folds.
+class MPC_NumberUnaryOp<string mnemonic, string formula>
+    : MPC_DescribedUnaryOp<mnemonic, formula, MPC_NumberTensor> {
+  let hasFolder = 1;
+}
+
+def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">;
+def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">;
+def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">;
+def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">;
+def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">;
+def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">;
+def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">;
+def MPC_SqrtOp : MPC_DescribedUnaryOp<"sqrt", "sqrt(x)">;
+def MPC_ReciprocalOp : MPC_DescribedUnaryOp<"reciprocal", "1 / x">;
+
+def MPC_ClipOp : MPC_UnaryOp<"clip"> {
+  let summary = "elementwise min(max(x, min), max)";
+  let description = [{
+    An absent bound does not bound.
+
+    ```mlir
+    %y = mpc.clip %x {min = 0.0 : f64, max = 6.0 : f64}
+        : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, OptionalAttr<F64Attr>:$min,
+                       OptionalAttr<F64Attr>:$max);
+}
+
+class MPC_DescribedBinaryOp<string mnemonic, string formula, list<Trait> traits = []>
+    : MPC_BinaryOp<mnemonic, traits, MPC_NumberTensor> {
+  let hasFolder = 1;
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
+
+    ```mlir
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+def MPC_AddOp : MPC_DescribedBinaryOp<"add", "a + b", [Commutative]>;
+def MPC_SubOp : MPC_DescribedBinaryOp<"sub", "a - b">;
+def MPC_MulOp : MPC_DescribedBinaryOp<"mul", "a * b", [Commutative]>;
+def MPC_DivOp : MPC_DescribedBinaryOp<"div",
+    "a / b (of integers: truncated, and 0 where b is 0)">;
+def MPC_PowOp : MPC_DescribedBinaryOp<"pow",
+    "a to the power of b (of integers below 0: truncated, and 0 where a is 0)">;
+def MPC_MaximumOp : MPC_DescribedBinaryOp<"maximum", "max(a, b)", [Commutative]>;
+def MPC_MinimumOp : MPC_DescribedBinaryOp<"minimum", "min(a, b)", [Commutative]>;
+
+def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor> {
+  let summary = "elementwise remainder of a / b";
+  let description = [{
+    Has the sign of b, as in Python, or with `fmod` that of a, as in C; floats
+    want `fmod`. 0 where b is the integer 0, NaN where it is the float.
+
+    ```mlir
+    %c = mpc.mod %a, %b : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins MPC_NumberTensor:$lhs, MPC_NumberTensor:$rhs,
+                       DefaultValuedAttr<BoolAttr, "false">:$fmod);
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+// Of booleans, and bit by bit of integers.
+class MPC_BitsOp<string mnemonic, string formula, Type type = MPC_BitsTensor,
+                 list<Trait> traits = []> : MPC_BinaryOp<mnemonic, traits, type> {
+  let summary = "elementwise " # formula;
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
+
+    ```mlir
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xui8>, tensor<8xui8>) -> tensor<4x8xui8>
+    ```
+  }];
+  let hasFolder = 1;
+}
+
+def MPC_AndOp : MPC_BitsOp<"and", "a and b, bit by bit", MPC_BitsTensor, [Commutative]>;
+def MPC_OrOp : MPC_BitsOp<"or", "a or b, bit by bit", MPC_BitsTensor, [Commutative]>;
+def MPC_XorOp : MPC_BitsOp<"xor", "exclusive or of a and b, bit by bit",
+    MPC_BitsTensor, [Commutative]>;
+def MPC_ShiftLeftOp : MPC_BitsOp<"shift_left",
+    "a * 2^b (0 where b is negative, or not below the number of bits)",
+    MPC_IntegerTensor>;
+def MPC_ShiftRightOp : MPC_BitsOp<"shift_right",
+    "a / 2^b, rounded down (0 or -1 where b is negative, or not below the number of bits)",
+    MPC_IntegerTensor>;
+
+def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor> {
+  let summary = "elementwise complement of all bits";
+  let description = [{
+    Logical not of booleans.
+
+    ```mlir
+    %y = mpc.not %x : (tensor<4x8xi1>) -> tensor<4x8xi1>
+    ```
+  }];
+  let hasFolder = 1;
+}
+
+def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
+  let summary = "elementwise binary cross entropy of logits x and targets t";
+  let description = [{
+    Computes max(x, 0) - x * t + log1p(exp(-|x|)), which neither overflows nor
+    loses digits, without a reduction. `lhs` is x, `rhs` is t.
+
+    ```mlir
+    %l = mpc.bce_with_logits %x, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+}
+
+def MPC_BCEOp : MPC_BinaryOp<"bce"> {
+  let summary = "elementwise binary cross entropy of probabilities p and targets t";
+  let description = [{
+    Computes -(t * log(p) + (1 - t) * log(1 - p)), either logarithm at least
+    -100 as in PyTorch, without a reduction. NaN where p is not in [0, 1]. `lhs`
+    is p, `rhs` is t.
+
+    ```mlir
+    %l = mpc.bce %p, %t
+        : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<32x1xf32>
+    ```
+  }];
+}
+
+// Two operands broadcast together; false where either is NaN.
+class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> traits = []>
+    : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
+                     traits> {
+  let summary = "elementwise " # formula # ", false where either is NaN";
+  let description = "Computes " # formula # [{, broadcasting by NumPy's rules.
+
+    ```mlir
+    %c = mpc.}] # mnemonic # [{ %a, %b : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs MPC_BoolTensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", MPC_Tensor, [Commutative]>;
+def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>;
+def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>;
+
+// One float operand, true where it is what the op is named after.
+class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
+    : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
+                     []> {
+  let summary = "true where the element is " # what;
+  let description = "Tells which elements are " # what # [{.
+
+    ```mlir
+    %y = mpc.}] # mnemonic # [{ %x : (tensor<4x8xf32>) -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$input), parameters);
+  let results = (outs MPC_BoolTensor:$output);
+}
+
+def MPC_IsNaNOp : MPC_ClassifyOp<"is_nan", "NaN">;
+def MPC_IsInfOp : MPC_ClassifyOp<"is_inf",
+    "infinite, of a sign that 'positive' and 'negative' allow",
+    (ins DefaultValuedAttr<BoolAttr, "true">:$negative,
+         DefaultValuedAttr<BoolAttr, "true">:$positive)>;
+
+def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
+  let summary = "ONNX Cast: a conversion the model asks for";
+  let description = [{
+    Part of the model's meaning, unlike `amp.cast`: never removed where it loses
+    values. To bool tests for non-zero. Integers become narrower ones by their
+    low bits. Floats become integers by truncation to i64 (ui64 where they are
+    2^63 and more, for a ui64) and from there as integers do; NaN and what 64
+    bits cannot hold count as -2^63, which has no low bits.
+
+    ```mlir
+    %y = mpc.cast %x : (tensor<8xi64>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_Tensor:$input);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]> {
+  let summary = "training-mode dropout with a counter-based mask";
+  let description = [{
+    Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
+    otherwise. The choice is a function of (`seed`, `micro_step`, `id`, i) alone:
+    Philox-4x32-10 with the key made of `seed`, the counter of (i / 4, `id`,
+    `micro_step`), lane i % 4, and "keep" where the lane's 24 upper bits, as a
+    fraction, are not below `ratio`. No mask is stored: the gradient is the same
+    op with the same `id` on the incoming gradient. `id` is fixed at import, and
+    no pass changes it. An op on a box of a tensor says where that is, so that its
+    elements fare as they do in the whole: `whole` is the shape of the tensor,
+    and its element 4 * `group` is the first of the box.
+
+    ```mlir
+    %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
+        : (tensor<32x100xf32>, tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    ```
+
+    Rows 8 to 15 of such a tensor start with element 800, where %group is 200:
+
+    ```mlir
+    %part = mpc.dropout %rows, %seed, %micro_step, %group {ratio = 0.5 : f64, id = 3 : i64, whole = array<i64: 32, 100>}
+        : (tensor<8x100xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x100xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_IntTensor:$seed,
+                       MPC_IntTensor:$micro_step, Optional<MPC_IntTensor>:$group,
+                       F64Attr:$ratio, I64Attr:$id,
+                       OptionalAttr<DenseI64ArrayAttr>:$whole);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]> {
+  let summary = "random numbers in [0, 1), by a counter";
+  let description = [{
+    Element i is a function of (`seed`, `micro_step`, `id`, i) alone, by the
+    generator of `mpc.dropout`: Philox-4x32-10 with the key made of `seed` and
+    the counter of (i / 4, `id`, `micro_step`). The upper bits of lane i % 4 are
+    a fraction, as many as the element type has digits: 24 of f32. An f64 has
+    the upper 53 bits of two lanes, the lower half first: those of 2 (i % 2) for
+    the counter of i / 2. So no number is rounded, and none is 1. Ops of a
+    module have `id`s of their own, dropouts among them.
+
+    ```mlir
+    %u = mpc.random_uniform %seed, %micro_step {id = 3 : i64}
+        : (tensor<i64>, tensor<i64>) -> tensor<32x100xf32>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$seed, MPC_IntTensor:$micro_step, I64Attr:$id);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
+  let summary = "elementwise on_true where condition, else on_false";
+  let description = [{
+    Shapes broadcast by NumPy's rules: the one condition here chooses all of
+    %new, or all of %old.
+
+    ```mlir
+    %y = mpc.select %ok, %new, %old
+        : (tensor<i1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_BoolTensor:$condition, MPC_Tensor:$on_true,
+                       MPC_Tensor:$on_false);
+  let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
+}
+
+def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise",
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "readsMemory"]>]> {
+  let summary = "1 where the index along an axis equals the label, 0 elsewhere";
+  let description = [{
+    Inserts an axis of `depth` at `axis`. A label outside [0, depth), such as an
+    ignored one, gives zeros.
+
+    ```mlir
+    %y = mpc.one_hot %labels {axis = 1 : i64, depth = 10 : i64}
+        : (tensor<32xi64>) -> tensor<32x10xf32>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$labels, I64Attr:$axis, I64Attr:$depth);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCELEMENTWISEOPS_TD

@@ -1,0 +1,72 @@
+// Losses of class labels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_MPCLOSSOPS_TD
+#define MPC_COMPILER_DIALECT_MPC_MPCLOSSOPS_TD
+
+include "compiler/Dialect/MPC/MPCEnums.td"
+
+class MPC_LabelLossOp<string mnemonic> : MPC_TensorOp<mnemonic, "Composite"> {
+  dag labelArguments = (ins MPC_IntTensor:$labels,
+                            Optional<MPC_FloatTensor>:$weights,
+                            DefaultValuedAttr<MPC_LossReductionAttr, "::mpc::LossReduction::Mean">:$reduction,
+                            OptionalAttr<I64Attr>:$ignore_index,
+                            UnitAttr:$zero_if_empty);
+}
+
+def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"> {
+  let summary = "cross entropy of softmax over axis 1, against class labels";
+  let description = [{
+    ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), class
+    weights (C) optional. `reduction` is `mean`, `sum` or `none`; the mean
+    divides by the sum of the weights of the labels that count. Labels equal to
+    `ignore_index` count nowhere. A mean over no label at all is NaN, as ONNX has
+    it, or 0 with `zero_if_empty`.
+
+    With a `label_smoothing` e, PyTorch's, the probability of each label is 1 - e,
+    and e is shared by all C classes: a label's loss is (1 - e) * w[label] *
+    -log_prob[label] + e / C * sum over c of w[c] * -log_prob[c].
+
+    ```mlir
+    %loss, %log_prob = mpc.softmax_cross_entropy_loss %scores, %labels {reduction = #mpc.reduction<mean>}
+        : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$scores), labelArguments,
+                       (ins DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing));
+  let results = (outs MPC_FloatTensor:$loss, MPC_FloatTensor:$log_prob);
+}
+
+def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss"> {
+  let summary = "ONNX NegativeLogLikelihoodLoss: log-probabilities against class labels";
+  let description = [{
+    As `mpc.softmax_cross_entropy_loss`, on log-probabilities.
+
+    ```mlir
+    %loss = mpc.nll_loss %log_prob, %labels {reduction = #mpc.reduction<mean>}
+        : (tensor<32x10xf32>, tensor<32xi64>) -> tensor<f32>
+    ```
+  }];
+  let arguments = !con((ins MPC_FloatTensor:$log_prob), labelArguments);
+  let results = (outs MPC_FloatTensor:$loss);
+}
+
+def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite"> {
+  let summary = "1 where the greatest score over axis 1 is the label's, else 0";
+  let description = [{
+    Scores (N, C, ...), labels (N, ...): a 1 or a 0 for every label, whose mean
+    over the labels that count is the accuracy. Of equal scores the first is the
+    greatest. A NaN among the scores of a label, or a label that is no class,
+    gives 0. The position of the greatest score is a float within the kernel,
+    so there are at most 2^24 classes.
+
+    ```mlir
+    %correct = mpc.accuracy %scores, %labels
+        : (tensor<32x10xf32>, tensor<32xi64>) -> tensor<32xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$scores, MPC_IntTensor:$labels);
+  let results = (outs MPC_FloatTensor:$correct);
+}
+
+#endif // MPC_COMPILER_DIALECT_MPC_MPCLOSSOPS_TD

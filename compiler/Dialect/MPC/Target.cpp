@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Target.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace mpc;
+
+TargetInfo mpc::getTarget(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  auto target =
+      module ? module->getAttrOfType<TargetAttr>(kTargetAttr) : TargetAttr();
+  // The attribute's verifier knows no other names than TargetInfo does.
+  return llvm::cantFail(
+      TargetInfo::get(target ? target.getName() : StringRef("native")));
+}
+
+LogicalResult
+TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                   StringRef name) {
+  llvm::Expected<TargetInfo> target = TargetInfo::get(name);
+  if (target)
+    return success();
+  return emitError() << llvm::toString(target.takeError());
+}
