@@ -127,6 +127,11 @@ CASES = {
     "attention_causal": Case(
         "Attention", [X, WEIGHTS, BIASES], {**NUM_HEADS, "unidirectional": 1}
     ),
+    "attention_with_the_number_of_a_mask_that_is_not_there": Case(
+        "Attention",
+        [X, WEIGHTS, BIASES],
+        {**NUM_HEADS, "mask_filter_value": -5.0},
+    ),
     "attention_with_bias_of_scores": Case(
         "Attention",
         [X, WEIGHTS, BIASES, None, None, SCORES],
@@ -539,6 +544,14 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
         (
             Case("GroupQueryAttention", GROUPED, {**GROUPS, "do_rotary": 1}),
             "expected cos_cache and sin_cache beside attribute 'do_rotary'",
+        ),
+        (
+            Case(
+                "MultiHeadAttention",
+                [X[:, :3], X, X],
+                {**NUM_HEADS, "unidirectional": 1},
+            ),
+            "'unidirectional' is of as many keys as queries behind the past, found 5 keys",
         ),
         (
             Case("FusedConv", CONV, {"activation": "Elu"}),

@@ -170,6 +170,7 @@ ExitCode EvalRun::compile() {
   if (!isCompiled)
     if (ExitCode code = chooseShapes(driver, arrays, command.data,
                                      command.compile.model);
+        code != ExitCode::Done)
       return code;
   command.compile.pipeline.evaluationAlone = true;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);

@@ -576,7 +576,7 @@ static ExitCode runRun(RunCommand &command) {
   if (!isArtifact(command.compile.model.model))
     if (ExitCode code =
             inputs.arePrepared
-                ? bindSamples(inputs, command.compile, driver)
+                ? bindSamples(inputs, command.data, command.compile, driver)
                 : bindInputs(inputs, command.data, command.compile, driver, known);
         code != ExitCode::Done)
       return code;

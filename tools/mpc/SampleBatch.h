@@ -7,6 +7,7 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "runtime/train/Array.h"
+#include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Options.h"
 

@@ -513,7 +513,7 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
     importNode(*node);
 }
 
-static LogicalResult checkCounts(NodeImporter &node, const OpEntry &entry) {
+static LogicalResult checkArity(NodeImporter &node, const OpEntry &entry) {
   unsigned inputs = node.getNumInputs();
   if (inputs > entry.maxInputs)
     return node.invalid("expected at most " + Twine(entry.maxInputs) +
@@ -575,7 +575,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
     module.warn("node '" + getNodeName(node) + "': ONNX has no op '" +
                 node.op_type() + "'; taken as " + meaning);
   NodeImporter importer(*this, node);
-  if (failed(checkCounts(importer, *entry)))
+  if (failed(checkArity(importer, *entry)))
     return fail();
   FailureOr<bool> folded = foldNode(importer);
   if (failed(folded))

@@ -31,6 +31,8 @@ private:
   NodeImporter &node;
   int64_t heads;
   Value query, key, value;
+  /// How many keys lie in front of those of the node's own tokens.
+  int64_t pastTokens = 0;
   /// What is added to the scores.
   Value bias;
 };
@@ -64,6 +66,7 @@ LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
       expected[2] = found[2];
     if (found != ArrayRef<int64_t>(expected))
       return node.invalid("past keys and values do not fit those of the node");
+    pastTokens = found[2];
     *now = concatenate(node, {past, *now}, 2);
   }
   return success(key && value);
@@ -72,6 +75,8 @@ LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
 // Masks of integers: of each key, of each pair, or where keys end and start.
 // What is hidden gets a number added.
 LogicalResult FusedAttention::readKeyMask(unsigned index) {
+  // Without a mask it has no effect.
+  double hidden = node.real("mask_filter_value", -10000.0);
   if (!node.hasInput(index))
     return success();
   int64_t batch = NodeImporter::shapeOf(query)[0];
@@ -106,7 +111,6 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
                             "batch + 2], [batch, keys] or [batch, queries, "
                             "keys]");
   Type element = elementTypeOf(query);
-  double hidden = node.real("mask_filter_value", -10000.0);
   bias = node.emit<SelectOp>({isSeen, numberConstant(node, 0, element),
                               numberConstant(node, hidden, element)});
   return success(bias != nullptr);
@@ -138,8 +142,16 @@ LogicalResult FusedAttention::attend(unsigned mask, unsigned extra) {
                      node.attributes().getDenseI32ArrayAttr(
                          {1, 1, 1, bias ? 1 : 0, 0, 0, 0})),
       node.attribute("scale", scale)};
-  if (node.integer("unidirectional", 0) != 0)
-    attributes.push_back(node.attribute("causal_offset", k[2] - q[2]));
+  // A query sees the past, itself and the tokens between.
+  if (node.integer("unidirectional", 0) != 0) {
+    if (k[2] != pastTokens + q[2])
+      return node.unsupported(
+          "attribute 'unidirectional' is of as many keys as queries behind the "
+          "past, found " +
+          Twine(k[2] - pastTokens) + " keys and " + Twine(q[2]) +
+          " queries; hide keys by a mask instead");
+    attributes.push_back(node.attribute("causal_offset", pastTokens));
+  }
   auto op = node.create<AttentionOp>(operands, attributes);
   if (!op)
     return failure();

@@ -224,7 +224,7 @@ ToyModel::trace(std::string_view function) {
   if (!bad)
     return std::optional<NonFiniteOrigin>();
   return std::optional<NonFiniteOrigin>(
-      {"node 'toy' gives nan", int64_t(2), kBatch});
+      {"node 'toy' gives nan", /*isFloat16=*/false, int64_t(2), kBatch});
 }
 
 Status ToyModel::reset() {
