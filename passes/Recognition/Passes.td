@@ -298,27 +298,46 @@ def RecognizeRotaryEmbeddingPass
     taken where both of a pair are seen to be equal: it joins one table twice,
     repeats each element, or is known and not trained.
 
-    Before (test/passes/Recognition/recognize-rotary-embedding.mlir):
+    Before:
 
     ```mlir
-    %angles = mpc.concat %freqs, %freqs {axis = 1 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
-    %cos = mpc.cos %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
-    %sin = mpc.sin %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
-    %own = mpc.mul %x, %cos : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
-    %a = mpc.slice %x {offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
-    %b = mpc.slice %x {offsets = array<i64: 0, 0, 0, 4>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
-    %n = mpc.neg %b : (tensor<2x3x6x4xf32>) -> tensor<2x3x6x4xf32>
-    %r = mpc.concat %n, %a {axis = 3 : i64} : (tensor<2x3x6x4xf32>, tensor<2x3x6x4xf32>) -> tensor<2x3x6x8xf32>
-    %turned = mpc.mul %r, %sin : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
-    %y = mpc.add %own, %turned : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
+    func.func @forward(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>)
+        -> tensor<2x3x6x8xf32> {
+      %angles = mpc.concat %freqs, %freqs {axis = 1 : i64}
+          : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
+      %cos = mpc.cos %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %sin = mpc.sin %angles : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %own = mpc.mul %x, %cos
+          : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+      %a = mpc.slice %x {offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 3, 6, 4>}
+          : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+      %b = mpc.slice %x {offsets = array<i64: 0, 0, 0, 4>, sizes = array<i64: 2, 3, 6, 4>}
+          : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+      %n = mpc.neg %b : (tensor<2x3x6x4xf32>) -> tensor<2x3x6x4xf32>
+      %r = mpc.concat %n, %a {axis = 3 : i64}
+          : (tensor<2x3x6x4xf32>, tensor<2x3x6x4xf32>) -> tensor<2x3x6x8xf32>
+      %turned = mpc.mul %r, %sin
+          : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+      %y = mpc.add %own, %turned
+          : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
+      return %y : tensor<2x3x6x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    %c = mpc.slice %cos {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
-    %s = mpc.slice %sin {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>} : (tensor<6x8xf32>) -> tensor<6x4xf32>
-    %y = mpc.rotary_embedding %x, %c, %s : (tensor<2x3x6x8xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<2x3x6x8xf32>
+    %0 = mpc.concat %freqs, %freqs {axis = 1 : i64}
+        : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
+    %1 = mpc.cos %0 : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %2 = mpc.sin %0 : (tensor<6x8xf32>) -> tensor<6x8xf32>
+    %3 = mpc.slice %1 {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}
+        : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %4 = mpc.slice %2 {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}
+        : (tensor<6x8xf32>) -> tensor<6x4xf32>
+    %5 = mpc.rotary_embedding %x, %3, %4
+        : (tensor<2x3x6x8xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<2x3x6x8xf32>
+    return %5 : tensor<2x3x6x8xf32>
     ```
   }];
 }

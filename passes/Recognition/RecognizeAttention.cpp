@@ -12,7 +12,6 @@
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
-
 #include <cmath>
 #include <cstring>
 

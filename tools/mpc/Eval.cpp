@@ -168,8 +168,8 @@ ExitCode EvalRun::compile() {
   // A model is compiled for batches of the data.
   Driver driver;
   if (!isCompiled)
-    if (ExitCode code = chooseShapes(driver, arrays, command.data,
-                                     command.compile.model);
+    if (ExitCode code =
+            chooseShapes(driver, arrays, command.data, command.compile.model);
         code != ExitCode::Done)
       return code;
   command.compile.pipeline.evaluationAlone = true;

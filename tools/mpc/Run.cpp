@@ -577,7 +577,8 @@ static ExitCode runRun(RunCommand &command) {
     if (ExitCode code =
             inputs.arePrepared
                 ? bindSamples(inputs, command.data, command.compile, driver)
-                : bindInputs(inputs, command.data, command.compile, driver, known);
+                : bindInputs(inputs, command.data, command.compile, driver,
+                             known);
         code != ExitCode::Done)
       return code;
   findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);

@@ -14,8 +14,7 @@ using namespace mpc::runtime::train;
 
 ExitCode mpc::tools::chooseShapes(Driver &driver,
                                   const std::vector<Array> &arrays,
-                                  const DataFlags &flags,
-                                  ModelOptions &model) {
+                                  const DataFlags &flags, ModelOptions &model) {
   constexpr int64_t usual = 32;
   if (llvm::Error error = driver.readModel(model.model))
     return reportError(std::move(error));

@@ -272,10 +272,12 @@ void Separator::separateStatistics() {
   SmallVector<Read> shared;
   // What each initializer is read as: a statistic's index, or 0 for all else.
   llvm::StringMap<llvm::SmallSet<int, 3>> roles;
+  // What an Identity gives on is apart by its name.
   for (const auto &entry : reads)
     for (const Read &read : entry.second)
-      roles[read.node->input(read.index)].insert(read.isStatistic() ? read.index
-                                                                    : 0);
+      if (read.node->op_type() != "Identity")
+        roles[read.node->input(read.index)].insert(
+            read.isStatistic() ? read.index : 0);
   for (const auto &entry : reads)
     for (const Read &read : entry.second) {
       if (!read.isStatistic())

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <tuple>
+
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
@@ -93,10 +95,13 @@ static std::string adviseOnNames(ArrayRef<StringRef> found,
                      .str()];
       break;
     }
+  // Of several for as many names, the shortest.
+  auto rank = [](const llvm::StringMapEntry<int64_t> &entry) {
+    return std::tuple(-entry.second, entry.first().size(), entry.first());
+  };
   const llvm::StringMapEntry<int64_t> *best = nullptr;
   for (const auto &entry : counts)
-    if (!best || entry.second > best->second ||
-        (entry.second == best->second && entry.first() < best->first()))
+    if (!best || rank(entry) < rank(*best))
       best = &entry;
   if (!best || best->second * 2 < int64_t(found.size()))
     return "; rename the arrays, or their beginnings with --weights-prefix "

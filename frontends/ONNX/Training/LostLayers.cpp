@@ -23,8 +23,7 @@ struct Origin {
 
 // Classes of modules come from the outside in, the operator last.
 static Origin findOrigin(const proto::NodeProto &node) {
-  auto classes =
-      readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
+  auto classes = readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
   auto scopes = readMetadataList(node, kNameScopes);
   Origin origin;
   for (auto [index, name] : llvm::enumerate(classes)) {
