@@ -1,0 +1,41 @@
+// What mpc run is given, and what a model is compiled for because of it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_RUNINPUTS_H
+#define MPC_TOOLS_MPC_RUNINPUTS_H
+
+#include "compiler/Support/ExitCode.h"
+#include "runtime/train/Array.h"
+#include "tools/mpc/DataFlags.h"
+#include "tools/mpc/Driver.h"
+#include "tools/mpc/Options.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+/// What is run on.
+struct RunInputs {
+  const runtime::train::Array *find(llvm::StringRef name) const;
+
+  std::vector<runtime::train::Array> arrays;
+  /// Names of those from files of data, which may hold more than the model
+  /// takes.
+  llvm::StringSet<> ofData;
+  /// Whether samples are found and prepared as those of a data set: inputs do
+  /// not take the arrays as they are.
+  bool arePrepared = false;
+};
+
+/// What a model may need to be compiled that its inputs tell: the shapes of
+/// all, and the values of some. `known` receives the names the model declares.
+ExitCode bindInputs(RunInputs &inputs, const DataFlags &flags,
+                    CompileOptions &options, Driver &driver,
+                    std::vector<std::string> &known);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_RUNINPUTS_H
