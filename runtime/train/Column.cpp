@@ -267,7 +267,8 @@ static std::string describeImages(const Array &array) {
     text += ", ...";
   if (folder.leftOut() > 0)
     text += "; " + std::to_string(folder.leftOut()) +
-            " files that are no images are left out";
+            (folder.leftOut() == 1 ? " file that is no image is left out"
+                                   : " files that are no images are left out");
   return text;
 }
 

@@ -315,8 +315,8 @@ static ExitCode runRun(RunCommand &command) {
   Driver driver;
   std::vector<std::string> known;
   if (!isArtifact(command.compile.model.model))
-    if (ExitCode code = bindInputs(inputs, command.data, command.compile,
-                                   driver, known);
+    if (ExitCode code =
+            bindInputs(inputs, command.data, command.compile, driver, known);
         code != ExitCode::Done)
       return code;
   findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);

@@ -28,7 +28,7 @@ def test_journey(tmp_path):
     text = mpctest.mpc_ok("check", EXPORTERS / "folded.onnx", *journey.CLASSES).stdout
     assert "'layers.1' is folded into the Conv" in text
     assert "optimize=False" in text
-    assert "trained as one" in text
+    assert "which are taken apart again" in text
 
     # As that says, it is there, and trains; also with four times the batch that
     # the model was exported with.
