@@ -78,6 +78,12 @@ if {"amx_tile", "amx_bf16"} <= flags:
     config.available_features.add("amx")
 if "avx512_bf16" in flags:
     config.available_features.add("avx512bf16")
+try:
+    for side in os.openpty():
+        os.close(side)
+    config.available_features.add("terminal")
+except OSError:
+    pass
 if shutil.which("ptxas"):
     config.available_features.add("ptxas")
 if os.path.exists("/dev/nvidiactl"):

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -269,33 +270,24 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
   return reject(path, key + ": expected an array");
 }
 
-// The text of a policy, which may come through a pipe that never ends.
-static llvm::Expected<std::string> readText(StringRef path) {
-  constexpr size_t kMostBytes = size_t(16) << 20;
-  std::error_code error;
-  std::string text(kMostBytes + 1, '\0');
-  size_t size = 0;
-  auto file = llvm::sys::fs::openNativeFileForRead(path);
-  if (!file)
-    error = llvm::errorToErrorCode(file.takeError());
-  while (!error && size < text.size()) {
-    auto count = llvm::sys::fs::readNativeFile(
-        *file, MutableArrayRef<char>(text.data() + size, text.size() - size));
-    if (!count)
-      error = llvm::errorToErrorCode(count.takeError());
-    else if (*count == 0)
-      break;
-    else
-      size += *count;
-  }
-  if (file)
-    (void)llvm::sys::fs::closeFile(*file);
-  if (error)
+// The text of a policy, of a file that can be read several times: passes read
+// it, and a run knows it by its digest.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+readText(StringRef path) {
+  constexpr uint64_t kMostBytes = uint64_t(16) << 20;
+  llvm::sys::fs::file_status status;
+  if (std::error_code error = llvm::sys::fs::status(path, status))
     return reject(path, "cannot read the policy file: " + error.message());
-  if (size > kMostBytes)
+  if (!llvm::sys::fs::is_regular_file(status))
+    return reject(path, "expected a file, found a folder, a pipe or a device; "
+                        "save the policy to a file");
+  if (status.getSize() > kMostBytes)
     return reject(path, "expected a policy of at most 16 MiB");
-  text.resize(size);
-  return text;
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return reject(path, "cannot read the policy file: " +
+                            buffer.getError().message());
+  return std::move(*buffer);
 }
 
 // Whether brackets are nested deeper than in any policy: the parser would run
@@ -320,12 +312,13 @@ static bool isNestedDeeply(StringRef text) {
 
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   // A JSON object with known keys.
-  llvm::Expected<std::string> text = readText(path);
-  if (!text)
-    return text.takeError();
-  if (isNestedDeeply(*text))
+  auto buffer = readText(path);
+  if (!buffer)
+    return buffer.takeError();
+  StringRef text = (*buffer)->getBuffer();
+  if (isNestedDeeply(text))
     return reject(path, "is nested too deeply");
-  auto document = llvm::json::parse(*text);
+  auto document = llvm::json::parse(text);
   if (!document)
     return reject(path, llvm::toString(document.takeError()));
   const llvm::json::Object *object = document->getAsObject();

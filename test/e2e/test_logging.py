@@ -284,7 +284,10 @@ def test_a_killed_run_leaves_a_readable_file(tmp_path):
 
 def on_terminal(*command, columns, kind="xterm"):
     """What mpc writes to a terminal of that width."""
-    main, side = pty.openpty()
+    try:
+        main, side = pty.openpty()
+    except OSError:
+        pytest.skip("there are no terminals here")
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen(
         [mpctest.MPC, *map(str, command)],

@@ -176,5 +176,6 @@ TEST_F(PolicyFileTest, DeepNestingAndFilesWithoutEndAreRefused) {
     EXPECT_EQ(read(text), ": is nested too deeply");
   }
   EXPECT_EQ(llvm::toString(fp16.load("/dev/zero")),
-            "/dev/zero: expected a policy of at most 16 MiB");
+            "/dev/zero: expected a file, found a folder, a pipe or a device; "
+            "save the policy to a file");
 }
