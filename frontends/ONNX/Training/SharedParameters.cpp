@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 // Exporters merge initializers that are equal and give each reader an Identity.
