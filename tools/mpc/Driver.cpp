@@ -53,7 +53,7 @@ ExitCode mpc::tools::reportError(const runtime::Status &status) {
   if (status.ok())
     return ExitCode::Done;
   // The values of both enumerations are the exit codes.
-  return reportError(static_cast<ExitCode>(status.getCode()), status.message());
+  return reportError(status.getCode(), status.message());
 }
 
 namespace {

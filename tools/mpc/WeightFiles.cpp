@@ -140,7 +140,7 @@ static void adoptNames(const std::string &file,
   llvm::StringSet<> taken;
   for (StringRef name : onnx_frontend::getTakenNames(model))
     taken.insert(name);
-  if (values.empty() || llvm::any_of(values, [&](const auto &value) {
+  if (llvm::any_of(values, [&](const auto &value) {
         return taken.contains(value.first);
       }))
     return;
@@ -159,9 +159,7 @@ static void adoptNames(const std::string &file,
 //===----------------------------------------------------------------------===//
 
 static llvm::Error toError(const runtime::Status &status) {
-  return onnx_frontend::makeError(
-      static_cast<onnx_frontend::ErrorKind>(status.getCode()),
-      status.message());
+  return onnx_frontend::makeError(status.getCode(), status.message());
 }
 
 static llvm::Expected<Values> readValues(const std::string &file,
