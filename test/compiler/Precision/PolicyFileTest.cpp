@@ -167,7 +167,7 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
   EXPECT_EQ(read(R"({"table": ["gemm"]})"), ":table[0]: expected an object");
 }
 
-TEST_F(PolicyFileTest, DeepNestingAndFilesWithoutEndAreRefused) {
+TEST_F(PolicyFileTest, DeepNestingLongFilesAndDevicesAreRefused) {
   // The second is nested within a value, behind brackets that are text.
   for (const std::string &text :
        {std::string(1000000, '['),
@@ -175,6 +175,9 @@ TEST_F(PolicyFileTest, DeepNestingAndFilesWithoutEndAreRefused) {
     reset();
     EXPECT_EQ(read(text), ": is nested too deeply");
   }
+  reset();
+  EXPECT_EQ(read("{}" + std::string(16 << 20, ' ')),
+            ": expected a policy of at most 16 MiB");
   EXPECT_EQ(llvm::toString(fp16.load("/dev/zero")),
             "/dev/zero: expected a file, found a folder, a pipe or a device; "
             "save the policy to a file");
