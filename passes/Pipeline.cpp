@@ -54,8 +54,8 @@ llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
   return ops;
 }
 
-static void addRecognition(OpPassManager &pm,
-                           llvm::ArrayRef<std::string> unrecognized) {
+static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
+  const auto &unrecognized = options.unrecognized;
   auto add = [&](llvm::StringRef op, std::unique_ptr<Pass> pass) {
     if (!llvm::is_contained(unrecognized, op) &&
         !llvm::is_contained(unrecognized, "all"))
@@ -69,7 +69,10 @@ static void addRecognition(OpPassManager &pm,
   add("cross_entropy", createRecognizeCrossEntropyPass());
   add("embedding_bag", createRecognizeEmbeddingBagPass());
   add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
-  add("rotary_embedding", createRecognizeRotaryEmbeddingPass());
+  RecognizeRotaryEmbeddingPassOptions rotary;
+  rotary.train.assign(options.recipe.train.begin(), options.recipe.train.end());
+  add("rotary_embedding",
+      createRecognizeRotaryEmbeddingPass(std::move(rotary)));
 }
 
 // Without a loss that is to be differentiated, of gradients that the model has.
@@ -257,7 +260,7 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
   if (last > Stage::Differentiate)
     pm.addPass(createAttachTargetPass({options.target}));
   if (wants(Stage::Recognize))
-    addRecognition(pm, options.unrecognized);
+    addRecognition(pm, options);
   if (wants(Stage::Differentiate))
     addDifferentiation(pm, options);
   if (wants(Stage::Precision))

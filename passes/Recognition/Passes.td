@@ -340,6 +340,10 @@ def RecognizeRotaryEmbeddingPass
     return %5 : tensor<2x3x6x8xf32>
     ```
   }];
+  let options = [ListOption<
+      "train", "train", "std::string",
+      "regular expressions of parameters that are trained whatever the model "
+      "calls them: their elements are not known">];
 }
 
 #endif // MPC_PASSES_RECOGNITION_PASSES_TD

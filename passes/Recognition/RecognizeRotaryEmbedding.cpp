@@ -13,6 +13,7 @@
 #include "passes/Recognition/RotaryTables.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/Support/Regex.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEROTARYEMBEDDINGPASS
@@ -76,7 +77,10 @@ struct TakeRest : OpRewritePattern<ConcatOp> {
 struct RecognizeRotaryEmbeddingPass
     : public mpc::impl::RecognizeRotaryEmbeddingPassBase<
           RecognizeRotaryEmbeddingPass> {
+  using RecognizeRotaryEmbeddingPassBase::RecognizeRotaryEmbeddingPassBase;
+
   void runOnOperation() override {
+    markTrained();
     RewritePatternSet patterns(&getContext());
     patterns.add<RecognizeRotated, RecognizePairs, TakeRest>(&getContext());
     GreedyRewriteConfig config;
@@ -84,9 +88,27 @@ struct RecognizeRotaryEmbeddingPass
     if (failed(
             applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       signalPassFailure();
+    for (unsigned i = 0; i < getOperation().getNumArguments(); ++i)
+      getOperation().removeArgAttr(i, kTrainedAttr);
   }
+
+private:
+  void markTrained();
 };
 } // namespace
+
+// A table that --train chooses differs from what the model has, from the first
+// step on; --train itself is checked where parameters are chosen.
+void RecognizeRotaryEmbeddingPass::markTrained() {
+  func::FuncOp function = getOperation();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
+    if (name && llvm::any_of(train, [&](const std::string &pattern) {
+          return llvm::Regex(pattern).match(name.getValue());
+        }))
+      function.setArgAttr(i, kTrainedAttr, UnitAttr::get(&getContext()));
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Parts of rows

@@ -17,13 +17,14 @@ static constexpr unsigned kMostSteps = 32;
 // Tables that are known
 //===----------------------------------------------------------------------===//
 
-// The variable that an argument is the value of; null for other values.
+// The variable that an argument is the value of; null for other values, and
+// for one that --train chooses.
 static VariableOp findVariable(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto function =
       argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
                : func::FuncOp();
-  if (!function)
+  if (!function || function.getArgAttr(argument.getArgNumber(), kTrainedAttr))
     return {};
   auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(
       argument.getArgNumber(), kStateAttr);

@@ -185,3 +185,52 @@ def test_tables_can_be_trained(tmp_path):
     assert losses[-1] < losses[0]
     for name, weight in weights.items():
         assert not np.allclose(trained[name], weight), name
+
+
+def make_spelled():
+    """Halves of rows turned by tables that have each angle twice."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Split", ["h", "halves"], ["a", "b"], axis=2),
+        helper.make_node("Neg", ["b"], ["n"]),
+        helper.make_node("Concat", ["n", "a"], ["r"], axis=2),
+        helper.make_node("Mul", ["h", "cosine"], ["c"]),
+        helper.make_node("Mul", ["r", "sine"], ["s"]),
+        helper.make_node("Add", ["c", "s"], ["y"]),
+    ]
+    random = np.random.RandomState(0)
+    angles = np.tile(random.normal(size=[1, 3, 2]), 2)
+    weights = {
+        "w": random.normal(size=[4, 4]).astype(np.float32),
+        "halves": np.array([2, 2]),
+        "cosine": np.cos(angles).astype(np.float32),
+        "sine": np.sin(angles).astype(np.float32),
+    }
+    shape = {"x": (np.float32, [2, 3, 4])}, {"y": (np.float32, [2, 3, 4])}
+    data = {
+        name: random.normal(size=[2, 3, 4]).astype(np.float32)
+        for name in ("x", "target")
+    }
+    return mpctest.make_model(nodes, *shape, weights, opset=18), data
+
+
+def test_tables_that_train_chooses_have_no_pairs(tmp_path):
+    """--train changes both elements of a pair, each by its own gradient."""
+    model, data = make_spelled()
+    flags = ("--loss", "mse", "--lr", 0.2, "--batch-size", 2, "--epochs", 4)
+    flags += ("--precision", "64-true", "--train", ".")
+    metrics, trained = mpctest.train(model, data, tmp_path / "one", *flags)
+    expected, apart = mpctest.train(model, data, tmp_path / "apart", *flags, *SPELLED)
+    np.testing.assert_allclose(
+        mpctest.losses(metrics), mpctest.losses(expected), rtol=1e-12
+    )
+    for name in ("w", "cosine", "sine"):
+        np.testing.assert_allclose(trained[name], apart[name], rtol=1e-6)
+    model = tmp_path / "one" / "model.onnx"
+    for chosen, count in (("w", 1), ("sine", 0)):
+        process = mpctest.mpc_ok(
+            *("compile", model, "--loss", "mse", "--emit=recognize", "-o", "-"),
+            *("--train", chosen),
+        )
+        assert process.stdout.count("= mpc.rotary_embedding") == count
+        assert "mpc.trained" not in process.stdout

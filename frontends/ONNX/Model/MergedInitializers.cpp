@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/MergedInitializers.h"
 
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
@@ -22,32 +23,6 @@ using llvm::Twine;
 // What copies may take all together: those of a program are vectors.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
-static constexpr llvm::StringLiteral kOriginalName =
-    "pkg.torch.onnx.original_node_name";
-
-//===----------------------------------------------------------------------===//
-// What PyTorch's exporter says of a node
-//===----------------------------------------------------------------------===//
-
-// Whether an argument of a call is a parameter, a buffer or a constant.
-static bool isProgramSource(StringRef argument) {
-  return argument.starts_with("%p_") || argument.starts_with("%b_") ||
-         argument.starts_with("%c_");
-}
-
-// The arguments of the call that a node comes from, as in
-// "%conv = call_function[target=...](args = (%x, %p_weight, None), kwargs".
-static SmallVector<StringRef> readArguments(const proto::NodeProto &node) {
-  StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
-  text = text.split("(args = (").second;
-  text = text.take_front(text.rfind("), kwargs"));
-  SmallVector<StringRef> arguments;
-  text.split(arguments, ',');
-  for (StringRef &argument : arguments)
-    argument = argument.trim("[]() ");
-  return arguments;
-}
-
 static bool isBatchNorm(const proto::NodeProto &node) {
   return node.op_type() == "BatchNormalization" && node.domain().empty();
 }
@@ -58,11 +33,13 @@ static bool isBatchNorm(const proto::NodeProto &node) {
 
 namespace {
 /// Where a node reads an initializer, and what of the program that may be:
-/// nothing where the file does not say.
+/// nothing where the file does not say, and "" for a constant.
 struct Read {
   proto::NodeProto *node;
   int index;
   SmallVector<StringRef, 2> sources;
+  /// Whether the one source is what is read here, and not what the call reads.
+  bool isExact;
 
   bool isStatistic() const { return isBatchNorm(*node) && index >= 3; }
 };
@@ -76,20 +53,25 @@ public:
 
 private:
   void collect();
-  SmallVector<StringRef, 2> findSources(const proto::NodeProto &node, int index,
-                                        size_t count);
+  Read makeRead(proto::NodeProto &node, int index, size_t count);
+  bool isConstant(StringRef name);
   bool isSplat(const proto::TensorProto &tensor);
   void separateSources(StringRef name, ArrayRef<Read> reads);
   void separateStatistics();
+  StringRef findSource(const Read &read);
   std::string findName(const Read &read);
   std::string makeUnique(std::string name);
-  std::string copy(StringRef name, std::string wanted, StringRef source);
+  std::string copy(StringRef name, std::string wanted,
+                   std::optional<StringRef> source);
 
   Model &model;
   proto::GraphProto &graph;
   llvm::StringMap<proto::TensorProto *> tensors;
   /// Of initializers, what the exporter calls them in the program.
   llvm::StringMap<StringRef> originalNames;
+  /// What the exporter computed them from.
+  llvm::StringMap<SmallVector<StringRef>> foldedFrom;
+  llvm::StringMap<StringRef> signature;
   llvm::StringSet<> names;
   /// Those behind names that were made unique.
   llvm::StringMap<int> lastNumbers;
@@ -99,36 +81,35 @@ private:
 };
 } // namespace
 
-static bool isFloatTensor(const proto::TensorProto &tensor) {
-  switch (tensor.data_type()) {
-  case proto::TensorProto::FLOAT:
-  case proto::TensorProto::FLOAT16:
-  case proto::TensorProto::BFLOAT16:
-  case proto::TensorProto::DOUBLE:
-    return true;
-  default:
-    return false;
-  }
+// What the exporter says of the operand; else any source of the call may be
+// meant, if it has as many as the node reads and the program has the tensor.
+Read Separator::makeRead(proto::NodeProto &node, int index, size_t count) {
+  ProgramCall call = readCall(node);
+  Read read = {&node, index, {}, false};
+  if (node.domain().empty())
+    if (std::optional<int> argument =
+            findArgument(call, node.op_type(), index)) {
+      read.isExact = true;
+      std::optional<StringRef> source = call.findSource(*argument);
+      // A statistic that the program does not have is computed.
+      if (source && !(source->empty() && read.isStatistic()))
+        read.sources.push_back(*source);
+      return read;
+    }
+  read.sources = call.findSources();
+  if (read.sources.size() < count || isConstant(node.input(index)))
+    read.sources.clear();
+  return read;
 }
 
-// A call has the operands of a BatchNormalization in ONNX's order. Of another
-// node any of the call's may be meant, if it has as many as the node reads.
-SmallVector<StringRef, 2> Separator::findSources(const proto::NodeProto &node,
-                                                 int index, size_t count) {
-  SmallVector<StringRef> arguments = readArguments(node);
-  SmallVector<StringRef, 2> sources;
-  if (isBatchNorm(node)) {
-    if (index < static_cast<int>(arguments.size()) &&
-        isProgramSource(arguments[index]))
-      sources.push_back(arguments[index].drop_front());
-    return sources;
-  }
-  for (StringRef argument : arguments)
-    if (isProgramSource(argument))
-      sources.push_back(argument.drop_front());
-  if (sources.size() < count)
-    sources.clear();
-  return sources;
+// Whether the exporter made the initializer of constants alone.
+bool Separator::isConstant(StringRef name) {
+  if (!originalNames.lookup(name).empty())
+    return false;
+  auto it = foldedFrom.find(name);
+  if (it == foldedFrom.end())
+    return isExportersName(name);
+  return llvm::all_of(it->second, isExportersName);
 }
 
 // The float initializers and who reads them.
@@ -136,8 +117,11 @@ void Separator::collect() {
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
     if (names.insert(tensor.name()).second && isFloatTensor(tensor))
       tensors.try_emplace(tensor.name(), &tensor);
-  for (const proto::ValueInfoProto &value : graph.value_info())
+  for (const proto::ValueInfoProto &value : graph.value_info()) {
     originalNames.try_emplace(value.name(), findMetadata(value, kOriginalName));
+    if (auto sources = readMetadataList(value, kFoldedFrom); !sources.empty())
+      foldedFrom.try_emplace(value.name(), std::move(sources));
+  }
   for (const proto::ValueInfoProto &value : graph.input())
     names.insert(value.name());
   for (proto::NodeProto &node : *graph.mutable_node()) {
@@ -148,7 +132,7 @@ void Separator::collect() {
     });
     for (int i = 0; i < node.input_size(); ++i)
       if (auto it = tensors.find(node.input(i)); it != tensors.end())
-        reads[it->first()].push_back({&node, i, findSources(node, i, count)});
+        reads[it->first()].push_back(makeRead(node, i, count));
   }
 }
 
@@ -165,21 +149,27 @@ bool Separator::isSplat(const proto::TensorProto &tensor) {
   return true;
 }
 
-// The name of what `read` reads in the program, such as "layers.1.weight" of
-// "p_layers_1_weight" in the scope "layers.1"; empty where it is not known.
+// What `read` reads in the program, such as "p_layers_1_weight"; of several
+// sources, where the node reads as many, in the same order.
+StringRef Separator::findSource(const Read &read) {
+  if (read.sources.size() == 1)
+    return read.sources[0];
+  SmallVector<int> indices;
+  for (int i = 0; i < read.node->input_size(); ++i)
+    if (tensors.contains(read.node->input(i)))
+      indices.push_back(i);
+  if (indices.size() != read.sources.size())
+    return {};
+  return read.sources[llvm::find(indices, read.index) - indices.begin()];
+}
+
+// The name of a source in the program, such as "layers.1.weight" of
+// "p_layers_1_weight", by the signature or else by the scope "layers.1" of the
+// node; empty where it is not known.
 std::string Separator::findName(const Read &read) {
-  StringRef source;
-  if (read.sources.size() == 1) {
-    source = read.sources[0];
-  } else {
-    // As many as the node reads: in the same order.
-    SmallVector<int> indices;
-    for (int i = 0; i < read.node->input_size(); ++i)
-      if (tensors.contains(read.node->input(i)))
-        indices.push_back(i);
-    if (indices.size() == read.sources.size())
-      source = read.sources[llvm::find(indices, read.index) - indices.begin()];
-  }
+  StringRef source = findSource(read);
+  if (StringRef name = signature.lookup(source); !name.empty())
+    return name.str();
   StringRef rest = source.substr(2);
   auto scopes = readMetadataList(*read.node, kNameScopes);
   for (StringRef scope : llvm::reverse(scopes)) {
@@ -202,7 +192,7 @@ std::string Separator::makeUnique(std::string name) {
 // Adds an initializer with the value of `name`; returns its name, empty where
 // copies have become too many.
 std::string Separator::copy(StringRef name, std::string wanted,
-                            StringRef source) {
+                            std::optional<StringRef> source) {
   const proto::TensorProto &tensor = *tensors.lookup(name);
   constexpr size_t tooMany = kMostCopiedBytes + 1;
   size_t size = 8;
@@ -211,24 +201,19 @@ std::string Separator::copy(StringRef name, std::string wanted,
   bytes += std::min(std::max(size, tensor.ByteSizeLong()), tooMany);
   if (bytes > kMostCopiedBytes)
     return {};
+  // What the exporter computed is laid out otherwise than the parameter, and
+  // does not have its name.
+  const bool isFolded = foldedFrom.contains(name);
   std::string unique =
-      makeUnique(wanted.empty() ? name.str() : std::move(wanted));
+      makeUnique(wanted.empty() || isFolded ? name.str() : wanted);
   proto::TensorProto &added = *graph.add_initializer();
   added = tensor;
   added.set_name(unique);
   tensors.try_emplace(unique, &added);
-  if (!source.empty()) {
-    // As the exporter says it of those that it left.
-    proto::ValueInfoProto &value = *graph.add_value_info();
-    value.set_name(unique);
-    auto add = [&](StringRef key, StringRef text) {
-      auto *entry = value.add_metadata_props();
-      entry->set_key(key.str());
-      entry->set_value(text.str());
-    };
-    add(kInputKindKey, source.starts_with("p_") ? "PARAMETER" : "BUFFER");
-    add(kOriginalName, source);
-  }
+  if (isFolded && !wanted.empty())
+    describeFolded(graph, unique, wanted);
+  else if (source)
+    describeInitializer(graph, unique, *source);
   done.push_back("'" + unique + "' of '" + name.str() + "'");
   return unique;
 }
@@ -243,18 +228,27 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   for (const Read &read : reads)
     if (!read.sources.empty())
       groups[sources.getLeaderValue(read.sources[0])].push_back(&read);
-  if (groups.size() < 2 || !isSplat(*tensors.lookup(name)))
+  if (groups.size() < 2)
+    return;
+  // Elements that differ are equal by more than chance, as those of layers that
+  // are copies of one: what reads them must be known.
+  if (!isSplat(*tensors.lookup(name)) &&
+      !llvm::all_of(reads, [](const Read &read) { return read.isExact; }))
     return;
   // One keeps the initializer: that which the exporter calls it by.
   StringRef original = originalNames.lookup(name);
-  StringRef keeper = sources.contains(original)
-                         ? sources.getLeaderValue(original)
-                         : groups.front().first;
+  std::optional<StringRef> keeper;
+  if (sources.contains(original) && !original.empty())
+    keeper = sources.getLeaderValue(original);
+  else if (original.empty())
+    keeper = groups.front().first;
   for (const auto &[leader, members] : groups) {
     if (leader == keeper)
       continue;
     const Read &first = *members.front();
-    std::string own = copy(name, findName(first), first.sources[0]);
+    StringRef source = findSource(first);
+    std::string own =
+        copy(name, findName(first), source.empty() ? first.sources[0] : source);
     if (own.empty())
       return;
     for (const Read *read : members)
@@ -296,13 +290,14 @@ void Separator::separateStatistics() {
       own = copy(
           read.node->input(read.index),
           (layer + (read.index == 3 ? ".running_mean" : ".running_var")).str(),
-          {});
+          std::nullopt);
     if (!own.empty())
       read.node->set_input(read.index, own);
   }
 }
 
 std::string Separator::run() {
+  signature = readSignature(graph);
   collect();
   for (const auto &entry : reads)
     if (entry.second.size() > 1)

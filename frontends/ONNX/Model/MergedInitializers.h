@@ -12,9 +12,8 @@ namespace mpc::onnx_frontend {
 /// of its own in the file that is written, where the file shows that they read
 /// different ones in the program:
 /// PyTorch's exporter names the parameters and buffers behind each node, and
-/// two nodes that have none in common do not share one (only initializers of
-/// equal elements are merged in practice: others are left alone); and a running
-/// statistic is not what another op reads.
+/// two nodes that have none in common do not share one, nor one with a node
+/// that reads a constant; and a running statistic is not what another op reads.
 /// Returns what was done, as a note; empty where nothing was.
 std::string separateInitializers(Model &model);
 

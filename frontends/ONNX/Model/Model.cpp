@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
 
+#include "frontends/ONNX/Model/DroppedBiases.h"
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
+#include "frontends/ONNX/Model/SplitInitializers.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -34,8 +36,10 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
-  if (std::string note = separateInitializers(*model); !note.empty())
-    model->notes.push_back(std::move(note));
+  for (std::string note : {separateInitializers(*model),
+                           joinInitializers(*model), restoreBiases(*model)})
+    if (!note.empty())
+      model->notes.push_back(std::move(note));
   return model;
 }
 

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/ExportedProgram.h"
+
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+llvm::StringMap<StringRef>
+mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
+  llvm::StringMap<StringRef> names;
+  StringRef rest =
+      findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
+  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'"; those of
+  // mutated buffers are of outputs.
+  rest = rest.split("# outputs").first;
+  while (!rest.empty()) {
+    StringRef line;
+    std::tie(line, rest) = rest.split('\n');
+    auto [source, text] = line.split(": ");
+    StringRef target = text.split("target='").second.split('\'').first;
+    if (!target.empty())
+      names.try_emplace(source, target);
+  }
+  return names;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+static bool isSource(StringRef argument) {
+  return argument.starts_with("%p_") || argument.starts_with("%b_") ||
+         argument.starts_with("%c_");
+}
+
+// Those between commas outside all brackets.
+static SmallVector<StringRef> splitArguments(StringRef text) {
+  SmallVector<StringRef> arguments;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '(')
+      ++depth;
+    else if (text[i] == ']' || text[i] == ')')
+      --depth;
+    else if (text[i] == ',' && depth == 0) {
+      arguments.push_back(text.slice(begin, i).trim());
+      begin = i + 1;
+    }
+  }
+  if (StringRef last = text.substr(begin).trim(); !last.empty())
+    arguments.push_back(last);
+  return arguments;
+}
+
+ProgramCall mpc::onnx_frontend::readCall(const proto::NodeProto &node) {
+  StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
+  ProgramCall call;
+  call.target = text.split("[target=").second.split(']').first;
+  auto [arguments, keywords] =
+      text.split("(args = (").second.rsplit("), kwargs = ");
+  call.arguments = splitArguments(arguments);
+  call.hasKeywords = !keywords.starts_with("{}");
+  return call;
+}
+
+std::optional<StringRef> ProgramCall::findSource(int argument) const {
+  if (argument == kConstantOperand)
+    return StringRef();
+  if (argument >= static_cast<int>(arguments.size()))
+    return std::nullopt;
+  StringRef text = arguments[argument];
+  if (isSource(text))
+    return text.drop_front();
+  if (text == "None" || (!text.empty() && llvm::isDigit(text[0])))
+    return StringRef();
+  return std::nullopt;
+}
+
+SmallVector<StringRef, 2> ProgramCall::findSources() const {
+  SmallVector<StringRef, 2> sources;
+  for (StringRef argument : arguments) {
+    SmallVector<StringRef> items;
+    argument.split(items, ',');
+    for (StringRef item : items)
+      if (item = item.trim("[]() "); isSource(item))
+        sources.push_back(item.drop_front());
+  }
+  return sources;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands of nodes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Which arguments of a call are the operands of an op that it becomes.
+struct CallOperands {
+  StringRef target, op;
+  std::initializer_list<int> arguments;
+};
+} // namespace
+
+// Of a group's normalization, the instances' has ones and zeros; an attention
+// scales queries and keys.
+static ArrayRef<CallOperands> getCallOperands() {
+  constexpr int none = kConstantOperand;
+  static const CallOperands all[] = {
+      {"layer_norm.", "LayerNormalization", {0, 2, 3}},
+      {"native_layer_norm.", "LayerNormalization", {0, 2, 3}},
+      {"instance_norm.", "InstanceNormalization", {0, 1, 2}},
+      {"group_norm.", "InstanceNormalization", {0, none, none}},
+      {"group_norm.", "GroupNormalization", {0, 2, 3}},
+      {"group_norm.", "Mul", {2, 2}},
+      {"group_norm.", "Add", {3, 3}},
+      {"linear.", "Gemm", {0, 1, 2}},
+      {"linear.", "MatMul", {0, 1}},
+      {"linear.", "Add", {2, 2}},
+      {"addmm.", "Gemm", {1, 2, 0}},
+      {"mm.", "MatMul", {0, 1}},
+      {"bmm.", "MatMul", {0, 1}},
+      {"matmul.", "MatMul", {0, 1}},
+      {"conv", "Conv", {0, 1, 2}},
+      {"conv", "ConvTranspose", {0, 1, 2}},
+      {"prelu.", "PRelu", {0, 1}},
+      {"embedding.", "Gather", {0, 1}},
+      {"scaled_dot_product_attention.", "Mul", {none, none}},
+      {"scaled_dot_product_attention.", "Add", {3, 3}},
+      {"add.", "Add", {0, 1}},
+      {"sub.", "Sub", {0, 1}},
+      {"mul.", "Mul", {0, 1}},
+      {"div.", "Div", {0, 1}},
+  };
+  return all;
+}
+
+std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
+                                                    StringRef op, int index) {
+  // A call has the operands of a BatchNormalization in ONNX's order.
+  if (op == "BatchNormalization" && !call.target.empty())
+    return index;
+  StringRef target = call.target;
+  if (!target.consume_front("torch.ops.aten."))
+    return std::nullopt;
+  for (const CallOperands &operands : getCallOperands())
+    if (op == operands.op && target.starts_with(operands.target) &&
+        index < static_cast<int>(operands.arguments.size()))
+      return operands.arguments.begin()[index];
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Initializers
+//===----------------------------------------------------------------------===//
+
+static void addMetadata(proto::ValueInfoProto &value, StringRef key,
+                        StringRef text) {
+  auto *entry = value.add_metadata_props();
+  entry->set_key(key.str());
+  entry->set_value(text.str());
+}
+
+void mpc::onnx_frontend::describeInitializer(proto::GraphProto &graph,
+                                             StringRef name, StringRef source) {
+  proto::ValueInfoProto &value = *graph.add_value_info();
+  value.set_name(name.str());
+  addMetadata(value, kInputKindKey,
+              source.starts_with("p_")   ? "PARAMETER"
+              : source.starts_with("b_") ? "BUFFER"
+                                         : "CONSTANT_TENSOR");
+  if (!source.empty())
+    addMetadata(value, kOriginalName, source);
+}
+
+void mpc::onnx_frontend::describeFolded(proto::GraphProto &graph,
+                                        StringRef name, StringRef source) {
+  proto::ValueInfoProto &value = *graph.add_value_info();
+  value.set_name(name.str());
+  addMetadata(value, kFoldedFrom, ("['" + source + "']").str());
+}
+
+bool mpc::onnx_frontend::isFloatTensor(const proto::TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case proto::TensorProto::FLOAT:
+  case proto::TensorProto::FLOAT16:
+  case proto::TensorProto::BFLOAT16:
+  case proto::TensorProto::DOUBLE:
+    return true;
+  default:
+    return false;
+  }
+}

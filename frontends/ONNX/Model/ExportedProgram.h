@@ -1,0 +1,67 @@
+// What PyTorch's exporter writes of the program that it exported: the
+// parameters it has, and of each node the call that it comes from.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H
+#define MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H
+
+#include "frontends/ONNX/Model/ONNXProto.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+
+namespace mpc::onnx_frontend {
+
+/// Of a value, what the calls of the program have for it, such as "p_fc_bias".
+inline constexpr llvm::StringLiteral kOriginalName =
+    "pkg.torch.onnx.original_node_name";
+
+/// The parameters and buffers by what the calls have for them:
+/// "p_layers_1_weight" with "layers.1.weight".
+llvm::StringMap<llvm::StringRef> readSignature(const proto::GraphProto &graph);
+
+/// The call that a node comes from, as in
+/// "%conv = call_function[target=torch.ops.aten.conv1d.default](args = (%x,
+/// %p_weight, None, [1]), kwargs = {})".
+struct ProgramCall {
+  llvm::StringRef target;
+  llvm::SmallVector<llvm::StringRef> arguments;
+  bool hasKeywords = false;
+
+  /// What an argument is: a parameter or a buffer such as "p_weight"; empty for
+  /// a constant; nothing where it is computed or is not there.
+  std::optional<llvm::StringRef> findSource(int argument) const;
+  /// The parameters and buffers among all arguments, also within lists.
+  llvm::SmallVector<llvm::StringRef, 2> findSources() const;
+};
+
+/// Nothing of the call is known where the file does not say it.
+ProgramCall readCall(const proto::NodeProto &node);
+
+/// Which argument of `call` operand `index` of a node of type `op` is, of which
+/// the exporter may make several nodes: kConstantOperand where it is none, and
+/// nothing where that is not known.
+inline constexpr int kConstantOperand = -1;
+std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
+                                int index);
+
+/// Says of an initializer that was added what the exporter says of those that
+/// it left: that it is the parameter or buffer `source`, or a constant if that
+/// is empty.
+void describeInitializer(proto::GraphProto &graph, llvm::StringRef name,
+                         llvm::StringRef source);
+
+/// The same of one that the exporter would have computed from `source`, which
+/// is a name of the file.
+void describeFolded(proto::GraphProto &graph, llvm::StringRef name,
+                    llvm::StringRef source);
+
+/// Whether elements are floats that a file may store.
+bool isFloatTensor(const proto::TensorProto &tensor);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H

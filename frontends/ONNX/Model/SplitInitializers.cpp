@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/SplitInitializers.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+/// The initializers of one parameter, that of the parameter's name first.
+using Group = std::vector<const proto::TensorProto *>;
+
+/// How one initializer is had of another.
+enum class Relation { None, Same, Transposed };
+
+class Joiner {
+public:
+  explicit Joiner(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  llvm::MapVector<StringRef, Group> findGroups();
+  void findPinned();
+  Relation relate(const proto::TensorProto &first,
+                  const proto::TensorProto &other);
+  void addTranspose(const std::string &from, const std::string &to);
+  void finish();
+
+  Model &model;
+  proto::GraphProto &graph;
+  int transposes = 0;
+  /// What cannot go or be read under another name: inputs and outputs, and all
+  /// where nodes have bodies that may read anything.
+  llvm::StringSet<> pinned;
+  bool hasBodies = false;
+  /// Initializers that are read no longer, and those read in their place.
+  llvm::StringSet<> removed;
+  llvm::StringMap<std::string> replaced;
+  std::vector<std::string> done;
+};
+} // namespace
+
+// By the name of the parameter: of what the exporter computed from one value
+// alone, that value's.
+llvm::MapVector<StringRef, Group> Joiner::findGroups() {
+  llvm::StringMap<StringRef> foldedFrom;
+  for (const proto::ValueInfoProto &value : graph.value_info()) {
+    auto sources = readMetadataList(value, kFoldedFrom);
+    llvm::erase_if(sources, isExportersName);
+    if (sources.size() == 1 && isExportersName(value.name()))
+      foldedFrom.try_emplace(value.name(), sources[0]);
+  }
+  llvm::MapVector<StringRef, Group> groups;
+  for (const proto::TensorProto &tensor : graph.initializer()) {
+    if (!isFloatTensor(tensor))
+      continue;
+    auto folded = foldedFrom.find(tensor.name());
+    if (folded != foldedFrom.end()) {
+      groups[folded->second].push_back(&tensor);
+    } else {
+      Group &group = groups[tensor.name()];
+      group.insert(group.begin(), &tensor);
+    }
+  }
+  groups.remove_if([](const auto &entry) { return entry.second.size() < 2; });
+  return groups;
+}
+
+void Joiner::findPinned() {
+  for (const auto *values : {&graph.input(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *values)
+      pinned.insert(value.name());
+  for (const proto::NodeProto &node : graph.node())
+    for (const proto::AttributeProto &attribute : node.attribute())
+      hasBodies |= attribute.has_g() || attribute.graphs_size() > 0;
+}
+
+// By shape and elements; a file whose elements differ has been changed since.
+Relation Joiner::relate(const proto::TensorProto &first,
+                        const proto::TensorProto &other) {
+  if (first.data_type() != other.data_type())
+    return Relation::None;
+  const bool isSame = std::equal(first.dims().begin(), first.dims().end(),
+                                 other.dims().begin(), other.dims().end());
+  const bool isReversed = first.dims_size() == 2 && other.dims_size() == 2 &&
+                          first.dims(0) == other.dims(1) &&
+                          first.dims(1) == other.dims(0);
+  if (!isSame && !isReversed)
+    return Relation::None;
+  llvm::Expected<HostTensor> values = model.decode(first, "initializer");
+  llvm::Expected<HostTensor> others = model.decode(other, "initializer");
+  if (!values || !others) {
+    // The import says what is wrong with them.
+    llvm::consumeError(values.takeError());
+    llvm::consumeError(others.takeError());
+    return Relation::None;
+  }
+  const int64_t count = values->getNumElements();
+  auto agree = [&](auto place) {
+    for (int64_t i = 0; i < count; ++i)
+      if (values->getDouble(i) != others->getDouble(place(i)))
+        return false;
+    return true;
+  };
+  if (isSame && agree([](int64_t i) { return i; }))
+    return Relation::Same;
+  if (!isReversed)
+    return Relation::None;
+  const int64_t rows = first.dims(0), columns = first.dims(1);
+  return agree([&](int64_t i) { return i % columns * rows + i / columns; })
+             ? Relation::Transposed
+             : Relation::None;
+}
+
+void Joiner::addTranspose(const std::string &from, const std::string &to) {
+  proto::NodeProto &node = *graph.add_node();
+  node.set_name("transpose_of_" + to);
+  node.set_op_type("Transpose");
+  node.add_input(from);
+  node.add_output(to);
+  proto::AttributeProto &perm = *node.add_attribute();
+  perm.set_name("perm");
+  perm.set_type(proto::AttributeProto::INTS);
+  perm.add_ints(1);
+  perm.add_ints(0);
+  ++transposes;
+}
+
+// Takes out what is read no longer, and puts the new nodes before all others.
+void Joiner::finish() {
+  for (proto::NodeProto &node : *graph.mutable_node())
+    for (std::string &input : *node.mutable_input())
+      if (auto it = replaced.find(input); it != replaced.end())
+        input = it->second;
+  auto &nodes = *graph.mutable_node();
+  std::rotate(nodes.pointer_begin(), nodes.pointer_end() - transposes,
+              nodes.pointer_end());
+  auto &tensors = *graph.mutable_initializer();
+  const auto end =
+      std::stable_partition(tensors.pointer_begin(), tensors.pointer_end(),
+                            [&](const proto::TensorProto *tensor) {
+                              return !removed.contains(tensor->name());
+                            });
+  const int kept = static_cast<int>(end - tensors.pointer_begin());
+  tensors.DeleteSubrange(kept, tensors.size() - kept);
+}
+
+std::string Joiner::run() {
+  findPinned();
+  for (const auto &[name, group] : findGroups()) {
+    const proto::TensorProto &first = *group.front();
+    for (const proto::TensorProto *other : llvm::drop_begin(group)) {
+      const Relation relation = relate(first, *other);
+      if (relation == Relation::None ||
+          (relation == Relation::Same && hasBodies) ||
+          pinned.contains(other->name()) ||
+          !removed.insert(other->name()).second)
+        continue;
+      if (relation == Relation::Same)
+        replaced[other->name()] = first.name();
+      else
+        addTranspose(first.name(), other->name());
+      done.push_back("'" + other->name() + "' of '" + first.name() + "'");
+    }
+  }
+  if (done.empty())
+    return {};
+  finish();
+  std::string text = "the exporter made several of one parameter, which are "
+                     "trained as one: " +
+                     done[0];
+  if (done.size() > 1)
+    text += " and " + std::to_string(done.size() - 1) + " more";
+  return text;
+}
+
+std::string mpc::onnx_frontend::joinInitializers(Model &model) {
+  return Joiner(model).run();
+}
