@@ -12,8 +12,6 @@
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RotaryTables.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEROTARYEMBEDDINGPASS
 #include "passes/Recognition/Passes.h.inc"
@@ -52,16 +50,14 @@ struct Rotation {
   PairLayout layout;
 };
 
-struct RecognizeRotated : RewritePattern {
-  explicit RecognizeRotated(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeRotated : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
 
-struct RecognizePairs : RewritePattern {
-  explicit RecognizePairs(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizePairs : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -77,12 +73,8 @@ struct RecognizeRotaryEmbeddingPass
     : public mpc::impl::RecognizeRotaryEmbeddingPassBase<
           RecognizeRotaryEmbeddingPass> {
   void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeRotated, RecognizePairs, TakeRest>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeRotated, RecognizePairs, TakeRest>(
+            getOperation())))
       signalPassFailure();
   }
 };
