@@ -114,7 +114,8 @@ private:
   bool areKept(Operation *op, unsigned steps);
 
   PairLayout layout;
-  /// One value that lacks them ends the search; those met before do not.
+  /// The values met so far. One without equal pairs ends the search, so all
+  /// others have them.
   llvm::SmallDenseSet<Value> seen;
 };
 } // namespace
