@@ -17,7 +17,6 @@ using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
-using llvm::Twine;
 
 // What copies may take all together: those of a program are vectors.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
@@ -33,19 +32,6 @@ static constexpr llvm::StringLiteral kOriginalName =
 static bool isProgramSource(StringRef argument) {
   return argument.starts_with("%p_") || argument.starts_with("%b_") ||
          argument.starts_with("%c_");
-}
-
-// The arguments of the call that a node comes from, as in
-// "%conv = call_function[target=...](args = (%x, %p_weight, None), kwargs".
-static SmallVector<StringRef> readArguments(const proto::NodeProto &node) {
-  StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
-  text = text.split("(args = (").second;
-  text = text.take_front(text.rfind("), kwargs"));
-  SmallVector<StringRef> arguments;
-  text.split(arguments, ',');
-  for (StringRef &argument : arguments)
-    argument = argument.trim("[]() ");
-  return arguments;
 }
 
 static bool isBatchNorm(const proto::NodeProto &node) {
@@ -78,6 +64,7 @@ private:
   void collect();
   SmallVector<StringRef, 2> findSources(const proto::NodeProto &node, int index,
                                         size_t count);
+  bool isFloat(const proto::TensorProto &tensor);
   bool isSplat(const proto::TensorProto &tensor);
   void separateSources(StringRef name, ArrayRef<Read> reads);
   void separateStatistics();
@@ -99,23 +86,11 @@ private:
 };
 } // namespace
 
-static bool isFloatTensor(const proto::TensorProto &tensor) {
-  switch (tensor.data_type()) {
-  case proto::TensorProto::FLOAT:
-  case proto::TensorProto::FLOAT16:
-  case proto::TensorProto::BFLOAT16:
-  case proto::TensorProto::DOUBLE:
-    return true;
-  default:
-    return false;
-  }
-}
-
 // A call has the operands of a BatchNormalization in ONNX's order. Of another
 // node any of the call's may be meant, if it has as many as the node reads.
 SmallVector<StringRef, 2> Separator::findSources(const proto::NodeProto &node,
                                                  int index, size_t count) {
-  SmallVector<StringRef> arguments = readArguments(node);
+  SmallVector<StringRef> arguments = readCallArguments(node);
   SmallVector<StringRef, 2> sources;
   if (isBatchNorm(node)) {
     if (index < static_cast<int>(arguments.size()) &&
@@ -134,7 +109,7 @@ SmallVector<StringRef, 2> Separator::findSources(const proto::NodeProto &node,
 // The float initializers and who reads them.
 void Separator::collect() {
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
-    if (names.insert(tensor.name()).second && isFloatTensor(tensor))
+    if (names.insert(tensor.name()).second && isFloat(tensor))
       tensors.try_emplace(tensor.name(), &tensor);
   for (const proto::ValueInfoProto &value : graph.value_info())
     originalNames.try_emplace(value.name(), findMetadata(value, kOriginalName));
@@ -152,17 +127,22 @@ void Separator::collect() {
   }
 }
 
+bool Separator::isFloat(const proto::TensorProto &tensor) {
+  llvm::Expected<mlir::Type> element =
+      model.getElementType(tensor.data_type(), "initializer");
+  if (element)
+    return llvm::isa<mlir::FloatType>(*element);
+  // The import says what is wrong with it.
+  llvm::consumeError(element.takeError());
+  return false;
+}
+
 bool Separator::isSplat(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
-  if (!values) {
-    // The import says what is wrong with it.
-    llvm::consumeError(values.takeError());
-    return false;
-  }
-  for (int64_t i = 1; i < values->getNumElements(); ++i)
-    if (values->getDouble(i) != values->getDouble(0))
-      return false;
-  return true;
+  if (values)
+    return values->isSplat();
+  llvm::consumeError(values.takeError());
+  return false;
 }
 
 // The name of what `read` reads in the program, such as "layers.1.weight" of

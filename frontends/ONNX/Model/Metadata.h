@@ -20,6 +20,9 @@ inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";
 /// Of a node, the modules it comes from, from the outside in, and itself.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
+/// Of a node, the call in the program that it comes from, such as
+/// "%conv = call_function[target=...](args = (%x, %p_weight, None), kwargs".
+inline constexpr llvm::StringLiteral kProgramCall = "pkg.torch.onnx.fx_node";
 
 /// Whether PyTorch's exporter made up the name, as it numbers its own values;
 /// those of a program's parameters are the program's.
@@ -48,6 +51,20 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   for (llvm::StringRef &item : items)
     item = item.trim("[]'\" ");
   return items;
+}
+
+/// The arguments of the call that a node comes from, those in lists one by one;
+/// none where the exporter does not say it.
+inline llvm::SmallVector<llvm::StringRef>
+readCallArguments(const proto::NodeProto &node) {
+  llvm::StringRef text = findMetadata(node, kProgramCall);
+  text = text.split("(args = (").second;
+  text = text.take_front(text.rfind("), kwargs"));
+  llvm::SmallVector<llvm::StringRef> arguments;
+  text.split(arguments, ',');
+  for (llvm::StringRef &argument : arguments)
+    argument = argument.trim("[]() ");
+  return arguments;
 }
 
 } // namespace mpc::onnx_frontend

@@ -39,19 +39,16 @@ static Origin findOrigin(const proto::NodeProto &node) {
 
 // The sixth argument of the program's cross entropy; the operator has none.
 static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
-  if (node.op_type() != "SoftmaxCrossEntropyLoss")
+  StringRef call = findMetadata(node, kProgramCall);
+  if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
+      !call.contains("cross_entropy_loss.default]"))
     return std::nullopt;
-  for (const proto::StringStringEntryProto &entry : node.metadata_props()) {
-    auto [target, rest] =
-        StringRef(entry.value()).split("cross_entropy_loss.default](args = (");
-    SmallVector<StringRef> arguments;
-    rest.split(')').first.split(arguments, ',');
-    double smoothing;
-    if (entry.key() == "pkg.torch.onnx.fx_node" && arguments.size() > 5 &&
-        !arguments[5].trim().getAsDouble(smoothing) && smoothing != 0)
-      return smoothing;
-  }
-  return std::nullopt;
+  SmallVector<StringRef> arguments = readCallArguments(node);
+  double smoothing = 0;
+  if (arguments.size() < 6 || arguments[5].getAsDouble(smoothing) ||
+      smoothing == 0)
+    return std::nullopt;
+  return smoothing;
 }
 
 static void warnLostSmoothing(const Model &model,
