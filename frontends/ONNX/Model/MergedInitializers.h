@@ -10,12 +10,10 @@ namespace mpc::onnx_frontend {
 
 /// Gives readers of a merged initializer one of their own again, with a value
 /// of its own in the file that is written, where the file shows that they read
-/// different ones in the program:
-/// PyTorch's exporter names the parameters and buffers behind each node, and
-/// two nodes that have none in common do not share one (only initializers of
-/// equal elements are merged in practice: others are left alone); and a running
-/// statistic is not what another op reads.
-/// Returns what was done, as a note; empty where nothing was.
+/// different ones in the program. That is so of two nodes for which PyTorch's
+/// exporter names no parameter or buffer in common, if all elements are equal:
+/// in practice it merges no others. And a running statistic is never what
+/// another op reads. Returns what was done, as a note; empty where nothing was.
 std::string separateInitializers(Model &model);
 
 } // namespace mpc::onnx_frontend
