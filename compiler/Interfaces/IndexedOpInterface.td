@@ -12,8 +12,8 @@ def IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
     An elementwise op whose result at an index is more than a formula over its
     operands, broadcast, at that index: it uses the index (dropout, one_hot),
     or reads an operand along other axes, at an element that another operand
-    names (gather) or at one that follows from the index (rotary_embedding). Ask the functions of IndexedOpInterface.h, which answer for
-    every op.
+    names (gather) or at one that follows from the index (rotary_embedding). Ask
+    the functions of IndexedOpInterface.h, which answer for every op.
   }];
   let methods = [
     InterfaceMethod<"The axis of the result along which each axis of an operand"

@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Target/TargetInfo.h"
 
-#include "compiler/Support/ExitCode.h"
-
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -94,14 +92,6 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
   }
   llvm::sort(target.features);
   return target;
-}
-
-FailureOr<TargetInfo> TargetInfo::get(llvm::StringRef name, Operation *op) {
-  llvm::Expected<TargetInfo> target = get(name);
-  if (!target)
-    return withExitCode(op->emitError(), ExitCode::Usage)
-           << llvm::toString(target.takeError());
-  return *target;
 }
 
 bool TargetInfo::hasFeature(llvm::StringRef feature) const {

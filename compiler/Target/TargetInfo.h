@@ -5,7 +5,6 @@
 #ifndef MPC_COMPILER_TARGET_TARGETINFO_H
 #define MPC_COMPILER_TARGET_TARGETINFO_H
 
-#include "mlir/IR/Operation.h"
 #include "mlir/IR/Types.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -29,11 +28,6 @@ public:
   /// zen5, sapphirerapids, sm_80 or sm_90. `native` is what this machine's CPU
   /// offers, which on a virtual machine may be less than its name promises.
   static llvm::Expected<TargetInfo> get(llvm::StringRef name);
-
-  /// The same for the option of a pass on `op`, where an unknown name is an
-  /// error of usage.
-  static mlir::FailureOr<TargetInfo> get(llvm::StringRef name,
-                                         mlir::Operation *op);
 
   /// All names `get` knows.
   static llvm::ArrayRef<llvm::StringLiteral> getNames();

@@ -131,15 +131,15 @@ void ConvertToNVVMPass::markKernels() {
   for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
     if (auto threads = function->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
       markKernel(function, threads.getInt());
-      // From here on the function is LLVM's.
       function->removeAttr(kThreadsAttr);
       function->removeAttr(kKernelAttr);
     }
-  getOperation()->removeAttr(kTargetAttr);
 }
 
 void ConvertToNVVMPass::runOnOperation() {
   if (failed(simplify()) || failed(convert()))
     return signalPassFailure();
   markKernels();
+  // From here on the module is LLVM's.
+  getOperation()->removeAttr(kTargetAttr);
 }

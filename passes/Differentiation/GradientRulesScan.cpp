@@ -10,7 +10,6 @@
 #include "passes/Differentiation/BackwardPass.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mpc;

@@ -26,8 +26,7 @@ namespace {
 class ConvReplacer {
 public:
   explicit ConvReplacer(Operation *conv)
-      : conv(conv), builder(conv->getLoc(), conv),
-        phase(conv->getAttr(kPhaseAttr)) {}
+      : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
     finish(multiply(op.getInput(), asMatrix(op.getWeight(), 1), op.getType(),
@@ -66,8 +65,7 @@ private:
                                  llvm::APFloat(1.0)));
   }
   Value mark(Operation *op) {
-    if (phase)
-      op->setAttr(kPhaseAttr, phase);
+    copyPhase(conv, op);
     return op->getResult(0);
   }
   void finish(Value result) {
@@ -77,7 +75,6 @@ private:
 
   Operation *conv;
   ImplicitLocOpBuilder builder;
-  Attribute phase;
 };
 
 struct ConvertConvToMatmulPass

@@ -205,9 +205,8 @@ static void normalize(Operation *op, SmallVector<int64_t> axes,
     created.push_back(value.getDefiningOp());
   }
   // The new ops belong to the phase of the old one.
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    for (Operation *part : created)
-      part->setAttr(kPhaseAttr, phase);
+  for (Operation *part : created)
+    copyPhase(op, part);
   result.replaceAllUsesWith(value);
   op->erase();
 }

@@ -30,9 +30,8 @@ static Type computeType(Operation *op) {
 
 // Gives the ops of a rewrite the phase of the op they stand for.
 static void copyPhase(Operation *from, ArrayRef<Value> values) {
-  if (Attribute phase = from->getAttr(kPhaseAttr))
-    for (Value value : values)
-      value.getDefiningOp()->setAttr(kPhaseAttr, phase);
+  for (Value value : values)
+    copyPhase(from, value.getDefiningOp());
 }
 
 namespace {

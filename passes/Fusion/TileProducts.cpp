@@ -17,7 +17,6 @@
 #include "compiler/Regions/Parts.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
-#include "mlir/IR/IRMapping.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_TILEPRODUCTSPASS

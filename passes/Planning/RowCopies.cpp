@@ -16,19 +16,6 @@ static constexpr int64_t kFewBytes = 1 << 16;
 /// to begin with than their copies.
 static constexpr size_t kManyInputs = 32;
 
-// The axis that `slice` cuts, if it cuts exactly one.
-static std::optional<size_t> findAxis(SliceOp slice) {
-  std::optional<size_t> found;
-  for (auto [axis, extent] : llvm::enumerate(shapeOf(slice.getInput()))) {
-    if (slice.getSizes()[axis] == extent)
-      continue;
-    if (found)
-      return std::nullopt;
-    found = axis;
-  }
-  return found;
-}
-
 // Bytes of what one index along `axis` stands for.
 static int64_t bytesBehind(Value tensor, size_t axis) {
   return ShapedType::getNumElements(shapeOf(tensor).drop_front(axis + 1)) *
@@ -41,7 +28,7 @@ static bool areTooShort(const RowCopy &copy) {
 }
 
 static SmallVector<RowCopy> findSlice(SliceOp slice) {
-  std::optional<size_t> axis = findAxis(slice);
+  std::optional<int64_t> axis = findSlicedAxis(slice);
   if (!axis || !isDense(slice.getStrides()) ||
       elementOf(slice.getInput()) != elementOf(slice.getOutput()))
     return {};

@@ -5,8 +5,6 @@
 
 #include "llvm/ADT/SmallPtrSet.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace mpc;
 

@@ -197,12 +197,10 @@ RecognizeSoftplus::matchAndRewrite(Operation *op,
       return rewriter.notifyMatchFailure(op, "other ops read parts of it");
     // Build softplus of x or -x, or its negative.
     rewriter.setInsertionPoint(op);
-    Attribute phase = op->getAttr(kPhaseAttr);
     auto create = [&](auto kind, Value operand) -> Operation * {
       auto made =
           decltype(kind)::create(rewriter, match.getLocation(), type, operand);
-      if (phase)
-        made->setAttr(kPhaseAttr, phase);
+      copyPhase(op, made);
       return made;
     };
     bool isMirrored = found == mirrored || negated == mirrored;

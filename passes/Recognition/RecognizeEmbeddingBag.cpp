@@ -174,22 +174,20 @@ RecognizeEmbeddingBag::matchAndRewrite(ConcatOp op,
   if (!bag || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "no bags of one length, or other "
                                            "ops read parts of them");
-  // All bags in one matrix of indices, of rows, or of the table's rows.
-  Location location = match.getLocation();
-  Attribute phase = op->getAttr(kPhaseAttr);
-  auto withPhase = [&](Value value) {
-    if (phase)
-      value.getDefiningOp()->setAttr(kPhaseAttr, phase);
-    return value;
-  };
-  int64_t bags = op.getInputs().size();
-  Value reduced = bag->table ? bag->table : bag->source;
   // Rows of [1, size] are joined along an axis of their own once the bag has
   // none.
+  int64_t bags = op.getInputs().size();
+  Value reduced = bag->table ? bag->table : bag->source;
   SmallVector<int64_t> joined = {bags};
   llvm::append_range(joined, shapeOf(reduced).drop_front());
   if (shapeOf(op) != ArrayRef<int64_t>(joined))
     return rewriter.notifyMatchFailure(op, "joined along an axis of the rows");
+  // All bags in one matrix of indices, of rows, or of the table's rows.
+  Location location = match.getLocation();
+  auto withPhase = [&](Value value) {
+    copyPhase(op, value.getDefiningOp());
+    return value;
+  };
   Value rows = withPhase(createBags(*bag, bags, rewriter, location));
   if (bag->table) {
     SmallVector<int64_t> shape = {bags, bag->length};

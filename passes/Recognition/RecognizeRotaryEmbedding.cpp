@@ -12,7 +12,6 @@
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RotaryTables.h"
 
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/Support/Regex.h"
 
 namespace mpc {
@@ -53,16 +52,14 @@ struct Rotation {
   PairLayout layout;
 };
 
-struct RecognizeRotated : RewritePattern {
-  explicit RecognizeRotated(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizeRotated : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
 
-struct RecognizePairs : RewritePattern {
-  explicit RecognizePairs(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct RecognizePairs : AnyOpPattern {
+  using AnyOpPattern::AnyOpPattern;
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override;
 };
@@ -81,12 +78,8 @@ struct RecognizeRotaryEmbeddingPass
 
   void runOnOperation() override {
     markTrained();
-    RewritePatternSet patterns(&getContext());
-    patterns.add<RecognizeRotated, RecognizePairs, TakeRest>(&getContext());
-    GreedyRewriteConfig config;
-    config.enableFolding(false).enableConstantCSE(false);
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(applyRecognizers<RecognizeRotated, RecognizePairs, TakeRest>(
+            getOperation())))
       signalPassFailure();
     for (unsigned i = 0; i < getOperation().getNumArguments(); ++i)
       getOperation().removeArgAttr(i, kTrainedAttr);
@@ -114,21 +107,13 @@ void RecognizeRotaryEmbeddingPass::markTrained() {
 // Parts of rows
 //===----------------------------------------------------------------------===//
 
-// The one axis that a slice takes part of; nothing where there are more.
-static std::optional<int64_t> findSlicedAxis(SliceOp slice) {
+// The one axis that a slice takes part of, from the front on.
+static std::optional<int64_t> findPartAxis(SliceOp slice) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
-  std::optional<int64_t> found;
-  for (auto [axis, size] : llvm::enumerate(slice.getSizes())) {
-    if (size == from[axis])
-      continue;
-    if (found)
-      return std::nullopt;
-    found = axis;
-  }
   for (auto [axis, stride] : llvm::enumerate(slice.getStrides()))
     if (stride < 1 && from[axis] > 1)
       return std::nullopt;
-  return found;
+  return findSlicedAxis(slice);
 }
 
 // `value` without an axis of size 1 that it is given at `axis`.
@@ -150,7 +135,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
       view && view.getInput().getDefiningOp<SliceOp>())
     inner = attempt.take<ReshapeOp>(value).getInput();
   auto slice = attempt.take<SliceOp>(inner);
-  std::optional<int64_t> axis = slice ? findSlicedAxis(slice) : std::nullopt;
+  std::optional<int64_t> axis = slice ? findPartAxis(slice) : std::nullopt;
   int64_t rank = slice ? shapeOf(inner).size() : 0;
   if (!axis || *axis < rank - 2)
     return std::nullopt;
@@ -517,7 +502,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                 llvm::all_of(front.getOffsets(),
                              [](int64_t offset) { return offset == 0; }) &&
                 rest.getOffsets().back() == front.getSizes().back() &&
-                findSlicedAxis(front) == last && findSlicedAxis(rest) == last;
+                findPartAxis(front) == last && findPartAxis(rest) == last;
   if (!isRest || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "not what is behind what is turned");
   auto whole = RotaryEmbeddingOp::create(

@@ -4,14 +4,13 @@
 #include "passes/Recognition/Match.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mpc;
-
-/// More steps than any model computes a table in.
-static constexpr unsigned kMostSteps = 32;
 
 //===----------------------------------------------------------------------===//
 // Tables that are known
@@ -49,21 +48,17 @@ static bool areComputedAlike(Value a, Value b, unsigned steps) {
   if (a == b)
     return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
-  bool isAlike = steps > 0 && left && right && left->getNumOperands() > 0 &&
-                 left->getName() == right->getName() &&
-                 left->getAttrs() == right->getAttrs() &&
-                 a.getType() == b.getType() && left->getNumRegions() == 0 &&
-                 left->getNumOperands() == right->getNumOperands() &&
-                 isMemoryEffectFree(left) &&
-                 cast<OpResult>(a).getResultNumber() ==
-                     cast<OpResult>(b).getResultNumber();
-  if (!isAlike)
-    return false;
-  for (auto [one, other] :
-       llvm::zip_equal(left->getOperands(), right->getOperands()))
-    if (!areComputedAlike(one, other, steps - 1))
-      return false;
-  return true;
+  bool mayBeAlike = steps > 0 && left && right && left->getNumOperands() > 0 &&
+                    left->getNumRegions() == 0 && isMemoryEffectFree(left) &&
+                    cast<OpResult>(a).getResultNumber() ==
+                        cast<OpResult>(b).getResultNumber();
+  return mayBeAlike &&
+         OperationEquivalence::isEquivalentTo(
+             left, right,
+             [&](Value one, Value other) {
+               return success(areComputedAlike(one, other, steps - 1));
+             },
+             /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
 }
 
 bool mpc::areEqualTables(Value a, Value b) {
@@ -105,7 +100,26 @@ static bool areKnownPairs(Value table, PairLayout layout) {
 // Tables that are computed
 //===----------------------------------------------------------------------===//
 
-static bool hasPairs(Value table, PairLayout layout, unsigned steps);
+namespace {
+/// Looks for tables in which both elements of each pair are equal.
+class EqualPairs {
+public:
+  explicit EqualPairs(PairLayout layout) : layout(layout) {}
+
+  /// Whether `table` has them; it is computed in at most `steps`.
+  bool holdFor(Value table, unsigned steps);
+
+private:
+  bool repeats(Value value) const;
+  bool areViewed(ReshapeOp view, unsigned steps);
+  bool areKept(Operation *op, unsigned steps);
+
+  PairLayout layout;
+  /// The values met so far. One without equal pairs ends the search, so all
+  /// others have them.
+  llvm::SmallDenseSet<Value> seen;
+};
+} // namespace
 
 // concat(f, f)
 static bool isTwice(ConcatOp concat) {
@@ -116,7 +130,7 @@ static bool isTwice(ConcatOp concat) {
 // Whether `value` repeats elements so that rows of pairs, in row-major order,
 // have each angle twice: one at a time where they are interleaved, else as many
 // as there are pairs.
-static bool repeats(Value value, PairLayout layout) {
+bool EqualPairs::repeats(Value value) const {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size(), length = layout.interleaved ? 1 : layout.pairs;
   auto countFrom = [&](int64_t axis) {
@@ -138,43 +152,43 @@ static bool repeats(Value value, PairLayout layout) {
 
 // Views keep the order of elements: where rows were before, or none, is the
 // same.
-static bool viewsPairs(ReshapeOp view, PairLayout layout, unsigned steps) {
+bool EqualPairs::areViewed(ReshapeOp view, unsigned steps) {
   Value from = view.getInput();
   while (auto inner = from.getDefiningOp<ReshapeOp>())
     from = inner.getInput();
-  return repeats(from, layout) || hasPairs(from, layout, steps);
+  return repeats(from) || holdFor(from, steps);
 }
 
-// Of elements that have their places in rows from operands that have.
-static bool keepsPairs(Operation *op, PairLayout layout, unsigned steps) {
+// An elementwise op has equal pairs where its operands do, those aside that
+// have one element for all of a row.
+bool EqualPairs::areKept(Operation *op, unsigned steps) {
   bool isElementwise =
       (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op)) ||
       isa<mpc::CastOp>(op);
   return isElementwise && llvm::all_of(op->getOperands(), [&](Value operand) {
            ArrayRef<int64_t> shape = shapeOf(operand);
-           return shape.empty() || shape.back() == 1 ||
-                  hasPairs(operand, layout, steps);
+           return shape.empty() || shape.back() == 1 || holdFor(operand, steps);
          });
 }
 
-static bool hasPairs(Value table, PairLayout layout, unsigned steps) {
+bool EqualPairs::holdFor(Value table, unsigned steps) {
   ArrayRef<int64_t> shape = shapeOf(table);
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   if (steps == 0 || last < 0 || shape.back() != 2 * layout.pairs)
     return false;
-  if (areKnownPairs(table, layout))
+  if (!seen.insert(table).second || areKnownPairs(table, layout))
     return true;
   Operation *op = table.getDefiningOp();
   if (!op)
     return false;
-  auto again = [&](Value value) { return hasPairs(value, layout, steps - 1); };
+  auto again = [&](Value value) { return holdFor(value, steps - 1); };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](ConcatOp concat) {
         if (static_cast<int64_t>(concat.getAxis()) == last)
-          return repeats(concat.getOutput(), layout);
+          return repeats(concat.getOutput());
         return llvm::all_of(concat.getInputs(), again);
       })
-      .Case([&](ReshapeOp view) { return viewsPairs(view, layout, steps - 1); })
+      .Case([&](ReshapeOp view) { return areViewed(view, steps - 1); })
       .Case([&](TransposeOp transpose) {
         return transpose.getPerm().back() == last &&
                again(transpose.getInput());
@@ -186,13 +200,13 @@ static bool hasPairs(Value table, PairLayout layout, unsigned steps) {
                    static_cast<int64_t>(shapeOf(gather.getData()).size()) &&
                again(gather.getData());
       })
-      .Default([&](Operation *other) {
-        return keepsPairs(other, layout, steps - 1);
-      });
+      .Default([&](Operation *other) { return areKept(other, steps - 1); });
 }
 
 bool mpc::hasEqualPairs(Value table, PairLayout layout) {
-  return hasPairs(table, layout, kMostSteps);
+  // More steps than any model computes a table in.
+  constexpr unsigned kMostSteps = 32;
+  return EqualPairs(layout).holdFor(table, kMostSteps);
 }
 
 // The first argument that is the same known table, so that tables which an

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Target/Passes.h"
 
-#include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Support/ExitCode.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_ATTACHTARGETPASS
@@ -18,10 +18,14 @@ public:
   using AttachTargetPassBase::AttachTargetPassBase;
 
   void runOnOperation() override {
-    if (failed(TargetInfo::get(target, getOperation())))
+    auto usage = [&] {
+      return withExitCode(getOperation().emitError(), ExitCode::Usage);
+    };
+    auto attribute =
+        TargetAttr::getChecked(usage, &getContext(), StringRef(target));
+    if (!attribute)
       return signalPassFailure();
-    getOperation()->setAttr(kTargetAttr,
-                            TargetAttr::get(&getContext(), target));
+    getOperation()->setAttr(kTargetAttr, attribute);
   }
 };
 } // namespace

@@ -129,4 +129,11 @@ inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
 #define GET_OP_CLASSES
 #include "compiler/Dialect/MPC/MPCOps.h.inc"
 
+namespace mpc {
+
+/// The axis that a slice takes part of; nothing where that is none, or several.
+std::optional<int64_t> findSlicedAxis(SliceOp slice);
+
+} // namespace mpc
+
 #endif // MPC_COMPILER_DIALECT_MPC_MPC_H

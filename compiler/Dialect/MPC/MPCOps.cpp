@@ -151,3 +151,19 @@ LogicalResult ClipGradNormOp::verify() {
   return verifyShapesMatch(*this, getGrads().getTypes(),
                            getClipped().getTypes());
 }
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> mpc::findSlicedAxis(SliceOp slice) {
+  std::optional<int64_t> found;
+  for (auto [axis, extent] : llvm::enumerate(shapeOf(slice.getInput()))) {
+    if (slice.getSizes()[axis] == extent)
+      continue;
+    if (found)
+      return std::nullopt;
+    found = axis;
+  }
+  return found;
+}

@@ -29,7 +29,7 @@ def Plan_Dialect : Dialect {
   }];
 }
 
-// Words of plans.
+// Enumerations that only plans have.
 def Plan_ComputeAttr : MPC_NamesAttr<Plan_Dialect, "Compute", "compute",
     "what a GPU's library computes products in">;
 def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",

@@ -140,6 +140,13 @@ std::optional<int64_t> HostTensor::findNonFinite() const {
   }
 }
 
+bool HostTensor::isSplat() const {
+  for (int64_t i = 1; i < getNumElements(); ++i)
+    if (getDouble(i) != getDouble(0))
+      return false;
+  return true;
+}
+
 ElementsAttr HostTensor::toAttribute(StringRef name) const {
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;

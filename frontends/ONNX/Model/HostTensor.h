@@ -41,6 +41,8 @@ struct HostTensor {
   int64_t getInteger(int64_t index) const;
   /// All elements of an integer or boolean tensor.
   llvm::SmallVector<int64_t> getIntegers() const;
+  /// Whether all elements are equal; a NaN equals none.
+  bool isSplat() const;
   /// The first element of a float tensor that is NaN or infinite.
   std::optional<int64_t> findNonFinite() const;
 

@@ -138,15 +138,11 @@ void Separator::collect() {
 
 bool Separator::isSplat(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
-  if (!values) {
-    // The import says what is wrong with it.
-    llvm::consumeError(values.takeError());
-    return false;
-  }
-  for (int64_t i = 1; i < values->getNumElements(); ++i)
-    if (values->getDouble(i) != values->getDouble(0))
-      return false;
-  return true;
+  if (values)
+    return values->isSplat();
+  // The import says what is wrong with it.
+  llvm::consumeError(values.takeError());
+  return false;
 }
 
 // What `read` reads in the program, such as "p_layers_1_weight"; of several

@@ -97,8 +97,8 @@ public:
   /// that an earlier call read, that is an error (kind IO).
   llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
                                     const llvm::Twine &what) const;
-  /// Those of an initializer; where `readsValues` says that values are of no
-  /// interest, zeros in place of a large one.
+  /// The elements of an initializer; without `readsValues`, zeros in place of
+  /// those of a large one.
   llvm::Expected<HostTensor> decodeInitializer(const proto::TensorProto &tensor,
                                                bool readsValues) const;
 

@@ -13,7 +13,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 using namespace mlir;
 using namespace mpc;

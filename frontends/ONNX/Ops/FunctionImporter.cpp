@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
 
-#include "compiler/Dialect/MPC/ConstantElements.h"
-#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "frontends/ONNX/Model/Weights.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // Attention, in one op or of products and a softmax, and rotary embeddings.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/AttentionHeads.h"
 
 #include <cmath>
 #include <limits>
@@ -16,17 +16,6 @@ static Value multiply(NodeImporter &node, Value x, double factor) {
   return x ? node.emit<MulOp>(
                  {x, numberConstant(node, factor, elementTypeOf(x))})
            : Value();
-}
-
-// [batch, tokens, heads * size] as [batch, tokens, heads, size].
-static FailureOr<Value> splitHidden(NodeImporter &node, unsigned index,
-                                    int64_t heads) {
-  ArrayRef<int64_t> shape = node.operandShape(index);
-  if (heads < 1 || shape[2] % heads != 0)
-    return node.invalid(Twine(heads) + " heads do not divide the " +
-                        Twine(shape[2]) + " elements of input " + Twine(index));
-  return node.reshape(node.operand(index),
-                      {shape[0], shape[1], heads, shape[2] / heads});
 }
 
 //===----------------------------------------------------------------------===//
@@ -89,7 +78,7 @@ LogicalResult AttentionBuilder::readHeads() {
     *inputs[i] = node.operand(i);
     if (rank == 4)
       continue;
-    FailureOr<Value> apart = splitHidden(node, i, counts[i]);
+    FailureOr<Value> apart = splitHeads(node, *inputs[i], counts[i]);
     if (failed(apart))
       return failure();
     *inputs[i] = transpose(node, *apart, {0, 2, 1, 3});
@@ -192,7 +181,7 @@ LogicalResult AttentionBuilder::readMask() {
 
 /// Of keys that the mask shows, those that `isSeen` shows too.
 void AttentionBuilder::alsoSee(Value isSeen) {
-  mask = mask && isSeen ? node.emit<AndOp>({mask, isSeen}) : isSeen;
+  mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
 }
 
 /// Input 'nonpad_kv_seqlen': of each sample, how many keys are seen at most.
@@ -306,28 +295,21 @@ bool AttentionBuilder::isOneOp() {
 /// The output, as [batch, heads, queries, size].
 Value AttentionBuilder::buildOneOp() {
   // All operands with as many heads as the query.
-  Builder &b = node.attributes();
-  Value keysOfAll = shareHeads(key, heads),
-        valuesOfAll = shareHeads(value, heads);
-  Value operands[] = {shareHeads(query, queryHeads), keysOfAll, valuesOfAll,
-                      bias, mask};
-  int32_t counts[] = {1, 1, 1, bias ? 1 : 0, mask ? 1 : 0, 0, 0};
+  AttentionOperands operands = {shareHeads(query, queryHeads),
+                                shareHeads(key, heads),
+                                shareHeads(value, heads), bias, mask};
   // Scores are scaled by 1 / sqrt(size) unless the model says otherwise.
   double size = NodeImporter::shapeOf(query).back();
   SmallVector<NamedAttribute> attributes = {
-      {"operandSegmentSizes", b.getDenseI32ArrayAttr(counts)},
       node.attribute("scale", node.real("scale", 1 / std::sqrt(size))),
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0)))};
   if (hasCausalOffset())
     attributes.push_back(node.attribute("causal_offset", past));
   if (mayHideAllKeys())
-    attributes.emplace_back("zero_empty_rows", b.getUnitAttr());
-  auto attention = node.create<AttentionOp>(operands, attributes);
-  if (!attention)
-    return {};
+    attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
   // Heads side by side again.
   int64_t columns = NodeImporter::shapeOf(value).back();
-  return node.reshape(attention.getOutput(),
+  return node.reshape(attend(node, operands, attributes),
                       {batch, queryHeads, queries, columns});
 }
 
@@ -357,13 +339,13 @@ Value AttentionBuilder::buildParts() {
 LogicalResult AttentionBuilder::build() {
   if (failed(readHeads()) || failed(appendToCache()) || failed(checkShapes()))
     return failure();
-  if (int64_t mode = node.integer("qk_matmul_output_mode", 0);
-      mode < 0 || mode > 3)
+  int64_t mode = node.integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3)
     return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
                         "found " +
                         Twine(mode));
-  else if ((mode == 1 || mode == 2) && node.hasOutput(3) && isCapped() &&
-           capsBeforeBias())
+  if ((mode == 1 || mode == 2) && node.hasOutput(3) && isCapped() &&
+      capsBeforeBias())
     return node.unsupported("output 3 of attribute 'qk_matmul_output_mode' " +
                             Twine(mode) +
                             " beside 'softcap' is not supported in opset 25; "
@@ -374,11 +356,8 @@ LogicalResult AttentionBuilder::build() {
   if (failed(readMask()) || failed(readLengths()))
     return failure();
   Value mixed = isOneOp() ? buildOneOp() : buildParts();
-  if (!mixed || node.operandShape(0).size() == 4)
-    return node.define(0, mixed);
-  int64_t hidden = queryHeads * NodeImporter::shapeOf(value).back();
-  return node.define(0, node.reshape(transpose(node, mixed, {0, 2, 1, 3}),
-                                     {batch, queries, hidden}));
+  bool isApart = node.operandShape(0).size() == 4;
+  return node.define(0, isApart ? mixed : joinHeads(node, mixed));
 }
 
 static LogicalResult importAttention(NodeImporter &node) {
@@ -448,7 +427,7 @@ static LogicalResult importRotation(NodeImporter &node,
     return node.invalid("expected an input of rank 3 or 4");
   Value x = node.operand(0);
   if (rank == 3) {
-    FailureOr<Value> apart = splitHidden(node, 0, inputs.heads);
+    FailureOr<Value> apart = splitHeads(node, x, inputs.heads);
     if (failed(apart))
       return failure();
     x = *apart;

@@ -2,7 +2,7 @@
 // queries, keys and values packed in one tensor, behind past ones.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/AttentionHeads.h"
 
 #include <cmath>
 
@@ -23,10 +23,10 @@ public:
 private:
   LogicalResult unpack();
   LogicalResult addBias();
-  LogicalResult splitHeads(Value &x);
+  LogicalResult separateHeads(Value &x);
   LogicalResult appendPast(Value pastKey, Value pastValue);
   LogicalResult readKeyMask(unsigned index);
-  LogicalResult attend(unsigned mask, unsigned extra);
+  LogicalResult mix(unsigned mask, unsigned extra);
 
   NodeImporter &node;
   int64_t heads;
@@ -39,18 +39,16 @@ private:
 } // namespace
 
 // [batch, tokens, heads * size] as [batch, heads, tokens, size].
-LogicalResult FusedAttention::splitHeads(Value &x) {
+LogicalResult FusedAttention::separateHeads(Value &x) {
   if (!x)
     return failure();
-  ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
-  if (shape.size() != 3)
+  if (NodeImporter::shapeOf(x).size() != 3)
     return node.invalid("expected queries, keys and values of [batch, tokens, "
                         "size]");
-  if (heads < 1 || shape[2] % heads != 0)
-    return node.invalid(Twine(heads) + " heads do not divide the " +
-                        Twine(shape[2]) + " elements of a token");
-  Value apart = node.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
-  x = transpose(node, apart, {0, 2, 1, 3});
+  FailureOr<Value> apart = splitHeads(node, x, heads);
+  if (failed(apart))
+    return failure();
+  x = transpose(node, *apart, {0, 2, 1, 3});
   return success(x != nullptr);
 }
 
@@ -117,7 +115,7 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
 }
 
 // softmax(scale * query key^T + masks) value, all heads joined again.
-LogicalResult FusedAttention::attend(unsigned mask, unsigned extra) {
+LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   if (!query || !key || !value)
     return failure();
   SmallVector<int64_t> q(NodeImporter::shapeOf(query));
@@ -131,17 +129,10 @@ LogicalResult FusedAttention::attend(unsigned mask, unsigned extra) {
   if (node.hasInput(extra))
     bias = bias ? node.emit<AddOp>({bias, node.operand(extra)})
                 : node.operand(extra);
-  SmallVector<Value> operands = {query, key, value};
-  if (bias)
-    operands.push_back(bias);
   double scale = node.real("scale", 0.0);
   if (scale == 0)
     scale = 1 / std::sqrt(static_cast<double>(q[3]));
-  SmallVector<NamedAttribute> attributes = {
-      node.attribute("operandSegmentSizes",
-                     node.attributes().getDenseI32ArrayAttr(
-                         {1, 1, 1, bias ? 1 : 0, 0, 0, 0})),
-      node.attribute("scale", scale)};
+  SmallVector<NamedAttribute> attributes = {node.attribute("scale", scale)};
   // A query sees the past, itself and the tokens between.
   if (node.integer("unidirectional", 0) != 0) {
     if (k[2] != pastTokens + q[2])
@@ -152,12 +143,8 @@ LogicalResult FusedAttention::attend(unsigned mask, unsigned extra) {
           " queries; hide keys by a mask instead");
     attributes.push_back(node.attribute("causal_offset", pastTokens));
   }
-  auto op = node.create<AttentionOp>(operands, attributes);
-  if (!op)
-    return failure();
-  Value joined = transpose(node, op.getOutput(), {0, 2, 1, 3});
-  return node.define(0, joined ? node.reshape(joined, {q[0], q[2], v[1] * v[3]})
-                               : Value());
+  Value mixed = attend(node, {query, key, value, bias, Value()}, attributes);
+  return node.define(0, joinHeads(node, mixed));
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,7 +181,7 @@ LogicalResult FusedAttention::importProjected() {
        llvm::zip_equal(SmallVector<Value *>{&query, &key, &value}, sizes)) {
     *part = slice(node, all, {0, 0, offset}, {x[0], x[1], size});
     offset += size;
-    if (failed(splitHeads(*part)))
+    if (failed(separateHeads(*part)))
       return failure();
   }
   if (node.hasInput(4)) {
@@ -222,7 +209,7 @@ LogicalResult FusedAttention::importProjected() {
     if (failed(node.define(1, both)))
       return failure();
   }
-  return attend(3, 5);
+  return mix(3, 5);
 }
 
 //===----------------------------------------------------------------------===//
@@ -301,14 +288,14 @@ LogicalResult FusedAttention::importApart() {
     return failure();
   for (Value *part : {&query, &key, &value}) {
     bool hasHeads = part != &query && NodeImporter::shapeOf(*part).size() == 4;
-    if (!hasHeads && failed(splitHeads(*part)))
+    if (!hasHeads && failed(separateHeads(*part)))
       return failure();
   }
   if (node.hasInput(6) && failed(appendPast(node.operand(6), node.operand(7))))
     return failure();
   if (failed(node.define(1, key)) || failed(node.define(2, value)))
     return failure();
-  return attend(4, 5);
+  return mix(4, 5);
 }
 
 //===----------------------------------------------------------------------===//

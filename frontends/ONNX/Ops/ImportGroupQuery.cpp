@@ -3,7 +3,7 @@
 // tools make it of language models.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/AttentionHeads.h"
 
 #include <cmath>
 
@@ -28,12 +28,12 @@ private:
   FailureOr<Value> readPositions();
   FailureOr<Value> readAngles(unsigned index, Value positions);
   LogicalResult rotate();
-  LogicalResult joinHeads();
+  LogicalResult arrangeHeads();
   Value seePast();
   Value seeNew();
   LogicalResult mask();
   LogicalResult readBias();
-  LogicalResult attend();
+  LogicalResult mix();
 
   Value number(int64_t value) { return integerConstant(node, {}, value); }
 
@@ -287,7 +287,7 @@ LogicalResult GroupQuery::readBias() {
 
 // [batch, heads, tokens, size], with the past in front of keys and values,
 // which are outputs 1 and 2 then.
-LogicalResult GroupQuery::joinHeads() {
+LogicalResult GroupQuery::arrangeHeads() {
   for (Value *part : {&query, &key, &value})
     *part = transpose(node, *part, {0, 2, 1, 3});
   if (past > 0) {
@@ -312,43 +312,29 @@ LogicalResult GroupQuery::joinHeads() {
   return success(query && key && value);
 }
 
-LogicalResult GroupQuery::attend() {
-  SmallVector<Value> operands = {query, key, value};
-  if (bias)
-    operands.push_back(bias);
-  if (seen)
-    operands.push_back(seen);
+LogicalResult GroupQuery::mix() {
   double scale = node.real("scale", 0.0);
   if (scale == 0)
     scale = 1 / std::sqrt(static_cast<double>(size));
-  Builder &b = node.attributes();
   SmallVector<NamedAttribute> attributes = {
-      node.attribute(
-          "operandSegmentSizes",
-          b.getDenseI32ArrayAttr({1, 1, 1, bias ? 1 : 0, seen ? 1 : 0, 0, 0})),
       node.attribute("scale", scale),
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0.0)))};
   // A query of padding may see no key in its window.
   if (seen)
-    attributes.emplace_back("zero_empty_rows", b.getUnitAttr());
+    attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
   else
     attributes.push_back(node.attribute("causal_offset", past));
-  auto op = node.create<AttentionOp>(operands, attributes);
-  if (!op)
-    return failure();
-  Value mixed = node.reshape(op.getOutput(), {batch, heads, tokens, size});
-  Value joined = mixed ? transpose(node, mixed, {0, 2, 1, 3}) : Value();
-  return node.define(
-      0,
-      joined ? node.reshape(joined, {batch, tokens, heads * size}) : Value());
+  Value mixed = attend(node, {query, key, value, bias, seen}, attributes);
+  mixed = node.reshape(mixed, {batch, heads, tokens, size});
+  return node.define(0, joinHeads(node, mixed));
 }
 
 LogicalResult GroupQuery::build() {
   if (failed(checkSupported()) || failed(readHeads()) || failed(readPast()) ||
       failed(readLengths()) || failed(rotate()) || failed(mask()) ||
-      failed(readBias()) || failed(joinHeads()))
+      failed(readBias()) || failed(arrangeHeads()))
     return failure();
-  return attend();
+  return mix();
 }
 
 static LogicalResult importGroupQueryAttention(NodeImporter &node) {

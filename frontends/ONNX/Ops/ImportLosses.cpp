@@ -8,16 +8,20 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
+static FailureOr<LossReduction> readLossReduction(NodeImporter &node) {
+  std::string word = node.string("reduction", "mean");
+  if (auto reduction = symbolizeLossReduction(word))
+    return *reduction;
+  return node.invalid("attribute 'reduction' is '" + word +
+                      "', expected mean, sum or none");
+}
+
 SmallVector<NamedAttribute>
 mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
-  std::string word = node.string("reduction", "mean");
-  auto reduction = symbolizeLossReduction(word);
-  if (!reduction)
-    (void)node.invalid("expected reduction mean, sum or none, found " + word);
+  LossReduction reduction =
+      readLossReduction(node).value_or(LossReduction::Mean);
   SmallVector<NamedAttribute> attributes = {node.attribute(
-      "reduction",
-      LossReductionAttr::get(node.getContext(),
-                             reduction.value_or(LossReduction::Mean)))};
+      "reduction", LossReductionAttr::get(node.getContext(), reduction))};
   if (node.hasAttribute("ignore_index"))
     attributes.push_back(
         node.attribute("ignore_index", node.integer("ignore_index", 0)));
@@ -48,21 +52,20 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
 // MSELoss(x, target): of no standard, as PyTorch's.
 static LogicalResult importMSELoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
-  std::string reduction = node.string("reduction", "mean");
+  FailureOr<LossReduction> reduction = readLossReduction(node);
+  if (failed(reduction))
+    return failure();
   if (node.operandShape(0) != node.operandShape(1))
     return node.invalid("expected inputs of equal shapes");
   Value difference = node.emit<SubOp>({node.operand(0), node.operand(1)});
   Value square = node.emit<MulOp>({difference, difference});
-  if (!square || reduction == "none")
+  if (!square || *reduction == LossReduction::None)
     return node.define(0, square);
   auto axes =
       llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
-  if (reduction == "mean")
-    return node.define(0, reduce<ReduceMeanOp>(node, square, axes, false));
-  if (reduction == "sum")
-    return node.define(0, reduce<ReduceSumOp>(node, square, axes, false));
-  return node.invalid("attribute 'reduction' is '" + reduction +
-                      "', expected mean, sum or none");
+  return node.define(0, *reduction == LossReduction::Mean
+                            ? reduce<ReduceMeanOp>(node, square, axes, false)
+                            : reduce<ReduceSumOp>(node, square, axes, false));
 }
 
 // com.microsoft: ignore_index is an input.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/LostLayers.h"
 
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -41,17 +42,13 @@ static Origin findOrigin(const proto::NodeProto &node) {
 static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
   if (node.op_type() != "SoftmaxCrossEntropyLoss")
     return std::nullopt;
-  for (const proto::StringStringEntryProto &entry : node.metadata_props()) {
-    auto [target, rest] =
-        StringRef(entry.value()).split("cross_entropy_loss.default](args = (");
-    SmallVector<StringRef> arguments;
-    rest.split(')').first.split(arguments, ',');
-    double smoothing;
-    if (entry.key() == "pkg.torch.onnx.fx_node" && arguments.size() > 5 &&
-        !arguments[5].trim().getAsDouble(smoothing) && smoothing != 0)
-      return smoothing;
-  }
-  return std::nullopt;
+  ProgramCall call = readCall(node);
+  double smoothing = 0;
+  if (!call.target.contains("cross_entropy_loss.") ||
+      call.arguments.size() < 6 || call.arguments[5].getAsDouble(smoothing) ||
+      smoothing == 0)
+    return std::nullopt;
+  return smoothing;
 }
 
 static void warnLostSmoothing(const Model &model,

@@ -50,13 +50,6 @@ static bool isContraction(StringRef op) {
   return op == "MatMul" || op == "Gemm" || op == "Conv";
 }
 
-static bool isSplat(const HostTensor &tensor) {
-  for (int64_t i = 1; i < tensor.getNumElements(); ++i)
-    if (tensor.getDouble(i) != tensor.getDouble(0))
-      return false;
-  return true;
-}
-
 static constexpr llvm::StringLiteral kMerged =
     ", and they are trained as one; PyTorch's exporter merges parameters that "
     "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
@@ -81,7 +74,7 @@ static void warnMergedNormalizations(FunctionImporter &function,
   readers.remove_if([&](const auto &entry) {
     const ImportedValue &value = function.lookup(entry.first);
     return entry.second < 2 || value.stateRole != Role::Parameter ||
-           !value.constant || !isSplat(*value.constant);
+           !value.constant || !value.constant->isSplat();
   });
   if (readers.empty())
     return;

@@ -21,9 +21,9 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// Where an element of a row finds what it is made of, as indices: how far away
-/// its partner is, and the number of its pair. `isFirst` of its pair,
-/// `isTurned` at all; null: all are turned.
+/// Where an element of a row finds what it is made of: how far away its partner
+/// is, and the number of its pair. `isFirst` is true for the first of a pair;
+/// `isTurned` is true for elements that have one, and null where all have.
 struct PairPlace {
   Value distance, pair, isFirst, isTurned;
 };

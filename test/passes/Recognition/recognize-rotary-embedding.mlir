@@ -360,3 +360,49 @@ func.func @read_elsewhere(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> (
   %y = mpc.add %own, %turned : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
   return %y, %n : tensor<2x3x6x8xf32>, tensor<2x3x6x4xf32>
 }
+
+// Each value that a table is computed from is looked at once, whatever reads
+// it: here there are 2^28 ways from the table to the angles.
+// CHECK-LABEL: func.func @many_ways
+// CHECK: mpc.rotary_embedding
+func.func @many_ways(%x: tensor<2x3x6x8xf32>, %freqs: tensor<6x4xf32>) -> tensor<2x3x6x8xf32> {
+  %t0 = mpc.concat %freqs, %freqs {axis = 1 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x8xf32>
+  %t1 = mpc.add %t0, %t0 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t2 = mpc.add %t1, %t1 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t3 = mpc.add %t2, %t2 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t4 = mpc.add %t3, %t3 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t5 = mpc.add %t4, %t4 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t6 = mpc.add %t5, %t5 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t7 = mpc.add %t6, %t6 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t8 = mpc.add %t7, %t7 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t9 = mpc.add %t8, %t8 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t10 = mpc.add %t9, %t9 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t11 = mpc.add %t10, %t10 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t12 = mpc.add %t11, %t11 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t13 = mpc.add %t12, %t12 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t14 = mpc.add %t13, %t13 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t15 = mpc.add %t14, %t14 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t16 = mpc.add %t15, %t15 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t17 = mpc.add %t16, %t16 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t18 = mpc.add %t17, %t17 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t19 = mpc.add %t18, %t18 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t20 = mpc.add %t19, %t19 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t21 = mpc.add %t20, %t20 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t22 = mpc.add %t21, %t21 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t23 = mpc.add %t22, %t22 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t24 = mpc.add %t23, %t23 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t25 = mpc.add %t24, %t24 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t26 = mpc.add %t25, %t25 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t27 = mpc.add %t26, %t26 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %t28 = mpc.add %t27, %t27 : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %cos = mpc.cos %t28 : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %sin = mpc.sin %t28 : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %own = mpc.mul %x, %cos : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+  %a = mpc.slice %x {offsets = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+  %b = mpc.slice %x {offsets = array<i64: 0, 0, 0, 4>, sizes = array<i64: 2, 3, 6, 4>} : (tensor<2x3x6x8xf32>) -> tensor<2x3x6x4xf32>
+  %n = mpc.neg %b : (tensor<2x3x6x4xf32>) -> tensor<2x3x6x4xf32>
+  %r = mpc.concat %n, %a {axis = 3 : i64} : (tensor<2x3x6x4xf32>, tensor<2x3x6x4xf32>) -> tensor<2x3x6x8xf32>
+  %turned = mpc.mul %r, %sin : (tensor<2x3x6x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6x8xf32>
+  %y = mpc.add %own, %turned : (tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x6x8xf32>
+  return %y : tensor<2x3x6x8xf32>
+}
