@@ -286,6 +286,68 @@ def test_transpositions_without_the_parameter_are_trained_as_one(tmp_path):
     assert_trains_alike(tmp_path, several, one, WIDTH)
 
 
+def linear(weights, folded, parameters=("a.weight", "b.weight")):
+    """Two linear layers, of which the exporter keeps the transposed weights."""
+    nodes = [
+        node("linear.default(%x, %p_a_weight)", "MatMul", ["x", "val_1"], "h"),
+        helper.make_node("Tanh", ["h"], ["t"]),
+        node("linear.default(%t, %p_b_weight)", "Gemm", ["t", "val_2"], "y"),
+    ]
+    return make_model(nodes, weights, parameters, folded)
+
+
+def make_linear():
+    weights = {"val_1": matrix(WIDTH, 5), "val_2": matrix(5, 2)}
+    return linear(weights, {"val_1": ["a.weight"], "val_2": ["b.weight"]}), weights
+
+
+def test_transposed_weights_have_the_name_and_layout_of_the_program(tmp_path):
+    model, weights = make_linear()
+    same, values = linear(weights, {}), {}
+    losses, values = train(model, tmp_path / "restored", 2)
+    expected, numbered = train(same, tmp_path / "numbered", 2)
+    np.testing.assert_allclose(losses, expected, rtol=1e-12)
+    assert values.keys() == {"a.weight", "b.weight"}
+    np.testing.assert_allclose(values["a.weight"].T, numbered["val_1"], rtol=1e-6)
+    np.testing.assert_allclose(values["b.weight"].T, numbered["val_2"], rtol=1e-6)
+
+
+def test_transposed_weights_in_a_file_of_their_own(tmp_path):
+    """Those that are not trained are written as they are now called, too."""
+    model, weights = make_linear()
+    onnx.save(
+        *(model, tmp_path / "model.onnx"),
+        save_as_external_data=True,
+        location="model.data",
+        size_threshold=0,
+    )
+    x = np.random.default_rng(1).normal(size=(8, WIDTH)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, target=np.zeros((8, 2), np.float32))
+    mpctest.mpc_ok(
+        *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
+        *(*FLAGS, "--freeze", "b.weight", "--max-steps", 1),
+        *("--output", tmp_path / "trained.onnx"),
+    )
+    written = onnx.load(tmp_path / "trained.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    values = {t.name: numpy_helper.to_array(t) for t in written.graph.initializer}
+    np.testing.assert_array_equal(values["b.weight"], weights["val_2"].T)
+    assert values["a.weight"].shape == (5, WIDTH)
+    assert not np.array_equal(values["a.weight"], weights["val_1"].T)
+    y = mpctest.run(written, {"x": x}, tmp_path)["y"]
+    expected = np.tanh(x @ values["a.weight"].T) @ values["b.weight"].T
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_are_no_transposition_keep_their_number(tmp_path):
+    """The program's call has another parameter than the file says, or a product
+    that transposes; and a name that is taken stays what it is."""
+    weights = {"val_1": matrix(WIDTH, 5), "val_2": matrix(5, 2)}
+    model = linear(weights, {"val_1": ["b.weight"], "val_2": ["h"]}, ["a.weight", "h"])
+    _, values = train(model, tmp_path, 2)
+    assert values.keys() == {"val_1", "val_2"}
+
+
 def test_transposition_that_was_changed_since_is_left(tmp_path):
     changed = tied(
         ("val_5", "val_5", "w"),

@@ -147,6 +147,45 @@ bool HostTensor::isSplat() const {
   return true;
 }
 
+// Elements of T in tiles, of which both sides stay in the nearest cache.
+template <typename T>
+static void transposeInto(char *to, const char *from, int64_t rows,
+                          int64_t columns) {
+  constexpr int64_t tile = 32;
+  for (int64_t row = 0; row < rows; row += tile)
+    for (int64_t column = 0; column < columns; column += tile)
+      for (int64_t i = row, end = std::min(row + tile, rows); i < end; ++i)
+        for (int64_t j = column, last = std::min(column + tile, columns);
+             j < last; ++j)
+          // Bytes of a file need not be aligned.
+          std::memcpy(to + (j * rows + i) * sizeof(T),
+                      from + (i * columns + j) * sizeof(T), sizeof(T));
+}
+
+HostTensor HostTensor::transpose() const {
+  assert(getShape().size() == 2 && "only matrices");
+  const int64_t rows = getShape()[0], columns = getShape()[1];
+  auto [result, to] =
+      allocate(RankedTensorType::get({columns, rows}, type.getElementType()));
+  switch (getElementBytes(type.getElementType())) {
+  case 1:
+    transposeInto<uint8_t>(to, data.data(), rows, columns);
+    break;
+  case 2:
+    transposeInto<uint16_t>(to, data.data(), rows, columns);
+    break;
+  case 4:
+    transposeInto<uint32_t>(to, data.data(), rows, columns);
+    break;
+  case 8:
+    transposeInto<uint64_t>(to, data.data(), rows, columns);
+    break;
+  default:
+    llvm_unreachable("elements have 1, 2, 4 or 8 bytes");
+  }
+  return result;
+}
+
 ElementsAttr HostTensor::toAttribute(StringRef name) const {
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;

@@ -43,6 +43,8 @@ struct HostTensor {
   llvm::SmallVector<int64_t> getIntegers() const;
   /// Whether all elements are equal; a NaN equals none.
   bool isSplat() const;
+  /// A matrix with rows and columns exchanged.
+  HostTensor transpose() const;
   /// The first element of a float tensor that is NaN or infinite.
   std::optional<int64_t> findNonFinite() const;
 

@@ -50,6 +50,15 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   return items;
 }
 
+/// Parameters of the program that the exporter computed a value from.
+inline llvm::SmallVector<llvm::StringRef>
+readFoldedParameters(const proto::ValueInfoProto &value) {
+  llvm::SmallVector<llvm::StringRef> names =
+      readMetadataList(value, kFoldedFrom);
+  llvm::erase_if(names, isExportersName);
+  return names;
+}
+
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_MODEL_METADATA_H

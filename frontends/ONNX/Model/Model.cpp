@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
+#include "frontends/ONNX/Model/TransposedWeights.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,7 +37,7 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
-  for (std::string note : {separateInitializers(*model),
+  for (std::string note : {separateInitializers(*model), restoreWeights(*model),
                            joinInitializers(*model), restoreBiases(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));

@@ -97,6 +97,11 @@ public:
   /// that an earlier call read, that is an error (kind IO).
   llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
                                     const llvm::Twine &what) const;
+  /// A matrix of external data lies transposed in its file: `tensor` has the
+  /// shape that it is to be decoded to.
+  void readTransposed(const proto::TensorProto &tensor) {
+    transposed.insert(&tensor);
+  }
   /// The elements of an initializer; without `readsValues`, zeros in place of
   /// those of a large one.
   llvm::Expected<HostTensor> decodeInitializer(const proto::TensorProto &tensor,
@@ -132,6 +137,8 @@ private:
   std::deque<Opsets> functionOpsets;
   llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
   std::vector<std::string> warnings, notes;
+  /// Tensors whose external data is that of their transposition.
+  llvm::DenseSet<const proto::TensorProto *> transposed;
   /// The files of external data that were read, by their locations.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };

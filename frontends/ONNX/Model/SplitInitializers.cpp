@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Model/TransposedWeights.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -32,12 +33,12 @@ private:
   void findPinned();
   Relation relate(const proto::TensorProto &first,
                   const proto::TensorProto &other);
-  void addTranspose(const std::string &from, const std::string &to);
   void finish();
 
   Model &model;
   proto::GraphProto &graph;
-  int transposes = 0;
+  /// Those that become a Transpose, as (parameter, initializer).
+  std::vector<std::pair<std::string, std::string>> transposes;
   /// What cannot go or be read under another name: inputs and outputs, and all
   /// where nodes have bodies that may read anything.
   llvm::StringSet<> pinned;
@@ -54,8 +55,7 @@ private:
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
-    auto sources = readMetadataList(value, kFoldedFrom);
-    llvm::erase_if(sources, isExportersName);
+    auto sources = readFoldedParameters(value);
     if (sources.size() == 1 && isExportersName(value.name()))
       foldedFrom.try_emplace(value.name(), sources[0]);
   }
@@ -121,29 +121,13 @@ Relation Joiner::relate(const proto::TensorProto &first,
              : Relation::None;
 }
 
-void Joiner::addTranspose(const std::string &from, const std::string &to) {
-  proto::NodeProto &node = *graph.add_node();
-  node.set_name("transpose_of_" + to);
-  node.set_op_type("Transpose");
-  node.add_input(from);
-  node.add_output(to);
-  proto::AttributeProto &perm = *node.add_attribute();
-  perm.set_name("perm");
-  perm.set_type(proto::AttributeProto::INTS);
-  perm.add_ints(1);
-  perm.add_ints(0);
-  ++transposes;
-}
-
-// Takes out what is read no longer, and puts the new nodes before all others.
+// Takes out what is read no longer, and adds the new nodes.
 void Joiner::finish() {
   for (proto::NodeProto &node : *graph.mutable_node())
     for (std::string &input : *node.mutable_input())
       if (auto it = replaced.find(input); it != replaced.end())
         input = it->second;
-  auto &nodes = *graph.mutable_node();
-  std::rotate(nodes.pointer_begin(), nodes.pointer_end() - transposes,
-              nodes.pointer_end());
+  addTransposes(graph, transposes);
   auto &tensors = *graph.mutable_initializer();
   const auto end =
       std::stable_partition(tensors.pointer_begin(), tensors.pointer_end(),
@@ -168,7 +152,7 @@ std::string Joiner::run() {
       if (relation == Relation::Same)
         replaced[other->name()] = first.name();
       else
-        addTranspose(first.name(), other->name());
+        transposes.emplace_back(first.name(), other->name());
       done.push_back("'" + other->name() + "' of '" + first.name() + "'");
     }
   }

@@ -169,6 +169,11 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return error(ErrorKind::Unsupported,
                  what + ": tensors in segments are not supported");
   auto type = RankedTensorType::get(dims, *element);
+  if (transposed.contains(&tensor)) {
+    auto stored = RankedTensorType::get({dims[1], dims[0]}, *element);
+    Expected<HostTensor> matrix = decodeExternal(tensor, stored, what);
+    return matrix ? matrix->transpose() : std::move(matrix);
+  }
   if (tensor.data_location() == proto::TensorProto::EXTERNAL)
     return decodeExternal(tensor, type, what);
 

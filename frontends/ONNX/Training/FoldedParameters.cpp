@@ -20,8 +20,7 @@ static SmallVector<Folded> findFolded(const Graph &graph) {
   SmallVector<Folded> all;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   for (const proto::ValueInfoProto &value : file.value_info()) {
-    Folded folded = {value.name(), readMetadataList(value, kFoldedFrom)};
-    llvm::erase_if(folded.sources, isExportersName);
+    Folded folded = {value.name(), readFoldedParameters(value)};
     if (!folded.sources.empty())
       all.push_back(std::move(folded));
   }
