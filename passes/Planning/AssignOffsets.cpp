@@ -102,17 +102,22 @@ static SmallVector<Slice> collectSlices(plan::ProgramOp program) {
   return slices;
 }
 
-// The tightest gap between the slices that are live with `slice`, which are in
-// order of their offsets; behind all of them where there is none.
-static int64_t findGap(const Slice &slice, ArrayRef<const Slice *> neighbours) {
+// The tightest gap between those placed slices that are live with `slice`;
+// behind all of them where there is none. `placed` is in order of offsets.
+static int64_t findGap(const Slice &slice, ArrayRef<Slice> placed) {
   int64_t best = -1, bestRoom = 0, cursor = 0;
-  for (const Slice *neighbour : neighbours) {
-    int64_t room = neighbour->offset - cursor;
-    if (room >= slice.bytes && (best < 0 || room < bestRoom)) {
+  for (const Slice &neighbour : placed) {
+    if (!neighbour.isLiveWith(slice))
+      continue;
+    int64_t room = neighbour.offset - cursor;
+    // No other is tighter than one that is filled.
+    if (room == slice.bytes)
+      return cursor;
+    if (room > slice.bytes && (best < 0 || room < bestRoom)) {
       best = cursor;
       bestRoom = room;
     }
-    cursor = std::max(cursor, neighbour->end());
+    cursor = std::max(cursor, neighbour.end());
   }
   return best < 0 ? cursor : best;
 }
@@ -126,19 +131,15 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
     return a->bytes > b->bytes;
   });
   int64_t total = 0;
-  // Each goes to the first gap between slices that hold data at the same time.
-  SmallVector<const Slice *> placed;
+  // Copies side by side: there are many pairs of slices to look at.
+  SmallVector<Slice> placed;
   for (Slice *slice : bySize) {
-    SmallVector<const Slice *> neighbours;
-    for (const Slice *other : placed)
-      if (other->isLiveWith(*slice))
-        neighbours.push_back(other);
-    slice->offset = findGap(*slice, neighbours);
+    slice->offset = findGap(*slice, placed);
     total = std::max(total, slice->end());
-    auto later = [](const Slice *a, const Slice *b) {
-      return a->offset < b->offset;
+    auto later = [](const Slice &a, const Slice &b) {
+      return a.offset < b.offset;
     };
-    placed.insert(llvm::upper_bound(placed, slice, later), slice);
+    placed.insert(llvm::upper_bound(placed, *slice, later), *slice);
   }
   return total;
 }
