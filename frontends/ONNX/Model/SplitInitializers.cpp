@@ -38,10 +38,9 @@ private:
   Model &model;
   proto::GraphProto &graph;
   int transposes = 0;
-  /// What cannot go or be read under another name: inputs and outputs, and all
-  /// where nodes have bodies that may read anything.
-  llvm::StringSet<> pinned;
-  bool hasBodies = false;
+  /// What cannot go or be read under another name: inputs, outputs and what is
+  /// another value in bodies of nodes.
+  llvm::StringSet<> pinned, bodyNames;
   /// Initializers that are read no longer, and those read in their place.
   llvm::StringSet<> removed;
   llvm::StringMap<std::string> replaced;
@@ -76,12 +75,10 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
 }
 
 void Joiner::findPinned() {
+  pinned = bodyNames = findBodyNames(graph);
   for (const auto *values : {&graph.input(), &graph.output()})
     for (const proto::ValueInfoProto &value : *values)
       pinned.insert(value.name());
-  for (const proto::NodeProto &node : graph.node())
-    for (const proto::AttributeProto &attribute : node.attribute())
-      hasBodies |= attribute.has_g() || attribute.graphs_size() > 0;
 }
 
 // By shape and elements; a file whose elements differ has been changed since.
@@ -137,10 +134,11 @@ void Joiner::addTranspose(const std::string &from, const std::string &to) {
 
 // Takes out what is read no longer, and puts the new nodes before all others.
 void Joiner::finish() {
-  for (proto::NodeProto &node : *graph.mutable_node())
-    for (std::string &input : *node.mutable_input())
-      if (auto it = replaced.find(input); it != replaced.end())
-        input = it->second;
+  for (proto::GraphProto *part : findGraphs(graph))
+    for (proto::NodeProto &node : *part->mutable_node())
+      for (std::string &input : *node.mutable_input())
+        if (auto it = replaced.find(input); it != replaced.end())
+          input = it->second;
   auto &nodes = *graph.mutable_node();
   std::rotate(nodes.pointer_begin(), nodes.pointer_end() - transposes,
               nodes.pointer_end());
@@ -161,7 +159,7 @@ std::string Joiner::run() {
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
       if (relation == Relation::None ||
-          (relation == Relation::Same && hasBodies) ||
+          (relation == Relation::Same && bodyNames.contains(first.name())) ||
           pinned.contains(other->name()) ||
           !removed.insert(other->name()).second)
         continue;
