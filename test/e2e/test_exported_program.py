@@ -457,3 +457,31 @@ def test_calls_with_many_parameters_are_read_in_time(tmp_path):
     weights = {"w0": np.ones((1, WIDTH)), "w1": np.ones((1, WIDTH))}
     onnx.save(make_model(nodes, weights, names), tmp_path / "model.onnx")
     mpctest.mpc_ok("check", tmp_path / "model.onnx", "--batch-size", 1)
+
+
+def test_constants_that_the_exporter_numbers_are_not_trained(tmp_path):
+    """A state that starts as zeros, and a transposition that is in the program."""
+    nodes = [
+        node("linear.default(%x, %p_w)", "MatMul", ["x", "val_2"], "h"),
+        node("zeros.default([%n, 4])", "Expand", ["val_6", "shape"], "zeros"),
+        node("matmul.default(%zeros, %p_w)", "MatMul", ["zeros", "w"], "z"),
+        node("add.default(%h, %z)", "Add", ["h", "z"], "y"),
+    ]
+    weights = {"w": matrix(WIDTH, WIDTH), "val_2": matrix(WIDTH, WIDTH, 1)}
+    model = make_model(nodes, weights | {"val_6": 0}, ["w", "v"], {"val_2": ["v"]})
+    shape = numpy_helper.from_array(np.array((8, WIDTH)), "shape")
+    model.graph.initializer.append(shape)
+    _, values = train(model, tmp_path, WIDTH)
+    assert values["val_6"] == 0
+    assert not np.array_equal(values["val_2"], weights["val_2"])
+
+
+def test_parameter_that_was_renamed_is_trained_where_it_acts_as_none(tmp_path):
+    nodes = [
+        node("cat.default([%x, %p_r]", "Concat", ["x", "val_2"], "h", axis=1),
+        node("linear.default(%h, %p_f)", "MatMul", ["h", "f"], "y"),
+    ]
+    weights = {"f": matrix(2 * WIDTH, 1), "val_2": matrix(8, WIDTH)}
+    model = make_model(nodes, weights, ["f", "r"], {"val_2": ["r", "val_1"]})
+    _, values = train(model, tmp_path)
+    assert not np.array_equal(values["val_2"], weights["val_2"])

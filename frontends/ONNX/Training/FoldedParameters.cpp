@@ -18,8 +18,8 @@ struct Folded {
 /// The program's inputs, as readSignature() has them.
 using Signature = llvm::MapVector<StringRef, StringRef>;
 
-// What the exporter computed from parameters and buffers: where it does not
-// list those, from values that it has not numbered.
+// What the exporter computed from values that it has not numbered, with a
+// parameter or buffer among them where it lists those.
 static SmallVector<Folded> findFolded(const proto::GraphProto &file,
                                       const Signature &signature) {
   llvm::StringSet<> targets;
@@ -28,11 +28,10 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   SmallVector<Folded> all;
   for (const proto::ValueInfoProto &value : file.value_info()) {
     Folded folded = {value.name(), readMetadataList(value, kFoldedFrom)};
-    llvm::erase_if(folded.sources, [&](StringRef source) {
-      return isExportersName(source) ||
-             (!signature.empty() && !targets.contains(source));
-    });
-    if (!folded.sources.empty())
+    llvm::erase_if(folded.sources, isExportersName);
+    if (llvm::any_of(folded.sources, [&](StringRef source) {
+          return signature.empty() || targets.contains(source);
+        }))
       all.push_back(std::move(folded));
   }
   return all;
