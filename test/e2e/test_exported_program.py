@@ -485,3 +485,16 @@ def test_parameter_that_was_renamed_is_trained_where_it_acts_as_none(tmp_path):
     model = make_model(nodes, weights, ["f", "r"], {"val_2": ["r", "val_1"]})
     _, values = train(model, tmp_path)
     assert not np.array_equal(values["val_2"], weights["val_2"])
+
+
+def test_keys_that_the_exporter_scaled_are_computed(tmp_path):
+    call = "scaled_dot_product_attention.default(%x, %p_k, %p_v)"
+    nodes = [
+        node(call, "MatMul", ["x", "val_2"], "s"),
+        node(call, "Softmax", ["s"], "a"),
+        node(call, "MatMul", ["a", "v"], "y"),
+    ]
+    weights = {"val_2": matrix(WIDTH, 3), "v": matrix(3, 1)}
+    model = make_model(nodes, weights, ["k", "v"], {"val_2": ["k", "val_1"]})
+    (line,) = warn(model, tmp_path)
+    assert "parameter 'val_2' was computed" in line

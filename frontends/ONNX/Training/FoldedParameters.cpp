@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A tensor of the file, and what it was computed from.
+/// A tensor of the file, and the parameters and buffers that it was computed
+/// from; what else has a name, too, where the file does not list those.
 struct Folded {
   StringRef name;
   SmallVector<StringRef> sources;
@@ -18,8 +19,6 @@ struct Folded {
 /// The program's inputs, as readSignature() has them.
 using Signature = llvm::MapVector<StringRef, StringRef>;
 
-// What the exporter computed from values that it has not numbered, with a
-// parameter or buffer among them where it lists those.
 static SmallVector<Folded> findFolded(const proto::GraphProto &file,
                                       const Signature &signature) {
   llvm::StringSet<> targets;
@@ -28,13 +27,24 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   SmallVector<Folded> all;
   for (const proto::ValueInfoProto &value : file.value_info()) {
     Folded folded = {value.name(), readMetadataList(value, kFoldedFrom)};
-    llvm::erase_if(folded.sources, isExportersName);
-    if (llvm::any_of(folded.sources, [&](StringRef source) {
-          return signature.empty() || targets.contains(source);
-        }))
+    llvm::erase_if(folded.sources, [&](StringRef source) {
+      return isExportersName(source) ||
+             (!signature.empty() && !targets.contains(source));
+    });
+    if (!folded.sources.empty())
       all.push_back(std::move(folded));
   }
   return all;
+}
+
+// What attentions read under a number: keys and queries by a factor.
+static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
+  llvm::StringSet<> scaled;
+  for (const proto::NodeProto &node : file.node())
+    if (readCall(node).target.starts_with(
+            "torch.ops.aten.scaled_dot_product_attention."))
+      scaled.insert(node.input().begin(), node.input().end());
+  return scaled;
 }
 
 // Whether what was computed acts as a weight, or comes from a parameter for
@@ -51,13 +61,15 @@ static bool isComputedParameter(const Folded &folded,
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all,
                          const llvm::StringSet<> &parameters) {
+  const llvm::StringSet<> scaled =
+      findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
   for (const Folded &folded : all) {
     const ImportedValue &value = function.lookup(folded.name);
     if (!value.constant)
       continue;
     if (folded.sources.size() == 1 && isExportersName(folded.name) &&
-        value.stateRole) {
+        !scaled.contains(folded.name) && value.stateRole) {
       if (value.constant->getNumElements() >= 2)
         renamed.push_back(&folded);
     } else if (isComputedParameter(folded, value, parameters)) {

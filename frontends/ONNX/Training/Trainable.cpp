@@ -378,21 +378,23 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
   return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
-// The one value of the program that the exporter computed the value from,
-// which it gave a number for a name.
-static StringRef findRenamed(const proto::ValueInfoProto &value) {
-  auto names = readMetadataList(value, kFoldedFrom);
-  llvm::erase_if(names, isExportersName);
-  return names.size() == 1 && isExportersName(value.name()) ? names[0]
-                                                            : StringRef();
-}
-
 static llvm::StringSet<> findParameters(const proto::GraphProto &file) {
   llvm::StringSet<> parameters;
   for (auto [source, target] : readSignature(file))
     if (isParameter(source))
       parameters.insert(target);
   return parameters;
+}
+
+// Whether the exporter computed the value from one parameter and gave it a
+// number for a name.
+static bool isRenamed(const proto::ValueInfoProto &value,
+                      const llvm::StringSet<> &parameters) {
+  auto names = readMetadataList(value, kFoldedFrom);
+  return isExportersName(value.name()) &&
+         llvm::count_if(names, [&](StringRef name) {
+           return parameters.contains(name);
+         }) == 1;
 }
 
 // What the exporter has numbered, and says nothing of where it says what the
@@ -428,7 +430,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
         origins[value.name()] = kFoldedOrigin;
-      else if (parameters.contains(findRenamed(value)))
+      else if (isRenamed(value, parameters))
         origins[value.name()] = kParameterOrigin;
     }
   addConstants(file, origins);
