@@ -4,6 +4,8 @@ metadata says of the program is read back.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import subprocess
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -21,7 +23,7 @@ def node(call, op, inputs, output, **attributes):
     """A node that comes from a call such as "linear.default(%x, %p_w)"."""
     made = helper.make_node(op, inputs, [output], **attributes)
     target, arguments = call.rstrip(")").split("(", 1)
-    text = f"%v : [num_users=1] = call_function[target=torch.ops.aten.{target}]"
+    text = f"%{output} : [num_users=1] = call_function[target=torch.ops.aten.{target}]"
     text += f"(args = ({arguments}), kwargs = {{}})"
     made.metadata_props.add(key="pkg.torch.onnx.fx_node", value=text)
     return made
@@ -356,3 +358,205 @@ def test_transposition_that_was_changed_since_is_left(tmp_path):
     )
     _, values = train(changed, tmp_path, WIDTH)
     assert values.keys() == {"w", "val_5"}
+
+
+def branches(layer, weights, parameters, folded=None):
+    """Two modules of which the data takes one, and a third behind them."""
+
+    def body(name):
+        output = helper.make_tensor_value_info("y" + name, 1, ["N", WIDTH])
+        return helper.make_graph([layer(name, "x")], name, [], [output])
+
+    bodies = {"then_branch": body("a"), "else_branch": body("b")}
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "limit"], ["is"]),
+        helper.make_node("If", ["is"], ["h"], **bodies),
+        layer("c", "h"),
+        node("linear.default(%yc, %p_f)", "Gemm", ["yc", "f"], "y"),
+    ]
+    weights = weights | {"f": matrix(WIDTH, 1, 3), "limit": 16}
+    return make_model(nodes, weights, [*parameters, "f"], folded)
+
+
+def test_scales_in_bodies_come_apart(tmp_path):
+    def make(scales):
+        def norm(name, x):
+            call = f"layer_norm.default(%{x}, [{WIDTH}], %p_{name}, None, 1e-05)"
+            return node(call, "LayerNormalization", [x, scales[name]], "y" + name)
+
+        weights = {name: np.ones(WIDTH) for name in scales.values()}
+        return branches(norm, weights, "abc")
+
+    merged, apart = dict.fromkeys("abc", "a"), {name: name for name in "abc"}
+    values = assert_trains_alike(tmp_path, make(merged), make(apart))
+    assert values.keys() >= {"a", "b", "c"}
+
+
+def test_biases_in_bodies_are_there_again(tmp_path):
+    biases = [name + ".bias" for name in "abc"]
+
+    def make(bias):
+        def linear(name, x):
+            call = f"linear.default(%{x}, %p_{name}, %p_{name}_bias)"
+            operands = [x, name, name + ".bias"] if bias else [x, name]
+            return node(call, "Gemm", operands, "y" + name)
+
+        weights = {name: matrix(WIDTH, WIDTH, i) for i, name in enumerate("abc")}
+        weights |= {name: np.zeros(WIDTH) for name in biases if bias}
+        return branches(linear, weights, [*"abc", *biases])
+
+    values = assert_trains_alike(tmp_path, make(False), make(True))
+    assert values.keys() >= set(biases)
+
+
+def test_copies_that_bodies_read_are_trained_as_one(tmp_path):
+    def make(names, folded):
+        def product(name, x):
+            call = f"linear.default(%{x}, %p_w)"
+            return node(call, "MatMul", [x, names[name]], "y" + name)
+
+        weights = {name: matrix(WIDTH, WIDTH) for name in names.values()}
+        return branches(product, weights, ["w"], folded)
+
+    several = {"a": "val_1", "b": "val_2", "c": "val_3"}
+    values = assert_trains_alike(
+        tmp_path,
+        make(several, {name: ["w"] for name in several.values()}),
+        make(dict.fromkeys("abc", "val_1"), {"val_1": ["w"]}),
+    )
+    assert values.keys() & set(several.values()) == {"val_1"}
+
+
+def test_bias_that_was_trained_since_is_not_added(tmp_path):
+    """The file computes what it says, not what its metadata says."""
+    linear = node("linear.default(%x, %p_w, %p_b)", "Gemm", ["x", "w"], "h")
+    nodes = [linear, helper.make_node("Sub", ["h", "b"], ["y"])]
+    weights = {"w": np.eye(WIDTH), "b": np.ones(WIDTH)}
+    onnx.save(make_model(nodes, weights, ["w", "b"]), tmp_path / "model.onnx")
+    x = np.arange(WIDTH, dtype=np.float32)[None]
+    np.save(tmp_path / "x.npy", x)
+    files = (f"x=@{tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz")
+    mpctest.mpc_ok("run", tmp_path / "model.onnx", "--input", *files)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], x - 1)
+
+
+def warn(model, folder):
+    onnx.save(model, folder / "model.onnx")
+    flags = ("--loss", "mse", "--batch-size", 1)
+    process = mpctest.mpc_ok("check", folder / "model.onnx", *flags)
+    return [line for line in process.stdout.splitlines() if "warning" in line]
+
+
+def test_parameters_that_were_left_out_are_named(tmp_path):
+    """That the first product's result is not there, the call behind it shows."""
+    nodes = [
+        node("tanh.default(%mul", "Tanh", ["x"], "h"),
+        node("linear.default(%h, %p_f, %p_bias)", "MatMul", ["h", "f"], "y"),
+    ]
+    model = make_model(nodes, {"f": matrix(WIDTH, 1)}, ["scale", "f", "bias"])
+    (line,) = warn(model, tmp_path)
+    assert "parameter 'scale' (and 1 more like it) of the program is not in" in line
+
+
+def test_parameters_that_nothing_reads_are_not(tmp_path):
+    nodes = [
+        node("tanh.default(%x", "Tanh", ["x"], "h"),
+        node("linear.default(%h, %p_f)", "MatMul", ["h", "f"], "y"),
+    ]
+    model = make_model(nodes, {"f": matrix(WIDTH, 1)}, ["scale", "f"])
+    assert not warn(model, tmp_path)
+
+
+def test_what_was_computed_from_a_parameter_is_named(tmp_path):
+    """Also where it acts as no weight, and where it is one number; what data's
+    shape was folded to is none."""
+    nodes = [
+        node("tanh.default(%x", "Tanh", ["x"], "x_"),
+        node("cat.default([%x_, %repeat]", "Concat", ["x_", "rows"], "h", axis=0),
+        node("linear.default(%h, %p_f)", "MatMul", ["h", "f"], "k"),
+        node("mul.default(%k, %exp)", "Mul", ["k", "exp"], "l"),
+        node("mul.default(%l, %one)", "Mul", ["l", "val_7"], "y"),
+    ]
+    weights = {"f": matrix(WIDTH, 1), "exp": 2, "rows": np.ones((1, WIDTH))}
+    weights["val_7"] = np.ones((1, 2))
+    folded = {"exp": ["t"], "rows": ["r", "val_1"], "val_7": ["x"]}
+    model = make_model(nodes, weights, ["f", "t", "r"], folded)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    (line,) = warn(model, tmp_path)
+    assert "parameter 'exp' (and 1 more like it) was computed" in line
+
+
+def test_biases_of_a_weight_without_data_are_not_all_added(tmp_path):
+    """Each would have 64 MiB."""
+    nodes = [
+        node(f"linear.default(%x, %p_w, %p_b{i})", "Gemm", ["x", "w"], f"y{i}")
+        for i in range(64)
+    ]
+    nodes.append(helper.make_node("Sum", [f"y{i}" for i in range(64)], ["y"]))
+    names = [f"b{i}" for i in range(64)]
+    model = make_model(nodes, {"w": np.ones((1, 1))}, ["w", *names])
+    model.graph.initializer[0].dims[1] = 1 << 24
+    onnx.save(model, tmp_path / "model.onnx")
+    process = subprocess.run(
+        ["sh", "-c", 'ulimit -d 2000000; exec "$@"', "sh", mpctest.MPC, "check"]
+        + [tmp_path / "model.onnx", "--batch-size", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "'w': expected 67108864 bytes of data, found 4" in process.stdout
+
+
+def test_calls_with_many_parameters_are_read_in_time(tmp_path):
+    count = 20000
+    names = [f"p{i}" for i in range(count)]
+    call = f"cat.default([{', '.join('%p_' + name for name in names)}])"
+    nodes = [
+        node(call, "Concat", [f"w{i % 2}" for i in range(count)], "w", axis=0),
+        node("linear.default(%x, %w)", "Gemm", ["x", "w"], "y", transB=1),
+    ]
+    weights = {"w0": np.ones((1, WIDTH)), "w1": np.ones((1, WIDTH))}
+    onnx.save(make_model(nodes, weights, names), tmp_path / "model.onnx")
+    mpctest.mpc_ok("check", tmp_path / "model.onnx", "--batch-size", 1)
+
+
+def test_constants_that_the_exporter_numbers_are_not_trained(tmp_path):
+    """A state that starts as zeros, and a transposition that is in the program."""
+    nodes = [
+        node("linear.default(%x, %p_w)", "MatMul", ["x", "val_2"], "h"),
+        node("zeros.default([%n, 4])", "Expand", ["val_6", "shape"], "zeros"),
+        node("matmul.default(%zeros, %p_w)", "MatMul", ["zeros", "w"], "z"),
+        node("add.default(%h, %z)", "Add", ["h", "z"], "y"),
+    ]
+    weights = {"w": matrix(WIDTH, WIDTH), "val_2": matrix(WIDTH, WIDTH, 1)}
+    model = make_model(nodes, weights | {"val_6": 0}, ["w", "v"], {"val_2": ["v"]})
+    shape = numpy_helper.from_array(np.array((8, WIDTH)), "shape")
+    model.graph.initializer.append(shape)
+    _, values = train(model, tmp_path, WIDTH)
+    assert values["val_6"] == 0
+    assert not np.array_equal(values["val_2"], weights["val_2"])
+
+
+def test_parameter_that_was_renamed_is_trained_where_it_acts_as_none(tmp_path):
+    nodes = [
+        node("cat.default([%x, %p_r]", "Concat", ["x", "val_2"], "h", axis=1),
+        node("linear.default(%h, %p_f)", "MatMul", ["h", "f"], "y"),
+    ]
+    weights = {"f": matrix(2 * WIDTH, 1), "val_2": matrix(8, WIDTH)}
+    model = make_model(nodes, weights, ["f", "r"], {"val_2": ["r", "val_1"]})
+    _, values = train(model, tmp_path)
+    assert not np.array_equal(values["val_2"], weights["val_2"])
+
+
+def test_keys_that_the_exporter_scaled_are_computed(tmp_path):
+    call = "scaled_dot_product_attention.default(%x, %p_k, %p_v)"
+    nodes = [
+        node(call, "MatMul", ["x", "val_2"], "s"),
+        node(call, "Softmax", ["s"], "a"),
+        node(call, "MatMul", ["a", "v"], "y"),
+    ]
+    weights = {"val_2": matrix(WIDTH, 3), "v": matrix(3, 1)}
+    model = make_model(nodes, weights, ["k", "v"], {"val_2": ["k", "val_1"]})
+    (line,) = warn(model, tmp_path)
+    assert "parameter 'val_2' was computed" in line

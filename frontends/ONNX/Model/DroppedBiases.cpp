@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Model/DroppedBiases.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -11,6 +12,8 @@ using llvm::StringRef;
 
 // The most elements that one may have: the file is a stranger's.
 static constexpr int64_t kMostElements = int64_t(1) << 24;
+// What those that are added may take all together.
+static constexpr size_t kMostBytes = size_t(64) << 20;
 
 // How many elements the bias of a node has whose weights are `weights`.
 static std::optional<int64_t> countElements(const proto::NodeProto &node,
@@ -50,71 +53,125 @@ static StringRef findBias(const proto::NodeProto &node) {
   if (!argument || call.hasKeywords)
     return {};
   std::optional<StringRef> source = call.findSource(*argument);
-  return source && source->starts_with("p_") ? *source : StringRef();
+  return source && isParameter(*source) ? *source : StringRef();
 }
 
-// A parameter of zeros, of the type of `weights`.
-static void addZeros(proto::GraphProto &graph, const std::string &name,
-                     const proto::TensorProto &weights, int64_t count,
-                     StringRef source) {
-  const size_t elementBytes =
-      weights.data_type() == proto::TensorProto::DOUBLE  ? 8
-      : weights.data_type() == proto::TensorProto::FLOAT ? 4
-                                                         : 2;
-  proto::TensorProto &bias = *graph.add_initializer();
-  bias.set_name(name);
-  bias.set_data_type(weights.data_type());
-  bias.add_dims(count);
-  bias.set_raw_data(std::string(size_t(count) * elementBytes, '\0'));
-  describeInitializer(graph, name, source);
+static size_t getElementBytes(const proto::TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case proto::TensorProto::DOUBLE:
+    return 8;
+  case proto::TensorProto::FLOAT:
+    return 4;
+  default:
+    return 2;
+  }
 }
 
-std::string mpc::onnx_frontend::restoreBiases(Model &model) {
-  proto::GraphProto &graph = *model.getProto().mutable_graph();
-  llvm::StringMap<StringRef> signature = readSignature(graph);
-  if (signature.empty())
-    return {};
+namespace {
+class Restorer {
+public:
+  explicit Restorer(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  void collect();
+  void restore(proto::NodeProto &node);
+  std::string addZeros(StringRef source, const proto::TensorProto &weights,
+                       int64_t count);
+  bool isZeros(const proto::TensorProto &tensor);
+
+  Model &model;
+  proto::GraphProto &graph;
+  llvm::MapVector<StringRef, StringRef> signature;
   llvm::StringMap<const proto::TensorProto *> tensors;
-  for (const proto::TensorProto &tensor : graph.initializer())
-    tensors.try_emplace(tensor.name(), &tensor);
-  // What initializers are in the program: a bias may be left elsewhere.
+  /// What initializers are in the program: a bias may be left elsewhere.
   llvm::StringMap<std::string> bySource;
+  /// Names of all else, and those that bodies of nodes have.
+  llvm::StringSet<> taken;
+  size_t bytes = 0;
+  std::vector<std::string> done;
+};
+} // namespace
+
+void Restorer::collect() {
+  signature = readSignature(graph);
+  taken = findBodyNames(graph);
+  for (const proto::TensorProto &tensor : graph.initializer())
+    if (!taken.contains(tensor.name()))
+      tensors.try_emplace(tensor.name(), &tensor);
   for (const proto::ValueInfoProto &value : graph.value_info())
     if (StringRef source = findMetadata(value, kOriginalName);
         !source.empty() && tensors.contains(value.name()))
       bySource.try_emplace(source, value.name());
-  llvm::StringSet<> taken;
   for (const proto::NodeProto &node : graph.node())
     taken.insert(node.output().begin(), node.output().end());
   for (const proto::ValueInfoProto &value : graph.input())
     taken.insert(value.name());
+}
 
-  std::vector<std::string> done;
-  for (proto::NodeProto &node : *graph.mutable_node()) {
-    StringRef source = findBias(node);
-    auto weights = source.empty() ? tensors.end() : tensors.find(node.input(1));
-    if (weights == tensors.end() || !isFloatTensor(*weights->second))
-      continue;
-    std::optional<int64_t> count = countElements(node, *weights->second);
-    if (!count)
-      continue;
-    auto known = bySource.find(source);
-    if (known == bySource.end()) {
-      const std::string name = signature.lookup(source).str();
-      if (name.empty() || tensors.contains(name) || taken.contains(name))
-        continue;
-      addZeros(graph, name, *weights->second, *count, source);
-      tensors.try_emplace(name,
-                          &graph.initializer(graph.initializer_size() - 1));
-      known = bySource.try_emplace(source, name).first;
-      done.push_back(name);
-    }
-    // Another's place may be of another shape.
-    const proto::TensorProto &bias = *tensors.lookup(known->second);
-    if (bias.dims_size() == 1 && bias.dims(0) == *count &&
-        bias.data_type() == weights->second->data_type())
-      node.add_input(known->second);
-  }
+// Adds the parameter `source`, of the type of `weights`; returns its name,
+// empty where it cannot be.
+std::string Restorer::addZeros(StringRef source,
+                               const proto::TensorProto &weights,
+                               int64_t count) {
+  const std::string name = signature.lookup(source).str();
+  const size_t size = size_t(count) * getElementBytes(weights);
+  if (name.empty() || tensors.contains(name) || taken.contains(name) ||
+      bytes + size > kMostBytes)
+    return {};
+  bytes += size;
+  proto::TensorProto &bias = *graph.add_initializer();
+  bias.set_name(name);
+  bias.set_data_type(weights.data_type());
+  bias.add_dims(count);
+  bias.set_raw_data(std::string(size, '\0'));
+  describeInitializer(graph, name, source);
+  tensors.try_emplace(name, &bias);
+  bySource.try_emplace(source, name);
+  done.push_back(name);
+  return name;
+}
+
+// A bias that has been trained since would change what the file computes.
+bool Restorer::isZeros(const proto::TensorProto &tensor) {
+  llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
+  if (values)
+    return values->isSplat() && values->getNumElements() > 0 &&
+           values->getDouble(0) == 0;
+  // The import says what is wrong with it.
+  llvm::consumeError(values.takeError());
+  return false;
+}
+
+void Restorer::restore(proto::NodeProto &node) {
+  StringRef source = findBias(node);
+  auto weights = source.empty() ? tensors.end() : tensors.find(node.input(1));
+  if (weights == tensors.end() || !isFloatTensor(*weights->second))
+    return;
+  std::optional<int64_t> count = countElements(node, *weights->second);
+  if (!count)
+    return;
+  std::string name = bySource.lookup(source);
+  if (name.empty())
+    name = addZeros(source, *weights->second, *count);
+  if (name.empty())
+    return;
+  // Another's place may be of another shape.
+  const proto::TensorProto &bias = *tensors.lookup(name);
+  if (bias.dims_size() == 1 && bias.dims(0) == *count &&
+      bias.data_type() == weights->second->data_type() && isZeros(bias))
+    node.add_input(name);
+}
+
+std::string Restorer::run() {
+  collect();
+  if (signature.empty())
+    return {};
+  for (proto::GraphProto *part : findGraphs(graph))
+    for (proto::NodeProto &node : *part->mutable_node())
+      restore(node);
   if (done.empty())
     return {};
   std::string text = "the exporter left out biases of zeros, which are there "
@@ -123,4 +180,8 @@ std::string mpc::onnx_frontend::restoreBiases(Model &model) {
   if (done.size() > 1)
     text += " and " + std::to_string(done.size() - 1) + " more";
   return text;
+}
+
+std::string mpc::onnx_frontend::restoreBiases(Model &model) {
+  return Restorer(model).run();
 }

@@ -10,20 +10,60 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-llvm::StringMap<StringRef>
+//===----------------------------------------------------------------------===//
+// Graphs and parameters
+//===----------------------------------------------------------------------===//
+
+std::vector<proto::GraphProto *>
+mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
+  std::vector<proto::GraphProto *> graphs = {&graph};
+  for (size_t i = 0; i < graphs.size(); ++i)
+    for (proto::NodeProto &node : *graphs[i]->mutable_node())
+      for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+        if (attribute.has_g())
+          graphs.push_back(attribute.mutable_g());
+        for (proto::GraphProto &body : *attribute.mutable_graphs())
+          graphs.push_back(&body);
+      }
+  return graphs;
+}
+
+std::vector<const proto::GraphProto *>
+mpc::onnx_frontend::findGraphs(const proto::GraphProto &graph) {
+  // The pointers are all that is needed of the other, which changes nothing.
+  auto graphs = findGraphs(const_cast<proto::GraphProto &>(graph));
+  return {graphs.begin(), graphs.end()};
+}
+
+llvm::StringSet<> mpc::onnx_frontend::findBodyNames(proto::GraphProto &graph) {
+  llvm::StringSet<> names;
+  const std::vector<proto::GraphProto *> graphs = findGraphs(graph);
+  for (const proto::GraphProto *body : llvm::drop_begin(graphs)) {
+    for (const auto *values : {&body->input(), &body->output()})
+      for (const proto::ValueInfoProto &value : *values)
+        names.insert(value.name());
+    for (const proto::TensorProto &tensor : body->initializer())
+      names.insert(tensor.name());
+    for (const proto::NodeProto &node : body->node())
+      names.insert(node.output().begin(), node.output().end());
+  }
+  return names;
+}
+
+llvm::MapVector<StringRef, StringRef>
 mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
-  llvm::StringMap<StringRef> names;
+  llvm::MapVector<StringRef, StringRef> names;
   StringRef rest =
       findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
-  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'"; those of
-  // mutated buffers are of outputs.
+  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'" and
+  // "x: USER_INPUT"; those of mutated buffers are of outputs.
   rest = rest.split("# outputs").first;
   while (!rest.empty()) {
     StringRef line;
     std::tie(line, rest) = rest.split('\n');
     auto [source, text] = line.split(": ");
     StringRef target = text.split("target='").second.split('\'').first;
-    if (!target.empty())
+    if (!text.empty())
       names.try_emplace(source, target);
   }
   return names;
@@ -33,9 +73,8 @@ mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
 // Calls
 //===----------------------------------------------------------------------===//
 
-static bool isSource(StringRef argument) {
-  return argument.starts_with("%p_") || argument.starts_with("%b_") ||
-         argument.starts_with("%c_");
+static bool isSource(StringRef name) {
+  return isParameter(name) || name.starts_with("b_") || name.starts_with("c_");
 }
 
 // Those between commas outside all brackets.
@@ -61,11 +100,17 @@ static SmallVector<StringRef> splitArguments(StringRef text) {
 ProgramCall mpc::onnx_frontend::readCall(const proto::NodeProto &node) {
   StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
   ProgramCall call;
+  call.name = text.split(" : ").first.trim("%");
   call.target = text.split("[target=").second.split(']').first;
   auto [arguments, keywords] =
       text.split("(args = (").second.rsplit("), kwargs = ");
   call.arguments = splitArguments(arguments);
   call.hasKeywords = !keywords.starts_with("{}");
+  SmallVector<StringRef> items;
+  arguments.split(items, ',');
+  for (StringRef item : items)
+    if (item = item.trim("[]() "); item.consume_front("%"))
+      (isSource(item) ? call.sources : call.results).push_back(item);
   return call;
 }
 
@@ -75,23 +120,11 @@ std::optional<StringRef> ProgramCall::findSource(int argument) const {
   if (argument >= static_cast<int>(arguments.size()))
     return std::nullopt;
   StringRef text = arguments[argument];
-  if (isSource(text))
-    return text.drop_front();
+  if (text.consume_front("%"))
+    return isSource(text) ? std::optional(text) : std::nullopt;
   if (text == "None" || (!text.empty() && llvm::isDigit(text[0])))
     return StringRef();
   return std::nullopt;
-}
-
-SmallVector<StringRef, 2> ProgramCall::findSources() const {
-  SmallVector<StringRef, 2> sources;
-  for (StringRef argument : arguments) {
-    SmallVector<StringRef> items;
-    argument.split(items, ',');
-    for (StringRef item : items)
-      if (item = item.trim("[]() "); isSource(item))
-        sources.push_back(item.drop_front());
-  }
-  return sources;
 }
 
 //===----------------------------------------------------------------------===//
@@ -170,7 +203,7 @@ void mpc::onnx_frontend::describeInitializer(proto::GraphProto &graph,
   proto::ValueInfoProto &value = *graph.add_value_info();
   value.set_name(name.str());
   addMetadata(value, kInputKindKey,
-              source.starts_with("p_")   ? "PARAMETER"
+              isParameter(source)        ? "PARAMETER"
               : source.starts_with("b_") ? "BUFFER"
                                          : "CONSTANT_TENSOR");
   if (!source.empty())

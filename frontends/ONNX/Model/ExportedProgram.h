@@ -7,35 +7,54 @@
 
 #include "frontends/ONNX/Model/ONNXProto.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <optional>
+#include <vector>
 
 namespace mpc::onnx_frontend {
+
+/// The graph, and behind it the bodies of its nodes, with those within them.
+std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
+std::vector<const proto::GraphProto *>
+findGraphs(const proto::GraphProto &graph);
+
+/// What bodies of its nodes define, which hides the graph's own there.
+llvm::StringSet<> findBodyNames(proto::GraphProto &graph);
 
 /// Of a value, what the calls of the program have for it, such as "p_fc_bias".
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
 
-/// The parameters and buffers by what the calls have for them:
-/// "p_layers_1_weight" with "layers.1.weight".
-llvm::StringMap<llvm::StringRef> readSignature(const proto::GraphProto &graph);
+/// The program's inputs by what the calls have for them: "p_layers_1_weight"
+/// with "layers.1.weight" for a parameter or buffer, and "" for data.
+llvm::MapVector<llvm::StringRef, llvm::StringRef>
+readSignature(const proto::GraphProto &graph);
+
+/// Whether the program has `source`, such as "p_layers_1_weight", as parameter.
+inline bool isParameter(llvm::StringRef source) {
+  return source.starts_with("p_");
+}
 
 /// The call that a node comes from, as in
 /// "%conv = call_function[target=torch.ops.aten.conv1d.default](args = (%x,
 /// %p_weight, None, [1]), kwargs = {})".
 struct ProgramCall {
+  /// What other calls have for the result, such as "conv".
+  llvm::StringRef name;
   llvm::StringRef target;
   llvm::SmallVector<llvm::StringRef> arguments;
+  /// The parameters and buffers among all arguments, also within lists, and
+  /// what else is not constant.
+  llvm::SmallVector<llvm::StringRef, 2> sources, results;
   bool hasKeywords = false;
 
   /// What an argument is: a parameter or a buffer such as "p_weight"; empty for
   /// a constant; nothing where it is computed or is not there.
   std::optional<llvm::StringRef> findSource(int argument) const;
-  /// The parameters and buffers among all arguments, also within lists.
-  llvm::SmallVector<llvm::StringRef, 2> findSources() const;
 };
 
 /// Nothing of the call is known where the file does not say it.

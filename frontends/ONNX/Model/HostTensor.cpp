@@ -140,7 +140,15 @@ std::optional<int64_t> HostTensor::findNonFinite() const {
   }
 }
 
+static bool repeatsElement(ArrayRef<char> data, size_t width) {
+  return data.size() > width && std::memcmp(data.data(), data.data() + width,
+                                            data.size() - width) == 0;
+}
+
 bool HostTensor::isSplat() const {
+  // Bytes are compared much faster; what is NaN equals nothing.
+  if (repeatsElement(data, getElementBytes(type.getElementType())))
+    return getDouble(0) == getDouble(1);
   for (int64_t i = 1; i < getNumElements(); ++i)
     if (getDouble(i) != getDouble(0))
       return false;
@@ -195,10 +203,7 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
   }
   // Fills, zeros above all, are one element.
   size_t width = getElementBytes(type.getElementType());
-  bool isSplat =
-      data.size() > width &&
-      std::memcmp(data.data(), data.data() + width, data.size() - width) == 0;
-  if (isSplat)
+  if (repeatsElement(data, width))
     return DenseElementsAttr::getFromRawBuffer(type, data.take_front(width));
   if (getNumElements() <= kInlineElements)
     return DenseElementsAttr::getFromRawBuffer(type, data);

@@ -23,6 +23,10 @@ using llvm::Twine;
 // What copies may take all together: those of a program are vectors.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
+// The most parameters that a call has which its nodes may read: the file is a
+// stranger's.
+static constexpr size_t kMostSources = 32;
+
 static bool isBatchNorm(const proto::NodeProto &node) {
   return node.op_type() == "BatchNormalization" && node.domain().empty();
 }
@@ -53,7 +57,9 @@ public:
 
 private:
   void collect();
-  Read makeRead(proto::NodeProto &node, int index, size_t count);
+  void collectReads(proto::NodeProto &node);
+  Read makeRead(proto::NodeProto &node, const ProgramCall &call, int index,
+                size_t count);
   bool isConstant(StringRef name);
   bool isSplat(const proto::TensorProto &tensor);
   void separateSources(StringRef name, ArrayRef<Read> reads);
@@ -71,7 +77,7 @@ private:
   llvm::StringMap<StringRef> originalNames;
   /// What the exporter computed them from.
   llvm::StringMap<SmallVector<StringRef>> foldedFrom;
-  llvm::StringMap<StringRef> signature;
+  llvm::MapVector<StringRef, StringRef> signature;
   llvm::StringSet<> names;
   /// Those behind names that were made unique.
   llvm::StringMap<int> lastNumbers;
@@ -83,8 +89,8 @@ private:
 
 // What the exporter says of the operand; else any source of the call may be
 // meant, if it has as many as the node reads and the program has the tensor.
-Read Separator::makeRead(proto::NodeProto &node, int index, size_t count) {
-  ProgramCall call = readCall(node);
+Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
+                         int index, size_t count) {
   Read read = {&node, index, {}, false};
   if (node.domain().empty())
     if (std::optional<int> argument =
@@ -96,9 +102,9 @@ Read Separator::makeRead(proto::NodeProto &node, int index, size_t count) {
         read.sources.push_back(*source);
       return read;
     }
-  read.sources = call.findSources();
-  if (read.sources.size() < count || isConstant(node.input(index)))
-    read.sources.clear();
+  if (call.sources.size() >= count && call.sources.size() <= kMostSources &&
+      !isConstant(node.input(index)))
+    read.sources = call.sources;
   return read;
 }
 
@@ -112,8 +118,9 @@ bool Separator::isConstant(StringRef name) {
   return llvm::all_of(it->second, isExportersName);
 }
 
-// The float initializers and who reads them.
+// The float initializers and who reads them, in bodies too.
 void Separator::collect() {
+  names = findBodyNames(graph);
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
     if (names.insert(tensor.name()).second && isFloatTensor(tensor))
       tensors.try_emplace(tensor.name(), &tensor);
@@ -124,16 +131,23 @@ void Separator::collect() {
   }
   for (const proto::ValueInfoProto &value : graph.input())
     names.insert(value.name());
-  for (proto::NodeProto &node : *graph.mutable_node()) {
-    for (const std::string &output : node.output())
-      names.insert(output);
-    size_t count = llvm::count_if(node.input(), [&](const std::string &input) {
-      return tensors.contains(input);
-    });
-    for (int i = 0; i < node.input_size(); ++i)
-      if (auto it = tensors.find(node.input(i)); it != tensors.end())
-        reads[it->first()].push_back(makeRead(node, i, count));
-  }
+  for (proto::NodeProto &node : *graph.mutable_node())
+    names.insert(node.output().begin(), node.output().end());
+  for (proto::GraphProto *part : findGraphs(graph))
+    for (proto::NodeProto &node : *part->mutable_node())
+      collectReads(node);
+}
+
+void Separator::collectReads(proto::NodeProto &node) {
+  size_t count = llvm::count_if(node.input(), [&](const std::string &input) {
+    return tensors.contains(input);
+  });
+  if (count == 0)
+    return;
+  const ProgramCall call = readCall(node);
+  for (int i = 0; i < node.input_size(); ++i)
+    if (auto it = tensors.find(node.input(i)); it != tensors.end())
+      reads[it->first()].push_back(makeRead(node, call, i, count));
 }
 
 bool Separator::isSplat(const proto::TensorProto &tensor) {

@@ -39,10 +39,9 @@ private:
   proto::GraphProto &graph;
   /// Those that become a Transpose, as (parameter, initializer).
   std::vector<std::pair<std::string, std::string>> transposes;
-  /// What cannot go or be read under another name: inputs and outputs, and all
-  /// where nodes have bodies that may read anything.
-  llvm::StringSet<> pinned;
-  bool hasBodies = false;
+  /// What cannot go or be read under another name: inputs, outputs and what is
+  /// another value in bodies of nodes.
+  llvm::StringSet<> pinned, bodyNames;
   /// Initializers that are read no longer, and those read in their place.
   llvm::StringSet<> removed;
   llvm::StringMap<std::string> replaced;
@@ -76,12 +75,10 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
 }
 
 void Joiner::findPinned() {
+  pinned = bodyNames = findBodyNames(graph);
   for (const auto *values : {&graph.input(), &graph.output()})
     for (const proto::ValueInfoProto &value : *values)
       pinned.insert(value.name());
-  for (const proto::NodeProto &node : graph.node())
-    for (const proto::AttributeProto &attribute : node.attribute())
-      hasBodies |= attribute.has_g() || attribute.graphs_size() > 0;
 }
 
 // By shape and elements; a file whose elements differ has been changed since.
@@ -123,10 +120,11 @@ Relation Joiner::relate(const proto::TensorProto &first,
 
 // Takes out what is read no longer, and adds the new nodes.
 void Joiner::finish() {
-  for (proto::NodeProto &node : *graph.mutable_node())
-    for (std::string &input : *node.mutable_input())
-      if (auto it = replaced.find(input); it != replaced.end())
-        input = it->second;
+  for (proto::GraphProto *part : findGraphs(graph))
+    for (proto::NodeProto &node : *part->mutable_node())
+      for (std::string &input : *node.mutable_input())
+        if (auto it = replaced.find(input); it != replaced.end())
+          input = it->second;
   addTransposes(graph, transposes);
   auto &tensors = *graph.mutable_initializer();
   const auto end =
@@ -145,7 +143,7 @@ std::string Joiner::run() {
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
       if (relation == Relation::None ||
-          (relation == Relation::Same && hasBodies) ||
+          (relation == Relation::Same && bodyNames.contains(first.name())) ||
           pinned.contains(other->name()) ||
           !removed.insert(other->name()).second)
         continue;

@@ -26,8 +26,8 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  llvm::StringMap<StringRef> signature;
-  /// All names of values.
+  llvm::MapVector<StringRef, StringRef> signature;
+  /// All names of values, in bodies too.
   llvm::StringSet<> taken;
   /// What the exporter computed from one parameter alone, and which.
   llvm::StringMap<StringRef> foldedFrom;
@@ -38,6 +38,7 @@ private:
 } // namespace
 
 void Restorer::collect() {
+  taken = findBodyNames(graph);
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() != 1 || !isExportersName(value.name()))
@@ -125,9 +126,9 @@ std::string Restorer::run() {
   if (matrices.empty())
     return {};
   // From here on the file says of them what it says of other parameters.
-  llvm::StringMap<std::string> sources;
-  for (const auto &[source, name] : signature)
-    sources.try_emplace(name, source.str());
+  llvm::StringMap<StringRef> sources;
+  for (auto [source, name] : signature)
+    sources.try_emplace(name, source);
   for (const auto &[name, former] : matrices) {
     values.lookup(former)->clear_metadata_props();
     describeInitializer(graph, name, sources.lookup(name));

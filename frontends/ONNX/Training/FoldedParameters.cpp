@@ -1,45 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/FoldedParameters.h"
 
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A tensor of the file, and what it was computed from.
+/// A tensor of the file, and the parameters and buffers that it was computed
+/// from; what else has a name, too, where the file does not list those.
 struct Folded {
   StringRef name;
   SmallVector<StringRef> sources;
 };
 } // namespace
 
-// What the exporter computed from values that the program has names for, beside
-// its own numbered ones.
-static SmallVector<Folded> findFolded(const Graph &graph) {
+/// The program's inputs, as readSignature() has them.
+using Signature = llvm::MapVector<StringRef, StringRef>;
+
+static SmallVector<Folded> findFolded(const proto::GraphProto &file,
+                                      const Signature &signature) {
+  llvm::StringSet<> targets;
+  for (auto [source, target] : signature)
+    targets.insert(target);
   SmallVector<Folded> all;
-  const proto::GraphProto &file = graph.getModel().getProto().graph();
   for (const proto::ValueInfoProto &value : file.value_info()) {
     Folded folded = {value.name(), readFoldedParameters(value)};
+    llvm::erase_if(folded.sources, [&](StringRef source) {
+      return !signature.empty() && !targets.contains(source);
+    });
     if (!folded.sources.empty())
       all.push_back(std::move(folded));
   }
   return all;
 }
 
-void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
-                                    const Graph &graph) {
-  SmallVector<Folded> all = findFolded(graph);
+// What attentions read under a number: keys and queries by a factor.
+static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
+  llvm::StringSet<> scaled;
+  for (const proto::NodeProto &node : file.node())
+    if (readCall(node).target.starts_with(
+            "torch.ops.aten.scaled_dot_product_attention."))
+      scaled.insert(node.input().begin(), node.input().end());
+  return scaled;
+}
+
+// Whether what was computed acts as a weight, or comes from a parameter for
+// sure.
+static bool isComputedParameter(const Folded &folded,
+                                const ImportedValue &value,
+                                const llvm::StringSet<> &parameters) {
+  return value.stateRole == Role::Parameter ||
+         llvm::any_of(folded.sources, [&](StringRef source) {
+           return parameters.contains(source);
+         });
+}
+
+static void warnComputed(FunctionImporter &function, const Graph &graph,
+                         ArrayRef<Folded> all,
+                         const llvm::StringSet<> &parameters) {
+  const llvm::StringSet<> scaled =
+      findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
   for (const Folded &folded : all) {
     const ImportedValue &value = function.lookup(folded.name);
-    if (!value.constant || value.constant->getNumElements() < 2)
+    if (!value.constant)
       continue;
     if (folded.sources.size() == 1 && isExportersName(folded.name) &&
-        value.stateRole)
-      renamed.push_back(&folded);
-    else if (value.stateRole == Role::Parameter)
+        !scaled.contains(folded.name) && value.stateRole) {
+      if (value.constant->getNumElements() >= 2)
+        renamed.push_back(&folded);
+    } else if (isComputedParameter(folded, value, parameters)) {
       computed.push_back(&folded);
+    }
   }
   if (!renamed.empty())
     graph.getModel().note(
@@ -52,4 +86,78 @@ void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
         "parameter '" + computed[0]->name + "'" + countOthers(computed.size()) +
         " was computed by PyTorch's exporter, and what it was computed from is "
         "not there to train; torch.onnx.export(..., optimize=False) keeps it");
+}
+
+// The parameters that initializers are, or were computed from.
+static llvm::StringSet<> findPresent(const proto::GraphProto &file,
+                                     ArrayRef<Folded> all) {
+  llvm::StringSet<> tensors;
+  for (const proto::TensorProto &tensor : file.initializer())
+    tensors.insert(tensor.name());
+  llvm::StringSet<> present = tensors;
+  for (const proto::ValueInfoProto &value : file.value_info())
+    if (tensors.contains(value.name()))
+      present.insert(findMetadata(value, kOriginalName));
+  for (const Folded &folded : all)
+    if (tensors.contains(folded.name))
+      present.insert(folded.sources.begin(), folded.sources.end());
+  return present;
+}
+
+// Whether calls of the file read results of others that are not in it. What has
+// several results is not called by their names.
+static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
+  llvm::StringSet<> known;
+  for (const ProgramCall &call : calls)
+    known.insert(call.name);
+  return llvm::any_of(calls, [&](const ProgramCall &call) {
+    return call.target.starts_with("torch.ops.aten.") &&
+           llvm::any_of(call.results, [&](StringRef result) {
+             return !known.contains(result) && !inputs.contains(result) &&
+                    !result.starts_with("getitem") &&
+                    !result.starts_with("sym_");
+           });
+  });
+}
+
+// Parameters that start as zeros or ones change nothing at first, and the
+// exporter drops what they do; of two results that start equal it keeps one.
+static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
+                        const Signature &signature) {
+  const proto::GraphProto &file = graph.getModel().getProto().graph();
+  SmallVector<ProgramCall, 0> calls;
+  llvm::StringSet<> read;
+  for (const proto::GraphProto *part : findGraphs(file))
+    for (const proto::NodeProto &node : part->node()) {
+      calls.push_back(readCall(node));
+      read.insert(calls.back().sources.begin(), calls.back().sources.end());
+    }
+  const llvm::StringSet<> present = findPresent(file, all);
+  // What no call reads may be used nowhere in a program that is all there.
+  const bool isPart = hasLostCalls(calls, signature);
+  SmallVector<StringRef> dropped;
+  for (auto [source, target] : signature)
+    if (isParameter(source) && !present.contains(source) &&
+        !present.contains(target) && (isPart || read.contains(source)))
+      dropped.push_back(target);
+  if (!dropped.empty())
+    graph.getModel().warn(
+        "parameter '" + dropped[0] + "'" + countOthers(dropped.size()) +
+        " of the program is not in the file, and not there to train: PyTorch's "
+        "exporter leaves out what starts as zeros or ones, makes one of what "
+        "starts equal, and has nothing that the program does not use; "
+        "torch.onnx.export(..., optimize=False) keeps all that it uses");
+}
+
+void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
+                                    const Graph &graph) {
+  const proto::GraphProto &file = graph.getModel().getProto().graph();
+  const Signature signature = readSignature(file);
+  const SmallVector<Folded> all = findFolded(file, signature);
+  llvm::StringSet<> parameters;
+  for (auto [source, target] : signature)
+    if (isParameter(source))
+      parameters.insert(target);
+  warnComputed(function, graph, all, parameters);
+  warnDropped(graph, all, signature);
 }

@@ -10,9 +10,10 @@
 namespace mpc::onnx_frontend {
 
 /// Says, once `function` has imported the nodes of `graph`, what the optimizer
-/// of PyTorch's exporter computed in advance: a transposed parameter has
-/// another name in the file, and of what follows from parameters alone only the
-/// result is there.
+/// of PyTorch's exporter computed in advance or left out: a transposed
+/// parameter has another name in the file, of what follows from parameters
+/// alone only the result is there, and what changes nothing at first is not
+/// there at all.
 void warnFolded(FunctionImporter &function, const Graph &graph);
 
 } // namespace mpc::onnx_frontend

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -377,10 +378,50 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
   return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
+static llvm::StringSet<> findParameters(const proto::GraphProto &file) {
+  llvm::StringSet<> parameters;
+  for (auto [source, target] : readSignature(file))
+    if (isParameter(source))
+      parameters.insert(target);
+  return parameters;
+}
+
+// Whether the exporter computed the value from one parameter and gave it a
+// number for a name.
+static bool isRenamed(const proto::ValueInfoProto &value,
+                      const llvm::StringSet<> &parameters) {
+  auto names = readMetadataList(value, kFoldedFrom);
+  return isExportersName(value.name()) &&
+         llvm::count_if(names, [&](StringRef name) {
+           return parameters.contains(name);
+         }) == 1;
+}
+
+// What the exporter has numbered, and says nothing of where it says what the
+// others are: its own constants, such as the zeros that a state starts with.
+static void addConstants(const proto::GraphProto &file,
+                         llvm::StringMap<std::string> &origins) {
+  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
+    return entry.second == kParameterOrigin;
+  });
+  llvm::StringSet<> folded;
+  for (const proto::ValueInfoProto &value : file.value_info())
+    if (!findMetadata(value, kFoldedFrom).empty())
+      folded.insert(value.name());
+  for (const proto::TensorProto &tensor : file.initializer()) {
+    const bool isScalar =
+        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; });
+    if (isKnown && (isScalar || !folded.empty()) &&
+        isExportersName(tensor.name()) && !folded.contains(tensor.name()))
+      origins.try_emplace(tensor.name(), kFoldedOrigin);
+  }
+}
+
 llvm::StringMap<std::string>
 mpc::onnx_frontend::findOrigins(const Graph &graph) {
   llvm::StringMap<std::string> origins;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
+  const llvm::StringSet<> parameters = findParameters(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
@@ -389,7 +430,10 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
         origins[value.name()] = kFoldedOrigin;
+      else if (isRenamed(value, parameters))
+        origins[value.name()] = kParameterOrigin;
     }
+  addConstants(file, origins);
   return origins;
 }
 
