@@ -1,7 +1,7 @@
-// The words that both an artifact's plan and the compiler's IR are written in.
-// Each is an enumeration here and stands nowhere else: the reader and the
-// writer of plans, and the attributes of the IR, take them from this header,
-// which depends on nothing.
+// The words that both an artifact's plan and the compiler's IR are written in,
+// and the names that mpc gives to functions, state and inputs of its own. Each
+// stands here and nowhere else: the reader and the writer of plans, and the
+// attributes of the IR, take them from this header, which depends on nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_NAMES_H
@@ -13,6 +13,49 @@
 #include <string_view>
 
 namespace mpc {
+
+//===----------------------------------------------------------------------===//
+// Names that mpc gives
+//===----------------------------------------------------------------------===//
+
+/// The functions of a module, each of which becomes a program of the artifact.
+inline constexpr char kForwardFunction[] = "forward"; ///< before it has a loss
+inline constexpr char kInitFunction[] = "init";
+inline constexpr char kStepFunction[] = "step"; ///< a batch and the update
+inline constexpr char kAccumulateFunction[] = "accumulate"; ///< a micro-batch
+inline constexpr char kUpdateFunction[] = "update"; ///< after some of these
+inline constexpr char kEvalFunction[] = "eval";
+inline constexpr char kDeriveFunction[] = "derive"; ///< state from other state
+
+/// All of them: no state of a model is called so.
+inline constexpr const char *kFunctions[] = {
+    kForwardFunction, kInitFunction, kStepFunction,  kAccumulateFunction,
+    kUpdateFunction,  kEvalFunction, kDeriveFunction};
+
+/// What all state that mpc adds of its own, and no state of a model, starts
+/// with.
+inline constexpr char kOwnPrefix[] = "mpc.";
+inline constexpr char kSeedVariable[] = "mpc.seed";
+inline constexpr char kStepVariable[] = "mpc.step";
+inline constexpr char kMicroStepVariable[] = "mpc.micro_step";
+inline constexpr char kLossScaleVariable[] = "mpc.loss_scale";
+inline constexpr char kGoodStepsVariable[] = "mpc.good_steps";
+inline constexpr char kHysteresisVariable[] = "mpc.hysteresis";
+
+/// State of the parameter "P" is called "P.ema" and the like.
+inline constexpr char kAverageSuffix[] = ".ema";
+inline constexpr char kGradientSuffix[] = ".grad"; ///< a sum over micro-batches
+inline constexpr char kLowSuffix[] = ".low";       ///< the copy in 16 bits
+inline constexpr char kFirstMomentSuffix[] = ".m"; ///< Adam's
+inline constexpr char kSecondMomentSuffix[] = ".v";
+
+/// Inputs of the role Scalar, which whoever trains gives.
+inline constexpr char kLearningRateInput[] = "learning_rate";
+inline constexpr char kSeedInput[] = "seed";
+
+//===----------------------------------------------------------------------===//
+// Enumerations
+//===----------------------------------------------------------------------===//
 
 /// The documented exit codes of the command line. They are also what kind of
 /// failure a status of the runtime, a diagnostic of the compiler, or an error
@@ -61,6 +104,29 @@ enum class Role {
   Gradient,
 };
 
+/// Element types of buffers. I1 is one byte, 0 or 1.
+enum class DType {
+  F16,
+  BF16,
+  F32,
+  F64,
+  I32,
+  I64,
+  I1,
+  U8,
+  I8,
+  U16,
+  I16,
+  U32,
+  U64
+};
+
+/// What the memory of a buffer is part of.
+enum class Space { Arena, State, Input, Constant };
+
+/// What a step of a program does.
+enum class StepKind { Launch, MatMul, Conv, Copy, If, For };
+
 /// Where the input channels of a convolution's filter stand.
 enum class FilterLayout {
   OIHW, ///< (out, in / group, spatial...), ONNX's order
@@ -106,6 +172,28 @@ struct Words<Role> {
 };
 
 template <>
+struct Words<DType> {
+  static constexpr std::string_view kind = "element type";
+  static constexpr std::string_view list[] = {
+      "f16", "bf16", "f32", "f64", "i32", "i64", "i1",
+      "u8",  "i8",   "u16", "i16", "u32", "u64"};
+};
+
+template <>
+struct Words<Space> {
+  static constexpr std::string_view kind = "space";
+  static constexpr std::string_view list[] = {"arena", "state", "input",
+                                              "constant"};
+};
+
+template <>
+struct Words<StepKind> {
+  static constexpr std::string_view kind = "step";
+  static constexpr std::string_view list[] = {"launch", "matmul", "conv",
+                                              "copy",   "if",     "for"};
+};
+
+template <>
 struct Words<FilterLayout> {
   static constexpr std::string_view kind = "filter layout";
   static constexpr std::string_view list[] = {"OIHW", "OHWI"};
@@ -134,6 +222,9 @@ struct Words<FusedKind> {
 
 // A list that misses a word, or has one too many, does not compile.
 static_assert(std::size(Words<Role>::list) == size_t(Role::Gradient) + 1);
+static_assert(std::size(Words<DType>::list) == size_t(DType::U64) + 1);
+static_assert(std::size(Words<Space>::list) == size_t(Space::Constant) + 1);
+static_assert(std::size(Words<StepKind>::list) == size_t(StepKind::For) + 1);
 static_assert(std::size(Words<FilterLayout>::list) ==
               size_t(FilterLayout::OHWI) + 1);
 static_assert(std::size(Words<ConvKind>::list) ==
@@ -183,9 +274,12 @@ namespace mpc::runtime {
 // For whoever uses the runtime's namespace alone.
 using mpc::Compute;
 using mpc::ConvKind;
+using mpc::DType;
 using mpc::FilterLayout;
 using mpc::FusedKind;
 using mpc::Role;
+using mpc::Space;
+using mpc::StepKind;
 } // namespace mpc::runtime
 
 #endif // MPC_RUNTIME_NAMES_H

@@ -36,8 +36,6 @@ struct StateVariable {
   double fill = 0;
 };
 
-enum class Space { Arena, State, Input, Constant };
-
 /// A typed view of memory that steps name by its index in Function::buffers.
 struct Buffer {
   Space space = Space::Arena;

@@ -243,16 +243,17 @@ static Buffer readBuffer(Reader &in) {
   in.expectOnly({"space", "type", "shape", "offset", "index"});
   Buffer buffer;
   readTypeAndShape(in, buffer.type, buffer.shape, buffer.bytes);
-  std::string space = in.string("space");
-  if (space == "arena" || space == "constant") {
-    buffer.space = space == "arena" ? Space::Arena : Space::Constant;
+  buffer.space = in.word<Space>("space");
+  switch (buffer.space) {
+  case Space::Arena:
+  case Space::Constant:
     buffer.offset = in.integer("offset");
-  } else if (space == "state" || space == "input") {
-    buffer.space = space == "state" ? Space::State : Space::Input;
+    break;
+  case Space::State:
+  case Space::Input:
     buffer.index = in.index("index");
     buffer.offset = in.integerOr("offset", 0);
-  } else {
-    in.fail("unknown space '" + space + "'");
+    break;
   }
   return buffer;
 }
@@ -312,7 +313,7 @@ static std::optional<Fused> readFused(Reader &in) {
               {}};
   if (object.has("unfused"))
     object.each("unfused", [&](Reader &step) {
-      if (step.string("op") != "launch")
+      if (step.word<StepKind>("op") != StepKind::Launch)
         step.fail("only launches stand for what is fused");
       fused.unfused.push_back(readLaunch(step));
     });
@@ -424,8 +425,19 @@ static CopyStep readCopy(Reader &in) {
   return step;
 }
 
-// All but its steps.
-static ForStep readLoop(Reader &in) {
+static std::vector<Step> readSteps(Reader &in, const char *key, int depth);
+
+static IfStep readCondition(Reader &in, int depth) {
+  in.expectOnly({"op", "name", "predicate", "then", "else"});
+  IfStep conditional;
+  conditional.predicate = in.index("predicate");
+  conditional.then = readSteps(in, "then", depth);
+  if (in.has("else"))
+    conditional.otherwise = readSteps(in, "else", depth);
+  return conditional;
+}
+
+static ForStep readLoop(Reader &in, int depth) {
   in.expectOnly({"op", "name", "count", "moving", "steps"});
   ForStep loop;
   loop.count = in.integer("count");
@@ -433,44 +445,46 @@ static ForStep readLoop(Reader &in) {
     buffer.expectOnly({"buffer", "bytes"});
     loop.moving.push_back({buffer.index("buffer"), buffer.integer("bytes")});
   });
+  loop.steps = readSteps(in, "steps", depth);
   return loop;
+}
+
+/// One step of a list; `depth` is that of the lists in it.
+static Step readStep(Reader &in, int depth) {
+  const StepKind kind = in.word<StepKind>("op");
+  Step step{in.string("name"), {}};
+  switch (kind) {
+  case StepKind::Launch:
+    step.op = readLaunch(in);
+    break;
+  case StepKind::MatMul:
+    step.op = readMatMul(in);
+    break;
+  case StepKind::Conv:
+    step.op = readConv(in);
+    break;
+  case StepKind::Copy:
+    step.op = readCopy(in);
+    break;
+  case StepKind::If:
+    step.op = readCondition(in, depth);
+    break;
+  case StepKind::For:
+    step.op = readLoop(in, depth);
+    break;
+  }
+  if (in.has("others"))
+    step.others = in.strings("others");
+  return step;
 }
 
 static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
   std::vector<Step> steps;
-  if (depth > kMaxListDepth) {
+  if (depth > kMaxListDepth)
     in.fail("steps are nested too deeply");
-    return steps;
-  }
-  in.each(key, [&](Reader &step) {
-    std::string op = step.string("op");
-    std::string name = step.string("name");
-    if (op == "launch") {
-      steps.push_back({name, readLaunch(step)});
-    } else if (op == "matmul") {
-      steps.push_back({name, readMatMul(step)});
-    } else if (op == "conv") {
-      steps.push_back({name, readConv(step)});
-    } else if (op == "copy") {
-      steps.push_back({name, readCopy(step)});
-    } else if (op == "if") {
-      step.expectOnly({"op", "name", "predicate", "then", "else"});
-      IfStep conditional;
-      conditional.predicate = step.index("predicate");
-      conditional.then = readSteps(step, "then", depth + 1);
-      if (step.has("else"))
-        conditional.otherwise = readSteps(step, "else", depth + 1);
-      steps.push_back({name, std::move(conditional)});
-    } else if (op == "for") {
-      ForStep loop = readLoop(step);
-      loop.steps = readSteps(step, "steps", depth + 1);
-      steps.push_back({name, std::move(loop)});
-    } else {
-      step.fail("unknown step '" + op + "'");
-    }
-    if (step.has("others") && !steps.empty())
-      steps.back().others = step.strings("others");
-  });
+  else
+    in.each(key,
+            [&](Reader &step) { steps.push_back(readStep(step, depth + 1)); });
   return steps;
 }
 

@@ -78,7 +78,7 @@ StatusOr<void *> Session::Impl::allocate(size_t bytes) {
 
 /// The state that random numbers depend on, a number of 64 bits.
 static bool isSeed(const StateVariable &variable) {
-  return variable.name == "mpc.seed" && variable.type == DType::I64 &&
+  return variable.name == kSeedVariable && variable.type == DType::I64 &&
          numElements(variable.shape) == 1;
 }
 
@@ -478,8 +478,9 @@ Status Session::reset() {
 }
 
 Status Session::derive() {
-  return impl->artifact->plan().findFunction("derive") ? run("derive")
-                                                       : Status();
+  return impl->artifact->plan().findFunction(kDeriveFunction)
+             ? run(kDeriveFunction)
+             : Status();
 }
 
 size_t Session::memoryBytes() const {

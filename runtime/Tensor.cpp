@@ -15,7 +15,6 @@ enum class Kind { Float, Signed, Unsigned };
 
 struct DTypeInfo {
   DType type;
-  std::string_view name;
   int64_t bytes;
   Kind kind;
   /// Bits of a value; those of an I1 are less than its byte has.
@@ -23,19 +22,19 @@ struct DTypeInfo {
 };
 
 constexpr std::array<DTypeInfo, kDTypes> kTypes = {{
-    {DType::F16, "f16", 2, Kind::Float, 16},
-    {DType::BF16, "bf16", 2, Kind::Float, 16},
-    {DType::F32, "f32", 4, Kind::Float, 32},
-    {DType::F64, "f64", 8, Kind::Float, 64},
-    {DType::I32, "i32", 4, Kind::Signed, 32},
-    {DType::I64, "i64", 8, Kind::Signed, 64},
-    {DType::I1, "i1", 1, Kind::Unsigned, 1},
-    {DType::U8, "u8", 1, Kind::Unsigned, 8},
-    {DType::I8, "i8", 1, Kind::Signed, 8},
-    {DType::U16, "u16", 2, Kind::Unsigned, 16},
-    {DType::I16, "i16", 2, Kind::Signed, 16},
-    {DType::U32, "u32", 4, Kind::Unsigned, 32},
-    {DType::U64, "u64", 8, Kind::Unsigned, 64},
+    {DType::F16, 2, Kind::Float, 16},
+    {DType::BF16, 2, Kind::Float, 16},
+    {DType::F32, 4, Kind::Float, 32},
+    {DType::F64, 8, Kind::Float, 64},
+    {DType::I32, 4, Kind::Signed, 32},
+    {DType::I64, 8, Kind::Signed, 64},
+    {DType::I1, 1, Kind::Unsigned, 1},
+    {DType::U8, 1, Kind::Unsigned, 8},
+    {DType::I8, 1, Kind::Signed, 8},
+    {DType::U16, 2, Kind::Unsigned, 16},
+    {DType::I16, 2, Kind::Signed, 16},
+    {DType::U32, 4, Kind::Unsigned, 32},
+    {DType::U64, 8, Kind::Unsigned, 64},
 }};
 
 /// A value of any integer type.
@@ -46,18 +45,27 @@ struct Whole {
 
 } // namespace
 
+/// Whether the table has the types in the order of their enumerators, by which
+/// it is looked up.
+static constexpr bool isInOrder() {
+  for (size_t i = 0; i < kTypes.size(); ++i)
+    if (kTypes[i].type != static_cast<DType>(i))
+      return false;
+  return true;
+}
+static_assert(isInOrder());
+
 static const DTypeInfo &infoOf(DType type) {
   return kTypes[static_cast<size_t>(type)];
 }
 
 int64_t sizeOf(DType type) { return infoOf(type).bytes; }
 
-std::string_view nameOf(DType type) { return infoOf(type).name; }
+std::string_view nameOf(DType type) { return stringify(type); }
 
 StatusOr<DType> parseDType(std::string_view name) {
-  for (const DTypeInfo &info : kTypes)
-    if (info.name == name)
-      return info.type;
+  if (std::optional<DType> type = symbolize<DType>(name))
+    return *type;
   return Status(StatusCode::InvalidInput,
                 "unknown element type '" + std::string(name) + "'");
 }

@@ -4,6 +4,7 @@
 #ifndef MPC_RUNTIME_TENSOR_H
 #define MPC_RUNTIME_TENSOR_H
 
+#include "runtime/Names.h"
 #include "runtime/Status.h"
 
 #include <cstddef>
@@ -15,24 +16,7 @@
 
 namespace mpc::runtime {
 
-/// Element types of buffers. Names in artifacts are the lower-case enumerators
-/// ("bf16", "i64"); I1 is one byte, 0 or 1.
-enum class DType {
-  F16,
-  BF16,
-  F32,
-  F64,
-  I32,
-  I64,
-  I1,
-  U8,
-  I8,
-  U16,
-  I16,
-  U32,
-  U64
-};
-/// How many there are.
+/// How many element types there are.
 inline constexpr int kDTypes = static_cast<int>(DType::U64) + 1;
 
 /// Bytes of one element.

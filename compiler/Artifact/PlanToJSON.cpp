@@ -12,31 +12,40 @@ using namespace mlir;
 using namespace mpc;
 namespace json = llvm::json;
 
-// The name of an element type in artifacts; empty where they do not know it.
-static StringRef typeName(Type type) {
-  return llvm::TypeSwitch<Type, StringRef>(type)
-      .Case([](Float16Type) { return "f16"; })
-      .Case([](BFloat16Type) { return "bf16"; })
-      .Case([](Float32Type) { return "f32"; })
-      .Case([](Float64Type) { return "f64"; })
-      .Case([](IntegerType integer) -> StringRef {
-        bool isUnsigned = integer.isUnsigned();
-        switch (integer.getWidth()) {
-        case 1:
-          return "i1";
-        case 8:
-          return isUnsigned ? "u8" : "i8";
-        case 16:
-          return isUnsigned ? "u16" : "i16";
-        case 32:
-          return isUnsigned ? "u32" : "i32";
-        case 64:
-          return isUnsigned ? "u64" : "i64";
-        default:
-          return "";
-        }
-      })
-      .Default([](Type) { return ""; });
+// The word of an enumeration of runtime/Names.h.
+template <typename Enum>
+static StringRef word(Enum value) {
+  return stringify(value);
+}
+
+static std::optional<DType> toDType(IntegerType type) {
+  const bool isUnsigned = type.isUnsigned();
+  switch (type.getWidth()) {
+  case 1:
+    return DType::I1;
+  case 8:
+    return isUnsigned ? DType::U8 : DType::I8;
+  case 16:
+    return isUnsigned ? DType::U16 : DType::I16;
+  case 32:
+    return isUnsigned ? DType::U32 : DType::I32;
+  case 64:
+    return isUnsigned ? DType::U64 : DType::I64;
+  default:
+    return std::nullopt;
+  }
+}
+
+// An element type in artifacts; nothing where they do not know it.
+static std::optional<DType> toDType(Type type) {
+  using Found = std::optional<DType>;
+  return llvm::TypeSwitch<Type, Found>(type)
+      .Case([](Float16Type) { return DType::F16; })
+      .Case([](BFloat16Type) { return DType::BF16; })
+      .Case([](Float32Type) { return DType::F32; })
+      .Case([](Float64Type) { return DType::F64; })
+      .Case([](IntegerType integer) { return toDType(integer); })
+      .Default([](Type) { return std::nullopt; });
 }
 
 // Names come from models, whose bytes need not be UTF-8.
@@ -51,11 +60,11 @@ static json::Array listOf(ArrayRef<int64_t> values) {
 // Adds "type" and "shape" to `object`.
 static LogicalResult addType(json::Object &object, Operation *op,
                              ShapedType type) {
-  StringRef name = typeName(type.getElementType());
-  if (name.empty())
+  std::optional<DType> element = toDType(type.getElementType());
+  if (!element)
     return op->emitOpError("artifacts have no element type ")
            << type.getElementType();
-  object["type"] = name;
+  object["type"] = word(*element);
   object["shape"] = listOf(type.getShape());
   return success();
 }
@@ -86,12 +95,6 @@ static std::optional<double> getSingleValue(ElementsAttr init) {
   if (!value.isFinite() || value.isNegZero())
     return std::nullopt;
   return value.convertToDouble();
-}
-
-// The word of an enumeration of runtime/Names.h.
-template <typename Enum>
-static StringRef word(Enum value) {
-  return stringify(value);
 }
 
 static FailureOr<json::Object> variableToJSON(VariableOp variable,
@@ -166,22 +169,23 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         if (!arena.getOffset())
           return arena.emitOpError("has no offset, run plan-assign-offsets");
         return json::Object{
-            {"space", "arena"},
+            {"space", word(Space::Arena)},
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
       })
       .Case([&](plan::StateOp state) -> Memory {
-        return json::Object{{"space", "state"},
+        return json::Object{{"space", word(Space::State)},
                             {"index", stateIndex.lookup(state.getVariable())}};
       })
       .Case([&](plan::InputOp) -> Memory {
-        return json::Object{{"space", "input"},
+        return json::Object{{"space", word(Space::Input)},
                             {"index", static_cast<int64_t>(inputs.size())}};
       })
       .Case([&](plan::ConstantOp constant) -> Memory {
         FailureOr<DataEntry> entry = data.add(constant.getValue());
         if (failed(entry))
           return constant.emitOpError("has no data");
-        return json::Object{{"space", "constant"}, {"offset", entry->offset}};
+        return json::Object{{"space", word(Space::Constant)},
+                            {"offset", entry->offset}};
       })
       .Case([&](plan::ViewOp view) -> Memory {
         Value storage = plan::getStorage(view.getBuffer());
@@ -266,7 +270,7 @@ json::Object ProgramWriter::fused(plan::MatMulOp op) {
 }
 
 json::Object ProgramWriter::matmul(plan::MatMulOp op) {
-  json::Object step = json::Object{{"op", "matmul"},
+  json::Object step = json::Object{{"op", word(StepKind::MatMul)},
                                    {"a", index(op.getA())},
                                    {"b", index(op.getB())},
                                    {"c", optionalIndex(op.getC())},
@@ -303,7 +307,7 @@ json::Object ProgramWriter::matmul(plan::MatMulOp op) {
 
 json::Object ProgramWriter::conv(plan::ConvOp op) {
   json::Object step =
-      json::Object{{"op", "conv"},
+      json::Object{{"op", word(StepKind::Conv)},
                    {"kind", word(op.getKind())},
                    {"x", optionalIndex(op.getX())},
                    {"w", optionalIndex(op.getW())},
@@ -326,7 +330,7 @@ json::Object ProgramWriter::conv(plan::ConvOp op) {
 }
 
 json::Object ProgramWriter::launch(plan::LaunchOp op) {
-  json::Object step{{"op", "launch"},
+  json::Object step{{"op", word(StepKind::Launch)},
                     {"kernel", op.getKernel()},
                     {"args", indices(op.getInputs(), op.getOutputs())},
                     {"extent", toSigned(op.getExtent())},
@@ -366,7 +370,7 @@ json::Object ProgramWriter::loop(plan::ForOp op) {
       moving.push_back(
           json::Object{{"buffer", index(buffer)}, {"bytes", bytes}});
   });
-  return json::Object{{"op", "for"},
+  return json::Object{{"op", word(StepKind::For)},
                       {"count", toSigned(op.getCount())},
                       {"moving", std::move(moving)},
                       {"steps", stepsOf(op.getBody().front())}};
@@ -378,7 +382,7 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .Case([&](plan::MatMulOp product) { return matmul(product); })
       .Case([&](plan::ConvOp convolution) { return conv(convolution); })
       .Case([&](plan::CopyOp copy) {
-        json::Object step{{"op", "copy"},
+        json::Object step{{"op", word(StepKind::Copy)},
                           {"src", index(copy.getSource())},
                           {"dst", index(copy.getDestination())}};
         if (copy.getRows()) {
@@ -395,7 +399,7 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       })
       .Case([&](plan::ForOp loops) { return loop(loops); })
       .Case([&](plan::IfOp condition) {
-        json::Object step{{"op", "if"},
+        json::Object step{{"op", word(StepKind::If)},
                           {"predicate", index(condition.getPredicate())},
                           {"then", stepsOf(condition.getThen().front())}};
         if (Region &otherwise = condition.getOtherwise(); !otherwise.empty())

@@ -1,6 +1,7 @@
 // Decision records as a graph, for Graphviz.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
@@ -113,13 +114,11 @@ unsigned DotPrinter::declare(BlockArgument argument) {
       numbers.try_emplace(argument.getAsOpaquePointer(), numbers.size());
   if (!isNew)
     return it->second;
-  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  unsigned index = argument.getArgNumber();
-  std::string label = "argument " + std::to_string(index);
-  if (auto name = function.getArgAttrOfType<StringAttr>(index, kInputAttr))
+  std::string label = "argument " + std::to_string(argument.getArgNumber());
+  const PortAttrs port = getArgumentPort(argument);
+  if (StringAttr name = port.getInput())
     label = name.getValue().str();
-  else if (auto state =
-               function.getArgAttrOfType<FlatSymbolRefAttr>(index, kStateAttr))
+  else if (FlatSymbolRefAttr state = port.getState())
     label = state.getValue().str();
   os << "  n" << it->second << " [label=" << quote(label)
      << ", shape=ellipse, style=solid];\n";

@@ -22,7 +22,10 @@ using namespace mpc::amp;
 // What trains, or what there is instead.
 static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   static constexpr llvm::StringLiteral choices[][2] = {
-      {"step", ""}, {"accumulate", "update"}, {"forward", ""}, {"eval", ""}};
+      {kStepFunction, ""},
+      {kAccumulateFunction, kUpdateFunction},
+      {kForwardFunction, ""},
+      {kEvalFunction, ""}};
   for (const auto &names : choices) {
     std::vector<FunctionOpInterface> found;
     for (StringRef name : names)

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionGraph.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/ConstantRanges.h"
@@ -179,11 +180,10 @@ static void collectLoss(FunctionOpInterface function,
   };
   Operation *terminator = function.getFunctionBody().front().getTerminator();
   for (OpOperand &result : terminator->getOpOperands()) {
-    auto role = function.getResultAttrOfType<RoleAttr>(
-        result.getOperandNumber(), kRoleAttr);
-    if (role &&
-        llvm::is_contained({Role::Loss, Role::SampleLoss, Role::SampleWeight},
-                           role.getValue()))
+    std::optional<Role> role =
+        getResultPort(function, result.getOperandNumber()).getRole();
+    if (role && llvm::is_contained(
+                    {Role::Loss, Role::SampleLoss, Role::SampleWeight}, *role))
       visit(result.get());
   }
   while (!worklist.empty())

@@ -8,10 +8,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/InferenceMode.h"
 #include "passes/Differentiation/LossBuilder.h"
+#include "passes/Differentiation/PhaseListener.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -36,10 +38,10 @@ static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
 }
 
 // The value called `name`: an output, or the result of a node.
-static Value findByName(const TrainingFunction &function, StringRef name) {
+static Value findByName(const FunctionEditor &function, StringRef name) {
   if (Value output = function.output(name))
     return output;
-  for (Operation &op : function.get().getBody().front())
+  for (Operation &op : function.getBody())
     if (getNodeName(&op) == name && op.getNumResults() > 0)
       return op.getResult(0);
   return {};
@@ -47,8 +49,7 @@ static Value findByName(const TrainingFunction &function, StringRef name) {
 
 // Takes the AXIS off OUTPUT:AXIS. Names may have a colon and a number of their
 // own, so what names something is left alone.
-static LogicalResult splitAxis(const TrainingFunction &function,
-                               LossSpec &spec) {
+static LogicalResult splitAxis(const FunctionEditor &function, LossSpec &spec) {
   auto [name, text] = StringRef(spec.output).rsplit(':');
   int64_t axis;
   if (findByName(function, spec.output) || text.getAsInteger(10, axis))
@@ -65,7 +66,7 @@ static LogicalResult splitAxis(const TrainingFunction &function,
 }
 
 // The value the loss is of.
-static FailureOr<Value> pickOutput(const TrainingFunction &function,
+static FailureOr<Value> pickOutput(const FunctionEditor &function,
                                    const LossSpec &spec) {
   SmallVector<StringRef> names = function.outputNames();
   Location location = function.get()->getParentOp()->getLoc();
@@ -86,9 +87,9 @@ static FailureOr<Value> pickOutput(const TrainingFunction &function,
 
 // Class labels that a loss within the model reads are inputs of role label, so
 // that their range is checked; what they are compared with is the prediction.
-static Value findLabels(TrainingFunction &function) {
+static Value findLabels(FunctionEditor &function) {
   Value prediction;
-  for (Operation &op : function.get().getBody().front()) {
+  for (Operation &op : function.getBody()) {
     if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
       continue;
     // Models of sequences flatten them first.
@@ -125,7 +126,7 @@ private:
   LogicalResult verifyOptions(ArrayRef<LossSpec> specs);
   LogicalResult addTo(func::FuncOp function, ArrayRef<LossSpec> specs,
                       bool forEvaluation);
-  FailureOr<SmallVector<PlacedLoss>> place(const TrainingFunction &function,
+  FailureOr<SmallVector<PlacedLoss>> place(const FunctionEditor &function,
                                            ArrayRef<LossSpec> specs);
   FailureOr<std::optional<Shape>> parseLabelShape(StringRef target);
   LossSettings settings() const;
@@ -204,7 +205,7 @@ LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
 
 // What each loss is of, found before any is built.
 FailureOr<SmallVector<PlacedLoss>>
-AddLossPass::place(const TrainingFunction &function, ArrayRef<LossSpec> specs) {
+AddLossPass::place(const FunctionEditor &function, ArrayRef<LossSpec> specs) {
   SmallVector<PlacedLoss> placed;
   for (LossSpec spec : specs) {
     std::string target = findTarget(targetArrays, spec.output);
@@ -258,7 +259,7 @@ static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
 
 // Outputs of what each sample adds: of all losses that take a plain mean or sum
 // together, and of each that divides by weights beside them.
-static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
+static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
                              ArrayRef<Loss> losses) {
   // A loss that is no sum over samples has nothing to report for each.
   if (!llvm::all_of(losses,
@@ -291,7 +292,7 @@ static void addSampleOutputs(TrainingFunction &function, OpBuilder &builder,
 
 LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
                                  bool forEvaluation) {
-  TrainingFunction function(func);
+  FunctionEditor function(func);
   PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
@@ -354,7 +355,7 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
 
 void AddLossPass::runOnOperation() {
   ModuleOp module = getOperation();
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   if (!forward) {
     withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
         << "--loss applies to a forward model, but this one is a training "
@@ -373,9 +374,9 @@ void AddLossPass::runOnOperation() {
     return signalPassFailure();
   // One copy of the model trains, one evaluates.
   func::FuncOp eval = forward.clone();
-  eval.setName("eval");
+  eval.setName(kEvalFunction);
   module.push_back(eval);
-  forward.setName("step");
+  forward.setName(kStepFunction);
   if (failed(addTo(forward, specs, /*forEvaluation=*/false)) ||
       failed(addTo(eval, specs, /*forEvaluation=*/true)))
     return signalPassFailure();

@@ -5,11 +5,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/VariableTable.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/Optimizers.h"
 #include "passes/Differentiation/ParameterGroups.h"
+#include "passes/Differentiation/PhaseListener.h"
 #include "passes/Differentiation/Trainables.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -24,11 +26,6 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-/// The input that receives the rate of each step.
-static constexpr llvm::StringLiteral kLearningRateName = "learning_rate";
-/// Of the variable that averages a parameter; the runtime knows it too.
-static constexpr llvm::StringLiteral kAverageSuffix = "ema";
-
 //===----------------------------------------------------------------------===//
 // The update
 //===----------------------------------------------------------------------===//
@@ -42,16 +39,16 @@ public:
 private:
   void runOnOperation() override;
   LogicalResult verifyOptions();
-  SmallVector<Value> takeGradients(TrainingFunction &step);
-  SmallVector<Value> addGradients(TrainingFunction &step, Value loss);
-  void accumulateGradients(TrainingFunction &step, ValueRange gradients);
-  SmallVector<Value> readAccumulators(TrainingFunction &update);
-  void addUpdates(TrainingFunction &function, SmallVector<Value> gradients);
-  void clipGradients(TrainingFunction &function, OpBuilder &builder,
+  SmallVector<Value> takeGradients(FunctionEditor &step);
+  SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
+  void accumulateGradients(FunctionEditor &step, ValueRange gradients);
+  SmallVector<Value> readAccumulators(FunctionEditor &update);
+  void addUpdates(FunctionEditor &function, SmallVector<Value> gradients);
+  void clipGradients(FunctionEditor &function, OpBuilder &builder,
                      SmallVector<Value> &gradients);
   LogicalResult createState();
   void declareAverage(VariableOp param, StringRef name);
-  void averageParameter(TrainingFunction &function, OpBuilder &builder,
+  void averageParameter(FunctionEditor &function, OpBuilder &builder,
                         VariableOp param, Value next);
 
   VariableOp counter(StringRef name) {
@@ -59,7 +56,7 @@ private:
     return getVariable(name, type, Role::Counter);
   }
   VariableOp companion(VariableOp param, StringRef suffix, Role role) {
-    return getVariable((param.getSymName() + "." + suffix).str(),
+    return getVariable((param.getSymName() + suffix).str(),
                        getGradientType(param.getType()), role);
   }
   VariableOp getVariable(StringRef name, RankedTensorType type, Role role) {
@@ -114,12 +111,12 @@ LogicalResult AddOptimizerPass::createState() {
   SmallVector<StringRef> suffixes(algorithm->state.begin(),
                                   algorithm->state.end());
   if (accumulate > 1)
-    suffixes.push_back("grad");
+    suffixes.push_back(kGradientSuffix);
   if (ema > 0.0)
     suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
-      std::string name = (param.getSymName() + "." + suffix).str();
+      std::string name = (param.getSymName() + suffix).str();
       if (variables->lookup(name))
         return withExitCode(mlir::emitError(getOperation().getLoc()),
                             ExitCode::Unsupported)
@@ -130,7 +127,8 @@ LogicalResult AddOptimizerPass::createState() {
         declareAverage(param, name);
       else
         companion(param, suffix,
-                  suffix == "grad" ? Role::Accumulator : Role::OptimizerState);
+                  suffix == kGradientSuffix ? Role::Accumulator
+                                            : Role::OptimizerState);
     }
   return success();
 }
@@ -145,7 +143,7 @@ void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
 }
 
 // The gradients that the model has itself; null where one is missing.
-SmallVector<Value> AddOptimizerPass::takeGradients(TrainingFunction &step) {
+SmallVector<Value> AddOptimizerPass::takeGradients(FunctionEditor &step) {
   SmallVector<Value> gradients;
   for (VariableOp variable : trainables)
     gradients.push_back(
@@ -154,7 +152,7 @@ SmallVector<Value> AddOptimizerPass::takeGradients(TrainingFunction &step) {
   return gradients;
 }
 
-SmallVector<Value> AddOptimizerPass::addGradients(TrainingFunction &step,
+SmallVector<Value> AddOptimizerPass::addGradients(FunctionEditor &step,
                                                   Value loss) {
   OpBuilder builder = step.builder();
   SmallVector<Value> params;
@@ -168,28 +166,27 @@ SmallVector<Value> AddOptimizerPass::addGradients(TrainingFunction &step,
   return llvm::to_vector_of<Value>(gradients.getResults());
 }
 
-void AddOptimizerPass::accumulateGradients(TrainingFunction &step,
+void AddOptimizerPass::accumulateGradients(FunctionEditor &step,
                                            ValueRange gradients) {
   PhaseListener phase(Phase::Backward);
   OpBuilder builder = step.builder();
   builder.setListener(&phase);
   for (auto [param, gradient] : llvm::zip(trainables, gradients)) {
-    VariableOp sum = companion(param, "grad", Role::Accumulator);
+    VariableOp sum = companion(param, kGradientSuffix, Role::Accumulator);
     Value next = AddOp::create(builder, at(sum.getSymName() + "#sum"),
                                sum.getType(), step.state(sum), gradient);
-    step.addUpdate(sum.getSymName(), next);
+    step.addUpdate(sum, next);
   }
 }
 
 // The accumulated gradients; the accumulators start again at zero.
-SmallVector<Value>
-AddOptimizerPass::readAccumulators(TrainingFunction &update) {
+SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = update.builder();
   builder.setListener(&phase);
   SmallVector<Value> gradients;
   for (VariableOp param : trainables) {
-    VariableOp sum = companion(param, "grad", Role::Accumulator);
+    VariableOp sum = companion(param, kGradientSuffix, Role::Accumulator);
     auto type = sum.getTensorType();
     Type element = type.getElementType();
     Value gradient = update.state(sum);
@@ -208,12 +205,12 @@ AddOptimizerPass::readAccumulators(TrainingFunction &update) {
     Value zero = ConstantOp::create(
         builder, at(sum.getSymName() + "#reset"),
         DenseElementsAttr::get(type, builder.getZeroAttr(element)));
-    update.addUpdate(sum.getSymName(), zero);
+    update.addUpdate(sum, zero);
   }
   return gradients;
 }
 
-void AddOptimizerPass::clipGradients(TrainingFunction &function,
+void AddOptimizerPass::clipGradients(FunctionEditor &function,
                                      OpBuilder &builder,
                                      SmallVector<Value> &gradients) {
   if (clipNorm <= 0.0)
@@ -234,8 +231,8 @@ static Value scaleRate(OpBuilder &builder, Value rate,
   Value &scaled = rates[group.learningRateScale];
   if (scaled)
     return scaled;
-  Location location =
-      namedLocation(builder.getContext(), Twine(kLearningRateName) + "#scaled");
+  Location location = namedLocation(builder.getContext(),
+                                    Twine(kLearningRateInput) + "#scaled");
   auto type = cast<RankedTensorType>(rate.getType());
   Value factor = ConstantOp::create(
       builder, location,
@@ -246,10 +243,10 @@ static Value scaleRate(OpBuilder &builder, Value rate,
 }
 
 // average + (next - average) * (1 - decay), as torch.lerp has it.
-void AddOptimizerPass::averageParameter(TrainingFunction &function,
+void AddOptimizerPass::averageParameter(FunctionEditor &function,
                                         OpBuilder &builder, VariableOp param,
                                         Value next) {
-  std::string name = (param.getSymName() + "." + kAverageSuffix).str();
+  std::string name = (param.getSymName() + kAverageSuffix).str();
   VariableOp average = variables->lookupVariable(name);
   RankedTensorType type = average.getTensorType();
   Location location = at(name + "#update");
@@ -261,10 +258,11 @@ void AddOptimizerPass::averageParameter(TrainingFunction &function,
           builder.getFloatAttr(type.getElementType(), 1.0 - ema)));
   Value change = SubOp::create(builder, location, type, next, old);
   Value part = MulOp::create(builder, location, type, change, way);
-  function.addUpdate(name, AddOp::create(builder, location, type, old, part));
+  function.addUpdate(average,
+                     AddOp::create(builder, location, type, old, part));
 }
 
-void AddOptimizerPass::addUpdates(TrainingFunction &function,
+void AddOptimizerPass::addUpdates(FunctionEditor &function,
                                   SmallVector<Value> gradients) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
@@ -274,13 +272,13 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
       momentum, beta1, beta2, epsilon < 0 ? algorithm->epsilon : epsilon,
       weightDecay < 0 ? algorithm->weightDecay : weightDecay};
 
-  VariableOp stepCounter = counter("mpc.step");
+  VariableOp stepCounter = counter(kStepVariable);
   UpdateInputs in;
   in.step = function.state(stepCounter);
   in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
                                     in.step.getType(), in.step, Value());
   in.learningRate =
-      function.addInput(kLearningRateName, Role::Scalar,
+      function.addInput(kLearningRateInput, Role::Scalar,
                         RankedTensorType::get({}, builder.getF32Type()));
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
@@ -298,18 +296,18 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
           function.state(companion(param, suffix, Role::OptimizerState)));
     SmallVector<Value> next = algorithm->build(
         builder, at(param.getSymName() + "#update"), in, settings);
-    function.addUpdate(param.getSymName(), next.front());
+    function.addUpdate(param, next.front());
     for (auto [suffix, value] :
          llvm::zip_equal(algorithm->state, llvm::drop_begin(next)))
-      function.addUpdate((param.getSymName() + "." + suffix).str(), value);
+      function.addUpdate(companion(param, suffix, Role::OptimizerState), value);
     if (ema > 0.0)
       averageParameter(function, builder, param, next.front());
   }
-  function.addUpdate(stepCounter.getSymName(), in.nextStep);
+  function.addUpdate(stepCounter, in.nextStep);
 }
 
 // One batch has been seen, whatever becomes of its gradients.
-static void countMicroStep(TrainingFunction &function, VariableOp counter) {
+static void countMicroStep(FunctionEditor &function, VariableOp counter) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
@@ -317,12 +315,12 @@ static void countMicroStep(TrainingFunction &function, VariableOp counter) {
   Location location =
       namedLocation(counter.getContext(), counter.getSymName() + "#update");
   function.addUpdate(
-      counter.getSymName(),
+      counter,
       IncrementOp::create(builder, location, count.getType(), count, Value()));
 }
 
 // The state that the model has gradients of.
-static DenseSet<Value> findGivenSources(const TrainingFunction &step) {
+static DenseSet<Value> findGivenSources(const FunctionEditor &step) {
   DenseSet<Value> sources;
   for (Value argument : step.get().getArguments())
     if (StringRef variable = step.variableOf(argument);
@@ -337,16 +335,16 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   // Without a loss, only gradients that the model gives can be used; a model
   // without those is left to other passes.
-  auto func = module.lookupSymbol<func::FuncOp>("step");
+  auto func = module.lookupSymbol<func::FuncOp>(kStepFunction);
   if (givenGradients &&
-      (!func || !TrainingFunction(func).outputOfRole(Role::Gradient)))
+      (!func || !FunctionEditor(func).outputOfRole(Role::Gradient)))
     return;
   if (!func) {
     withExitCode(mlir::emitError(module.getLoc()), ExitCode::Usage)
         << "expected a function @step with a loss; give one with --loss";
     return signalPassFailure();
   }
-  TrainingFunction step(func);
+  FunctionEditor step(func);
   Value loss = step.outputOfRole(Role::Loss);
   if (!loss) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::InvalidInput)
@@ -367,9 +365,9 @@ void AddOptimizerPass::runOnOperation() {
   variables.emplace(module);
   if (failed(createState()))
     return signalPassFailure();
-  if (step.input(kLearningRateName)) {
+  if (step.input(kLearningRateInput)) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
-        << "the model has an input '" << kLearningRateName
+        << "the model has an input '" << kLearningRateInput
         << "', the name of the optimizer's; rename it";
     return signalPassFailure();
   }
@@ -379,14 +377,15 @@ void AddOptimizerPass::runOnOperation() {
   SmallVector<Value> gradients =
       givenGradients ? takeGradients(step) : addGradients(step, loss);
   if (accumulate > 1) {
-    func.setName("accumulate");
+    func.setName(kAccumulateFunction);
     accumulateGradients(step, gradients);
-    TrainingFunction update = TrainingFunction::create(module, "update");
+    FunctionEditor update =
+        FunctionEditor::create(module, module.getLoc(), kUpdateFunction);
     addUpdates(update, readAccumulators(update));
     update.finish();
   } else {
     addUpdates(step, gradients);
   }
-  countMicroStep(step, counter("mpc.micro_step"));
+  countMicroStep(step, counter(kMicroStepVariable));
   step.finish();
 }

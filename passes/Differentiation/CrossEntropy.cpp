@@ -127,9 +127,9 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   // Follow the samples from the inputs to the scores.
   SmallVector<Value> inputs;
   for (Value argument : function.get().getArguments())
-    if (function.roleOf(argument) == Role::Data)
+    if (function.port(argument).getRole() == Role::Data)
       inputs.push_back(argument);
-  SampleAxes samples(function.get().getBody().front(), inputs, *batch);
+  SampleAxes samples(function.getBody(), inputs, *batch);
   std::optional<SampleAxis> found = samples.find(scores);
   if (!found || *found == SampleAxis())
     return success();

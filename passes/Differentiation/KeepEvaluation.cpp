@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -27,22 +28,22 @@ class KeepEvaluationPass
 // The variables that a function reads or updates.
 static void findVariables(FunctionOpInterface function,
                           llvm::StringSet<> &found) {
-  auto add = [&](Attribute attribute) {
-    if (auto symbol = dyn_cast_or_null<FlatSymbolRefAttr>(attribute))
-      found.insert(symbol.getValue());
+  auto add = [&](FlatSymbolRefAttr variable) {
+    if (variable)
+      found.insert(variable.getValue());
   };
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    add(function.getArgAttr(i, kStateAttr));
+  for (Value argument : function.getArguments())
+    add(getArgumentPort(argument).getState());
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    add(function.getResultAttr(i, kUpdatesAttr));
+    add(getResultPort(function, i).getUpdated());
 }
 
 void KeepEvaluationPass::runOnOperation() {
   ModuleOp module = getOperation();
   // Whoever compiles says what a model without evaluation lacks.
-  if (!module.lookupSymbol("eval"))
+  if (!module.lookupSymbol(kEvalFunction))
     return;
-  for (StringRef name : {"step", "accumulate", "update"})
+  for (StringRef name : {kStepFunction, kAccumulateFunction, kUpdateFunction})
     if (Operation *function = module.lookupSymbol(name))
       function->erase();
   llvm::StringSet<> used;

@@ -71,7 +71,7 @@ Value LossBuilder::scalar(double value, Type element) {
 std::optional<int64_t> LossBuilder::batchSize() {
   std::optional<int64_t> batch;
   for (Value argument : function.get().getArguments()) {
-    std::optional<Role> role = function.roleOf(argument);
+    std::optional<Role> role = function.port(argument).getRole();
     if (role != Role::Data && role != Role::Label)
       continue;
     auto input = typeOf(argument);

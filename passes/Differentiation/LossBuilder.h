@@ -4,8 +4,9 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H
 #define MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "passes/Differentiation/LossSpec.h"
-#include "passes/Differentiation/TrainingFunction.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -47,7 +48,7 @@ struct Loss {
 class LossBuilder {
 public:
   /// `sampleLabels` is the shape of one sample's labels, where it is known.
-  LossBuilder(TrainingFunction &function, mlir::OpBuilder &builder,
+  LossBuilder(FunctionEditor &function, mlir::OpBuilder &builder,
               bool perSample, std::optional<Shape> sampleLabels,
               LossSettings settings)
       : function(function), builder(builder), perSample(perSample),
@@ -111,7 +112,7 @@ private:
     return namedLocation(builder.getContext(), name);
   }
 
-  TrainingFunction &function;
+  FunctionEditor &function;
   mlir::OpBuilder &builder;
   bool perSample;
   std::optional<Shape> sampleLabels;

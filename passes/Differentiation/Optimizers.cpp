@@ -127,9 +127,10 @@ static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
 // The table
 //===----------------------------------------------------------------------===//
 
-static constexpr llvm::StringLiteral kVelocity[] = {"velocity"};
-static constexpr llvm::StringLiteral kMoments[] = {"m", "v"};
-static constexpr llvm::StringLiteral kSquares[] = {"h"};
+static constexpr llvm::StringLiteral kVelocity[] = {".velocity"};
+static constexpr llvm::StringLiteral kMoments[] = {kFirstMomentSuffix,
+                                                   kSecondMomentSuffix};
+static constexpr llvm::StringLiteral kSquares[] = {".h"};
 
 static const Optimizer kOptimizers[] = {
     {"sgd", {}, 0.0, 0.0, buildSGD},

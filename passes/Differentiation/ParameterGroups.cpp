@@ -65,7 +65,7 @@ static LogicalResult reportUsage(Location location, const Twine &message) {
 }
 
 // Takes from `decays` what --no-decay spares.
-static LogicalResult spareFromDecay(TrainingFunction &step,
+static LogicalResult spareFromDecay(FunctionEditor &step,
                                     ArrayRef<VariableOp> trainables,
                                     ArrayRef<std::string> words,
                                     MutableArrayRef<ParameterGroup> groups) {
@@ -97,7 +97,7 @@ static LogicalResult spareFromDecay(TrainingFunction &step,
   return patterns.verify(location);
 }
 
-static LogicalResult scaleRates(TrainingFunction &step,
+static LogicalResult scaleRates(FunctionEditor &step,
                                 ArrayRef<VariableOp> trainables,
                                 ArrayRef<std::string> texts,
                                 MutableArrayRef<ParameterGroup> groups) {
@@ -125,8 +125,7 @@ static LogicalResult scaleRates(TrainingFunction &step,
 }
 
 FailureOr<SmallVector<ParameterGroup>>
-mpc::findParameterGroups(TrainingFunction &step,
-                         ArrayRef<VariableOp> trainables,
+mpc::findParameterGroups(FunctionEditor &step, ArrayRef<VariableOp> trainables,
                          const GroupPatterns &patterns) {
   SmallVector<ParameterGroup> groups(trainables.size());
   if (!patterns.noDecay.empty() &&

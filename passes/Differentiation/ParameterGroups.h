@@ -5,7 +5,7 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_PARAMETERGROUPS_H
 #define MPC_PASSES_DIFFERENTIATION_PARAMETERGROUPS_H
 
-#include "passes/Differentiation/TrainingFunction.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 
 #include <string>
 
@@ -30,8 +30,7 @@ struct GroupPatterns {
 /// that is multiplied by, the scale of a normalization. A pattern that matches
 /// nothing is an error.
 llvm::FailureOr<llvm::SmallVector<ParameterGroup>>
-findParameterGroups(TrainingFunction &step,
-                    llvm::ArrayRef<VariableOp> trainables,
+findParameterGroups(FunctionEditor &step, llvm::ArrayRef<VariableOp> trainables,
                     const GroupPatterns &patterns);
 
 } // namespace mpc

@@ -16,7 +16,7 @@ namespace {
 /// The selection over one module.
 class Selection {
 public:
-  Selection(TrainingFunction &step, const TrainablePatterns &patterns)
+  Selection(FunctionEditor &step, const TrainablePatterns &patterns)
       : step(step), train("--train", patterns.train),
         freeze("--freeze", patterns.freeze) {}
 
@@ -32,7 +32,7 @@ private:
   }
   bool isFrozenByUser(BatchNormOp norm) const;
 
-  TrainingFunction &step;
+  FunctionEditor &step;
   NamePatterns train, freeze;
   llvm::StringSet<> inTrain, inFreeze, parameters;
 };
@@ -76,7 +76,7 @@ bool Selection::isFrozenByUser(BatchNormOp norm) const {
 // trained: statistics of the new data would change it.
 void Selection::freezeNormalizations() {
   SmallVector<BatchNormOp> frozen;
-  for (auto norm : step.get().getOps<BatchNormOp>())
+  for (auto norm : step.getBody().getOps<BatchNormOp>())
     if (norm.getMean().use_empty() && norm.getInvStd().use_empty() &&
         isFrozenByUser(norm))
       frozen.push_back(norm);
@@ -119,7 +119,7 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
 }
 
 FailureOr<SmallVector<VariableOp>>
-mpc::selectTrainables(ModuleOp module, TrainingFunction &step,
+mpc::selectTrainables(ModuleOp module, FunctionEditor &step,
                       const DenseSet<Value> &sources,
                       const TrainablePatterns &patterns) {
   Selection selection(step, patterns);

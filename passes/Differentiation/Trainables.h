@@ -4,7 +4,7 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
 #define MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
 
-#include "passes/Differentiation/TrainingFunction.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 
 #include <string>
 
@@ -25,7 +25,7 @@ struct TrainablePatterns {
 /// in inference mode afterwards and keeps its running statistics. One without
 /// parameters goes by the names of its statistics.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
-selectTrainables(mlir::ModuleOp module, TrainingFunction &step,
+selectTrainables(mlir::ModuleOp module, FunctionEditor &step,
                  const llvm::DenseSet<mlir::Value> &sources,
                  const TrainablePatterns &patterns);
 

@@ -13,6 +13,7 @@
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Kernels/KernelSpace.h"
@@ -244,10 +245,7 @@ static bool ignoresPlace(Operation *op) {
 static bool readsState(Operation *op) {
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   auto isState = [&](Value operand) {
-    auto argument = dyn_cast<BlockArgument>(operand);
-    auto function = op->getParentOfType<func::FuncOp>();
-    return argument && function && shapeOf(operand) == shape &&
-           function.getArgAttr(argument.getArgNumber(), kStateAttr);
+    return shapeOf(operand) == shape && getArgumentPort(operand).getState();
   };
   return isa<OptimizerOpInterface>(op) ||
          llvm::any_of(op->getOperands(), isState);

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -121,8 +122,7 @@ void OrderPass::runOnOperation() {
   // The arguments that hold old values of state.
   DenseMap<Attribute, Value> oldValues;
   for (BlockArgument argument : block.getArguments())
-    if (Attribute state =
-            function.getArgAttr(argument.getArgNumber(), kStateAttr))
+    if (Attribute state = getArgumentPort(argument).getState())
       oldValues[state] = argument;
 
   // Readers of an old value come before the op that makes the new one, unless
@@ -130,7 +130,7 @@ void OrderPass::runOnOperation() {
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =
-        function.getResultAttr(result.getOperandNumber(), kUpdatesAttr);
+        getResultPort(function, result.getOperandNumber()).getUpdated();
     Operation *update = result.get().getDefiningOp();
     if (Value old = oldValues.lookup(state); state && old && update)
       for (Operation *reader : readersOf(old))

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 
 using namespace mlir;
@@ -97,23 +98,22 @@ Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
 void ProgramBuilder::addArguments() {
   for (BlockArgument argument : block.getArguments()) {
     // State first: it has memory of its own.
-    unsigned number = argument.getArgNumber();
-    if (auto state =
-            function.getArgAttrOfType<FlatSymbolRefAttr>(number, kStateAttr)) {
+    const PortAttrs port = getArgumentPort(argument);
+    if (FlatSymbolRefAttr state = port.getState()) {
       buffers[argument] = stateBuffer(state, argument.getType());
       oldValues[state] = argument;
       continue;
     }
     // Everything else is an input; what the function does not say has defaults.
-    auto name = function.getArgAttrOfType<StringAttr>(number, kInputAttr);
-    auto role = function.getArgAttrOfType<RoleAttr>(number, kRoleAttr);
-    auto axis = function.getArgAttrOfType<IntegerAttr>(number, kBatchAxisAttr);
+    StringAttr name = port.getInput();
+    if (!name)
+      name = builder.getStringAttr("arg" + Twine(argument.getArgNumber()));
+    Role role = port.getRole().value_or(Role::Data);
     buffers[argument] = plan::InputOp::create(
-        builder, function.getLoc(), getBufferType(argument.getType()),
-        name ? name : builder.getStringAttr("arg" + Twine(number)),
-        role ? role : RoleAttr::get(builder.getContext(), Role::Data),
-        function.getArgAttrOfType<ArrayAttr>(number, kIndicesAttr),
-        axis ? axis : builder.getI64IntegerAttr(0));
+        builder, function.getLoc(), getBufferType(argument.getType()), name,
+        RoleAttr::get(builder.getContext(), role),
+        port.get<ArrayAttr>(kIndicesAttr),
+        builder.getI64IntegerAttr(port.getBatchAxis()));
   }
 }
 
@@ -127,8 +127,8 @@ void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
 // Notes which value replaces which variable's.
 void ProgramBuilder::findUpdates() {
   for (OpOperand &result : block.getTerminator()->getOpOperands())
-    if (auto state = function.getResultAttrOfType<FlatSymbolRefAttr>(
-            result.getOperandNumber(), kUpdatesAttr)) {
+    if (FlatSymbolRefAttr state =
+            getResultPort(function, result.getOperandNumber()).getUpdated()) {
       stateBuffer(state, result.get().getType());
       noteUpdate(result, state);
     }
@@ -170,15 +170,14 @@ void ProgramBuilder::addOutputs() {
   Location location = function.getLoc();
   SmallVector<plan::OutputOp> outputs;
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
-    unsigned number = result.getOperandNumber();
-    auto name = function.getResultAttrOfType<StringAttr>(number, kOutputAttr);
-    auto role = function.getResultAttrOfType<RoleAttr>(number, kRoleAttr);
-    if (!name)
+    const PortAttrs port = getResultPort(function, result.getOperandNumber());
+    if (!port.getOutput())
       continue;
-    outputs.push_back(plan::OutputOp::create(
-        builder, location, name,
-        role ? role : RoleAttr::get(builder.getContext(), Role::Output),
-        save(buffers.lookup(result.get()))));
+    Role role = port.getRole().value_or(Role::Output);
+    outputs.push_back(
+        plan::OutputOp::create(builder, location, port.getOutput(),
+                               RoleAttr::get(builder.getContext(), role),
+                               save(buffers.lookup(result.get()))));
   }
   // What is yielded is read before what it may be is written over.
   for (auto [value, place] : yielded)

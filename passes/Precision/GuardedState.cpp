@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/GuardedState.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace mpc;
 
 /// The counter that advances with every forward pass.
-static constexpr llvm::StringLiteral kMicroStepName = "mpc.micro_step";
 
 bool amp::isGuarded(VariableOp variable) {
   static constexpr Role roles[] = {Role::Parameter, Role::Frozen,
                                    Role::OptimizerState, Role::Average,
                                    Role::Counter};
   return llvm::is_contained(roles, variable.getRole()) &&
-         variable.getSymName() != kMicroStepName;
+         variable.getSymName() != kMicroStepVariable;
 }
 
 VariableOp amp::getUpdatedVariable(FunctionOpInterface function, unsigned index,
                                    const VariableTable &variables) {
-  auto name =
-      function.getResultAttrOfType<FlatSymbolRefAttr>(index, kUpdatesAttr);
-  return name ? variables.lookupVariable(name.getValue()) : VariableOp();
+  return variables.lookupVariable(getResultPort(function, index).getUpdated());
 }
 
 std::optional<MutableOperandRange> amp::getCondition(Operation *op) {

@@ -7,8 +7,8 @@
 // model's own; GuardedState.h says what goes on regardless.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Support/ExitCode.h"
-#include "passes/Precision/FunctionState.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScaledValues.h"
@@ -25,10 +25,6 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
-
-static constexpr llvm::StringLiteral kScaleName = "mpc.loss_scale";
-static constexpr llvm::StringLiteral kGoodStepsName = "mpc.good_steps";
-static constexpr llvm::StringLiteral kHysteresisName = "mpc.hysteresis";
 
 namespace {
 struct InsertLossScalingPass
@@ -92,10 +88,11 @@ void InsertLossScalingPass::declareState() {
   auto real = RankedTensorType::get({}, builder.getF32Type());
   auto count = RankedTensorType::get({}, builder.getI64Type());
   VariableTable variables(getOperation());
-  scale = variables.declare(kScaleName, real, Role::LossScale, initScale);
-  goodSteps = variables.declare(kGoodStepsName, count, Role::LossScale);
-  hysteresisLeft =
-      variables.declare(kHysteresisName, count, Role::LossScale, hysteresis);
+  scale =
+      variables.declare(kLossScaleVariable, real, Role::LossScale, initScale);
+  goodSteps = variables.declare(kGoodStepsVariable, count, Role::LossScale);
+  hysteresisLeft = variables.declare(kHysteresisVariable, count,
+                                     Role::LossScale, hysteresis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,9 +110,9 @@ Value InsertLossScalingPass::createOnes(OpBuilder &builder, Location loc,
 // The scale as `function` sees it: state, or one constant.
 Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
   if (kind == LossScale::Dynamic) {
-    FunctionState state(function);
-    Value value = state.read(scale);
-    state.finish();
+    FunctionEditor ports(function);
+    Value value = ports.state(scale);
+    ports.finish();
     return value;
   }
   Value &constant = constants[function];
@@ -125,7 +122,7 @@ Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
   auto type = RankedTensorType::get({}, builder.getF32Type());
   auto value = builder.getF32FloatAttr(static_cast<float>(staticScale));
   constant = mpc::ConstantOp::create(
-      builder, NameLoc::get(builder.getStringAttr(kScaleName)), type,
+      builder, NameLoc::get(builder.getStringAttr(kLossScaleVariable)), type,
       DenseElementsAttr::get(type, value));
   return constant;
 }
@@ -221,7 +218,8 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
     auto counter = increment ? dyn_cast<BlockArgument>(increment.getCounter())
                              : BlockArgument();
     if (variable && isGuarded(variable) && counter &&
-        getVariable(counter, variables) == variable)
+        variables.lookupVariable(getArgumentPort(counter).getState()) ==
+            variable)
       conditional.insert(splitCount(increment, terminator->getOpOperand(i)));
   }
   for (Operation *op : conditional) {
@@ -259,14 +257,14 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
                                                  Value finite) {
   VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
-  FunctionState state(function);
+  FunctionEditor ports(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
     // State that the scale guards, and that changes.
     VariableOp variable = getUpdatedVariable(function, i, variables);
     if (!variable || !isGuarded(variable))
       continue;
-    Value next = terminator->getOperand(i), old = state.read(variable);
+    Value next = terminator->getOperand(i), old = ports.state(variable);
     // An optimizer keeps the old value by its own condition.
     auto result = dyn_cast<OpResult>(next);
     if (next == old || (result && getReplacedOperand(result) == old))
@@ -287,7 +285,7 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
     guarded->setAttr(DecisionAttr::attrName, getGuardDecision(type));
     terminator->setOperand(i, guarded);
   }
-  state.finish();
+  ports.finish();
   return success();
 }
 
@@ -310,23 +308,23 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
   // The scale of this step is an output, whatever becomes of it.
   Location loc = finite.getLoc();
   Value current = getScale(function);
-  FunctionState state(function);
+  FunctionEditor ports(function);
   if (kind == LossScale::Dynamic) {
-    Value good = state.read(goodSteps);
-    Value left = state.read(hysteresisLeft);
+    Value good = ports.state(goodSteps);
+    Value left = ports.state(hysteresisLeft);
     auto next = UpdateScaleOp::create(
         builder, loc, current.getType(), good.getType(), left.getType(),
         current, good, left, finite, APFloat(growthFactor),
         APFloat(backoffFactor), growthInterval, APFloat(minScale),
         APFloat(maxScale), hysteresis);
     setPhase(next, Phase::Optimizer);
-    state.write(scale, next.getNewScale());
-    state.write(goodSteps, next.getNewGoodSteps());
-    state.write(hysteresisLeft, next.getNewHysteresisLeft());
+    ports.addUpdate(scale, next.getNewScale());
+    ports.addUpdate(goodSteps, next.getNewGoodSteps());
+    ports.addUpdate(hysteresisLeft, next.getNewHysteresisLeft());
   }
-  state.addOutput("finite", Role::Finite, finite);
-  state.addOutput("loss_scale", Role::LossScale, current);
-  state.finish();
+  ports.addOutput("finite", Role::Finite, finite);
+  ports.addOutput("loss_scale", Role::LossScale, current);
+  ports.finish();
 }
 
 LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
@@ -346,7 +344,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   OpBuilder builder(getReturn(function));
   auto flag = RankedTensorType::get({}, builder.getI1Type());
   Value finite = AllFiniteOp::create(
-      builder, NameLoc::get(builder.getStringAttr(kScaleName)), flag,
+      builder, NameLoc::get(builder.getStringAttr(kLossScaleVariable)), flag,
       gradients);
   setPhase(finite.getDefiningOp(), Phase::Optimizer);
   advanceScale(function, finite);

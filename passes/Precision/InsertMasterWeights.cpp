@@ -5,10 +5,10 @@
 // copy. @derive makes all copies when state is loaded, so they are never saved.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Precision/FunctionState.h"
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Support/ExitCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -22,9 +22,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-static constexpr llvm::StringLiteral kDeriveName = "derive";
-static constexpr llvm::StringLiteral kLowSuffix = ".low";
-
 namespace {
 struct InsertMasterWeightsPass
     : mpc::impl::InsertMasterWeightsPassBase<InsertMasterWeightsPass> {
@@ -36,7 +33,7 @@ private:
   VariableOp getCopy(VariableOp master, Type type);
   void readCopies();
   void writeCopies(FunctionOpInterface function);
-  FunctionOpInterface getDerive();
+  FunctionEditor getDerive();
 
   /// Casts of parameters, and the low copy of each master, in program order.
   SmallVector<std::pair<amp::CastOp, VariableOp>> casts;
@@ -50,7 +47,8 @@ static VariableOp getNarrowedParameter(amp::CastOp op,
                                        const VariableTable &variables) {
   auto argument = dyn_cast<BlockArgument>(op.getInput());
   VariableOp variable =
-      argument ? getVariable(argument, variables) : VariableOp();
+      argument ? variables.lookupVariable(getArgumentPort(argument).getState())
+               : VariableOp();
   if (!variable || (variable.getRole() != Role::Parameter &&
                     variable.getRole() != Role::Frozen))
     return {};
@@ -85,17 +83,17 @@ void InsertMasterWeightsPass::findCasts() {
 }
 
 void InsertMasterWeightsPass::readCopies() {
-  llvm::MapVector<Operation *, std::optional<FunctionState>> states;
+  llvm::MapVector<Operation *, std::optional<FunctionEditor>> editors;
   for (auto [op, master] : casts) {
     auto function = op->getParentOfType<FunctionOpInterface>();
-    std::optional<FunctionState> &state = states[function];
-    if (!state)
-      state.emplace(function);
-    op.replaceAllUsesWith(state->read(copies[master]));
+    std::optional<FunctionEditor> &ports = editors[function];
+    if (!ports)
+      ports.emplace(function);
+    op.replaceAllUsesWith(ports->state(copies[master]));
     op.erase();
   }
-  for (auto &[function, state] : states)
-    state->finish();
+  for (auto &[function, ports] : editors)
+    ports->finish();
 }
 
 // Writes the copy beside every new value of a master.
@@ -105,30 +103,25 @@ void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
     copyOf[FlatSymbolRefAttr::get(master)] = copy;
   Operation *terminator = getReturn(function);
   OpBuilder builder(terminator);
-  FunctionState state(function);
+  FunctionEditor ports(function);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    VariableOp copy = copyOf.lookup(function.getResultAttr(i, kUpdatesAttr));
+    VariableOp copy = copyOf.lookup(getResultPort(function, i).getUpdated());
     if (!copy)
       continue;
     Value value = terminator->getOperand(i);
     auto cast =
         amp::CastOp::create(builder, value.getLoc(), copy.getType(), value);
     setPhase(cast, Phase::Optimizer);
-    state.write(copy, cast);
+    ports.addUpdate(copy, cast);
   }
-  state.finish();
+  ports.finish();
 }
 
-FunctionOpInterface InsertMasterWeightsPass::getDerive() {
+FunctionEditor InsertMasterWeightsPass::getDerive() {
   ModuleOp module = getOperation();
-  if (auto function = module.lookupSymbol<FunctionOpInterface>(kDeriveName))
-    return function;
-  auto builder = OpBuilder::atBlockEnd(module.getBody());
-  auto function = func::FuncOp::create(builder, module.getLoc(), kDeriveName,
-                                       builder.getFunctionType({}, {}));
-  builder.setInsertionPointToStart(function.addEntryBlock());
-  func::ReturnOp::create(builder, module.getLoc());
-  return cast<FunctionOpInterface>(function.getOperation());
+  if (auto function = module.lookupSymbol<FunctionOpInterface>(kDeriveFunction))
+    return FunctionEditor(function);
+  return FunctionEditor::create(module, module.getLoc(), kDeriveFunction);
 }
 
 void InsertMasterWeightsPass::runOnOperation() {
@@ -145,14 +138,13 @@ void InsertMasterWeightsPass::runOnOperation() {
     writeCopies(function);
 
   // @derive makes all copies when state is loaded.
-  FunctionOpInterface derive = getDerive();
-  FunctionState state(derive);
+  FunctionEditor derive = getDerive();
   for (auto [op, copy] : copies) {
-    Value master = state.read(cast<VariableOp>(op));
-    OpBuilder builder(getReturn(derive));
+    Value master = derive.state(cast<VariableOp>(op));
+    OpBuilder builder = derive.builder();
     Value low =
         amp::CastOp::create(builder, op->getLoc(), copy.getType(), master);
-    state.write(copy, low);
+    derive.addUpdate(copy, low);
   }
-  state.finish();
+  derive.finish();
 }

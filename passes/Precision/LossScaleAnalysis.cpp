@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/LossScaleAnalysis.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/Lowered.h"
-#include "passes/Precision/FunctionState.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/ScaledValues.h"
 
@@ -29,7 +29,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::lookup(Value value) const {
 // else the value itself.
 const void *LossScaleAnalysis::identify(Value scale) const {
   if (auto argument = dyn_cast<BlockArgument>(scale))
-    if (VariableOp variable = getVariable(argument, variables))
+    if (VariableOp variable =
+            variables.lookupVariable(getArgumentPort(argument).getState()))
       return variable.getOperation();
   Attribute constant;
   if (matchPattern(scale, m_Constant(&constant)))
@@ -342,7 +343,8 @@ void LossScaleAnalysis::enter(FunctionOpInterface function) {
     return WalkResult::interrupt();
   });
   for (BlockArgument argument : function.getArguments()) {
-    VariableOp variable = getVariable(argument, variables);
+    VariableOp variable =
+        variables.lookupVariable(getArgumentPort(argument).getState());
     if (moduleScale && variable && variable.getRole() == Role::Accumulator)
       multiples[argument] = {Multiple::Scaled, moduleScale, false};
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/RoundedValues.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Precision/Lowered.h"
-#include "passes/Precision/FunctionState.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -19,7 +19,8 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
     if (auto list =
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
       return isRoundedByStage(list.getTiedOperand(argument).get(), variables);
-    VariableOp variable = getVariable(argument, variables);
+    VariableOp variable =
+        variables.lookupVariable(getArgumentPort(argument).getState());
     return variable && variable.getRole() == Role::Derived;
   }
   // A result: of a cast, of bodies that all yield rounded values, or of an op

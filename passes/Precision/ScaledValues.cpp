@@ -3,6 +3,7 @@
 
 #include "passes/Precision/GuardedState.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -42,7 +43,7 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
   llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
   llvm::DenseSet<unsigned> results;
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i)
-    if (Attribute state = function.getResultAttr(i, kUpdatesAttr);
+    if (Attribute state = getResultPort(function, i).getUpdated();
         state && accumulators.contains(state))
       results.insert(i);
   return results;
@@ -97,8 +98,7 @@ llvm::DenseSet<Value> amp::findScaledValues(FunctionOpInterface function) {
   llvm::DenseSet<Attribute> accumulators = findAccumulators(function);
   llvm::DenseSet<Value> scaled;
   for (BlockArgument argument : function.getArguments())
-    if (Attribute state =
-            function.getArgAttr(argument.getArgNumber(), kStateAttr);
+    if (Attribute state = getArgumentPort(argument).getState();
         state && accumulators.contains(state))
       scaled.insert(argument);
   propagate(function.getFunctionBody().front(), updatesParameters(function),

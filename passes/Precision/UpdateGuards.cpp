@@ -2,7 +2,7 @@
 #include "passes/Precision/UpdateGuards.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "passes/Precision/FunctionState.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "passes/Precision/GuardedState.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -61,7 +61,8 @@ void amp::verifyUpdateGuards(
   // Other state is the old value where the condition is false.
   llvm::DenseMap<Operation *, Value> states;
   for (BlockArgument argument : function.getArguments())
-    if (VariableOp variable = getVariable(argument, variables))
+    if (VariableOp variable =
+            variables.lookupVariable(getArgumentPort(argument).getState()))
       states[variable] = argument;
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {

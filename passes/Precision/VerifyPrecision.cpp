@@ -2,10 +2,10 @@
 // Every rule reports all of its violations, so one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Precision/Lowered.h"
 #include "compiler/Precision/PrecisionGraph.h"
-#include "passes/Precision/FunctionState.h"
 #include "passes/Precision/GuardedState.h"
 #include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/OperandTypes.h"
@@ -272,14 +272,16 @@ void VerifyPrecisionPass::findCopies() {
   copies.clear();
   // The copies that @derive makes: a cast of a parameter each.
   llvm::DenseSet<Operation *> made;
-  auto derive = getOperation().lookupSymbol<FunctionOpInterface>("derive");
+  auto derive =
+      getOperation().lookupSymbol<FunctionOpInterface>(kDeriveFunction);
   for (unsigned i = 0; derive && i < derive.getNumResults(); ++i) {
     VariableOp copy = getUpdatedVariable(derive, i, *variables);
     auto cast = getReturn(derive)->getOperand(i).getDefiningOp<amp::CastOp>();
     auto master =
         cast ? dyn_cast<BlockArgument>(cast.getInput()) : BlockArgument();
     VariableOp variable =
-        master ? getVariable(master, *variables) : VariableOp();
+        master ? variables->lookupVariable(getArgumentPort(master).getState())
+               : VariableOp();
     if (!copy || !variable)
       continue;
     made.insert(copy);

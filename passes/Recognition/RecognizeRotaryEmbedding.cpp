@@ -12,6 +12,7 @@
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RotaryTables.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "llvm/Support/Regex.h"
 
 namespace mpc {
@@ -95,7 +96,8 @@ private:
 void RecognizeRotaryEmbeddingPass::markTrained() {
   func::FuncOp function = getOperation();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(i, kStateAttr);
+    FlatSymbolRefAttr name =
+        getArgumentPort(function.getArgument(i)).getState();
     if (name && llvm::any_of(train, [&](const std::string &pattern) {
           return llvm::Regex(pattern).match(name.getValue());
         }))

@@ -3,6 +3,7 @@
 
 #include "passes/Recognition/Match.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -19,17 +20,12 @@ using namespace mpc;
 // The variable that an argument is the value of; null for other values, and
 // for one that --train chooses.
 static VariableOp findVariable(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-               : func::FuncOp();
-  if (!function || function.getArgAttr(argument.getArgNumber(), kTrainedAttr))
+  const PortAttrs port = getArgumentPort(value);
+  if (!port.getState() || port.has(kTrainedAttr))
     return {};
-  auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(
-      argument.getArgNumber(), kStateAttr);
-  auto module = function->getParentOfType<ModuleOp>();
-  return name && module ? module.lookupSymbol<VariableOp>(name.getValue())
-                        : VariableOp();
+  auto module = value.getParentRegion()->getParentOfType<ModuleOp>();
+  return module ? module.lookupSymbol<VariableOp>(port.getState())
+                : VariableOp();
 }
 
 // The elements of a value that no step changes; null where it is none or they

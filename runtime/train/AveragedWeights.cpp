@@ -15,7 +15,7 @@
 namespace mpc::runtime::train {
 
 /// What the average of a parameter is called after it.
-static constexpr std::string_view kSuffix = ".ema";
+static constexpr std::string_view kSuffix = kAverageSuffix;
 
 using Values = std::vector<std::pair<std::string, Tensor>>;
 

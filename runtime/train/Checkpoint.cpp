@@ -30,20 +30,6 @@ static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// What is saved, which takes no memory where the host can read it in place.
-static StatusOr<std::vector<Array>> snapshot(Trainee &model) {
-  std::vector<Array> arrays;
-  for (const Port &port : model.info().state) {
-    if (!isSaved(port))
-      continue;
-    StatusOr<Array> array = readState(model, port);
-    if (!array.ok())
-      return array.status();
-    arrays.push_back(std::move(*array));
-  }
-  return arrays;
-}
-
 /// Numeric where a parameter has a value that is not finite.
 static Status checkFinite(const std::vector<Array> &arrays,
                           const TraineeInfo &info) {
@@ -68,7 +54,7 @@ static Status checkFinite(const std::vector<Array> &arrays,
 /// Writes `step-N.tmp`, flushes it and renames it.
 Status CheckpointStore::write(Trainee &model, const Progress &progress,
                               const RunIdentity &identity) const {
-  StatusOr<std::vector<Array>> arrays = snapshot(model);
+  StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
   if (!arrays.ok())
     return arrays.status();
   if (Status status = checkFinite(*arrays, model.info()); !status.ok())

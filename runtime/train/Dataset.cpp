@@ -37,7 +37,7 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
 std::string targetOf(const TraineeInfo &info) {
   if (!info.lossTarget.empty())
     return info.lossTarget;
-  const FunctionPorts *ports = info.function("eval");
+  const FunctionPorts *ports = info.function(kEvalFunction);
   const Port *label = ports ? ports->input(Role::Label) : nullptr;
   return label ? label->name : "";
 }
@@ -58,7 +58,7 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   if (options.classes || !options.ranges.empty() ||
       (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;
-  for (const char *name : {"eval", "step", "accumulate"}) {
+  for (const char *name : {kEvalFunction, kStepFunction, kAccumulateFunction}) {
     const FunctionPorts *ports = info.function(name);
     const Port *prediction = ports ? ports->output(Role::Prediction) : nullptr;
     if (prediction && prediction->shape.size() >= 2) {

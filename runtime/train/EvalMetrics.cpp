@@ -411,7 +411,7 @@ static std::string describe(const std::vector<Family> &families) {
 
 /// Whether the evaluation has a prediction for every label.
 static bool canMeasure(const TraineeInfo &info) {
-  const FunctionPorts *eval = info.function("eval");
+  const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *prediction = eval ? eval->output(Role::Prediction) : nullptr;
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
   if (!prediction || !label)

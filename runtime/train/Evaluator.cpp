@@ -66,7 +66,7 @@ static void addWeighted(const Tensor &losses, const Tensor &weights,
 
 /// An output as doubles.
 static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
-  StatusOr<Tensor> value = model.output("eval", port.name);
+  StatusOr<Tensor> value = model.output(kEvalFunction, port.name);
   if (!value.ok())
     return value;
   return convert(*value, DType::F64);
@@ -149,8 +149,8 @@ static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
 /// Runs the batch of the samples at `positions`.
 static Status runBatch(Trainee &model, const Dataset &data,
                        const std::vector<int64_t> &positions) {
-  Status status = data.bind(model, "eval", positions.data());
-  return status.ok() ? model.run("eval") : status;
+  Status status = data.bind(model, kEvalFunction, positions.data());
+  return status.ok() ? model.run(kEvalFunction) : status;
 }
 
 /// The losses and weights of the first `count` samples of the batch that ran.
@@ -197,122 +197,179 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
 
 using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
 
-/// Adds the first `count` of the samples at `positions` to all metrics.
-static Status addMetrics(Trainee &model, const FunctionPorts &ports,
-                         const Dataset &data, const int64_t *positions,
-                         int64_t count, const std::vector<int64_t> &labels,
-                         const std::string &target,
-                         std::optional<int64_t> ignored, EvalMetrics &metrics) {
+namespace {
+
+/// One evaluation: what of the function's outputs is read after every batch,
+/// and what of these has been added up.
+class Evaluation {
+public:
+  static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
+                                     const std::vector<std::string> &metrics);
+
+  /// Runs the samples from `begin` on, a batch of them or the rest, and adds
+  /// what they are. False where they are a rest that cannot be counted.
+  StatusOr<bool> addBatch(int64_t begin);
+  /// The result of all batches.
+  StatusOr<EvalResult> finish();
+
+  EvalResult result;
+
+private:
+  Evaluation(Trainee &model, const Dataset &data, const FunctionPorts &ports)
+      : model(&model), data(&data), ports(&ports), batch(data.batchSize()),
+        positions(static_cast<size_t>(batch)) {}
+
+  StatusOr<bool> run(int64_t begin, int64_t count);
+  Status addLoss(int64_t count, const std::vector<int64_t> &labels);
+  Status addMetrics(int64_t count, const std::vector<int64_t> &labels);
+  Status addCorrect(const std::vector<int64_t> &labels);
+
+  Trainee *model;
+  const Dataset *data;
+  const FunctionPorts *ports;
+  int64_t batch;
+  std::vector<int64_t> positions; ///< of the batch's samples
+
+  /// The loss of all samples by that of each, or else by the means of batches.
+  std::vector<LossTerm> terms;
+  const Port *mean = nullptr;
+  /// Where it has a 1 or a 0 for each of the labels.
+  const Port *correct = nullptr;
+  std::string target;
+  std::optional<int64_t> ignored, ignoredLoss;
+
+  EvalMetrics metrics;
+  LabelCount counted;
+};
+
+} // namespace
+
+StatusOr<Evaluation>
+Evaluation::create(Trainee &model, const Dataset &data,
+                   const std::vector<std::string> &metrics) {
+  const TraineeInfo &info = model.info();
+  const FunctionPorts *ports = info.function(kEvalFunction);
+  if (!ports)
+    return Status(StatusCode::Unsupported,
+                  "the artifact has no function 'eval'");
+  Evaluation evaluation(model, data, *ports);
+  // Losses of samples count padding out; the mean of a batch cannot.
+  StatusOr<std::vector<LossTerm>> terms = findTerms(*ports, evaluation.batch);
+  if (!terms.ok())
+    return terms.status();
+  evaluation.terms = std::move(*terms);
+  if (evaluation.terms.empty()) {
+    evaluation.mean = ports->output(Role::Loss);
+    if (!evaluation.mean)
+      return Status(StatusCode::Unsupported,
+                    "the artifact's function 'eval' reports no loss");
+    evaluation.terms.emplace_back();
+  }
+  // Of a sum of losses, an ignored label of one is not left out of the others.
+  evaluation.target = targetOf(info);
+  evaluation.ignored = findIgnoredLabel(info);
+  if (info.lossTarget.empty())
+    evaluation.ignoredLoss = evaluation.ignored;
+  // What is right or wrong counts where there is one answer a label.
+  const Port *correct = ports->output(Role::Correct);
+  const Port *label = ports->inputCalled(evaluation.target);
+  if (correct && label &&
+      numElements(correct->shape) == numElements(label->shape))
+    evaluation.correct = correct;
+  evaluation.metrics = makeEvalMetrics(info, metrics);
+  return evaluation;
+}
+
+/// Runs the batch of `count` samples from `begin` on, filled up with the last
+/// of them. False where what it is filled up with would count.
+StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
+  for (int64_t i = 0; i < batch; ++i)
+    positions[size_t(i)] = begin + std::min(i, count - 1);
+  if (count < batch)
+    return runFilled(*model, *data, terms, begin, count);
+  Status status = runBatch(*model, *data, positions);
+  return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
+}
+
+Status Evaluation::addLoss(int64_t count, const std::vector<int64_t> &labels) {
+  if (mean)
+    return addMean(*model, *mean, count, terms.front());
+  for (LossTerm &term : terms)
+    if (Status status =
+            addTerm(*model, term, count, batch, labels, ignoredLoss);
+        !status.ok())
+      return status;
+  return Status();
+}
+
+Status Evaluation::addMetrics(int64_t count,
+                              const std::vector<int64_t> &labels) {
   if (metrics.empty())
     return Status();
   StatusOr<Tensor> prediction =
-      model.output("eval", ports.output(Role::Prediction)->name);
+      model->output(kEvalFunction, ports->output(Role::Prediction)->name);
   if (prediction.ok() && prediction->type != DType::F64 &&
       prediction->type != DType::F32)
     prediction = convert(*prediction, DType::F32);
   if (!prediction.ok())
     return prediction.status();
-  const std::vector<double> targets = data.targets(positions, count, target);
+  const std::vector<double> targets =
+      data->targets(positions.data(), count, target);
   for (const std::unique_ptr<EvalMetric> &metric : metrics)
     metric->add({*prediction, labels, targets, ignored});
   return Status();
 }
 
-StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
-                              const std::atomic<int> *stop,
-                              const std::vector<std::string> &metricNames,
-                              const std::function<void(int64_t)> &progress) {
-  const FunctionPorts *ports = model.info().function("eval");
-  if (!ports)
-    return Status(StatusCode::Unsupported,
-                  "the artifact has no function 'eval'");
-  const Port *mean = ports->output(Role::Loss);
-  const Port *correct = ports->output(Role::Correct);
-  const int64_t batch = data.batchSize();
-  StatusOr<std::vector<LossTerm>> found = findTerms(*ports, batch);
-  if (!found.ok())
-    return found.status();
-  std::vector<LossTerm> terms = std::move(*found);
-  const bool perSample = !terms.empty();
-  if (!perSample && !mean)
-    return Status(StatusCode::Unsupported,
-                  "the artifact's function 'eval' reports no loss");
-  if (!perSample)
-    terms.emplace_back();
+Status Evaluation::addCorrect(const std::vector<int64_t> &labels) {
+  if (!correct)
+    return Status();
+  StatusOr<Tensor> isCorrect = readOutput(*model, *correct);
+  if (!isCorrect.ok())
+    return isCorrect.status();
+  countCorrect(*isCorrect, labels, ignored, counted);
+  return Status();
+}
 
-  const std::string target = targetOf(model.info());
-  const std::optional<int64_t> ignored = findIgnoredLabel(model.info());
-  // Of a sum of losses, an ignored label of one is not left out of the others.
-  const std::optional<int64_t> ignoredLoss =
-      model.info().lossTarget.empty() ? ignored : std::nullopt;
-  const Port *label = ports->inputCalled(target);
-  const bool countsLabels =
-      correct && label &&
-      numElements(correct->shape) == numElements(label->shape);
-
-  EvalMetrics metrics = makeEvalMetrics(model.info(), metricNames);
-  LabelCount counted;
-  EvalResult result;
-  std::vector<int64_t> positions(static_cast<size_t>(batch));
-  for (int64_t begin = 0; begin < data.size(); begin += batch) {
-    if (stop && stop->load() != 0) {
-      result.stopped = true;
-      return result;
-    }
-    const int64_t count = std::min(batch, data.size() - begin);
-    if (count < batch && !perSample) {
-      result.leftOut = count;
-      break;
-    }
-    for (int64_t i = 0; i < batch; ++i)
-      positions[size_t(i)] = begin + std::min(i, count - 1);
-    StatusOr<bool> isAlone = true;
-    if (count < batch)
-      isAlone = runFilled(model, data, terms, begin, count);
-    else if (Status status = runBatch(model, data, positions); !status.ok())
-      return status;
-    if (!isAlone.ok())
-      return isAlone.status();
-    if (!*isAlone) {
-      result.leftOut = count;
-      result.areDependent = true;
-      break;
-    }
-    result.samples += count;
-    if (progress)
-      progress(result.samples);
-    const std::vector<int64_t> labels =
-        data.labels(positions.data(), count, target);
-
-    for (LossTerm &term : terms) {
-      Status status =
-          perSample ? addTerm(model, term, count, batch, labels, ignoredLoss)
-                    : addMean(model, *mean, count, term);
-      if (!status.ok())
-        return status;
-    }
-    if (Status status = addMetrics(model, *ports, data, positions.data(), count,
-                                   labels, target, ignored, metrics);
-        !status.ok())
-      return status;
-    if (!countsLabels)
-      continue;
-    StatusOr<Tensor> isCorrect = readOutput(model, *correct);
-    if (!isCorrect.ok())
-      return isCorrect.status();
-    countCorrect(*isCorrect, labels, ignored, counted);
+StatusOr<bool> Evaluation::addBatch(int64_t begin) {
+  const int64_t count = std::min(batch, data->size() - begin);
+  // A rest is left out where its samples cannot be told from what fills it up.
+  if (count < batch && mean) {
+    result.leftOut = count;
+    return false;
   }
+  StatusOr<bool> isAlone = run(begin, count);
+  if (!isAlone.ok())
+    return isAlone;
+  if (!*isAlone) {
+    result.leftOut = count;
+    result.areDependent = true;
+    return false;
+  }
+  // The batch has run: its loss, what was asked for beside it, its accuracy.
+  result.samples += count;
+  const std::vector<int64_t> labels =
+      data->labels(positions.data(), count, target);
+  if (Status status = addLoss(count, labels); !status.ok())
+    return status;
+  if (Status status = addMetrics(count, labels); !status.ok())
+    return status;
+  if (Status status = addCorrect(labels); !status.ok())
+    return status;
+  return true;
+}
+
+StatusOr<EvalResult> Evaluation::finish() {
   if (result.areDependent && result.samples == 0)
     return Status(StatusCode::Unsupported,
                   "the samples of a batch depend on each other, and " +
-                      train::counted(data.size(), "sample") +
+                      train::counted(data->size(), "sample") +
                       " fill no batch of " + std::to_string(batch) +
                       "; choose a --batch-size that divides them");
   if (std::all_of(terms.begin(), terms.end(),
                   [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
                   "the evaluation data has no sample that counts");
-  result.loss = lossOf(terms, model.info().sumsLoss);
+  result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)
     result.accuracy = double(counted.correct) / double(counted.labels);
   for (const std::unique_ptr<EvalMetric> &metric : metrics)
@@ -321,6 +378,30 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     else
       result.metrics.emplace_back(metric->name, metric->value());
   return result;
+}
+
+StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
+                              const std::atomic<int> *stop,
+                              const std::vector<std::string> &metricNames,
+                              const std::function<void(int64_t)> &progress) {
+  StatusOr<Evaluation> evaluation =
+      Evaluation::create(model, data, metricNames);
+  if (!evaluation.ok())
+    return evaluation.status();
+  for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
+    if (stop && stop->load() != 0) {
+      evaluation->result.stopped = true;
+      return evaluation->result;
+    }
+    StatusOr<bool> isCounted = evaluation->addBatch(begin);
+    if (!isCounted.ok())
+      return isCounted.status();
+    if (!*isCounted)
+      break;
+    if (progress)
+      progress(evaluation->result.samples);
+  }
+  return evaluation->finish();
 }
 
 std::string whyLeftOut(const EvalResult &result) {

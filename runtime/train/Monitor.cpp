@@ -58,7 +58,7 @@ Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
   if (monitor.metric != "accuracy" || checkEvalMetrics(info, {"accuracy"}).ok())
     return Status();
   // As in `evaluate`: one mark for each label.
-  const FunctionPorts *eval = info.function("eval");
+  const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *correct = eval ? eval->output(Role::Correct) : nullptr;
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
   if (correct && label &&

@@ -84,6 +84,66 @@ static StatusOr<Array> readMember(zip_t *archive, zip_uint64_t index,
   return parseNpy(data, size_t(size), std::move(bytes), where);
 }
 
+namespace {
+
+/// What the directory of an archive says of its arrays.
+struct Directory {
+  std::vector<zip_stat_t> members;
+  zip_int64_t entries = 0; ///< the members, and all that are none
+  bool isPyTorch = false;
+};
+
+} // namespace
+
+/// Checks what an archive of `size` bytes claims of a member, and that together
+/// with the `total` of those before it takes at most `maxBytes`.
+static Status checkMember(const zip_stat_t &info, size_t size,
+                          const std::string &where, uint64_t maxBytes,
+                          uint64_t &total) {
+  const std::string member = where + ":" + info.name;
+  if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+    return Status(StatusCode::Unsupported,
+                  member + ": compressed by a method other than deflate");
+  if (info.comp_size > size || info.size / kMaxRatio > info.comp_size)
+    return invalid(member, "claims more bytes than the archive can hold");
+  if (info.size > maxBytes || (total += info.size) > maxBytes)
+    return invalid(where, "takes more than " + std::to_string(maxBytes) +
+                              " bytes in memory; .npy files are read in "
+                              "place, without that limit");
+  return Status();
+}
+
+/// The members that are arrays. None is read yet.
+static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
+                                         const std::string &where,
+                                         uint64_t maxBytes) {
+  Directory directory;
+  directory.entries = zip_get_num_entries(zip, 0);
+  if (directory.entries > kMaxMembers)
+    return invalid(where,
+                   "more than " + std::to_string(kMaxMembers) + " members");
+  std::set<std::string> names;
+  uint64_t total = 0;
+  for (zip_int64_t i = 0; i < directory.entries; ++i) {
+    zip_stat_t info;
+    if (zip_stat_index(zip, zip_uint64_t(i), 0, &info) != 0 ||
+        (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                        ZIP_STAT_COMP_METHOD)))
+      return invalid(where, "corrupt archive directory");
+    const std::string_view name = info.name;
+    directory.isPyTorch |= endsWith(name, "/data.pkl");
+    if (!endsWith(name, kExtension))
+      continue;
+    if (!names.insert(info.name).second)
+      return invalid(where + ":" + info.name, "stands twice in the archive");
+    if (Status status = checkMember(info, size, where, maxBytes, total);
+        !status.ok())
+      return status;
+    directory.members.push_back(info);
+  }
+  return directory;
+}
+
 StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       const std::string &where,
                                       uint64_t maxBytes) {
@@ -93,53 +153,22 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   StatusOr<ArchivePtr> archive = openArchive(data, size, where);
   if (!archive.ok())
     return archive.status();
-  zip_t *zip = archive->get();
-  const zip_int64_t count = zip_get_num_entries(zip, 0);
-  if (count > kMaxMembers)
-    return invalid(where,
-                   "more than " + std::to_string(kMaxMembers) + " members");
-
-  std::vector<zip_stat_t> members;
-  std::set<std::string> names;
-  uint64_t total = 0;
-  bool isPyTorch = false;
-  for (zip_int64_t i = 0; i < count; ++i) {
-    zip_stat_t info;
-    if (zip_stat_index(zip, zip_uint64_t(i), 0, &info) != 0 ||
-        (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
-                        ZIP_STAT_COMP_METHOD)))
-      return invalid(where, "corrupt archive directory");
-    const std::string_view name = info.name;
-    isPyTorch |= endsWith(name, "/data.pkl");
-    if (!endsWith(name, kExtension))
-      continue;
-    const std::string member = where + ":" + info.name;
-    if (!names.insert(info.name).second)
-      return invalid(member, "stands twice in the archive");
-    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
-      return Status(StatusCode::Unsupported,
-                    member + ": compressed by a method other than deflate");
-    if (info.comp_size > size || info.size / kMaxRatio > info.comp_size)
-      return invalid(member, "claims more bytes than the archive can hold");
-    if (info.size > maxBytes || (total += info.size) > maxBytes)
-      return invalid(where, "takes more than " + std::to_string(maxBytes) +
-                                " bytes in memory; .npy files are read in "
-                                "place, without that limit");
-    members.push_back(info);
-  }
-
-  if (members.empty() && isPyTorch)
+  StatusOr<Directory> directory =
+      readDirectory(archive->get(), size, where, maxBytes);
+  if (!directory.ok())
+    return directory.status();
+  if (directory->members.empty() && directory->isPyTorch)
     return invalid(where,
                    "a file of torch.save, a Python pickle, which is "
                    "never read; save it with safetensors.torch.save_file("
                    "model.state_dict(), \"weights.safetensors\")");
-  if (members.empty() && count > 0)
+  if (directory->members.empty() && directory->entries > 0)
     return invalid(where, "a zip archive without arrays (.npy)");
 
   std::vector<Array> arrays;
-  for (const zip_stat_t &info : members) {
-    StatusOr<Array> array =
-        readMember(zip, info.index, info.size, where + ":" + info.name);
+  for (const zip_stat_t &info : directory->members) {
+    StatusOr<Array> array = readMember(archive->get(), info.index, info.size,
+                                       where + ":" + info.name);
     if (!array.ok())
       return array.status();
     array->name.assign(info.name, std::strlen(info.name) - kExtension.size());

@@ -11,10 +11,10 @@ namespace mpc::runtime::train {
 
 StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info) {
   if (info.accumulate == 1)
-    if (const FunctionPorts *step = info.function("step"))
+    if (const FunctionPorts *step = info.function(kStepFunction))
       return *step;
-  const FunctionPorts *accumulate = info.function("accumulate");
-  if (accumulate && info.function("update"))
+  const FunctionPorts *accumulate = info.function(kAccumulateFunction);
+  if (accumulate && info.function(kUpdateFunction))
     return *accumulate;
   return Status(StatusCode::Unsupported,
                 "the artifact cannot train: it has neither the function "
@@ -28,11 +28,11 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     return inputs.status();
   StepRunner runner(model);
   // One function does a step, or one adds up gradients and another updates.
-  if (info.accumulate == 1 && info.function("step")) {
-    runner.batchFunction = "step";
+  if (info.accumulate == 1 && info.function(kStepFunction)) {
+    runner.batchFunction = kStepFunction;
   } else {
-    runner.batchFunction = "accumulate";
-    runner.updateFunction = "update";
+    runner.batchFunction = kAccumulateFunction;
+    runner.updateFunction = kUpdateFunction;
     runner.batchCount = info.accumulate;
   }
   // What is reported afterwards, where the artifact has it.
@@ -61,10 +61,10 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
     Array value;
     value.name = port.name;
     const int64_t seed = int64_t(seedValue);
-    if (port.name == "learning_rate") {
+    if (port.name == kLearningRateInput) {
       value.type = ElementType::F64;
       value.data = reinterpret_cast<const std::byte *>(&learningRate);
-    } else if (port.name == "seed") {
+    } else if (port.name == kSeedInput) {
       value.type = ElementType::I64;
       value.data = reinterpret_cast<const std::byte *>(&seed);
     } else {

@@ -68,10 +68,11 @@ StatusOr<Array> readState(Trainee &model, const Port &port) {
   return toArray(port.name, *copy);
 }
 
-StatusOr<std::vector<Array>> readWeights(Trainee &model) {
+StatusOr<std::vector<Array>> readStates(Trainee &model,
+                                        bool (*isWanted)(const Port &port)) {
   std::vector<Array> arrays;
   for (const Port &port : model.info().state) {
-    if (!isModelRole(port.role))
+    if (!isWanted(port))
       continue;
     StatusOr<Array> array = readState(model, port);
     if (!array.ok())
@@ -79,6 +80,11 @@ StatusOr<std::vector<Array>> readWeights(Trainee &model) {
     arrays.push_back(std::move(*array));
   }
   return arrays;
+}
+
+StatusOr<std::vector<Array>> readWeights(Trainee &model) {
+  return readStates(model,
+                    [](const Port &port) { return isModelRole(port.role); });
 }
 
 } // namespace mpc::runtime::train

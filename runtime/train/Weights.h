@@ -25,8 +25,12 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
 /// host can read it there, else a copy.
 StatusOr<Array> readState(Trainee &model, const Port &port);
 
+/// All state that is wanted, each by readState.
+StatusOr<std::vector<Array>> readStates(Trainee &model,
+                                        bool (*isWanted)(const Port &port));
+
 /// What a trained model is made of: state of the roles "parameter", "frozen"
-/// and "statistic", each by readState.
+/// and "statistic".
 StatusOr<std::vector<Array>> readWeights(Trainee &model);
 
 } // namespace mpc::runtime::train

@@ -1,8 +1,8 @@
 """Random networks with their function in float64.
 
 Each seed makes a graph of up to a dozen operators over N x C x H x W values,
-with residual and concatenated branches, loops, conditions, views, masks and
-values used more than once, ending in a linear layer.
+with residual and concatenated branches, loops, conditions, views, masks, norms,
+attention, integers and values used more than once, ending in a linear layer.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,6 +12,7 @@ from onnx import helper
 
 import mpctest
 import reference
+from random_layers import Layers
 
 
 def rounded(values, unit):
@@ -21,17 +22,17 @@ def rounded(values, unit):
     return np.ldexp(np.round(mantissa / unit) * unit, exponent)
 
 
-class RandomGraph:
+class RandomGraph(Layers):
     """Nodes, parameters, and the float64 function they are."""
 
     KINDS = ["activation", "conv", "scale", "binary", "concat", "pool"]
     KINDS += ["scan", "recurrent", "gather", "slice", "transpose", "where"]
-    KINDS += ["condition", "cumsum", "reverse"]
+    KINDS += ["condition", "cumsum", "reverse", *Layers.KINDS]
 
     def __init__(self, seed):
         self.random = np.random.RandomState(seed)
         self.nodes, self.parameters, self.constants = [], {}, {}
-        self.functions = {}
+        self.functions, self.more_inputs, self.opset = {}, {}, 17
         self.shape = {"x": self.draw_input()}
         for _ in range(self.random.randint(4, 12)):
             self.add_layer()
@@ -325,7 +326,7 @@ class RandomGraph:
 
     def evaluate(self, x, parameters, unit=None):
         """With every value rounded to this unit roundoff, if there is one."""
-        values = {"x": x, **parameters, **self.constants}
+        values = {**self.inputs(x), **parameters, **self.constants}
         for name, (function, inputs) in self.functions.items():
             value = function(*[values[i] for i in inputs])
             values[name] = value if unit is None else rounded(value, unit)
@@ -345,14 +346,22 @@ class RandomGraph:
         values = {**self.parameters, **self.constants}
         return mpctest.make_model(
             [*self.nodes, *extra_nodes],
-            {"x": (dtype, self.shape["x"]), **(extra_inputs or {})},
+            {
+                "x": (dtype, self.shape["x"]),
+                **{k: (v.dtype, v.shape) for k, v in self.more_inputs.items()},
+                **(extra_inputs or {}),
+            },
             outputs,
             {
                 k: v.astype(dtype) if v.dtype.kind == "f" else v
                 for k, v in values.items()
             },
-            17,
+            self.opset,
         )
+
+    def inputs(self, x):
+        """What a model takes beside `x`, too."""
+        return {"x": x, **self.more_inputs}
 
     def data(self):
         return self.random.standard_normal(self.shape["x"])

@@ -27,9 +27,7 @@ def turned(values):
 class RandomProducts(RandomGraph):
     KINDS = ["product", "product", "product", "scores", "gemm", "activation"]
     KINDS += ["tail", "scale", "residual", "transpose", "heads"]
-
-    def choose(self, values):
-        return values[self.random.randint(len(values))]
+    KINDS += ["norm", "softmax"]
 
     def draw_input(self):
         rank = self.random.randint(2, 5)

@@ -1,8 +1,14 @@
 """Random networks: what holds of every operator alone holds of them together.
 
 In 64-true the outputs of a network (random_networks.py, random_products.py), and
-the gradient of a random sum of them along a random direction in parameter space,
-match NumPy in float64; the mixed precisions stay finite and close.
+the gradient along a random direction in parameter space of its cross entropy
+with labels or of a random sum of its outputs, match NumPy in float64; the other
+precisions stay finite and close. A training step has the same bits on any number
+of threads, in every precision.
+
+    MPC_RANDOM_GRAPHS=0:2000 nice -n 19 pytest -q test/numerics/test_random_graphs.py
+
+draws as many networks as one has time for; by default there are a few.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,14 +20,18 @@ import pytest
 from onnx import helper
 
 import mpctest
+import reference
 from random_networks import RandomGraph
 from random_products import RandomProducts
 
-# More of them for a soak: MPC_RANDOM_GRAPHS=0:2000.
-SEEDS = range(*map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:24").split(":")))
+SOAK = os.environ.get("MPC_RANDOM_GRAPHS")
+SEEDS = range(*map(int, (SOAK or "0:24").split(":")))
 # Products are large: a few of them.
 GRAPHS = [(RandomGraph, seed) for seed in SEEDS]
 GRAPHS += [(RandomProducts, seed) for seed in SEEDS[::4]]
+# Three runs each.
+THREADED = GRAPHS if SOAK else GRAPHS[::6]
+ROUNDOFFS = {"32-true": 2.0**-24, "bf16-mixed": 2.0**-8, "16-mixed": 2.0**-11}
 STEP = 2.0**-17
 
 
@@ -31,7 +41,10 @@ def test_outputs_match_float64(kind, seed, tmp_path):
     x = graph.data()
     expected = graph.evaluate(x, graph.parameters)
     outputs = mpctest.run(
-        graph.model(np.float64), {"x": x}, tmp_path, "--precision", "64-true"
+        graph.model(np.float64),
+        graph.inputs(x),
+        tmp_path,
+        *("--precision", "64-true"),
     )
     scale = np.abs(expected).max()
     np.testing.assert_allclose(
@@ -39,9 +52,9 @@ def test_outputs_match_float64(kind, seed, tmp_path):
     )
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+@pytest.mark.parametrize("precision", ROUNDOFFS)
 @pytest.mark.parametrize("kind, seed", GRAPHS)
-def test_mixed_precision_stays_close(kind, seed, precision, tmp_path):
+def test_precision_stays_close(kind, seed, precision, tmp_path):
     """Within 8 unit roundoffs of the largest output: five times the worst of
     200 networks evaluated with a rounding after every node, since at this depth
     most roundings cancel. Or, where products of products make more of them, four
@@ -52,9 +65,12 @@ def test_mixed_precision_stays_close(kind, seed, precision, tmp_path):
     exact = x.astype(float), {k: v.astype(float) for k, v in single.items()}
     expected = graph.evaluate(*exact)
     outputs = mpctest.run(
-        graph.model(np.float32), {"x": x}, tmp_path, "--precision", precision
+        graph.model(np.float32),
+        graph.inputs(x),
+        tmp_path,
+        *("--precision", precision),
     )
-    unit = 2.0**-8 if precision == "bf16-mixed" else 2.0**-11
+    unit = ROUNDOFFS[precision]
     scale = max(1.0, np.abs(expected).max())
     error = np.abs(outputs[graph.output] - expected).max()
     # Coarser roundings, which make other errors, in proportion.
@@ -65,31 +81,52 @@ def test_mixed_precision_stays_close(kind, seed, precision, tmp_path):
     assert error <= max(8 * unit * scale, *simulated)
 
 
+class Objective:
+    """What a network is trained for: cross entropy with labels, or a random sum
+    of its outputs."""
+
+    def __init__(self, graph, seed, dtype):
+        output, shape = graph.output, graph.shape[graph.output]
+        # The outputs of products are sums, no scores.
+        if type(graph) is RandomGraph and seed % 2 == 1:
+            labels = graph.random.randint(0, shape[1], shape[0])
+            self.data, self.loss = {"target": labels}, "softmax_cross_entropy"
+            self.of = lambda v: reference.softmax_cross_entropy(v, labels)
+            self.model = graph.model(dtype)
+            return
+        weights = graph.random.standard_normal(shape)
+        self.data, self.loss = {"weights": weights.astype(dtype)}, "output:loss"
+        self.of = lambda v: (v * weights).sum()
+        self.model = graph.model(
+            dtype,
+            [
+                helper.make_node("Mul", [output, "weights"], ["terms"], "w"),
+                helper.make_node("ReduceSum", ["terms"], ["loss"], "s", keepdims=0),
+            ],
+            {"weights": (dtype, shape)},
+            loss=True,
+        )
+
+
+def train(graph, objective, x, folder, *flags):
+    """One step of all parameters, those of one element too, by their gradient."""
+    return mpctest.train(
+        objective.model,
+        {**graph.inputs(x), **objective.data},
+        folder,
+        *("--loss", objective.loss, "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", len(x), "--max-steps", "1", "--train", "."),
+        *flags,
+    )
+
+
 @pytest.mark.parametrize("kind, seed", GRAPHS)
 def test_gradients_match_finite_differences(kind, seed, tmp_path):
     graph = kind(seed)
     x = graph.data()
-    weights = graph.random.standard_normal(graph.shape[graph.output])
+    objective = Objective(graph, seed, np.float64)
     direction = graph.direction()
-    n = graph.shape["x"][0]
-    model = graph.model(
-        np.float64,
-        [
-            helper.make_node("Mul", [graph.output, "weights"], ["terms"], "w"),
-            helper.make_node("ReduceSum", ["terms"], ["loss"], "s", keepdims=0),
-        ],
-        {"weights": (np.float64, weights.shape)},
-        loss=True,
-    )
-    _, trained = mpctest.train(
-        model,
-        {"x": x, "weights": weights},
-        tmp_path,
-        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
-        *("--batch-size", n, "--max-steps", "1"),
-        # Parameters of one element, too.
-        *("--precision", "64-true", "--train", "."),
-    )
+    _, trained = train(graph, objective, x, tmp_path, "--precision", "64-true")
     actual = sum(
         ((values - trained[name]) * direction[name]).sum()
         for name, values in graph.parameters.items()
@@ -99,7 +136,7 @@ def test_gradients_match_finite_differences(kind, seed, tmp_path):
         moved = {
             k: v + offset * direction[k] for k, v in graph.parameters.items()
         }
-        return (graph.evaluate(x, moved) * weights).sum()
+        return objective.of(graph.evaluate(x, moved))
 
     # The kink of a Relu or a pool's tie within the step shows as a difference
     # between the two one-sided quotients; such a seed says nothing.
@@ -111,13 +148,18 @@ def test_gradients_match_finite_differences(kind, seed, tmp_path):
     assert abs(actual - expected) <= 1e-6 * scale
 
 
-@pytest.mark.parametrize("seed", SEEDS[::8])
-def test_threads_do_not_change_bits(seed, tmp_path):
-    graph = RandomProducts(seed)
-    model, x = graph.model(np.float32), graph.data().astype(np.float32)
-    outputs = [
-        mpctest.run(model, {"x": x}, tmp_path, "--threads", threads)
+@pytest.mark.parametrize("kind, seed", THREADED)
+def test_threads_do_not_change_bits(kind, seed, tmp_path):
+    graph = kind(seed)
+    precision = ["64-true", *ROUNDOFFS][seed % 4]
+    dtype = np.float64 if precision == "64-true" else np.float32
+    objective, x = Objective(graph, seed, dtype), graph.data().astype(dtype)
+    flags = ["--precision", precision, "--threads"]
+    (events, weights), *others = [
+        train(graph, objective, x, tmp_path, *flags, threads)
         for threads in (1, 2, 3)
     ]
-    for other in outputs[1:]:
-        assert other[graph.output].tobytes() == outputs[0][graph.output].tobytes()
+    for other_events, other_weights in others:
+        assert mpctest.losses(other_events) == mpctest.losses(events)
+        for name, values in weights.items():
+            assert other_weights[name].tobytes() == values.tobytes(), name

@@ -172,7 +172,7 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
         const Array *array = findArray(arrays, port.name);
         return !array || isTaken(*array, function.buffers[port.buffer]);
       });
-  if (isOne || function.name != "forward")
+  if (isOne || function.name != kForwardFunction)
     return one;
   // Batches where only the number of samples does not fit.
   Batching batching = findAxes(plan, function, arrays);

@@ -9,6 +9,7 @@
 #include "tools/mpc/WeightFiles.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 #include "compiler/Precision/DecisionReport.h"
@@ -227,10 +228,9 @@ llvm::Error Driver::readModel(StringRef path) {
 
 // Whether the model has gradients, and no optimizer that uses them.
 static bool givesGradients(ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto step = module.lookupSymbol<func::FuncOp>(kStepFunction);
   for (unsigned i = 0; step && i < step.getNumResults(); ++i)
-    if (auto role = step.getResultAttrOfType<RoleAttr>(i, kRoleAttr);
-        role && role.getValue() == Role::Gradient)
+    if (getResultPort(step, i).getRole() == Role::Gradient)
       return true;
   return false;
 }
@@ -299,13 +299,8 @@ void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
 
 // The name of an argument that a function has as an input.
 static std::string nameOfInput(Value argument) {
-  auto block = cast<BlockArgument>(argument);
-  auto function = dyn_cast<func::FuncOp>(block.getOwner()->getParentOp());
-  if (!function)
-    return "";
-  auto name =
-      function.getArgAttrOfType<StringAttr>(block.getArgNumber(), kInputAttr);
-  return name ? name.getValue().str() : "";
+  StringAttr name = getArgumentPort(argument).getInput();
+  return name ? name.str() : "";
 }
 
 // The classes that labels of the data may name.
@@ -337,7 +332,7 @@ static SmallVector<LabelFacts> findLabels(ModuleOp module) {
 
 static NormalizationFacts findNormalizations(ModuleOp module) {
   NormalizationFacts facts;
-  for (StringRef name : {"step", "accumulate"}) {
+  for (StringRef name : {kStepFunction, kAccumulateFunction}) {
     auto function = module.lookupSymbol<func::FuncOp>(name);
     if (!function)
       continue;
@@ -462,6 +457,6 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
 }
 
 void mpc::tools::noteForwardOnly(ModuleOp module) {
-  if (module.lookupSymbol("forward"))
+  if (module.lookupSymbol(kForwardFunction))
     note("without --loss this is the forward graph alone");
 }

@@ -276,7 +276,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
     return llvm::Error::success();
   // A forward model without a loss is not trained.
   std::string given = findGiven(options, kOptimizerFlags);
-  if (module.lookupSymbol("forward")) {
+  if (module.lookupSymbol(kForwardFunction)) {
     if (given.empty())
       given = findGiven(options, kTrainingFlags);
     if (given.empty() && !options.pipeline.recipe.targetArrays.empty())
@@ -287,7 +287,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   }
   // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
   // only says how many batches make a step.
-  const bool isArtifacts = module.lookupSymbol("accumulate") != nullptr;
+  const bool isArtifacts = module.lookupSymbol(kAccumulateFunction) != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});
   if (isArtifacts && options.pipeline.recipe.asExported)

@@ -148,13 +148,13 @@ hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
 ExitCode EvalRun::checkFunctions() const {
   const Plan &plan = artifact->plan();
   const std::string &model = command.compile.model.model;
-  if (plan.findFunction("eval"))
+  if (plan.findFunction(kEvalFunction))
     return ExitCode::Done;
-  if (plan.findFunction("forward") && isCompiled)
+  if (plan.findFunction(kForwardFunction) && isCompiled)
     return reportError(ExitCode::Usage,
                        model + ": the artifact has no loss; compile the model "
                                "with --loss to evaluate it");
-  if (plan.findFunction("forward"))
+  if (plan.findFunction(kForwardFunction))
     return reportError(ExitCode::Usage,
                        model +
                            ": a forward model needs a loss to be evaluated; "
@@ -296,8 +296,8 @@ ExitCode EvalRun::open() {
     return reportError(options.status());
   if (checkpoint)
     comparePreparation(options->preparation);
-  StatusOr<Dataset> all =
-      Dataset::create(std::move(arrays), *info.function("eval"), *options);
+  StatusOr<Dataset> all = Dataset::create(
+      std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())
     return reportError(all.status());
   data = std::move(*all);

@@ -81,7 +81,8 @@ static llvm::Expected<NodeTypes> importTypes(const Model &model,
   if (!module)
     return module.takeError();
   NodeTypes types;
-  if (auto forward = (*module)->lookupSymbol<mlir::func::FuncOp>("forward"))
+  if (auto forward =
+          (*module)->lookupSymbol<mlir::func::FuncOp>(kForwardFunction))
     for (mlir::Operation &op : forward.getBody().front())
       if (op.getNumResults() > 0)
         if (auto type = mlir::dyn_cast<mlir::RankedTensorType>(

@@ -48,7 +48,7 @@ static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
   for (const auto &[name, unused] : plan.functions)
     names.push_back(name);
   for (const std::string &name :
-       asked.empty() ? std::vector<std::string>{"forward", "step"}
+       asked.empty() ? std::vector<std::string>{kForwardFunction, kStepFunction}
                      : std::vector<std::string>{asked})
     if ((function = plan.findFunction(name)))
       return ExitCode::Done;

@@ -185,7 +185,7 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
         }))
       (inputs.ofData.contains(input.name) ? ofData : unknown)
           .push_back(input.name);
-  llvm::erase(unknown, "learning_rate");
+  llvm::erase(unknown, kLearningRateInput);
   std::string problem;
   if (!unknown.empty())
     problem = "--input " + unknown.front() + ": ";

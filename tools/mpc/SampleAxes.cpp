@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/SampleAxes.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "tools/mpc/DeclaredShapes.h"
 
@@ -23,19 +24,18 @@ struct BatchedInputs {
 // The first input's samples are what the others' are compared with.
 static BatchedInputs findInputs(func::FuncOp forward) {
   BatchedInputs found;
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    auto name = forward.getArgAttrOfType<StringAttr>(i, kInputAttr);
-    auto type = dyn_cast<RankedTensorType>(forward.getArgument(i).getType());
-    if (!name || !type)
+  for (Value argument : forward.getArguments()) {
+    const PortAttrs port = getArgumentPort(argument);
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!port.getInput() || !type)
       continue;
-    auto given = forward.getArgAttrOfType<IntegerAttr>(i, kBatchAxisAttr);
-    int64_t axis = given ? given.getInt() : 0;
+    const int64_t axis = port.getBatchAxis();
     if (axis < 0 || axis >= type.getRank())
       continue;
     if (found.axes.empty())
       found.batch = type.getDimSize(axis);
     if (type.getDimSize(axis) == found.batch)
-      found.axes[name.getValue().str()] = axis;
+      found.axes[port.getInput().str()] = axis;
   }
   return found;
 }
@@ -44,8 +44,8 @@ static std::map<std::string, ArrayRef<int64_t>>
 findOutputs(func::FuncOp forward) {
   std::map<std::string, ArrayRef<int64_t>> outputs;
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (auto name = forward.getResultAttrOfType<StringAttr>(i, kOutputAttr))
-      outputs[name.getValue().str()] =
+    if (StringAttr name = getResultPort(forward, i).getOutput())
+      outputs[name.str()] =
           cast<RankedTensorType>(forward.getResultTypes()[i]).getShape();
   return outputs;
 }
@@ -94,7 +94,7 @@ llvm::Expected<SampleAxes>
 mpc::tools::findSampleAxes(const Model &model, const ImportOptions &options,
                            ModuleOp module) {
   SampleAxes axes;
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   if (!forward)
     return axes;
   BatchedInputs inputs = findInputs(forward);
@@ -109,7 +109,7 @@ mpc::tools::findSampleAxes(const Model &model, const ImportOptions &options,
       importModel(model, rebatch(model, options, inputs, otherBatch));
   if (!imported)
     return imported.takeError();
-  auto other = (*imported)->lookupSymbol<func::FuncOp>("forward");
+  auto other = (*imported)->lookupSymbol<func::FuncOp>(kForwardFunction);
   if (!other)
     return axes;
   auto otherOutputs = findOutputs(other);

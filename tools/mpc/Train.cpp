@@ -80,7 +80,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
     return all.status();
   data.train = std::move(*all);
   printDataNotes(*data.train);
-  const FunctionPorts *eval = info.function("eval");
+  const FunctionPorts *eval = info.function(kEvalFunction);
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
   if (!eval)
@@ -277,7 +277,8 @@ ExitCode TrainRun::compile() {
   }
   // The compiler held the weights, too.
   malloc_trim(0);
-  if (code != ExitCode::Done || !artifact->plan().findFunction("forward"))
+  if (code != ExitCode::Done ||
+      !artifact->plan().findFunction(kForwardFunction))
     return code;
   return reportError(ExitCode::Usage,
                      command.compile.model.model +

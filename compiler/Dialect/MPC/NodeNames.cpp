@@ -28,6 +28,10 @@ bool mpc::matchesNode(Operation *op, const llvm::Regex &expression) {
                       [&](StringRef name) { return expression.match(name); });
 }
 
+Location mpc::namedLocation(MLIRContext *context, const Twine &name) {
+  return NameLoc::get(StringAttr::get(context, name));
+}
+
 Location mpc::addSuffix(Location location, StringRef suffix) {
   if (auto fused = dyn_cast<FusedLoc>(location)) {
     SmallVector<Location> locations;

@@ -18,6 +18,10 @@ llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::Operation *op);
 /// Those of a location.
 llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::LocationAttr location);
 
+/// The location of an op that a name stands for, of a node or of ours.
+mlir::Location namedLocation(mlir::MLIRContext *context,
+                             const llvm::Twine &name);
+
 /// Whether the expression is found in one of them. An op without a name has the
 /// empty one.
 bool matchesNode(mlir::Operation *op, const llvm::Regex &expression);

@@ -27,6 +27,11 @@ public:
     return symbols.lookup<VariableOp>(name);
   }
 
+  /// The variable that a port refers to; null where it refers to none.
+  VariableOp lookupVariable(mlir::FlatSymbolRefAttr reference) const {
+    return reference ? lookupVariable(reference.getValue()) : VariableOp();
+  }
+
   /// Declares a variable behind those the module has.
   VariableOp declare(llvm::StringRef name, mlir::Type type, Role role,
                      std::optional<double> fill = std::nullopt);

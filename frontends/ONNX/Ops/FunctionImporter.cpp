@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
 
+#include "compiler/Dialect/MPC/NodeNames.h"
 #include "frontends/ONNX/Model/Weights.h"
 
 #include <map>
@@ -14,12 +15,10 @@ using namespace mpc::onnx_frontend;
 FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
                                    StringRef name)
     : module(module), graph(graph), builder(module.getContext()) {
-  builder.setInsertionPointToEnd(module.getModule().getBody());
-  auto loc = NameLoc::get(builder.getStringAttr(name));
-  function =
-      func::FuncOp::create(builder, loc, name, builder.getFunctionType({}, {}));
-  body = function.addEntryBlock();
-  builder.setInsertionPointToEnd(body);
+  ports = FunctionEditor::create(
+      module.getModule(), namedLocation(module.getContext(), name), name);
+  body = &ports->getBody();
+  builder = ports->builder();
 }
 
 FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph)
@@ -40,15 +39,10 @@ FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph,
 
 Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
                                  Role role) {
-  Value value =
-      body->addArgument(type, NameLoc::get(builder.getStringAttr(name)));
-  Port port{{}, value};
-  port.attributes.set(kInputAttr, builder.getStringAttr(name));
-  port.attributes.set(kRoleAttr, RoleAttr::get(builder.getContext(), role));
+  Value value = ports->addInput(name, role, type);
   if (int64_t axis = module.getBatchAxis(name, type);
       role == Role::Data && axis != 0)
-    port.attributes.set(kBatchAxisAttr, builder.getI64IntegerAttr(axis));
-  arguments.push_back(std::move(port));
+    ports->setAttr(value, kBatchAxisAttr, builder.getI64IntegerAttr(axis));
   values[name].value = value;
   return value;
 }
@@ -76,40 +70,25 @@ Value FunctionImporter::getState(VariableOp variable) {
            "model to float32 and choose with --precision what it computes in";
     module.report(getModel().error(ErrorKind::Unsupported, text));
   }
-  // The first reader makes it an argument.
-  value = body->addArgument(variable.getTensorType(), variable.getLoc());
-  Port port{{}, value};
-  port.attributes.set(kStateAttr, FlatSymbolRefAttr::get(variable));
-  arguments.push_back(std::move(port));
-  return value;
+  return value = ports->state(variable);
 }
 
 void FunctionImporter::addOutput(StringRef name, Value value, Role role) {
-  Port port{{}, value};
-  port.attributes.set(kOutputAttr, builder.getStringAttr(name));
-  port.attributes.set(kRoleAttr, RoleAttr::get(builder.getContext(), role));
-  results.push_back(std::move(port));
+  ports->addOutput(name, role, value);
 }
 
 Value FunctionImporter::getOutput(Role role) const {
-  auto wanted = RoleAttr::get(builder.getContext(), role);
-  for (const Port &port : results)
-    if (port.attributes.get(kRoleAttr) == wanted)
-      return port.value;
-  return {};
+  return ports->outputOfRole(role);
 }
 
 std::optional<int64_t> FunctionImporter::getBatchSize() const {
   std::optional<int64_t> batch;
-  for (const Port &port : arguments) {
-    if (!port.attributes.get(kInputAttr))
+  for (Value argument : body->getArguments()) {
+    const PortAttrs port = ports->port(argument);
+    const int64_t axis = port.getBatchAxis();
+    if (!port.getInput() || axis == kNoBatchAxis)
       continue;
-    auto given =
-        dyn_cast_or_null<IntegerAttr>(port.attributes.get(kBatchAxisAttr));
-    int64_t axis = given ? given.getInt() : 0;
-    if (axis == kNoBatchAxis)
-      continue;
-    ArrayRef<int64_t> shape = NodeImporter::shapeOf(port.value);
+    ArrayRef<int64_t> shape = shapeOf(argument);
     if (shape.empty() || (batch && *batch != shape[axis]))
       return std::nullopt;
     batch = shape[axis];
@@ -118,11 +97,7 @@ std::optional<int64_t> FunctionImporter::getBatchSize() const {
 }
 
 Value FunctionImporter::getUpdate(VariableOp variable) const {
-  auto reference = FlatSymbolRefAttr::get(variable);
-  for (const Port &port : results)
-    if (port.attributes.get(kUpdatesAttr) == reference)
-      return port.value;
-  return {};
+  return ports->update(variable);
 }
 
 LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
@@ -138,26 +113,19 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
       type != variable.getType())
     value = mpc::CastOp::create(builder, variable.getLoc(), variable.getType(),
                                 value);
-  Port port{{}, value};
-  port.attributes.set(kUpdatesAttr, FlatSymbolRefAttr::get(variable));
-  results.push_back(std::move(port));
+  ports->addUpdate(variable, value);
   return success();
 }
 
 void FunctionImporter::removeUpdate(VariableOp variable) {
-  auto reference = FlatSymbolRefAttr::get(variable);
-  llvm::erase_if(results, [&](const Port &port) {
-    return port.attributes.get(kUpdatesAttr) == reference;
-  });
+  ports->dropUpdate(variable);
 }
 
 void FunctionImporter::markLabel(Value value) {
   if (parent && inlined)
     return parent->markLabel(value);
-  for (Port &port : arguments)
-    if (port.value == value && port.attributes.get(kInputAttr))
-      port.attributes.set(kRoleAttr,
-                          RoleAttr::get(builder.getContext(), Role::Label));
+  if (ports && ports->port(value).getInput())
+    ports->setInputRole(value, Role::Label);
 }
 
 void FunctionImporter::markIndices(Value value, int64_t size) {
@@ -183,12 +151,10 @@ void FunctionImporter::markIndices(Value value, const IndexBox &box) {
       parent->markIndices(value, box);
     return;
   }
-  for (Port &port : arguments) {
-    if (port.value != value || !port.attributes.get(kInputAttr))
-      continue;
-    auto known = dyn_cast_or_null<ArrayAttr>(port.attributes.get(kIndicesAttr));
-    port.attributes.set(kIndicesAttr, addBox(known, box, builder));
-  }
+  const PortAttrs port = ports->port(value);
+  if (port.getInput())
+    ports->setAttr(value, kIndicesAttr,
+                   addBox(port.get<ArrayAttr>(kIndicesAttr), box, builder));
 }
 
 void FunctionImporter::bind(StringRef name, Value value) {
@@ -207,31 +173,13 @@ void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
 
 func::FuncOp FunctionImporter::finish() {
   // What a caller asked for first, then new state.
-  std::stable_partition(results.begin(), results.end(), [](const Port &port) {
-    return port.attributes.get(kOutputAttr) != Attribute();
-  });
-  SmallVector<Value> returned;
-  SmallVector<Type> types;
-  for (const Port &port : results) {
-    returned.push_back(port.value);
-    types.push_back(port.value.getType());
-  }
-  func::ReturnOp::create(builder, function.getLoc(), returned);
+  ports->putOutputsFirst();
   // What was folded, or is known of shapes alone, is read by no op.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isa<ConstantOp>(op) && op.use_empty())
       op.erase();
-  function.setFunctionType(
-      builder.getFunctionType(body->getArgumentTypes(), types));
-  SmallVector<DictionaryAttr> argumentAttrs, resultAttrs;
-  for (Port &port : arguments)
-    argumentAttrs.push_back(
-        port.attributes.getDictionary(builder.getContext()));
-  for (Port &port : results)
-    resultAttrs.push_back(port.attributes.getDictionary(builder.getContext()));
-  function.setAllArgAttrs(argumentAttrs);
-  function.setAllResultAttrs(resultAttrs);
-  return function;
+  ports->finish();
+  return cast<func::FuncOp>(ports->get().getOperation());
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 
 #include "frontends/ONNX/Ops/ModuleImporter.h"
 
+#include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -154,11 +155,6 @@ private:
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
 
-  struct Port {
-    mlir::NamedAttrList attributes;
-    mlir::Value value;
-  };
-
   ModuleImporter &module;
   const Graph &graph;
   /// Of the graph in an attribute: where the node is.
@@ -166,9 +162,9 @@ private:
   bool inlined = false;
   llvm::SmallVector<mlir::Value> outerValues;
   mlir::OpBuilder builder;
-  mlir::func::FuncOp function;
+  /// Of a function; an attribute's graph has no ports of its own.
+  std::optional<FunctionEditor> ports;
   mlir::Block *body;
-  std::vector<Port> arguments, results;
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> randomIds;

@@ -36,8 +36,8 @@ static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
   stream.id = function.getRandomId(name.str());
   stream.seed =
       ownSeed ? integerConstant(node, {}, llvm::bit_cast<int32_t>(*ownSeed))
-              : function.getState(module.getCounter("mpc.seed"));
-  stream.microStep = function.getState(module.getCounter("mpc.micro_step"));
+              : function.getState(module.getCounter(kSeedVariable));
+  stream.microStep = function.getState(module.getCounter(kMicroStepVariable));
   return stream;
 }
 

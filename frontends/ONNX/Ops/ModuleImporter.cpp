@@ -7,7 +7,6 @@
 #include "frontends/ONNX/Model/Names.h"
 
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Regex.h"
 
 #include <cmath>
@@ -18,12 +17,7 @@ using namespace mpc::onnx_frontend;
 
 // Symbols that functions of the module have, now or after a later stage.
 static bool isReservedSymbol(StringRef name) {
-  return name.starts_with("mpc.") ||
-         llvm::StringSwitch<bool>(name)
-             .Cases({"forward", "step", "accumulate", "update", "eval",
-                     "derive", "init"},
-                    true)
-             .Default(false);
+  return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
 }
 
 std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {

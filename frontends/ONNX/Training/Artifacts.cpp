@@ -233,7 +233,7 @@ Error ArtifactImporter::importAccumulate() {
     return graph.takeError();
   if (Error error = findInputs(*graph))
     return error;
-  FunctionImporter function(module, *graph, "accumulate");
+  FunctionImporter function(module, *graph, kAccumulateFunction);
   Error inputErrors = addInputs(function, *graph);
   bindGradientSeeds(function, *graph);
   std::vector<StringRef> outputs, needed;
@@ -254,7 +254,7 @@ Error ArtifactImporter::importAccumulate() {
   if (!module.hasFailed()) {
     addTrainingOutputs(function, outputs);
     addAccumulators(function);
-    addIncrement(function, "mpc.micro_step");
+    addIncrement(function, kMicroStepVariable);
   }
   function.finish();
   return Error::success();
@@ -273,7 +273,7 @@ Error ArtifactImporter::importEval(StringRef path) {
       Graph::check(**model, {&(*model)->getProto().graph()});
   if (!graph)
     return graph.takeError();
-  FunctionImporter function(module, *graph, "eval");
+  FunctionImporter function(module, *graph, kEvalFunction);
   if (Error error = addInputs(function, *graph))
     return error;
   std::vector<StringRef> outputs;

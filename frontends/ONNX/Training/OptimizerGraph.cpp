@@ -81,8 +81,8 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
     return module.report(function.getModel().error(
         ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
                                      "' has another type than its parameter"));
-  accumulation.buffer =
-      module.getVariable(accumulation.name + ".grad", Role::Accumulator, type);
+  accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
+                                           Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
   auto sum = AddOp::create(
       builder, NameLoc::get(builder.getStringAttr(accumulation.node)), type,
@@ -120,7 +120,7 @@ public:
   OptimizerImporter(ModuleImporter &module, const Graph &graph,
                     ArrayRef<Accumulation> accumulations)
       : module(module), graph(graph), accumulations(accumulations),
-        function(module, graph, "update") {
+        function(module, graph, kUpdateFunction) {
     function.defaultPhase = Phase::Optimizer;
   }
 
@@ -148,9 +148,9 @@ private:
 
 Error OptimizerImporter::run() {
   auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
-  learningRate = function.addInput("learning_rate", scalar, Role::Scalar);
+  learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
   // Counted from 1, as the runtime of these graphs passes it.
-  step = addIncrement(function, "mpc.step");
+  step = addIncrement(function, kStepVariable);
   for (const proto::NodeProto *node : graph.getNodes()) {
     NodeImporter importer(function, *node);
     if (failed(importNode(importer)) || failed(importer.finish()))
@@ -257,15 +257,18 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;
-    auto op = node.create<AdamOp>(
-        {function.getState(parameter), gradient, getMoment(accumulation, ".m"),
-         getMoment(accumulation, ".v"), learningRate, step},
-        attributes);
+    auto op = node.create<AdamOp>({function.getState(parameter), gradient,
+                                   getMoment(accumulation, kFirstMomentSuffix),
+                                   getMoment(accumulation, kSecondMomentSuffix),
+                                   learningRate, step},
+                                  attributes);
     if (!op || failed(update(node, parameter, op.getNewParam())) ||
-        failed(update(node, module.findVariable(accumulation.name + ".m"),
-                      op.getNewM())) ||
-        failed(update(node, module.findVariable(accumulation.name + ".v"),
-                      op.getNewV())))
+        failed(update(
+            node, module.findVariable(accumulation.name + kFirstMomentSuffix),
+            op.getNewM())) ||
+        failed(update(
+            node, module.findVariable(accumulation.name + kSecondMomentSuffix),
+            op.getNewV())))
       return failure();
   }
   return success();

@@ -46,7 +46,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
   if (step.learningRates.contains(name) && isScalar) {
     // The caller's schedule sets it, by mpc's name.
     if (!learningRate)
-      learningRate = function.addInput("learning_rate", type, Role::Scalar);
+      learningRate = function.addInput(kLearningRateInput, type, Role::Scalar);
     function.bind(name, reshapeTo(function, learningRate, type));
     return;
   }
@@ -59,8 +59,8 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
   if (count != step.stepCounts.end() && isScalar &&
       type.getElementType().isInteger(64)) {
     Value value = count->second == 0
-                      ? function.getState(module.getCounter("mpc.step"))
-                      : addIncrement(function, "mpc.step");
+                      ? function.getState(module.getCounter(kStepVariable))
+                      : addIncrement(function, kStepVariable);
     function.bind(name, reshapeTo(function, value, type));
     return;
   }
@@ -259,7 +259,7 @@ Error StepImporter::importBody(FunctionImporter &function) {
 }
 
 Error StepImporter::importAccumulate(std::vector<Accumulation> &accumulations) {
-  FunctionImporter function(module, graph, "accumulate");
+  FunctionImporter function(module, graph, kAccumulateFunction);
   if (Error error = importBody(function))
     return error;
   if (module.hasFailed())
@@ -269,13 +269,13 @@ Error StepImporter::importAccumulate(std::vector<Accumulation> &accumulations) {
         {state, name, name + "#sum", VariableOp(), VariableOp()});
     addAccumulation(function, accumulations.back());
   }
-  addIncrement(function, "mpc.micro_step");
+  addIncrement(function, kMicroStepVariable);
   function.finish();
   return Error::success();
 }
 
 Error StepImporter::importStep() {
-  FunctionImporter function(module, graph, "step");
+  FunctionImporter function(module, graph, kStepFunction);
   if (Error error = importBody(function))
     return error;
   if (module.hasFailed())
@@ -288,9 +288,9 @@ Error StepImporter::importStep() {
     return Error::success();
   }
   // An input that counts from 1 is the counter's next value.
-  if (!function.getUpdate(module.getCounter("mpc.step")))
-    addIncrement(function, "mpc.step");
-  addIncrement(function, "mpc.micro_step");
+  if (!function.getUpdate(module.getCounter(kStepVariable)))
+    addIncrement(function, kStepVariable);
+  addIncrement(function, kMicroStepVariable);
   function.finish();
   return Error::success();
 }
@@ -298,7 +298,7 @@ Error StepImporter::importStep() {
 Error StepImporter::importEval(ImportMode mode) {
   learningRate = {};
   options.mode = mode;
-  FunctionImporter function(module, graph, "eval");
+  FunctionImporter function(module, graph, kEvalFunction);
   std::vector<const proto::NodeProto *> nodes =
       graph.getNodesFor(step.evalOutputs);
   if (Error error = addInputs(function, nodes))

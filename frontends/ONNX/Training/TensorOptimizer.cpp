@@ -24,7 +24,7 @@ public:
   TensorOptimizerImporter(ModuleImporter &module, const Graph &graph,
                           ArrayRef<Accumulation> accumulations)
       : module(module), graph(graph), accumulations(accumulations),
-        function(module, graph, "update") {
+        function(module, graph, kUpdateFunction) {
     function.defaultPhase = Phase::Optimizer;
     for (const proto::ValueInfoProto *input : graph.getInputs())
       inputs[input->name()] = input;
@@ -160,9 +160,9 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
 Error TensorOptimizerImporter::run() {
   OpBuilder &builder = function.getBuilder();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  learningRate = function.addInput("learning_rate", scalar, Role::Scalar);
-  count = function.getState(module.getCounter("mpc.step"));
-  nextCount = addIncrement(function, "mpc.step");
+  learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
+  count = function.getState(module.getCounter(kStepVariable));
+  nextCount = addIncrement(function, kStepVariable);
   bindNames();
   for (const proto::NodeProto *node : graph.getNodes())
     if (std::optional<OptimizerNode> optimizer = readOptimizerNode(*node))

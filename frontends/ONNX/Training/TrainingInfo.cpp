@@ -89,7 +89,7 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
     return initial.takeError();
   ImportOptions none;
   ModuleImporter scratch(none, model.getContext());
-  FunctionImporter function(scratch, *initial, "init");
+  FunctionImporter function(scratch, *initial, kInitFunction);
   function.importNodes(initial->getNodes());
   function.finish();
   if (scratch.hasFailed())
