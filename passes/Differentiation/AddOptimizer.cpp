@@ -69,6 +69,8 @@ private:
   Location at(const Twine &name) { return namedLocation(&getContext(), name); }
 
   const Optimizer *algorithm = nullptr;
+  OptimizerSettings settings = {};
+  SmallVector<StringRef> state; ///< suffixes of what it keeps per parameter
   SmallVector<VariableOp> trainables;
   SmallVector<ParameterGroup> groups; ///< of each of them
   std::optional<VariableTable> variables;
@@ -86,13 +88,20 @@ LogicalResult AddOptimizerPass::verifyOptions() {
            << "unknown optimizer '" << optimizer.getValue()
            << "'; expected one of " << llvm::join(names, ", ");
   }
+  settings = {momentum,
+              beta1,
+              beta2,
+              alpha,
+              epsilon < 0 ? algorithm->epsilon : epsilon,
+              weightDecay < 0 ? algorithm->weightDecay : weightDecay,
+              centered};
+  state = algorithm->getState(settings);
   // Settings that all optimizers share.
   if (accumulateReduction != "mean" && accumulateReduction != "sum")
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
            << accumulateReduction.getValue() << "'";
-  double decay = weightDecay < 0 ? algorithm->weightDecay : weightDecay;
-  if (!noDecay.empty() && decay == 0.0)
+  if (!noDecay.empty() && settings.weightDecay == 0.0)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
            << algorithm->name << " is 0; give another with --weight-decay";
@@ -111,8 +120,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
 // for it.
 LogicalResult AddOptimizerPass::createState() {
   // What each parameter has variables for.
-  SmallVector<StringRef> suffixes(algorithm->state.begin(),
-                                  algorithm->state.end());
+  SmallVector<StringRef> suffixes = state;
   if (accumulate > 1)
     suffixes.push_back("grad");
   if (ema > 0.0)
@@ -270,10 +278,6 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
-  OptimizerSettings settings = {
-      momentum, beta1, beta2, epsilon < 0 ? algorithm->epsilon : epsilon,
-      weightDecay < 0 ? algorithm->weightDecay : weightDecay};
-
   VariableOp stepCounter = counter("mpc.step");
   UpdateInputs in;
   in.step = function.state(stepCounter);
@@ -285,22 +289,22 @@ void AddOptimizerPass::addUpdates(TrainingFunction &function,
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
   std::map<double, Value> rates = {{1.0, commonRate}};
-  double weightDecayOfAll = settings.weightDecay;
   for (auto [param, gradient, group] :
        llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
     in.grad = gradient;
     in.learningRate = scaleRate(builder, commonRate, group, rates);
-    settings.weightDecay = group.decays ? weightDecayOfAll : 0.0;
+    OptimizerSettings own = settings;
+    if (!group.decays)
+      own.weightDecay = 0.0;
     in.state.clear();
-    for (StringRef suffix : algorithm->state)
+    for (StringRef suffix : state)
       in.state.push_back(
           function.state(companion(param, suffix, Role::OptimizerState)));
-    SmallVector<Value> next = algorithm->build(
-        builder, at(param.getSymName() + "#update"), in, settings);
+    SmallVector<Value> next =
+        algorithm->build(builder, at(param.getSymName() + "#update"), in, own);
     function.addUpdate(param.getSymName(), next.front());
-    for (auto [suffix, value] :
-         llvm::zip_equal(algorithm->state, llvm::drop_begin(next)))
+    for (auto [suffix, value] : llvm::zip_equal(state, llvm::drop_begin(next)))
       function.addUpdate((param.getSymName() + "." + suffix).str(), value);
     if (ema > 0.0)
       averageParameter(function, builder, param, next.front());

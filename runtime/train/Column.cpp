@@ -286,6 +286,10 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
+  if (array.type == ElementType::U16 && normalized)
+    notes.push_back(locate(array) +
+                    ": u16 is not divided first, as u8 is; --normalize 0:65535 "
+                    "makes it 0..1");
 }
 
 StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,

@@ -243,8 +243,10 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
                     "input '" + port.name + "' has a batch of " +
                         std::to_string(port.shape[axis]) + ", the others of " +
                         std::to_string(batch) +
-                        "; help: where samples are along another axis, say "
-                        "which with --batch-axis");
+                        (port.role == Role::Label
+                             ? "; labels have their samples on the first axis"
+                             : "; help: where samples are along another axis, "
+                               "say which with --batch-axis"));
   }
   if (batch == 0)
     return Status(StatusCode::Unsupported, "the model takes no data");
