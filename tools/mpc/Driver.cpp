@@ -273,8 +273,6 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &axis : options.model.batchAxes)
     if (llvm::Error error = parseBatchAxis(axis, importOptions))
       return error;
-  if (llvm::Error error = checkLabelAxes(importOptions, options))
-    return error;
   // of the mode that the model is imported in,
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
@@ -297,6 +295,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
       return error;
   if (llvm::Error error =
           readWeightFiles(options.model, *model, importOptions, &context))
+    return error;
+  if (llvm::Error error = checkLabelAxes(importOptions, options))
     return error;
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)

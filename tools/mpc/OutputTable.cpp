@@ -8,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <charconv>
+#include <utility>
 
 using namespace mpc;
 using namespace mpc::tools;
