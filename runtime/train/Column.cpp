@@ -392,9 +392,14 @@ Status Column::checkIndices(const Array &array) const {
 
 Status Column::check(const LabelRange &range) const {
   for (const Array &part : parts) {
-    if (auto bad = convertElements(part, 0, part.size(), input.type,
-                                   NonFinite::Reject, nullptr))
-      return invalid(describe(part, *bad, input.type));
+    if (auto bad = convertElements(
+            part, 0, part.size(), input.type,
+            prepared.allowsNaN ? NonFinite::Allow : NonFinite::Reject, nullptr))
+      return invalid(
+          describe(part, *bad, input.type) +
+          (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
+               ? "; --allow-nan is for models that deal with it"
+               : ""));
     Status status;
     if (input.role == Role::Label && isInteger(input.type) && range.classes)
       status = checkLabels(part, *range.classes, range.ignoreIndex);

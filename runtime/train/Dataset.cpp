@@ -156,6 +156,7 @@ static ColumnPreparation preparationFor(const Port &port,
   result.normalization = valueFor(preparation.normalize, port);
   result.layout = valueFor(preparation.layouts, port);
   result.decodedBytes = preparation.decodedBytes;
+  result.allowsNaN = preparation.allowsNaN && port.role == Role::Data;
   if (isImage(port))
     result.augmentation = preparation.augment;
   return result;
