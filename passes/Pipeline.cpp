@@ -84,6 +84,8 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   options.momentum = recipe.momentum;
   options.beta1 = recipe.beta1;
   options.beta2 = recipe.beta2;
+  options.alpha = recipe.alpha;
+  options.centered = recipe.centered;
   options.epsilon = recipe.epsilon.value_or(-1.0);
   options.weightDecay = recipe.weightDecay.value_or(-1.0);
   options.accumulate = recipe.accumulateGradBatches;

@@ -52,13 +52,14 @@ struct RecipeOptions {
   std::vector<double> posWeight;
   /// Whether steps say which labels they got right.
   bool trainAccuracy = false;
-  /// sgd, momentum, nesterov, adam, adamw, adagrad or lamb.
+  /// sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop or lamb.
   std::string optimizer = "sgd";
   /// ARRAY for all losses, or OUTPUT=ARRAY; see findTarget.
   std::vector<std::string> targetArrays;
   /// The shapes of one sample's labels by array, where the data says them.
   std::map<std::string, std::vector<int64_t>> labelShapes;
-  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999;
+  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, alpha = 0.99;
+  bool centered = false;
   /// Absent: the optimizer's default in PyTorch.
   std::optional<double> epsilon, weightDecay;
   int64_t accumulateGradBatches = 1;

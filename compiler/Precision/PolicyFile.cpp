@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
+#include "compiler/Support/NearestNames.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -71,7 +72,12 @@ static llvm::Error readUnbounded(const llvm::json::Object &object,
 static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
   if (StringRef key = resolvePolicyKey(name); !key.empty())
     return key.str();
-  return reject(where, "op: unknown op \"" + name + "\"");
+  std::string meant = findNearestName(name, getPolicyNames());
+  return reject(where,
+                "op: unknown op \"" + name + "\"" +
+                    (meant.empty() ? "; mpc explain --print-policy "
+                                     "lists those there are"
+                                   : "; did you mean \"" + meant + "\"?"));
 }
 
 // The default row of an op.

@@ -57,6 +57,20 @@ StringRef mpc::resolvePolicyKey(StringRef name) {
   return {};
 }
 
+std::vector<std::string> mpc::getPolicyNames() {
+  std::vector<std::string> names;
+  for (const PolicyRow &row : tableRows) {
+    names.push_back(row.op.str());
+    if (!row.onnx.empty())
+      names.push_back(row.onnx.str());
+  }
+  for (const PolicyFollower &row : followerRows)
+    names.push_back(row.op.str());
+  for (const AliasRow &row : aliasRows)
+    names.push_back(row.onnx.str());
+  return names;
+}
+
 StringRef mpc::getPolicyLeader(StringRef key) {
   for (const PolicyFollower &row : followerRows)
     if (key == row.op)

@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/AMP/AMP.h"
 
+#include <string>
 #include <vector>
 
 namespace mpc {
@@ -39,6 +40,9 @@ std::vector<llvm::StringRef> getONNXNames(llvm::StringRef key);
 /// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
 /// rows never share a name.
 llvm::StringRef resolvePolicyKey(llvm::StringRef name);
+
+/// All names of ops, ONNX's and mpc's.
+std::vector<std::string> getPolicyNames();
 
 /// Whether an operand or result of the op `key` stays fp32 whatever its class:
 /// no rule changes that.

@@ -66,6 +66,8 @@ private:
   Location at(const Twine &name) { return namedLocation(&getContext(), name); }
 
   const Optimizer *algorithm = nullptr;
+  OptimizerSettings settings = {};
+  SmallVector<StringRef> state; ///< suffixes of what it keeps per parameter
   SmallVector<VariableOp> trainables;
   SmallVector<ParameterGroup> groups; ///< of each of them
   std::optional<VariableTable> variables;
@@ -83,13 +85,20 @@ LogicalResult AddOptimizerPass::verifyOptions() {
            << "unknown optimizer '" << optimizer.getValue()
            << "'; expected one of " << llvm::join(names, ", ");
   }
+  settings = {momentum,
+              beta1,
+              beta2,
+              alpha,
+              epsilon < 0 ? algorithm->epsilon : epsilon,
+              weightDecay < 0 ? algorithm->weightDecay : weightDecay,
+              centered};
+  state = algorithm->getState(settings);
   // Settings that all optimizers share.
   if (accumulateReduction != "mean" && accumulateReduction != "sum")
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
            << accumulateReduction.getValue() << "'";
-  double decay = weightDecay < 0 ? algorithm->weightDecay : weightDecay;
-  if (!noDecay.empty() && decay == 0.0)
+  if (!noDecay.empty() && settings.weightDecay == 0.0)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
            << algorithm->name << " is 0; give another with --weight-decay";
@@ -108,8 +117,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
 // for it.
 LogicalResult AddOptimizerPass::createState() {
   // What each parameter has variables for.
-  SmallVector<StringRef> suffixes(algorithm->state.begin(),
-                                  algorithm->state.end());
+  SmallVector<StringRef> suffixes = state;
   if (accumulate > 1)
     suffixes.push_back(kGradientSuffix);
   if (ema > 0.0)
@@ -268,10 +276,6 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
-  OptimizerSettings settings = {
-      momentum, beta1, beta2, epsilon < 0 ? algorithm->epsilon : epsilon,
-      weightDecay < 0 ? algorithm->weightDecay : weightDecay};
-
   VariableOp stepCounter = counter(kStepVariable);
   UpdateInputs in;
   in.step = function.state(stepCounter);
@@ -283,22 +287,22 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
   std::map<double, Value> rates = {{1.0, commonRate}};
-  double weightDecayOfAll = settings.weightDecay;
   for (auto [param, gradient, group] :
        llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
     in.grad = gradient;
     in.learningRate = scaleRate(builder, commonRate, group, rates);
-    settings.weightDecay = group.decays ? weightDecayOfAll : 0.0;
+    OptimizerSettings own = settings;
+    if (!group.decays)
+      own.weightDecay = 0.0;
     in.state.clear();
-    for (StringRef suffix : algorithm->state)
+    for (StringRef suffix : state)
       in.state.push_back(
           function.state(companion(param, suffix, Role::OptimizerState)));
-    SmallVector<Value> next = algorithm->build(
-        builder, at(param.getSymName() + "#update"), in, settings);
+    SmallVector<Value> next =
+        algorithm->build(builder, at(param.getSymName() + "#update"), in, own);
     function.addUpdate(param, next.front());
-    for (auto [suffix, value] :
-         llvm::zip_equal(algorithm->state, llvm::drop_begin(next)))
+    for (auto [suffix, value] : llvm::zip_equal(state, llvm::drop_begin(next)))
       function.addUpdate(companion(param, suffix, Role::OptimizerState), value);
     if (ema > 0.0)
       averageParameter(function, builder, param, next.front());

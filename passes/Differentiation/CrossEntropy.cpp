@@ -70,6 +70,40 @@ bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
          countElements(labels) == countElements(positions);
 }
 
+// The axis that the outputs of a layer with weights are on, which are the
+// classes of scores; nothing where that is not seen.
+static std::optional<int64_t> findFeatureAxis(Value value) {
+  Operation *op = value.getDefiningOp();
+  const int64_t last = typeOf(value).getRank() - 1;
+  if (isa_and_nonnull<MatMulOp, GemmOp>(op))
+    return last;
+  if (isa_and_nonnull<ConvOp>(op))
+    return 1;
+  if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
+    std::optional<int64_t> axis = findFeatureAxis(transpose.getInput());
+    if (!axis)
+      return std::nullopt;
+    return llvm::find(transpose.getPerm(), *axis) - transpose.getPerm().begin();
+  }
+  // A bias is added; samples and positions are folded and unfolded.
+  if (isa_and_nonnull<AddOp>(op)) {
+    for (Value addend : op->getOperands())
+      if (typeOf(addend).getShape() == typeOf(value).getShape())
+        if (std::optional<int64_t> axis = findFeatureAxis(addend))
+          return axis;
+    return std::nullopt;
+  }
+  if (auto reshape = dyn_cast_or_null<ReshapeOp>(op)) {
+    ArrayRef<int64_t> from = typeOf(reshape.getInput()).getShape();
+    bool keepsLast =
+        !from.empty() && last >= 0 &&
+        from.back() == typeOf(value).getDimSize(last) &&
+        findFeatureAxis(reshape.getInput()) == int64_t(from.size()) - 1;
+    return keepsLast ? std::optional(last) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 // PyTorch has classes on axis 1, and models of sequences on the last.
 FailureOr<int64_t>
 LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
@@ -103,7 +137,20 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << " (classes on axis 1) or " << printShape(without(shape, last))
            << " (classes on axis " << last << ") for scores of shape "
            << printShape(shape) << ", found " << printShape(*labels);
-  // Both do, or nothing is known: the user must say it.
+  // Both do, or nothing is known, and weights show where the classes are:
+  // labels of the data may not be there yet, or have the scores' shape.
+  std::optional<int64_t> features;
+  if (!labels)
+    features = findFeatureAxis(scores);
+  if (features && (*features == 1 || *features == last)) {
+    if (!perSample)
+      mlir::emitRemark(scores.getLoc())
+          << "classes are taken to be on axis " << *features
+          << " of scores of shape " << printShape(shape)
+          << ", where the layer has its outputs";
+    return *features;
+  }
+  // Else the user must say it.
   std::string name =
       spec.output.empty() ? function.outputNames().front().str() : spec.output;
   std::string choice =
@@ -113,7 +160,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                  << ", and "
                  << (labels ? "the labels' shape " + printShape(*labels) +
                                   " fits both"
-                            : "no shape of the labels is known")
+                            : "no shape of labels tells which")
                  << "; say which with " << choice << "1 or " << choice << last;
 }
 
@@ -159,16 +206,15 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
   if (labels && fits(*labels, positions))
     return *labels;
   if (labels) {
-    // What PyTorch takes as probabilities, and Keras as one-hot labels.
+    // What softmax_cross_entropy takes as probabilities.
     bool isOfClasses = *labels == Shape(typeOf(scores).getShape());
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected labels of shape " << printShape(positions)
            << " for scores of shape " << printShape(typeOf(scores).getShape())
            << ", found " << printShape(*labels)
-           << (isOfClasses ? "; labels are numbers of classes: of one-hot "
-                             "labels their argmax, of several labels a sample "
-                             "the loss is bce_with_logits"
+           << (isOfClasses ? "; probabilities are targets of "
+                             "softmax_cross_entropy and kl_div"
                            : "");
   }
   std::optional<int64_t> batch = batchSize();
@@ -275,6 +321,65 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   return loss;
 }
 
+// PyTorch's cross_entropy with probabilities as targets: the mean over all
+// positions of -sum(t * log_softmax(x)) over the classes, whatever their
+// weights. One-hot labels are such targets.
+FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
+                                                  Value scores,
+                                                  StringRef target,
+                                                  ArrayRef<int64_t> given) {
+  FailureOr<int64_t> axis = findClassAxis(spec, scores, std::nullopt);
+  if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
+    return failure();
+  if (settings.ignoreIndex)
+    return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
+           << "--ignore-index is of class labels, and has no effect on "
+              "probabilities, targets of the scores' shape";
+  Type element = lossElementType(scores);
+  auto type = typeOf(scores).clone(element);
+  const int64_t classes = type.getDimSize(*axis);
+  FailureOr<Value> weights = buildClassWeights(scores, classes);
+  if (failed(weights))
+    return failure();
+  FailureOr<Value> labels =
+      addLabels(target, RankedTensorType::get(given, element));
+  if (failed(labels))
+    return failure();
+  // Smoothing gives each class its part; weights are along the classes.
+  Value part = reshape(*labels, type.getShape(), "loss.labels");
+  if (double smoothing = settings.labelSmoothing; smoothing != 0) {
+    part = MulOp::create(builder, at("loss.smooth"), type, part,
+                         scalar(1 - smoothing, element));
+    part = AddOp::create(builder, at("loss.smooth"), type, part,
+                         scalar(smoothing / double(classes), element));
+  }
+  if (*weights) {
+    Shape shape(type.getRank(), 1);
+    shape[*axis] = classes;
+    part = MulOp::create(builder, at("loss.weighted"), type, part,
+                         reshape(*weights, shape, "loss.weights"));
+  }
+  Value logs =
+      LogSoftmaxOp::create(builder, at("loss.log"), type, scores, *axis);
+  Value product = MulOp::create(builder, at("loss.part"), type, part, logs);
+  auto each = type.clone(without(type.getShape(), *axis));
+  Value loss = ReduceSumOp::create(builder, at("loss.sum"), each, product,
+                                   ArrayRef<int64_t>{*axis}, false);
+  loss = NegOp::create(builder, at("loss"), each, loss);
+  auto reduce = [&](Value value, unsigned firstAxis, StringRef name) {
+    return settings.isSum ? sum(value, firstAxis, name)
+                          : mean(value, firstAxis, name);
+  };
+  // A sample's own, where the model may have flattened samples and positions.
+  if (perSample && isPerSample(*labels)) {
+    loss = reshape(loss, {given[0], each.getNumElements() / given[0]},
+                   "loss.sample");
+    Value ofSample = reduce(loss, 1, "loss.sample");
+    return Loss{reduce(ofSample, 0, "loss.mean"), ofSample, {}};
+  }
+  return Loss{reduce(loss, 0, "loss.mean"), {}, {}};
+}
+
 FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
                                             StringRef target) {
   auto type = typeOf(scores);
@@ -291,6 +396,10 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
     return failure();
   // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
+  if (spec.kind == LossKind::SoftmaxCrossEntropy && known &&
+      fits(*known, type.getShape()) &&
+      !fits(*known, without(type.getShape(), 1)))
+    return buildOfProbabilities(spec, scores, target, *known);
   FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
   if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
     return failure();

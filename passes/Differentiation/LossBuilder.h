@@ -75,6 +75,11 @@ private:
   /// The loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
                                        llvm::StringRef target);
+  /// The loss of probabilities of classes, targets of the shape `given`.
+  llvm::FailureOr<Loss> buildOfProbabilities(const LossSpec &spec,
+                                             mlir::Value scores,
+                                             llvm::StringRef target,
+                                             llvm::ArrayRef<int64_t> given);
   /// `labels` against `rows`, whose classes are on axis 1, by `reduction`.
   mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
                                    mlir::Value labels, LossReduction reduction);

@@ -9,6 +9,8 @@
 using namespace mlir;
 using namespace mpc;
 
+static constexpr llvm::StringLiteral kVelocitySuffix = ".velocity";
+
 using llvm::APFloat;
 using Values = SmallVector<Value>;
 
@@ -74,6 +76,24 @@ static Values buildAdagrad(OpBuilder &b, Location loc, const UpdateInputs &in,
   return llvm::to_vector_of<Value>(op.getResults());
 }
 
+static Values buildRMSprop(OpBuilder &b, Location loc, const UpdateInputs &in,
+                           const OptimizerSettings &s) {
+  SmallVector<Type> types(1 + in.state.size(), in.grad.getType());
+  types[0] = in.param.getType();
+  auto op = RMSpropOp::create(
+      b, loc, types, in.param, in.grad, in.state, in.learningRate, Value(),
+      b.getF64FloatAttr(s.alpha), b.getF64FloatAttr(s.epsilon),
+      b.getF64FloatAttr(s.momentum), b.getF64FloatAttr(s.weightDecay),
+      b.getBoolAttr(s.centered));
+  return llvm::to_vector_of<Value>(op.getResults());
+}
+
+static bool keepsRMSprop(StringRef suffix, const OptimizerSettings &s) {
+  if (suffix == kFirstMomentSuffix)
+    return s.centered;
+  return suffix == kSecondMomentSuffix || s.momentum != 0;
+}
+
 //===----------------------------------------------------------------------===//
 // LAMB
 //===----------------------------------------------------------------------===//
@@ -127,10 +147,12 @@ static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
 // The table
 //===----------------------------------------------------------------------===//
 
-static constexpr llvm::StringLiteral kVelocity[] = {".velocity"};
 static constexpr llvm::StringLiteral kMoments[] = {kFirstMomentSuffix,
                                                    kSecondMomentSuffix};
+static constexpr llvm::StringLiteral kVelocity[] = {kVelocitySuffix};
 static constexpr llvm::StringLiteral kSquares[] = {".h"};
+static constexpr llvm::StringLiteral kRMSprop[] = {
+    kSecondMomentSuffix, kFirstMomentSuffix, kVelocitySuffix};
 
 static const Optimizer kOptimizers[] = {
     {"sgd", {}, 0.0, 0.0, buildSGD},
@@ -139,6 +161,7 @@ static const Optimizer kOptimizers[] = {
     {"adam", kMoments, 1e-8, 0.0, buildAdam},
     {"adamw", kMoments, 1e-8, 0.01, buildAdamW},
     {"adagrad", kSquares, 1e-10, 0.0, buildAdagrad},
+    {"rmsprop", kRMSprop, 1e-8, 0.0, buildRMSprop, keepsRMSprop},
     {"lamb", kMoments, 1e-6, 0.01, buildLAMB},
 };
 
@@ -149,4 +172,13 @@ const Optimizer *mpc::findOptimizer(StringRef name) {
     if (optimizer.name == name)
       return &optimizer;
   return nullptr;
+}
+
+SmallVector<StringRef>
+Optimizer::getState(const OptimizerSettings &settings) const {
+  SmallVector<StringRef> kept;
+  llvm::copy_if(state, std::back_inserter(kept), [&](StringRef suffix) {
+    return !keeps || keeps(suffix, settings);
+  });
+  return kept;
 }

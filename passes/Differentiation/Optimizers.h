@@ -13,7 +13,8 @@ namespace mpc {
 /// The numbers of a recipe. Epsilon and weight decay have defaults of their own
 /// per optimizer.
 struct OptimizerSettings {
-  double momentum, beta1, beta2, epsilon, weightDecay;
+  double momentum, beta1, beta2, alpha, epsilon, weightDecay;
+  bool centered;
 };
 
 /// The operands of an update. `step` counts the updates before this one,
@@ -34,6 +35,12 @@ struct Optimizer {
   llvm::SmallVector<mlir::Value> (*build)(mlir::OpBuilder &, mlir::Location,
                                           const UpdateInputs &,
                                           const OptimizerSettings &);
+  /// Whether it keeps a variable of `state` with these settings; null: always.
+  bool (*keeps)(llvm::StringRef suffix, const OptimizerSettings &) = nullptr;
+
+  /// The suffixes of what it keeps with these settings.
+  llvm::SmallVector<llvm::StringRef>
+  getState(const OptimizerSettings &settings) const;
 };
 
 /// All optimizers, in the order help lists them.

@@ -176,10 +176,12 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"",
-           "sgd, momentum, nesterov, adam, adamw, adagrad or lamb">,
-    Option<"momentum", "momentum", "double", "0.9", "for momentum, nesterov">,
+           "sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop or lamb">,
+    Option<"momentum", "momentum", "double", "0.9", "for momentum, nesterov, rmsprop">,
     Option<"beta1", "beta1", "double", "0.9", "for adam, adamw, lamb">,
     Option<"beta2", "beta2", "double", "0.999", "for adam, adamw, lamb">,
+    Option<"alpha", "alpha", "double", "0.99", "for rmsprop">,
+    Option<"centered", "centered", "bool", "false", "for rmsprop">,
     Option<"epsilon", "epsilon", "double", "-1.0",
            "negative: the optimizer's default in PyTorch">,
     Option<"weightDecay", "weight-decay", "double", "-1.0",

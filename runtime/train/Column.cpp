@@ -286,6 +286,10 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
+  if (array.type == ElementType::U16 && normalized)
+    notes.push_back(locate(array) +
+                    ": u16 is not divided first, as u8 is; --normalize 0:65535 "
+                    "makes it 0..1");
 }
 
 StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
@@ -388,9 +392,14 @@ Status Column::checkIndices(const Array &array) const {
 
 Status Column::check(const LabelRange &range) const {
   for (const Array &part : parts) {
-    if (auto bad = convertElements(part, 0, part.size(), input.type,
-                                   NonFinite::Reject, nullptr))
-      return invalid(describe(part, *bad, input.type));
+    if (auto bad = convertElements(
+            part, 0, part.size(), input.type,
+            prepared.allowsNaN ? NonFinite::Allow : NonFinite::Reject, nullptr))
+      return invalid(
+          describe(part, *bad, input.type) +
+          (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
+               ? "; --allow-nan is for models that deal with it"
+               : ""));
     Status status;
     if (input.role == Role::Label && isInteger(input.type) && range.classes)
       status = checkLabels(part, *range.classes, range.ignoreIndex);

@@ -30,6 +30,7 @@ struct ColumnPreparation {
   std::optional<InputLayout> layout;
   Augmentation augmentation; ///< without steps: none
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
+  bool allowsNaN = false;
 };
 
 /// The epoch that random changes of a sample depend on; none for no random

@@ -156,6 +156,7 @@ static ColumnPreparation preparationFor(const Port &port,
   result.normalization = valueFor(preparation.normalize, port);
   result.layout = valueFor(preparation.layouts, port);
   result.decodedBytes = preparation.decodedBytes;
+  result.allowsNaN = preparation.allowsNaN && port.role == Role::Data;
   if (isImage(port))
     result.augmentation = preparation.augment;
   return result;
@@ -243,8 +244,10 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
                     "input '" + port.name + "' has a batch of " +
                         std::to_string(port.shape[axis]) + ", the others of " +
                         std::to_string(batch) +
-                        "; help: where samples are along another axis, say "
-                        "which with --batch-axis");
+                        (port.role == Role::Label
+                             ? "; labels have their samples on the first axis"
+                             : "; help: where samples are along another axis, "
+                               "say which with --batch-axis"));
   }
   if (batch == 0)
     return Status(StatusCode::Unsupported, "the model takes no data");

@@ -49,6 +49,8 @@ struct Preparation {
   /// Images of no more bytes than that, in the size that the model takes, are
   /// decoded before the first step; others each time they are used.
   int64_t decodedBytes = int64_t(1) << 30;
+  /// Whether inputs may have NaN and infinities, which the model deals with.
+  bool allowsNaN = false;
   /// The flags as they were given, for the run's identity; empty without any.
   std::string text;
 };

@@ -77,13 +77,25 @@ def adagrad(w, g, state, t, decay=0.0):
     return w - 0.1 * g / (np.sqrt(h) + 1e-10)
 
 
+def rmsprop(w, g, state, t, decay=0.0, alpha=0.99, eps=1e-8, momentum=0.0, centered=False):
+    g = g + decay * w
+    v = state["v"] = alpha * state.get("v", 0) + (1 - alpha) * g * g
+    if centered:
+        m = state["m"] = alpha * state.get("m", 0) + (1 - alpha) * g
+        v = v - m * m
+    move = g / (np.sqrt(v) + eps)
+    if momentum:
+        move = state["velocity"] = momentum * state.get("velocity", 0) + move
+    return w - 0.1 * move
+
+
 def lamb(w, g, state, t, decay=0.01):
     r = adam_direction(g, state, t, 1e-6) + decay * w
     ratio = np.linalg.norm(w) / np.linalg.norm(r)
     return w - 0.1 * ratio * r
 
 
-OPTIMIZERS = [sgd, momentum, nesterov, adam, adamw, adagrad, lamb]
+OPTIMIZERS = [sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb]
 
 
 def expected(optimizer, gradients, **settings):
@@ -111,6 +123,29 @@ def test_weight_decay(optimizer, tmp_path):
     right = expected(optimizer, GRADIENTS, decay=0.3)
     np.testing.assert_allclose(w, right, rtol=0, atol=TOLERANCE)
     assert np.abs(right - expected(optimizer, GRADIENTS)).max() > 1e-3
+
+
+@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
+def test_variants_of_rmsprop(momentum, centered, tmp_path):
+    flags = ["--optimizer", "rmsprop", "--alpha", "0.9", "--eps", "1e-3"]
+    flags += ["--momentum", momentum] if momentum else []
+    flags += ["--centered"] if centered else []
+    w, _ = train(GRADIENTS, tmp_path, *flags)
+    settings = dict(alpha=0.9, eps=1e-3, momentum=momentum, centered=centered)
+    right = expected(rmsprop, GRADIENTS, **settings)
+    # A direction is a quotient, which magnifies what is rounded before.
+    np.testing.assert_allclose(w, right, rtol=0, atol=10 * TOLERANCE)
+    assert np.abs(right - expected(rmsprop, GRADIENTS)).max() > 1e-3
+
+
+def test_equal_gradients_have_no_negative_variance(tmp_path):
+    w, _ = train(
+        np.full((400, SIZE), 0.3),
+        tmp_path,
+        *("--optimizer", "rmsprop", "--centered", "--alpha", "0.5", "--eps", "1"),
+    )
+    assert np.isfinite(w).all()
 
 
 def test_clipping_bounds_the_norm(tmp_path):

@@ -102,6 +102,10 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   object["momentum"] = recipe.momentum;
   object["beta1"] = recipe.beta1;
   object["beta2"] = recipe.beta2;
+  if (recipe.optimizer == "rmsprop") {
+    object["alpha"] = recipe.alpha;
+    object["centered"] = recipe.centered;
+  }
   object["eps"] = recipe.epsilon;
   object["weight_decay"] = recipe.weightDecay;
   object["gradient_clip_val"] = recipe.gradientClipVal;

@@ -41,6 +41,9 @@ void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
                  "or channels-last (repeatable)")
       ->allow_extra_args(false)
       ->type_name("[NAME=]LAYOUT");
+  app.add_flag("--allow-nan", flags.allowsNaN,
+               "inputs may have NaN and infinities, such as missing values "
+               "that the model masks");
 }
 
 void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
@@ -52,8 +55,11 @@ void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
 
 StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
                                                 uint64_t seed) {
-  return parsePreparation(flags.normalize, flags.inputLayout, flags.augment,
-                          seed);
+  StatusOr<Preparation> preparation =
+      parsePreparation(flags.normalize, flags.inputLayout, flags.augment, seed);
+  if (preparation.ok())
+    preparation->allowsNaN = flags.allowsNaN;
+  return preparation;
 }
 
 StatusOr<DatasetOptions> mpc::tools::datasetOptionsOf(const DataFlags &flags,

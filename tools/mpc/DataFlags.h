@@ -21,12 +21,13 @@ struct DataFlags {
   std::vector<std::string> csvColumns;
   std::vector<std::string> normalize;
   std::vector<std::string> inputLayout;
+  bool allowsNaN = false;
   std::string augment; ///< of training alone
 };
 
 /// Adds --data, and what addPreparationFlags does.
 void addDataFlags(CLI::App &app, DataFlags &flags);
-/// Adds --csv-columns, --normalize and --input-layout.
+/// Adds --csv-columns, --normalize, --input-layout and --allow-nan.
 void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);

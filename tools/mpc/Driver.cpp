@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Driver.h"
 
+#include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
@@ -157,6 +159,31 @@ static llvm::Error parseBatchAxis(StringRef text,
                                       "' has an axis already");
 }
 
+// Labels that mpc pairs with scores have a row for each sample.
+llvm::Error
+Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
+                       const CompileOptions &options) const {
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  const auto inputs = readDeclaredInputs(*model);
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      return loss.takeError();
+    const std::string target = findTarget(recipe.targetArrays, loss->output);
+    bool isInput = llvm::any_of(inputs, [&](const DeclaredShape &input) {
+      return input.name == target;
+    });
+    if (importOptions.batchAxes.count(target) && !isInput)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--batch-axis " + target +
+              ": labels have their samples on the first axis; turn them in "
+              "the data, such as numpy.moveaxis(" +
+              target + ", 1, 0)");
+  }
+  return llvm::Error::success();
+}
+
 onnx_frontend::HostTensor
 mpc::tools::toHostTensor(const runtime::Tensor &tensor, MLIRContext *context) {
   auto type =
@@ -268,6 +295,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
       return error;
   if (llvm::Error error =
           readWeightFiles(options.model, *model, importOptions, &context))
+    return error;
+  if (llvm::Error error = checkLabelAxes(importOptions, options))
     return error;
   auto imported = onnx_frontend::importModel(*model, importOptions);
   if (!imported)
@@ -423,7 +452,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
       code != ExitCode::Done)
     return code;
   splitWords(pipeline.recipe.noDecay);
-  pipeline.recipe.optimizer = findOptimizerName(options);
+  chooseOptimizer(options, pipeline.recipe);
   recipe = pipeline.recipe;
   Stopwatch stopwatch(times);
   if (llvm::Error error = import(options))

@@ -108,6 +108,9 @@ private:
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
+  /// Usage where --batch-axis is of labels that a loss adds.
+  llvm::Error checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
+                             const CompileOptions &options) const;
   void findSamples(const onnx_frontend::ImportOptions &options);
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();

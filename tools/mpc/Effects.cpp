@@ -38,10 +38,12 @@ static const std::vector<Rule> &getRules() {
   static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
   static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
   static const std::vector<Rule> rules = {
-      {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov"}},
+      {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov", "rmsprop"}},
       {"--beta1", "--optimizer", adams},
       {"--beta2", "--optimizer", adams},
-      {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad"}},
+      {"--alpha", "--optimizer", {"rmsprop"}},
+      {"--centered", "--optimizer", {"rmsprop"}},
+      {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad", "rmsprop"}},
       {"--policy", "--precision", mixed},
       {"--keep-fp32", "--precision", mixed},
       {"--force-low", "--precision", mixed},
@@ -191,6 +193,25 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
 }
 
 //===----------------------------------------------------------------------===//
+// Evaluations
+//===----------------------------------------------------------------------===//
+
+// An evaluation is of inference, whatever mode the model was exported in. In
+// mixed precision the mode of training has a say in types.
+static void checkEvaluation(const CLI::App &command,
+                            const Configuration &configuration) {
+  const CLI::Option *exported = findFlag(command, "--as-exported");
+  const CLI::Option *precision = findFlag(command, "--precision");
+  if (command.get_name() != "eval" || exported->count() == 0 ||
+      !configuration.sourceOf(*exported).empty() ||
+      StringRef(precision->as<std::string>()).ends_with("-mixed"))
+    return;
+  throw CLI::ValidationError(
+      "--as-exported has no effect on mpc eval, which evaluates in any case; "
+      "mpc run --as-exported runs a model in the mode it was exported in");
+}
+
+//===----------------------------------------------------------------------===//
 // Policies
 //===----------------------------------------------------------------------===//
 
@@ -225,6 +246,7 @@ void mpc::tools::checkEffects(const CLI::App &command,
                               const Configuration &configuration) {
   checkStreams(command, configuration);
   checkPrintPolicy(command, configuration);
+  checkEvaluation(command, configuration);
   const CLI::Option *model = command.get_option_no_throw("model");
   const bool isCompiled =
       model && model->count() > 0 && isArtifact(model->results().back());
@@ -247,6 +269,8 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--momentum",
                                                 "--beta1",
                                                 "--beta2",
+                                                "--alpha",
+                                                "--centered",
                                                 "--eps",
                                                 "--train",
                                                 "--freeze",
@@ -306,11 +330,13 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                    "optimizer");
 }
 
-std::string mpc::tools::findOptimizerName(const CompileOptions &options) {
-  const RecipeOptions &recipe = options.pipeline.recipe;
-  const bool isMomentum = recipe.optimizer == "sgd" && recipe.momentum != 0 &&
-                          !findGiven(options, {"--momentum"}).empty();
-  return isMomentum ? "momentum" : recipe.optimizer;
+void mpc::tools::chooseOptimizer(const CompileOptions &options,
+                                 RecipeOptions &recipe) {
+  const bool isGiven = !findGiven(options, {"--momentum"}).empty();
+  if (recipe.optimizer == "sgd" && recipe.momentum != 0 && isGiven)
+    recipe.optimizer = "momentum";
+  if (recipe.optimizer == "rmsprop" && !isGiven)
+    recipe.momentum = 0;
 }
 
 llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {

@@ -24,8 +24,9 @@ void checkEffects(const CLI::App &command, const Configuration &configuration);
 llvm::Error checkTrainingFlags(const CompileOptions &options,
                                mlir::ModuleOp module, bool addsOptimizer);
 
-/// The optimizer that the flags name: in PyTorch, SGD has a momentum.
-std::string findOptimizerName(const CompileOptions &options);
+/// Makes the optimizer that the flags name PyTorch's: SGD has a momentum where
+/// one is given, RMSprop none where none is.
+void chooseOptimizer(const CompileOptions &options, RecipeOptions &recipe);
 
 /// Whether an optimizer has the setting `key`, such as "beta1"; of others than
 /// those that only some optimizers have it is true.

@@ -84,7 +84,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 ExitCode EvalRun::check() {
-  if (ExitCode code = checkMetricFlags(command.metrics); code != ExitCode::Done)
+  if (ExitCode code = readMetricFlags(command.metrics); code != ExitCode::Done)
     return code;
   CompileOptions &options = command.compile;
   if (!isCompiled)
@@ -382,7 +382,7 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
       ->type_name("FOLDER");
   app->add_option("--metric", command->metrics,
                   "what to measure beside the loss: " + listEvalMetrics() +
-                      " (repeatable)")
+                      "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app->add_option("--format", command->format,

@@ -7,6 +7,8 @@
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
 #include <set>
 
@@ -81,6 +83,31 @@ void mpc::tools::bindDataShapes(const std::vector<DeclaredShape> &inputs,
     }
 }
 
+void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
+                                    const std::vector<Array> &arrays,
+                                    ModelOptions &options) {
+  for (const TakenArray &each :
+       findTakenArrays(inputs, arrays, options.batchAxes)) {
+    // The whole shape, of which the batch is known beside the data.
+    std::string shape;
+    bool isKnown = true, isNameless = false;
+    for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
+      const bool isBatch = int64_t(axis) == each.batch.value_or(-1);
+      const int64_t extent = !isBatch ? each.array.shape[axis]
+                             : options.batchSize > 0
+                                 ? options.batchSize
+                                 : each.input.extent(axis).value_or(0);
+      isKnown &= extent > 0 && !isBound(each.input, axis, options.shapes);
+      isNameless |= !isBatch && (*each.input.dimensions)[axis] == "?";
+      shape += (axis == 0 ? "" : "x") + std::to_string(extent);
+    }
+    if (!isKnown || !isNameless)
+      continue;
+    options.shapes.push_back(each.input.name + "=" + shape);
+    note("input '" + each.input.name + "' is " + shape + ", as in the data");
+  }
+}
+
 // Whether labels of the data are PyTorch's for what counts nowhere.
 static bool hasIgnoredLabels(const std::vector<Array> &arrays,
                              const std::string &targetArray) {
@@ -125,7 +152,13 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
        " count nowhere, as in PyTorch; --ignore-index chooses");
 }
 
-ExitCode mpc::tools::checkMetricFlags(const std::vector<std::string> &names) {
+ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {
+  // "top5,f1" is two.
+  std::vector<std::string> single;
+  for (llvm::StringRef text : names)
+    for (llvm::StringRef name : llvm::split(text, ','))
+      single.push_back(name.trim().str());
+  names = std::move(single);
   for (const std::string &name : names) {
     if (Status status = checkEvalMetric(name); !status.ok())
       return reportError(ExitCode::Usage, "--metric: " + status.message());

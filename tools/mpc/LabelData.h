@@ -27,13 +27,20 @@ void bindDataShapes(const std::vector<DeclaredShape> &inputs,
                     const std::vector<runtime::train::Array> &arrays,
                     ModelOptions &options);
 
+/// The same of dimensions without a name, once the batch is chosen: as the
+/// shape of the whole input.
+void bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
+                        const std::vector<runtime::train::Array> &arrays,
+                        ModelOptions &options);
+
 /// As in PyTorch, labels of -100 count nowhere unless the user says otherwise,
 /// which a note says. Where there are none, the loss is the simpler one.
 void chooseIgnoreIndex(CompileOptions &options,
                        const std::vector<runtime::train::Array> &arrays);
 
-/// Usage, reported, where one of --metric is none, or is given twice.
-ExitCode checkMetricFlags(const std::vector<std::string> &names);
+/// Splits lists of --metric into names. Usage, reported, where one is no
+/// metric, or is given twice.
+ExitCode readMetricFlags(std::vector<std::string> &names);
 
 } // namespace mpc::tools
 

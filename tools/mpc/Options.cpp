@@ -55,13 +55,13 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
 
 static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
   command.add_option("--optimizer", recipe.optimizer, "update rule")
-      ->check(CLI::IsMember(
-          {"sgd", "momentum", "nesterov", "adam", "adamw", "adagrad", "lamb"}))
+      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
+                             "adagrad", "rmsprop", "lamb"}))
       ->capture_default_str();
   command
       .add_option("--momentum", recipe.momentum,
-                  "of momentum and nesterov; of sgd, if it is given, as in "
-                  "PyTorch")
+                  "of momentum and nesterov; of sgd and rmsprop, if it is "
+                  "given, as in PyTorch")
       ->check(nonNegativeNumber())
       ->capture_default_str();
   command
@@ -74,6 +74,14 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
                   "what they keep of the mean of squared gradients")
       ->check(fraction())
       ->capture_default_str();
+  command
+      .add_option("--alpha", recipe.alpha,
+                  "what rmsprop keeps of the mean of squared gradients")
+      ->check(fraction())
+      ->capture_default_str();
+  command.add_flag("--centered", recipe.centered,
+                   "rmsprop divides by the deviation of gradients from their "
+                   "mean rather than by their size");
   command
       .add_option("--eps", recipe.epsilon,
                   "default: the optimizer's in PyTorch")

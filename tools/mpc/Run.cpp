@@ -11,6 +11,7 @@
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
+#include "tools/mpc/OutputTable.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/RunInputs.h"
@@ -186,7 +187,8 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
   std::vector<train::Array> arrays;
   for (const auto &[name, value] : *outputs)
     arrays.push_back(train::toArray(name, value));
-  return reportError(train::writeArrays(file, arrays));
+  return reportError(isTable(file) ? writeTable(file, arrays)
+                                   : train::writeArrays(file, arrays));
 }
 
 // An input that is neither the function's nor the model's is a mistake; the
@@ -255,7 +257,7 @@ static ExitCode checkOutput(const RunCommand &command) {
   std::vector<std::string> read = inputFiles(command.compile);
   for (const auto *files : {&command.inputs, &command.data.data})
     read.insert(read.end(), files->begin(), files->end());
-  if (Status status = command.output.empty()
+  if (Status status = command.output.empty() || isTable(command.output)
                           ? Status()
                           : train::checkArrayNames(command.output, {});
       !status.ok())
@@ -330,6 +332,9 @@ static ExitCode runRun(RunCommand &command) {
           chooseFunction(artifact->plan(), command.function, function);
       code != ExitCode::Done)
     return code;
+  if (isTable(command.output))
+    if (Status status = checkTable(command.output, *function); !status.ok())
+      return reportError(status);
   if (!inputs.arePrepared)
     if (ExitCode code = checkNames(inputs, *function, known);
         code != ExitCode::Done)
@@ -358,9 +363,10 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")
       ->type_name("NAME");
-  app->add_option("-o,--output", command->output,
-                  "file for the outputs (.npz, .safetensors); default: print "
-                  "them")
+  app->add_option(
+         "-o,--output", command->output,
+         "file for the outputs: .npz, .safetensors, .npy of one, or .csv "
+         "with a row for each sample; default: print them")
       ->type_name("FILE");
   app->add_option("--seed", command->session.seed,
                   "of dropout and random numbers")

@@ -12,18 +12,11 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
-ExitCode mpc::tools::chooseShapes(Driver &driver,
-                                  const std::vector<Array> &arrays,
-                                  const DataFlags &flags, ModelOptions &model) {
+// The usual batch, or all samples of less, where the model leaves it open.
+static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
+                           const std::vector<Array> &arrays,
+                           const ModelOptions &model) {
   constexpr int64_t usual = 32;
-  if (llvm::Error error = driver.readModel(model.model))
-    return reportError(std::move(error));
-  const auto inputs = readDeclaredInputs(driver.getModel());
-  // What is turned on its way has other shapes.
-  if (flags.inputLayout.empty())
-    bindDataShapes(inputs, arrays, model);
-  if (model.batchSize != 0)
-    return ExitCode::Done;
   for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
@@ -36,10 +29,25 @@ ExitCode mpc::tools::chooseShapes(Driver &driver,
       continue;
     const int64_t samples = *axis == 0 ? countSamples(arrays, input.name)
                                        : array->shape[size_t(*axis)];
-    if (samples == 0)
-      continue;
-    model.batchSize = std::min(samples, usual);
-    break;
+    if (samples != 0)
+      return std::min(samples, usual);
   }
+  return 0;
+}
+
+ExitCode mpc::tools::chooseShapes(Driver &driver,
+                                  const std::vector<Array> &arrays,
+                                  const DataFlags &flags, ModelOptions &model) {
+  if (llvm::Error error = driver.readModel(model.model))
+    return reportError(std::move(error));
+  const auto inputs = readDeclaredInputs(driver.getModel());
+  // What is turned on its way has other shapes.
+  const bool isTurned = !flags.inputLayout.empty();
+  if (!isTurned)
+    bindDataShapes(inputs, arrays, model);
+  if (model.batchSize == 0)
+    model.batchSize = chooseBatch(inputs, arrays, model);
+  if (!isTurned)
+    bindNamelessShapes(inputs, arrays, model);
   return ExitCode::Done;
 }

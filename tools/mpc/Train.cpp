@@ -123,7 +123,7 @@ static ExitCode finishOptions(TrainCommand &command) {
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
   command.train.version = MPC_VERSION;
-  if (ExitCode code = checkMetricFlags(command.train.evalMetrics);
+  if (ExitCode code = readMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
@@ -259,7 +259,9 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
     return ExitCode::Done;
   if (llvm::Error error = driver.readModel(options.model))
     return reportError(std::move(error));
-  bindDataShapes(readDeclaredInputs(driver.getModel()), arrays, options);
+  const auto inputs = readDeclaredInputs(driver.getModel());
+  bindDataShapes(inputs, arrays, options);
+  bindNamelessShapes(inputs, arrays, options);
   return ExitCode::Done;
 }
 
@@ -451,7 +453,7 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                "and running statistics; .safetensors and .npz");
   app.add_option("--metric", command.train.evalMetrics,
                  "what to measure in evaluations beside the loss: " +
-                     listEvalMetrics() + " (repeatable)")
+                     listEvalMetrics() + "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_option("--checkpoint-dir", command.train.checkpointDir,

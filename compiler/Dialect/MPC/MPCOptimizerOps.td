@@ -131,6 +131,37 @@ def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer> {
   let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_h);
 }
 
+def MPC_RMSpropOp : MPC_TensorOp<"rmsprop", "Elementwise",
+    [OptimizerOpInterface, AttrSizedOperandSegments]> {
+  let summary = "RMSprop, plain or centered, with momentum or without";
+  let description = [{
+    g' = g + weight_decay * p; v' = alpha * v + (1 - alpha) * g' * g';
+    d = g' / (sqrt(v') + epsilon); p' = p - lr * d.
+
+    With `centered`, m' = alpha * m + (1 - alpha) * g' is kept too, and the root
+    is of max(v' - m' * m', 0). Where `momentum` is not 0, u' = momentum * u + d is kept
+    too, and p' = p - lr * u'. `state` is v, m where there is one, then u where
+    there is one, and `new_state` what replaces them.
+
+    ```mlir
+    %p1, %s1:2 = mpc.rmsprop %p, %g, %v, %u, %lr {alpha = 0.99 : f64,
+        epsilon = 1.0e-8 : f64, momentum = 0.9 : f64,
+        operandSegmentSizes = array<i32: 1, 1, 2, 1, 0>}
+        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>)
+       -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$param, MPC_FloatTensor:$grad,
+                       Variadic<MPC_FloatTensor>:$state, MPC_FloatScalar:$lr,
+                       Optional<MPC_BoolTensor>:$apply, F64Attr:$alpha,
+                       F64Attr:$epsilon,
+                       DefaultValuedAttr<F64Attr, "0.0">:$momentum,
+                       DefaultValuedAttr<F64Attr, "0.0">:$weight_decay,
+                       DefaultValuedAttr<BoolAttr, "false">:$centered);
+  let results = (outs MPC_FloatTensor:$new_param,
+                      Variadic<MPC_FloatTensor>:$new_state);
+}
+
 def MPC_ClipGradNormOp : MPC_Op<"clip_grad_norm", [Pure,
     PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "scales all gradients so that their common norm is bounded";

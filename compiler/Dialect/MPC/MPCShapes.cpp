@@ -495,3 +495,13 @@ INFER(AdagradOp) {
   return inferUpdate(loc, adaptor.getOperands().take_front(3),
                      adaptor.getOperands().drop_front(3), results);
 }
+INFER(RMSpropOp) {
+  const size_t kept =
+      1 + adaptor.getCentered() + !adaptor.getMomentum().isZero();
+  if (adaptor.getState().size() != kept)
+    return emitOptionalError(loc, "expected ", kept,
+                             " tensors of state, found ",
+                             adaptor.getState().size());
+  return inferUpdate(loc, adaptor.getOperands().take_front(2 + kept),
+                     adaptor.getOperands().drop_front(2 + kept), results);
+}

@@ -145,6 +145,38 @@ static SmallVector<Value> emitAdagrad(Lanes &l, AdagradOp op,
   return {guard(l, in.getApply(), newP, p), guard(l, in.getApply(), newH, h)};
 }
 
+// Centered, v' - m' * m' is a variance, which rounding can make less than 0:
+// its root would be NaN, as PyTorch's is.
+static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
+                                      RMSpropOp::Adaptor in) {
+  Value p = in.getParam(), apply = in.getApply();
+  ValueRange state = in.getState();
+  Value g = withL2(l, in.getGrad(), p, toDouble(op.getWeightDecay()));
+  const double alpha = toDouble(op.getAlpha());
+  // What is kept of a mean, and what comes in.
+  auto mean = [&](Value old, Value next) {
+    return l.add(l.mul(l.constant(alpha), old),
+                 l.mul(l.constant(1 - alpha), next));
+  };
+  SmallVector<Value> next = {mean(state[0], l.mul(g, g))};
+  Value square = next[0];
+  if (op.getCentered()) {
+    next.push_back(mean(state[1], g));
+    square = l.maximum(l.sub(square, l.mul(next[1], next[1])), l.constant(0));
+  }
+  Value move =
+      l.div(g, l.add(l.sqrt(square), l.constant(toDouble(op.getEpsilon()))));
+  if (double momentum = toDouble(op.getMomentum()); momentum != 0) {
+    move = l.add(l.mul(l.constant(momentum), state.back()), move);
+    next.push_back(move);
+  }
+  SmallVector<Value> results = {
+      guard(l, apply, l.sub(p, l.mul(in.getLr(), move)), p)};
+  for (auto [updated, old] : llvm::zip_equal(next, state))
+    results.push_back(guard(l, apply, updated, old));
+  return results;
+}
+
 static Value emitNonFinite(Lanes &l, amp::NonFiniteOp,
                            amp::NonFiniteOp::Adaptor in) {
   Value infinity = l.constant(std::numeric_limits<double>::infinity());
@@ -193,6 +225,7 @@ void codegen::addOptimizerFormulas(ElementwiseTable &table) {
   table.add<MomentumOp>(emitMomentum);
   table.add<AdamOp>(emitAdam);
   table.add<AdagradOp>(emitAdagrad);
+  table.add<RMSpropOp>(emitRMSprop);
   table.add<amp::ScaleLossOp>(
       [](Lanes &l, amp::ScaleLossOp, amp::ScaleLossOp::Adaptor in) {
         return l.mul(in.getSeed(), in.getScale());

@@ -158,7 +158,7 @@ TEST_F(PolicyFileTest, ErrorsSayWhere) {
             "follows, fp16, bf16, accumulate, unbounded, fp32_operands, "
             "fp32_results, reason");
   EXPECT_EQ(read(R"({"table": [{"op": "Gemmm"}]})"),
-            ":table[0]: op: unknown op \"Gemmm\"");
+            ":table[0]: op: unknown op \"Gemmm\"; did you mean \"Gemm\"?");
   EXPECT_EQ(read(R"({"table": [
       {"op": "Gemm", "fp16": "allow", "bf16": "allow"},
       {"op": "gemm", "fp16": "allow", "bf16": "allow"}]})"),

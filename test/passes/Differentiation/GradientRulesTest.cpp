@@ -65,6 +65,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.adagrad", "optimizer"},
     {"mpc.adam", "optimizer"},
     {"mpc.momentum", "optimizer"},
+    {"mpc.rmsprop", "optimizer"},
     {"mpc.sgd", "optimizer"},
 };
 

@@ -13,7 +13,7 @@
 func.func @forward(%x: tensor<4x7x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4x7x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   %s = mpc.relu %x : (tensor<4x7x5xf32>) -> tensor<4x7x5xf32> loc("scores")
-  // expected-error@+1 {{scores of shape [4,7,5] may have their classes on axis 1 or on axis 2, and no shape of the labels is known; say which with --loss softmax_cross_entropy@y:1 or --loss softmax_cross_entropy@y:2}}
+  // expected-error@+1 {{scores of shape [4,7,5] may have their classes on axis 1 or on axis 2, and no shape of labels tells which; say which with --loss softmax_cross_entropy@y:1 or --loss softmax_cross_entropy@y:2}}
   %y = mpc.sigmoid %s : (tensor<4x7x5xf32>) -> tensor<4x7x5xf32>
   return %y : tensor<4x7x5xf32>
 }

@@ -61,11 +61,11 @@ module {
 
 // -----
 
-// One-hot labels.
+// An input of the model's as one-hot labels.
+// expected-error@+1 {{input 'target' of the model is 'tensor<4x5xi64>', but the loss needs labels of 'tensor<4x5xf32>'; name another array with --target-array}}
 module {
   func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
       -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
-    // expected-error@+1 {{expected labels of shape [4] for scores of shape [4,5], found [4,5]; labels are numbers of classes: of one-hot labels their argmax, of several labels a sample the loss is bce_with_logits}}
     %y = mpc.relu %x : (tensor<4x5xf32>) -> tensor<4x5xf32>
     return %y : tensor<4x5xf32>
   }

@@ -8,7 +8,7 @@
 // REGEX: error: --train: '[' is not a regular expression
 // FROZEN: error: nothing to train: no float parameter reaches the loss and is not frozen; --train REGEX chooses among all floats of the model
 // NAME: error: the model has a parameter 'w.m', the name of optimizer state of 'w'; rename it
-// OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, lamb
+// OPTIMIZER: error: unknown optimizer 'lion'; expected one of sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, lamb
 module {
   mpc.variable @w : tensor<8xf32> role parameter
   mpc.variable @w.m : tensor<8xf32> role parameter

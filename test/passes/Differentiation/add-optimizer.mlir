@@ -3,6 +3,9 @@
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=adam | FileCheck %s --check-prefix=ADAM
 // RUN: mpc-opt %s -mpc-add-optimizer="optimizer=adamw clip-norm=0.5" | FileCheck %s --check-prefixes=CHECK,ADAMW
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=adagrad | FileCheck %s --check-prefix=ADAGRAD
+// RUN: mpc-opt %s -mpc-add-optimizer=optimizer=rmsprop | FileCheck %s --check-prefix=MOMENTOUS
+// RUN: mpc-opt %s -mpc-add-optimizer="optimizer=rmsprop momentum=0" | FileCheck %s --check-prefix=RMSPROP --implicit-check-not=.velocity --implicit-check-not="@w.m :"
+// RUN: mpc-opt %s -mpc-add-optimizer="optimizer=rmsprop centered=1" | FileCheck %s --check-prefix=CENTERED
 // RUN: mpc-opt %s -mpc-add-optimizer=optimizer=lamb | FileCheck %s --check-prefix=LAMB
 // RUN: mpc-opt %s -mpc-add-optimizer="train=^w" | FileCheck %s --check-prefix=TRAIN
 // RUN: mpc-opt %s -mpc-add-optimizer="freeze=^w" | FileCheck %s --check-prefix=FREEZE
@@ -46,6 +49,15 @@ mpc.variable @unused : tensor<3xf32> role parameter
 // ADAMW: %[[NEXT:.*]] = mpc.increment %[[STEP]]
 // ADAMW: mpc.adam %[[W]], %[[C]]#0, %{{.*}}, %{{.*}}, %[[LR]], %[[NEXT]] {{{.*}}decay_mode = #mpc.decay<decoupled>{{.*}}weight_decay = 1.000000e-02 : f64}
 // ADAGRAD: mpc.adagrad %{{.*}} {epsilon = 1.000000e-10 : f64
+
+// RMSprop keeps what its settings need.
+// RMSPROP: mpc.variable @w.v : tensor<8x3xf32> role optimizer_state
+// RMSPROP: mpc.rmsprop %{{.*}} {alpha = {{0.98[0-9]*}} : f64, epsilon = 1.000000e-08 : f64
+// MOMENTOUS: mpc.variable @w.velocity : tensor<8x3xf32> role optimizer_state
+// MOMENTOUS: mpc.rmsprop %{{.*}} momentum = 9.000000e-01 : f64
+// CENTERED-DAG: mpc.variable @w.m : tensor<8x3xf32> role optimizer_state
+// CENTERED-DAG: mpc.variable @w.v : tensor<8x3xf32> role optimizer_state
+// CENTERED: mpc.rmsprop %{{.*}} centered = true
 
 // LAMB scales the step that Adam would make by |p| / |step|.
 // LAMB: %[[ONE:.*]] = mpc.constant {{.*}}dense<1.000000e+00> : tensor<f32>

@@ -17,7 +17,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/key.json" 2>&1 | FileCheck %s --check-prefix=KEY
 // KEY: key.json:rules[0]: unknown key "ops", expected one of op, node, type, class, unbounded, reason
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/op.json" 2>&1 | FileCheck %s --check-prefix=OP
-// OP: op.json:rules[0]: op: unknown op "Gem"
+// OP: op.json:rules[0]: op: unknown op "Gem"; did you mean "Gemm"?
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/class.json" 2>&1 | FileCheck %s --check-prefix=CLASS
 // CLASS: class.json:rules[0]: class: expected allow, infer, deny or clear, found "low"
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/condition.json" 2>&1 | FileCheck %s --check-prefix=CONDITION

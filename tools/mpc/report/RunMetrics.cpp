@@ -113,12 +113,16 @@ public:
 
   /// Empty, or what is wrong with the line.
   std::string read(const json &line);
+  /// The same of a row of a table, in which nothing says that a run was
+  /// resumed.
+  std::string readRow(const json &row);
   bool isEmpty() const { return !hasEvents; }
 
 private:
   std::optional<double> numberOf(const json &line, const std::string &key);
   double stepOf(const json &line);
   void start(const json &line);
+  void cutAfter(double step);
   void train(const json &line);
   void evaluate(const json &line);
   void end(const json &line);
@@ -184,9 +188,8 @@ static json withEffect(json recipe) {
   return recipe;
 }
 
-void Reader::start(const json &line) {
-  // A resumed run repeats steps: the new values replace the old ones.
-  const double from = numberOf(line, "resumed_from").value_or(0);
+// A resumed run repeats steps: the new values replace the old ones.
+void Reader::cutAfter(double from) {
   for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
                          &run.gradNorm, &run.lossScale, &run.stepMs})
     series->cutAfter(from);
@@ -194,6 +197,10 @@ void Reader::start(const json &line) {
     series.cutAfter(from);
   while (!run.skipped.empty() && run.skipped.back() > from)
     run.skipped.pop_back();
+}
+
+void Reader::start(const json &line) {
+  cutAfter(numberOf(line, "resumed_from").value_or(0));
   run.settings.clear();
   run.outcome.clear();
   addFacts(line,
@@ -274,6 +281,32 @@ std::string Reader::read(const json &line) {
   return problem;
 }
 
+std::string Reader::readRow(const json &row) {
+  const double step = stepOf(row);
+  if (row.value("event", json()) == "train" && !run.loss.empty() &&
+      run.loss.steps.back() > step)
+    cutAfter(step - 1);
+  return read(row);
+}
+
+// A row of the table that mpc train --metrics writes, by the names of its
+// columns: what is empty is not there.
+static json parseRow(llvm::StringRef line,
+                     llvm::ArrayRef<llvm::StringRef> columns) {
+  json row = json::object();
+  llvm::SmallVector<llvm::StringRef> cells;
+  line.split(cells, ',');
+  for (auto [name, cell] : llvm::zip(columns, cells)) {
+    if (cell.empty())
+      continue;
+    json value = parseBoundedJSON({cell.data(), cell.size()});
+    row[name.str()] = value.is_primitive() && !value.is_discarded()
+                          ? std::move(value)
+                          : json(cell.str());
+  }
+  return row;
+}
+
 StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                           /*RequiresNullTerminator=*/false);
@@ -284,18 +317,28 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
   // Line by line; the last one may have been cut off by a crash.
   Reader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
+  llvm::SmallVector<llvm::StringRef> columns; // of a table
   for (int64_t number = 1; !rest.empty(); ++number) {
     const bool isWhole = rest.contains('\n');
     llvm::StringRef line;
     std::tie(line, rest) = rest.split('\n');
     if (line.trim().empty())
       continue;
-    json value = parseBoundedJSON({line.data(), line.size()});
+    if (number == 1 && line.starts_with("event,")) {
+      line.trim().split(columns, ',');
+      continue;
+    }
+    const bool isRow = !columns.empty();
+    if (isRow && !isWhole)
+      break; // numbers may have lost their last digits
+    json value = isRow ? parseRow(line.trim(), columns)
+                       : parseBoundedJSON({line.data(), line.size()});
     if (value.is_discarded() && !isWhole && number > 1) {
       note(path + ": the last line is not finished, and left out");
       break;
     }
-    const std::string problem = reader.read(value);
+    const std::string problem =
+        isRow ? reader.readRow(value) : reader.read(value);
     clear(value);
     if (!problem.empty())
       return Status(StatusCode::InvalidInput,

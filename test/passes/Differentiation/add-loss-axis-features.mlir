@@ -1,0 +1,30 @@
+// Where no labels say which axis has the classes, the layer that makes the scores
+// does: the last axis of a product, axis 1 of a convolution.
+//
+// RUN: mpc-opt %s -split-input-file -verify-diagnostics -mpc-add-loss=loss=softmax_cross_entropy | FileCheck %s
+
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss {{.*}}tensor<28x5xf32>, tensor<28xi64>
+func.func @forward(%x: tensor<4x7x6xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<6x5xf32> {mpc.state = @w}, %b: tensor<5xf32> {mpc.state = @b})
+    -> (tensor<4x7x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %m = mpc.matmul %x, %w : (tensor<4x7x6xf32>, tensor<6x5xf32>) -> tensor<4x7x5xf32>
+  // expected-remark@+1 {{classes are taken to be on axis 2 of scores of shape [4,7,5], where the layer has its outputs}}
+  %y = mpc.add %b, %m : (tensor<5xf32>, tensor<4x7x5xf32>) -> tensor<4x7x5xf32>
+  return %y : tensor<4x7x5xf32>
+}
+mpc.variable @w : tensor<6x5xf32> role parameter
+mpc.variable @b : tensor<5xf32> role parameter
+
+// -----
+
+// PyTorch's cross_entropy takes them so.
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss {{.*}}tensor<4x5x7xf32>, tensor<4x7xi64>
+func.func @forward(%x: tensor<4x7x6xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<6x5xf32> {mpc.state = @w})
+    -> (tensor<4x5x7xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %m = mpc.matmul %x, %w : (tensor<4x7x6xf32>, tensor<6x5xf32>) -> tensor<4x7x5xf32>
+  // expected-remark@+1 {{classes are taken to be on axis 1 of scores of shape [4,5,7], where the layer has its outputs}}
+  %y = mpc.transpose %m {perm = array<i64: 0, 2, 1>} : (tensor<4x7x5xf32>) -> tensor<4x5x7xf32>
+  return %y : tensor<4x5x7xf32>
+}
+mpc.variable @w : tensor<6x5xf32> role parameter
