@@ -6,6 +6,7 @@ MPC_TEST_TARGET the --target to compile for (default: this machine).
 SPDX-License-Identifier: Apache-2.0
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -48,6 +49,7 @@ def use_fork_server(item):
     library = BUILD / "test" / "forkserver" / "mpc_fork_server.so"
     if server is None and library.exists():
         server = forkserver.ForkServer(MPC, library)
+        atexit.register(server.close)
     forks = server is not None and not item.get_closest_marker("starts_mpc")
 
 
