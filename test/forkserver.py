@@ -1,5 +1,5 @@
 """Runs mpc in processes that need not be loaded (forkserver/ForkServer.cpp): for
-suites of thousands of small models.
+suites of hundreds of small models.
 
 All that a server runs have the addresses it was loaded to, so what tests that
 results do not depend on them starts mpc itself.
@@ -35,14 +35,37 @@ class ForkServer:
                 },
             )
 
-    def fits(self, options):
-        """Whether a call is one for the server: in its environment, and with
-        nothing but a folder of its own."""
-        return options.keys() <= {"cwd"} and self.environment == environment()
+    def close(self):
+        """The processor time of all that it ran counts as its parent's."""
+        self.socket.close()
+        self.process.wait()
 
-    def run(self, arguments, timeout, cwd=None):
+    def fits(self, options):
+        """Whether a call is one for the server: with nothing of its own but a
+        folder and variables of mpc's, which no library reads when it is loaded."""
+        return options.keys() <= {"cwd", "env"} and all(
+            name.startswith("MPC_") for name in self.changes(options.get("env"))
+        )
+
+    def changes(self, env):
+        """The variables that are not as in the server's environment; None is the
+        value of one that is missing."""
+        env = environment() if env is None else env
+        return {
+            name: env.get(name)
+            for name in sorted(self.environment.keys() | env.keys())
+            if env.get(name) != self.environment.get(name)
+            and name != OF_PYTEST
+        }
+
+    def run(self, arguments, timeout, cwd=None, env=None):
         """As subprocess.run, its output as text."""
-        words = [os.fspath(cwd or os.getcwd()), self.program, *arguments]
+        variables = [
+            name if value is None else f"{name}={value}"
+            for name, value in self.changes(env).items()
+        ]
+        folder = os.fspath(cwd or os.getcwd())
+        words = [folder, *variables, "", self.program, *arguments]
         request = b"".join(os.fsencode(word) + b"\0" for word in words)
         pipes = [os.pipe(), os.pipe()]
         ours, theirs = zip(*pipes)
@@ -56,15 +79,15 @@ class ForkServer:
             output = read_all(ours, time.monotonic() + timeout)
         except TimeoutError:
             os.kill(process, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(words[1:], timeout) from None
+            raise subprocess.TimeoutExpired([self.program, *arguments], timeout) from None
         finally:
             for stream in ours:
                 os.close(stream)
             status = self.receive()
         return subprocess.CompletedProcess(
-            words[1:],
+            [self.program, *arguments],
             os.waitstatus_to_exitcode(status),
-            *(part.decode() for part in output),
+            *(as_text(part) for part in output),
         )
 
     def receive(self):
@@ -73,9 +96,18 @@ class ForkServer:
         return struct.unpack("i", answer)[0]
 
 
+# What pytest notes in its environment.
+OF_PYTEST = "PYTEST_CURRENT_TEST"
+
+
 def environment():
     """This process's, but for what pytest notes there."""
-    return {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    return {k: v for k, v in os.environ.items() if k != OF_PYTEST}
+
+
+def as_text(output):
+    """Its lines end as those of subprocess.run's text."""
+    return output.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_all(streams, deadline):

@@ -6,6 +6,7 @@ MPC_TEST_TARGET the --target to compile for (default: this machine).
 SPDX-License-Identifier: Apache-2.0
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -35,22 +36,26 @@ if "MPC_TEST_TARGET" in os.environ:
 TIMEOUT = 300
 
 
-# A fork server, once this process has started it.
+# A fork server, once this process has started it, and whether calls go there.
 server = None
+forks = False
 
 
-def use_fork_server():
-    """From here on mpc is loaded once, where a server is built: for the
-    conftest.py of a suite."""
-    global server
+def use_fork_server(item):
+    """mpc is loaded once, where a server is built, and not for each call: for the
+    conftest.py of a suite, before each test. One that is marked starts_mpc
+    starts it anew."""
+    global server, forks
     library = BUILD / "test" / "forkserver" / "mpc_fork_server.so"
     if server is None and library.exists():
         server = forkserver.ForkServer(MPC, library)
+        atexit.register(server.close)
+    forks = server is not None and not item.get_closest_marker("starts_mpc")
 
 
 def mpc(*arguments, **options):
     """Runs mpc; returns the finished process with its text."""
-    if server and server.fits(options):
+    if forks and server.fits(options):
         return server.run([*map(str, arguments)], TIMEOUT, **options)
     return subprocess.run(
         [MPC, *map(str, arguments)],

@@ -42,6 +42,7 @@ def test_trains_as_its_model(artifact, tmp_path):
     ).read_bytes()
 
 
+@pytest.mark.starts_mpc
 def test_compiling_twice_gives_the_same_file(artifact, tmp_path):
     model = mpctest.MODELS / "digits-cnn.onnx"
     mpctest.mpc_ok(

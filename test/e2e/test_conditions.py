@@ -130,6 +130,7 @@ def test_a_branch_that_is_not_taken_keeps_its_weights(tmp_path):
     np.testing.assert_array_equal(weights["second_w"].ravel(), starts["second_w"])
 
 
+@pytest.mark.starts_mpc
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_same_bits_on_any_number_of_threads(precision, tmp_path):
     runs = [

@@ -10,6 +10,7 @@ from onnx import helper
 
 import mpctest
 
+pytestmark = pytest.mark.starts_mpc
 PRECISIONS = ["32-true", "64-true", "bf16-mixed", "16-mixed"]
 
 

@@ -252,6 +252,7 @@ def test_many_parameters_are_updated_in_several_kernels(tmp_path):
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
 
 
+@pytest.mark.starts_mpc
 def test_repeats_bit_for_bit(tmp_path):
     (tmp_path / "again").mkdir()
     once = train("digits-cnn", "bf16-mixed", "cuda", tmp_path)

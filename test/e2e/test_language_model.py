@@ -122,6 +122,7 @@ def test_losses_are_those_in_float64(precision, tmp_path):
     np.testing.assert_allclose(losses, exact, rtol=TOLERANCES[precision])
 
 
+@pytest.mark.starts_mpc
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_same_bits_on_any_number_of_threads(precision, tmp_path):
     runs = [

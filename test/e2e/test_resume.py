@@ -12,6 +12,8 @@ import pytest
 
 import mpctest
 
+pytestmark = pytest.mark.starts_mpc
+
 
 def flags(folder, precision, steps):
     return [

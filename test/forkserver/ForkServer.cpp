@@ -2,8 +2,9 @@
 //
 // Preloaded into a program, it stops it in front of main and runs it once for
 // each request that comes through a socket, in a process of its own. Each has
-// the arguments, folder and streams of the request, and what the program
-// found when it was loaded: its environment and where its libraries lie.
+// the arguments, folder, streams and variables of the request, and what the
+// program found when it was loaded: the rest of its environment and where its
+// libraries lie.
 //
 // Loading LLVM and MLIR takes longer than most tests' models take to compile
 // and run.
@@ -43,8 +44,8 @@ Main realMain;
   _exit(125);
 }
 
-// Reads a request: the folder and the arguments, a NUL behind each, and the
-// three streams. False at the end of requests.
+// Reads a request: the folder, variables, an empty word and the arguments, a
+// NUL behind each, and the three streams. False at the end of requests.
 bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
   text.resize(kLongestRequest);
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(streams))];
@@ -71,8 +72,7 @@ bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
 }
 
 // The program itself, in a process of its own.
-[[noreturn]] void runMain(std::string &text, const int (&streams)[kStreams],
-                          char **environment) {
+[[noreturn]] void runMain(std::string &text, const int (&streams)[kStreams]) {
   for (int i = 0; i != kStreams; ++i)
     if (dup2(streams[i], i) < 0)
       fail("no stream");
@@ -82,7 +82,13 @@ bool receive(int socket, std::string &text, int (&streams)[kStreams]) {
   words.push_back(nullptr);
   if (chdir(words[0]) != 0)
     fail(words[0]);
-  exit(realMain(words.size() - 2, words.data() + 1, environment));
+  // A variable without a value is one that there is not.
+  size_t at = 1;
+  for (; *words[at]; ++at)
+    if (putenv(words[at]) != 0)
+      fail(words[at]);
+  ++at;
+  exit(realMain(words.size() - 1 - at, words.data() + at, environ));
 }
 
 void send(int socket, int number) {
@@ -92,7 +98,7 @@ void send(int socket, int number) {
 
 // Takes the program's place: answers each request with the number of the
 // process, and when it has ended, with its status.
-int serve(int, char **, char **environment) {
+int serve(int, char **, char **) {
   int socket = std::atoi(std::getenv(kVariable));
   for (const char *name : {kVariable, "LD_PRELOAD", "LD_BIND_NOW"})
     unsetenv(name);
@@ -104,7 +110,7 @@ int serve(int, char **, char **environment) {
       fail("no process");
     if (process == 0) {
       close(socket);
-      runMain(text, streams, environment);
+      runMain(text, streams);
     }
     for (int stream : streams)
       close(stream);

@@ -38,6 +38,6 @@ def in_sample(item):
     return zlib.crc32(item.nodeid.encode()) % SAMPLE == 0
 
 
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
     """A model of few nodes compiles and runs in less time than mpc loads."""
-    mpctest.use_fork_server()
+    mpctest.use_fork_server(item)

@@ -117,17 +117,25 @@ def conv(x, w, b=None, strides=None, dilations=None, pads=None, group=1):
         x, w.shape[2:], strides, dilations, pads
     )
     filters, per_group = w.shape[0] // group, x.shape[1] // group
-    y = None
-    for at, axes, sizes in windows(x, kernel, strides, dilations, pads):
-        if y is None:
-            y = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
-        values = gather_window(x, axes, 0.0)
-        for g in range(group):
-            part = values[:, g * per_group : (g + 1) * per_group]
-            rows = slice(g * filters, (g + 1) * filters)
-            y[(slice(None), rows) + at] = part.reshape(len(x), -1) @ w[
-                rows
-            ].reshape(filters, -1).T.astype(x.dtype)
+    rank = x.ndim - 2
+    sizes = [
+        output_size(*axis, (pads[i], pads[i + rank]), 0)
+        for i, axis in enumerate(zip(x.shape[2:], kernel, strides, dilations))
+    ]
+    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])])
+    y = np.zeros((len(x), group, filters, *sizes), x.dtype)
+    w = w.reshape(group, filters, *w.shape[1:]).astype(x.dtype)
+    for tap in np.ndindex(*kernel):
+        # What this element of the filters meets at every output position.
+        met = x
+        for i in range(rank):
+            first = tap[i] * dilations[i]
+            end = first + (sizes[i] - 1) * strides[i] + 1
+            met = met[(slice(None),) * (2 + i) + (slice(first, end, strides[i]),)]
+        met = met.reshape(len(x), group, per_group, *sizes)
+        here = w[(slice(None),) * 3 + tap]
+        y += np.einsum("ngc...,gfc->ngf...", met, here)
+    y = y.reshape(len(x), group * filters, *sizes)
     if b is not None:
         y = y + b.reshape(1, -1, *[1] * (x.ndim - 2))
     return y

@@ -14,6 +14,8 @@ by the largest magnitude of arguments and result otherwise.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import functools
+
 import numpy as np
 import pytest
 from onnx import helper
@@ -31,15 +33,26 @@ UNIT = {
 TINY = {"16-mixed": 2.0**-25}
 
 
+BY_NAME = {case.name: case for case in CASES}
+assert len(BY_NAME) == len(CASES)
+
+
 def float_names(case):
     return [k for k, v in case.arguments.items() if v.dtype == np.float64]
 
 
 def one_op_model(case, dtype):
-    """A model of the case in `dtype`, its inputs and the expected result.
+    return make_one_op_model(case.name, dtype)
+
+
+@functools.lru_cache(maxsize=4)
+def make_one_op_model(name, dtype):
+    """A model of the case in `dtype`, its inputs and the expected result, which
+    all precisions share that store this type.
 
     Arguments are graph inputs, but for the constant ones and shapes and axes.
     """
+    case = BY_NAME[name]
     arguments = {
         name: value.astype(dtype) if name in float_names(case) else value
         for name, value in case.arguments.items()

@@ -6,5 +6,5 @@ SPDX-License-Identifier: Apache-2.0
 import mpctest
 
 
-def pytest_runtest_setup():
-    mpctest.use_fork_server()
+def pytest_runtest_setup(item):
+    mpctest.use_fork_server(item)

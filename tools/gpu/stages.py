@@ -87,11 +87,11 @@ def machine(checks):
 
 def build(checks):
     """Takes the place of the library that was given, for the stages after."""
+    flags = [f"-I{HERE / 'source' / 'include'}", os.environ.get("CXXFLAGS", "")]
     code, text = checks.output_of(
         *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", RUNTIME_BUILD),
-        *("-DCMAKE_BUILD_TYPE=Release", "-DMPC_RUNTIME_ONLY=ON"),
-        "-DMPC_UNITY=ON",
-        f"-DCMAKE_CXX_FLAGS=-I{HERE / 'source' / 'include'}",
+        *("-DMPC_RUNTIME_ONLY=ON", "-DMPC_UNITY=ON"),
+        f"-DCMAKE_CXX_FLAGS={' '.join(flags)}",
     )
     if code == 0:
         code, text = checks.output_of("ninja", "-C", RUNTIME_BUILD)

@@ -21,7 +21,7 @@ using namespace mlir;
 
 namespace {
 
-constexpr char kPlan[] = R"({"format": 1, "producer": "test",
+constexpr char kGPUPlan[] = R"({"format": 1, "producer": "test",
   "model": {"name": "m", "hash": "h", "opset": 17}, "precision": "32-true",
   "recipe": {}, "target": {"triple": "nvptx64-nvidia-cuda", "cpu": "sm_80",
   "features": ["ptx80"]}, "state": [], "functions": {}})";
@@ -70,7 +70,7 @@ protected:
   mpc::TargetInfo target = llvm::cantFail(mpc::TargetInfo::get("sm_80"));
 };
 
-constexpr char kKernel[] = R"(
+constexpr char kGPUKernel[] = R"(
   llvm.func @kernel(%p: !llvm.ptr<1>)
       attributes {nvvm.kernel, nvvm.maxntid = array<i32: 64>} {
     %0 = llvm.mlir.constant(1.0 : f32) : f32
@@ -87,7 +87,7 @@ TEST_F(GPU, HasPTXAndNoObjects) {
 }
 
 TEST_F(GPU, CompilesKernelsToPTX) {
-  std::string ptx = llvm::cantFail(compile(kKernel));
+  std::string ptx = llvm::cantFail(compile(kGPUKernel));
   EXPECT_NE(ptx.find(".target sm_80"), std::string::npos) << ptx;
   EXPECT_NE(ptx.find(".visible .entry kernel("), std::string::npos) << ptx;
   EXPECT_NE(ptx.find(".maxntid 64"), std::string::npos) << ptx;
@@ -136,12 +136,13 @@ TEST_F(GPU, SaysWhyTheAssemblerFails) {
 }
 
 TEST_F(GPU, LinksWhatTheRuntimeOpens) {
-  std::string ptx = llvm::cantFail(compile(kKernel));
+  std::string ptx = llvm::cantFail(compile(kGPUKernel));
   for (llvm::StringRef cubin : {"", "cubin"}) {
     std::string bytes;
     llvm::raw_string_ostream out(bytes);
     mpc::SectionPiece data = {"data"};
-    llvm::cantFail(mpc::writeArtifact({ptx, kPlan, data, cubin}, target, out));
+    llvm::cantFail(
+        mpc::writeArtifact({ptx, kGPUPlan, data, cubin}, target, out));
     auto artifact =
         mpc::runtime::Artifact::fromBytes(bytes.data(), bytes.size());
     ASSERT_TRUE(artifact.ok()) << artifact.status().message();

@@ -8,12 +8,12 @@
 namespace mpc::runtime::train {
 namespace {
 
-void expectInvalid(const std::string &text, const std::string &message) {
+void expectInvalidCSV(const std::string &text, const std::string &message) {
   expectFailure(parseCSV(text, "t.csv").status(), StatusCode::InvalidInput,
                 message);
 }
 
-std::vector<Array> parse(const std::string &text) {
+std::vector<Array> parseCSVText(const std::string &text) {
   StatusOr<std::vector<Array>> columns = parseCSV(text, "t.csv");
   EXPECT_TRUE(columns.ok()) << columns.status().message();
   return columns.ok() ? *columns : std::vector<Array>();
@@ -33,8 +33,8 @@ std::vector<std::string> namesOf(const std::vector<Array> &arrays) {
 
 TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
   const std::vector<Array> columns =
-      parse("\xef\xbb\xbf"
-            "a, b ,\"c,\"\"d\"\r\n1,-2.5,+3e2\r\n\r\n4,\"5\",6");
+      parseCSVText("\xef\xbb\xbf"
+                   "a, b ,\"c,\"\"d\"\r\n1,-2.5,+3e2\r\n\r\n4,\"5\",6");
   ASSERT_EQ(namesOf(columns), (std::vector<std::string>{"a", "b", "c,\"d"}));
   EXPECT_EQ(valuesOf(columns[0]), (std::vector<double>{1, 4}));
   EXPECT_EQ(valuesOf(columns[1]), (std::vector<double>{-2.5, 5}));
@@ -42,22 +42,23 @@ TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
 }
 
 TEST(CSV, LeavesOutTheIndexOfPandas) {
-  EXPECT_EQ(namesOf(parse(",a\n0,1\n1,2\n")), std::vector<std::string>{"a"});
+  EXPECT_EQ(namesOf(parseCSVText(",a\n0,1\n1,2\n")),
+            std::vector<std::string>{"a"});
 }
 
 TEST(CSV, SaysWhatIsNoTable) {
-  expectInvalid("", "t.csv: the file is empty");
-  expectInvalid("a,b\n1\n", "line 2: has 1 values, the first line names 2");
-  expectInvalid("a,a\n1,2\n", "two columns are called 'a'");
-  expectInvalid("a,\n1,2\n", "column 2 has no name");
-  expectInvalid("1.5,2\n1,2\n", "the first line has the number 1.5");
-  expectInvalid("a;b\n1;2\n", "columns have commas between them");
-  expectInvalid("a\n\"1\n", "line 2: a quote that is not closed");
-  expectInvalid("a\n\"1\"2\n", "line 2: text after a closing quote");
+  expectInvalidCSV("", "t.csv: the file is empty");
+  expectInvalidCSV("a,b\n1\n", "line 2: has 1 values, the first line names 2");
+  expectInvalidCSV("a,a\n1,2\n", "two columns are called 'a'");
+  expectInvalidCSV("a,\n1,2\n", "column 2 has no name");
+  expectInvalidCSV("1.5,2\n1,2\n", "the first line has the number 1.5");
+  expectInvalidCSV("a;b\n1;2\n", "columns have commas between them");
+  expectInvalidCSV("a\n\"1\n", "line 2: a quote that is not closed");
+  expectInvalidCSV("a\n\"1\"2\n", "line 2: text after a closing quote");
 }
 
 TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
-  const std::vector<Array> columns = parse(
+  const std::vector<Array> columns = parseCSVText(
       "good,gone,text,big\n1,2,x,9007199254740993\n\"2\",NA,3,1\n3,,4,2\n");
   EXPECT_EQ(columns[0].fault, "");
   EXPECT_EQ(columns[1].fault, "t.csv: line 3, column 'gone': a value is "
@@ -74,21 +75,23 @@ TEST(CSV, KeepsWhatIsWrongInAColumnForItsUse) {
 
 TEST(CSV, AnEmptyLineOfASingleColumnIsAMissingValue) {
   for (const char *text : {"a\n1\n\n2\n", "a\n\n1\n", "a\n1\n\"\"\n"})
-    EXPECT_NE(parse(text)[0].fault.find("a value is missing"),
+    EXPECT_NE(parseCSVText(text)[0].fault.find("a value is missing"),
               std::string::npos)
         << text;
-  EXPECT_EQ(valuesOf(parse("a\n1\n2\n\n \n")[0]), (std::vector<double>{1, 2}));
+  EXPECT_EQ(valuesOf(parseCSVText("a\n1\n2\n\n \n")[0]),
+            (std::vector<double>{1, 2}));
 }
 
 TEST(CSV, InfinityAndHexadecimalAreNoNumbers) {
   for (const char *text :
        {"inf", "-Infinity", "1e999", "0x10", "1_0", "1 2", "+-1", "++1"})
-    EXPECT_NE(parse(std::string("a\n") + text + "\n")[0].fault, "") << text;
+    EXPECT_NE(parseCSVText(std::string("a\n") + text + "\n")[0].fault, "")
+        << text;
 }
 
 TEST(CSV, ChoosesNamesAndRanges) {
   const std::vector<Array> columns =
-      parse("a,b,c,d,e:f\n1,2,3,4,5\n6,7,8,9,0\n");
+      parseCSVText("a,b,c,d,e:f\n1,2,3,4,5\n6,7,8,9,0\n");
   const auto choose = [&](const std::string &text) {
     return chooseColumns(columns, text);
   };

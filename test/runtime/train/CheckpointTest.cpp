@@ -17,9 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Thrown by the fault hook: the process ends here.
-struct Killed {};
-
 const RunIdentity kRun{{"model", "aa"},
                        {"recipe", R"({"beta1":0.9,"optimizer":"sgd"})"},
                        {"seed", "1"}};

@@ -37,19 +37,15 @@ std::string makePNG(uint32_t width, uint32_t height) {
   return bytes;
 }
 
-StatusOr<Dataset> open(const std::vector<std::string> &files,
-                       const FunctionPorts &ports,
-                       const std::vector<std::string> &columns = {}) {
+StatusOr<Dataset> openFiles(const std::vector<std::string> &files,
+                            const FunctionPorts &ports,
+                            const std::vector<std::string> &columns = {}) {
   DataFileOptions options;
   options.csvColumns = columns;
   StatusOr<std::vector<Array>> arrays = readDataFiles(files, options);
   if (!arrays.ok())
     return arrays.status();
   return Dataset::create(*arrays, ports);
-}
-
-void expectInvalid(const StatusOr<Dataset> &data, const std::string &text) {
-  expectFailure(data.status(), StatusCode::InvalidInput, text);
 }
 
 std::vector<double> targetsOf(const Dataset &data) {
@@ -81,13 +77,13 @@ TEST(DataFiles, PatternsStandForFilesByName) {
 TEST(DataFiles, TheOnlyInputTakesTheColumnsThatAreLeft) {
   TemporaryDirectory directory;
   writeFile(directory / "t.csv", "a,target,b,c\n1,10,2,3\n4,20,5,6\n");
-  StatusOr<Dataset> data = open({directory / "t.csv"}, rowPorts());
+  StatusOr<Dataset> data = openFiles({directory / "t.csv"}, rowPorts());
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(targetsOf(*data), (std::vector<double>{10, 20}));
   EXPECT_TRUE(data->notes().empty());
   // The same as if it had been chosen.
   StatusOr<Dataset> chosen =
-      open({directory / "t.csv"}, rowPorts(), {"x=a,b:c"});
+      openFiles({directory / "t.csv"}, rowPorts(), {"x=a,b:c"});
   ASSERT_TRUE(chosen.ok());
   EXPECT_EQ(chosen->fingerprint(), data->fingerprint());
 }
@@ -96,16 +92,16 @@ TEST(DataFiles, SaysHowManyColumnsThereAreToChooseFrom) {
   TemporaryDirectory directory;
   const std::string path = directory / "t.csv";
   writeFile(path, "a,b,target\n1,2,3\n");
-  expectInvalid(open({path}, rowPorts()),
+  expectInvalid(openFiles({path}, rowPorts()),
                 "t.csv: 2 columns are left for the input 'x', which takes 3: "
                 "'a', 'b'; choose with --csv-columns x=...");
-  expectInvalid(open({path}, rowPorts(), {"x=a,d"}),
+  expectInvalid(openFiles({path}, rowPorts(), {"x=a,d"}),
                 "t.csv: --csv-columns x=a,d: no column is called 'd'; the file "
                 "has 'a', 'b', 'target'");
-  expectFailure(open({path}, rowPorts(), {"a,b"}).status(), StatusCode::Usage,
-                "expected NAME=COLUMNS");
+  expectFailure(openFiles({path}, rowPorts(), {"a,b"}).status(),
+                StatusCode::Usage, "expected NAME=COLUMNS");
   writeFile(path, "a,b,c,y\n1,2,3,4\n");
-  EXPECT_TRUE(open({path}, rowPorts()).ok());
+  EXPECT_TRUE(openFiles({path}, rowPorts()).ok());
 }
 
 TEST(DataFiles, InputsOfOneElementTakeTheColumnsOfTheirNames) {
@@ -116,16 +112,17 @@ TEST(DataFiles, InputsOfOneElementTakeTheColumnsOfTheirNames) {
                        {"age", Role::Data, DType::I64, {2}},
                        {"label", Role::Label, DType::I64, {2}}},
                       {}};
-  StatusOr<Dataset> data = open({path}, ports);
+  StatusOr<Dataset> data = openFiles({path}, ports);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->notes(),
             std::vector<std::string>{path + ": no input takes 'name', 'zip'"});
   ports.inputs[0].name = "name";
-  expectInvalid(open({path}, ports), "t.csv: line 2, column 'name': 'ann' is "
-                                     "not a finite number");
+  expectInvalid(openFiles({path}, ports),
+                "t.csv: line 2, column 'name': 'ann' is "
+                "not a finite number");
   ports.inputs[0].name = "weight";
   ports.inputs[1].name = "shoes";
-  expectInvalid(open({path}, ports),
+  expectInvalid(openFiles({path}, ports),
                 "no array is called 'weight', which the model takes as data; "
                 "the data has 'name', 'age', 'height', 'target', 'zip'; help: "
                 "say which columns it takes, --csv-columns weight=...");
@@ -138,18 +135,18 @@ TEST(DataFiles, ColumnsTakeTheShapeOfTheInput) {
   const FunctionPorts ports{{{"x", Role::Data, DType::F32, {2, 1, 2, 2}},
                              {"label", Role::Label, DType::I64, {2}}},
                             {}};
-  EXPECT_TRUE(open({path}, ports).ok());
+  EXPECT_TRUE(openFiles({path}, ports).ok());
 }
 
 TEST(DataFiles, JoinsTablesOfTheSameColumns) {
   TemporaryDirectory directory;
   writeFile(directory / "1.csv", "a,b,c,target\n1,2,3,4\n");
   writeFile(directory / "2.csv", "a,b,c,target\n5,6,7,8\n9,9,9,9\n");
-  StatusOr<Dataset> data = open({directory / "*.csv"}, rowPorts());
+  StatusOr<Dataset> data = openFiles({directory / "*.csv"}, rowPorts());
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(targetsOf(*data), (std::vector<double>{4, 8, 9}));
   writeFile(directory / "2.csv", "a,c,b,target\n5,6,7,8\n");
-  expectInvalid(open({directory / "*.csv"}, rowPorts()),
+  expectInvalid(openFiles({directory / "*.csv"}, rowPorts()),
                 "2.csv: has other columns than " + (directory / "1.csv"));
 }
 
@@ -157,7 +154,7 @@ TEST(DataFiles, AFileThatIsThereTwiceIsAMistake) {
   TemporaryDirectory directory;
   const std::string path = directory / "1.csv";
   writeFile(path, "a,b,c,target\n1,2,3,4\n");
-  expectInvalid(open({path, path}, rowPorts()),
+  expectInvalid(openFiles({path, path}, rowPorts()),
                 "1.csv: a: another array has that name");
 }
 
@@ -168,13 +165,13 @@ TEST(DataFiles, FoldersOfImagesNeedAnInput) {
   EXPECT_TRUE(Dataset::checkFiles({"x=" + directory.path}).ok());
   std::filesystem::create_directory(directory / "cat");
   writeFile(directory / "cat/a.png", "");
-  expectInvalid(open({"x=" + directory.path}, rowPorts()),
+  expectInvalid(openFiles({"x=" + directory.path}, rowPorts()),
                 "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's 'x' "
                 "is [N,3] f32");
 }
 
 /// Takes any input, and keeps what the one called "x" was given.
-class Receiver : public ToyModel {
+class PixelReceiver : public ToyModel {
 public:
   Status setInput(std::string_view, std::string_view name, const void *bytes,
                   size_t size) override {
@@ -194,7 +191,7 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
       writeFile(directory / (name + ("/" + std::to_string(i)) + ".png"),
                 makePNG(3 + i, 4));
   }
-  Receiver model;
+  PixelReceiver model;
   const FunctionPorts ports{{{"x", Role::Data, DType::F32, {4, 3, 5, 4}},
                              {"target", Role::Label, DType::I64, {4}}},
                             {}};

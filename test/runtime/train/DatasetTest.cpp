@@ -37,10 +37,6 @@ DatasetOptions tenClasses() {
   return options;
 }
 
-void expectInvalid(const StatusOr<Dataset> &data, const std::string &text) {
-  expectFailure(data.status(), StatusCode::InvalidInput, text);
-}
-
 TEST(Dataset, FindsLabelsByTheirInputOrByTheTargetArray) {
   EXPECT_TRUE(
       Dataset::create({images(3), labels("label", {0, 1, 2})}, imagePorts())

@@ -28,8 +28,8 @@ std::vector<uint8_t> noise(int64_t count) {
 }
 
 /// A PNG file of noise.
-std::string makePNG(uint32_t width, uint32_t height,
-                    uint32_t format = PNG_FORMAT_RGB) {
+std::string makeNoisyPNG(uint32_t width, uint32_t height,
+                         uint32_t format = PNG_FORMAT_RGB) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = width;
@@ -74,15 +74,15 @@ std::string makeJPEG(uint32_t width, uint32_t height, bool progressive = false,
   return bytes;
 }
 
-void expectInvalid(const std::string &bytes, const std::string &text) {
+void expectInvalidImage(const std::string &bytes, const std::string &text) {
   expectFailure(decodeImage(bytes).status(), StatusCode::InvalidInput, text);
 }
 
 TEST(Image, ReadsRGBOfEveryKind) {
   for (const std::string &bytes :
-       {makePNG(7, 5), makePNG(7, 5, PNG_FORMAT_GRAY),
-        makePNG(7, 5, PNG_FORMAT_RGBA), makePNG(7, 5, PNG_FORMAT_GA),
-        makePNG(7, 5, PNG_FORMAT_LINEAR_RGB), makeJPEG(7, 5),
+       {makeNoisyPNG(7, 5), makeNoisyPNG(7, 5, PNG_FORMAT_GRAY),
+        makeNoisyPNG(7, 5, PNG_FORMAT_RGBA), makeNoisyPNG(7, 5, PNG_FORMAT_GA),
+        makeNoisyPNG(7, 5, PNG_FORMAT_LINEAR_RGB), makeJPEG(7, 5),
         makeJPEG(7, 5, true), makeJPEG(7, 5, false, JCS_GRAYSCALE, 1)}) {
     StatusOr<Image> image = decodeImage(bytes);
     ASSERT_TRUE(image.ok()) << image.status().message();
@@ -91,19 +91,19 @@ TEST(Image, ReadsRGBOfEveryKind) {
     EXPECT_EQ(image->pixels.size(), 7u * 5 * 3);
     EXPECT_TRUE(checkImage(bytes).ok());
   }
-  EXPECT_EQ(decodeImage(makePNG(7, 5))->pixels, noise(7 * 5 * 3));
+  EXPECT_EQ(decodeImage(makeNoisyPNG(7, 5))->pixels, noise(7 * 5 * 3));
 }
 
 TEST(Image, SaysWhatIsNoImage) {
-  expectInvalid("", "the file is empty");
-  expectInvalid("GIF89a", "neither a JPEG nor a PNG");
-  expectInvalid(makeJPEG(5, 5, false, JCS_CMYK, 4), "CMYK");
+  expectInvalidImage("", "the file is empty");
+  expectInvalidImage("GIF89a", "neither a JPEG nor a PNG");
+  expectInvalidImage(makeJPEG(5, 5, false, JCS_CMYK, 4), "CMYK");
   EXPECT_FALSE(checkImage("\xff\xd8\xff").ok());
 }
 
 TEST(Image, ATruncatedFileIsNeverAnImage) {
   for (const std::string &whole :
-       {makePNG(9, 8), makeJPEG(40, 30), makeJPEG(40, 30, true)})
+       {makeNoisyPNG(9, 8), makeJPEG(40, 30), makeJPEG(40, 30, true)})
     for (size_t size = 0; size < whole.size() - 2; ++size)
       EXPECT_FALSE(decodeImage(whole.substr(0, size)).ok()) << size;
 }
@@ -111,7 +111,7 @@ TEST(Image, ATruncatedFileIsNeverAnImage) {
 TEST(Image, DamageIsAnErrorOrAnImageOfItsSize) {
   std::mt19937 random(2);
   for (const std::string &whole :
-       {makePNG(9, 8), makeJPEG(40, 30), makeJPEG(40, 30, true)})
+       {makeNoisyPNG(9, 8), makeJPEG(40, 30), makeJPEG(40, 30, true)})
     for (int i = 0; i < 3000; ++i) {
       std::string bytes = whole;
       for (int changes = 1 + int(random() % 4); changes > 0; --changes)
@@ -126,14 +126,14 @@ TEST(Image, DamageIsAnErrorOrAnImageOfItsSize) {
 TEST(Image, RefusesSizesThatTheFileOnlyClaims) {
   // The width is in the bytes 16 to 19 of a PNG file, the height after it; the
   // checksum that follows them is of both.
-  std::string bytes = makePNG(2, 2);
+  std::string bytes = makeNoisyPNG(2, 2);
   for (size_t i : {16, 20})
     bytes.replace(i, 4, std::string("\x00\x00\xff\xff", 4));
   const uint32_t sum = uint32_t(
       crc32(0, reinterpret_cast<const Bytef *>(bytes.data()) + 12, 17));
   for (int i = 0; i < 4; ++i)
     bytes[size_t(29 + i)] = char(sum >> (24 - 8 * i));
-  expectInvalid(bytes, "65535x65535 pixels, at most 134217728 are read");
+  expectInvalidImage(bytes, "65535x65535 pixels, at most 134217728 are read");
 }
 
 TEST(Image, ResizesByTrianglesAsPillowDoes) {
@@ -158,13 +158,13 @@ void write(const std::string &path, const std::string &bytes) {
 
 TEST(ImageFolder, LabelsAreTheFoldersByName) {
   TemporaryDirectory directory;
-  write(directory / "dog/2.png", makePNG(4, 4));
+  write(directory / "dog/2.png", makeNoisyPNG(4, 4));
   write(directory / "dog/deep/1.JPG", makeJPEG(4, 4));
-  write(directory / "cat/b.png", makePNG(4, 4));
+  write(directory / "cat/b.png", makeNoisyPNG(4, 4));
   write(directory / "cat/a.jpeg", makeJPEG(4, 4));
   write(directory / "cat/.hidden.png", "");
   write(directory / "cat/notes.txt", "");
-  write(directory / "loose.png", makePNG(4, 4));
+  write(directory / "loose.png", makeNoisyPNG(4, 4));
   auto folder = ImageFolder::open(directory.path);
   ASSERT_TRUE(folder.ok()) << folder.status().message();
   EXPECT_EQ((*folder)->classes(), (std::vector<std::string>{"cat", "dog"}));
@@ -188,7 +188,7 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "a.webp: only JPEG and PNG");
   std::filesystem::remove(directory / "cat/a.webp");
-  write(directory / "cat/a.png", makePNG(4, 4));
+  write(directory / "cat/a.png", makeNoisyPNG(4, 4));
   std::filesystem::create_directory_symlink(directory.path,
                                             directory / "cat/more");
   expectFailure(ImageFolder::open(directory.path).status(),
@@ -198,7 +198,8 @@ TEST(ImageFolder, SaysWhatIsMissing) {
 TEST(ImageFolder, NamesTheFirstFileThatIsDamaged) {
   TemporaryDirectory directory;
   for (int i = 10; i < 40; ++i)
-    write(directory / ("cat/" + std::to_string(i) + ".png"), makePNG(4, 4));
+    write(directory / ("cat/" + std::to_string(i) + ".png"),
+          makeNoisyPNG(4, 4));
   write(directory / "cat/25.png", "no image");
   write(directory / "cat/31.png", "no image");
   auto folder = ImageFolder::open(directory.path);
@@ -220,7 +221,7 @@ TEST(ImageFolder, OrdersPixelsAsTheInputHasThem) {
   EXPECT_FALSE(ImageLayout::of({3, 4, 4})->channelsLast);
   EXPECT_TRUE(ImageLayout::of({8, 4, 3})->channelsLast);
   TemporaryDirectory directory;
-  write(directory / "a/a.png", makePNG(2, 1));
+  write(directory / "a/a.png", makeNoisyPNG(2, 1));
   auto folder = ImageFolder::open(directory.path);
   ASSERT_TRUE(folder.ok());
   std::vector<uint8_t> first(6), last(6);

@@ -23,13 +23,13 @@ std::string header(const std::string &descr, const std::string &order,
          ", 'shape': " + shape + ", }";
 }
 
-StatusOr<Array> parse(const std::string &file) {
+StatusOr<Array> parseFile(const std::string &file) {
   return parseNpy(bytesOf(file), file.size(), nullptr, "a.npy");
 }
 
 /// Expects a failure that is InvalidInput, names the file and says `text`.
-void expectInvalid(const std::string &file, const std::string &text) {
-  StatusOr<Array> array = parse(file);
+void expectInvalidFile(const std::string &file, const std::string &text) {
+  StatusOr<Array> array = parseFile(file);
   expectFailure(array.status(), StatusCode::InvalidInput, text);
   EXPECT_EQ(array.status().message().find("a.npy: "), 0u);
 }
@@ -37,7 +37,7 @@ void expectInvalid(const std::string &file, const std::string &text) {
 TEST(Npy, ReadsAMatrixInPlace) {
   const std::string file = npy(header("<u2", "False", "(2, 3)"),
                                std::string("\1\0\2\0\3\0\4\0\5\0\6\0", 12));
-  StatusOr<Array> array = parse(file);
+  StatusOr<Array> array = parseFile(file);
   ASSERT_TRUE(array.ok()) << array.status().message();
   EXPECT_EQ(array->type, ElementType::U16);
   EXPECT_EQ(array->shape, (Shape{2, 3}));
@@ -45,9 +45,10 @@ TEST(Npy, ReadsAMatrixInPlace) {
 }
 
 TEST(Npy, ReadsScalarsVectorsAndEmptyArrays) {
-  EXPECT_EQ(parse(npy(header("|u1", "False", "()"), "a"))->shape, Shape{});
-  EXPECT_EQ(parse(npy(header("|b1", "False", "(2,)"), "ab"))->shape, Shape{2});
-  EXPECT_EQ(parse(npy(header("<f8", "False", "(0, 7)"), ""))->shape,
+  EXPECT_EQ(parseFile(npy(header("|u1", "False", "()"), "a"))->shape, Shape{});
+  EXPECT_EQ(parseFile(npy(header("|b1", "False", "(2,)"), "ab"))->shape,
+            Shape{2});
+  EXPECT_EQ(parseFile(npy(header("<f8", "False", "(0, 7)"), ""))->shape,
             (Shape{0, 7}));
 }
 
@@ -55,7 +56,7 @@ TEST(Npy, ReadsHeadersWithKeysInAnyOrderAndEitherQuote) {
   const std::string file = npy("{\"shape\":(1,),\"descr\":\"|i1\","
                                "\"fortran_order\":False}   ",
                                "x");
-  EXPECT_EQ(parse(file)->type, ElementType::I8);
+  EXPECT_EQ(parseFile(file)->type, ElementType::I8);
 }
 
 TEST(Npy, ReadsVersionTwoHeaders) {
@@ -63,13 +64,13 @@ TEST(Npy, ReadsVersionTwoHeaders) {
   std::string file("\x93NUMPY\x02\x00", 8);
   file += char(literal.size());
   file += std::string(3, '\0') + literal + "x";
-  EXPECT_EQ(parse(file)->shape, Shape{1});
+  EXPECT_EQ(parseFile(file)->shape, Shape{1});
 }
 
 TEST(Npy, ConvertsBigEndian) {
   StatusOr<Array> array =
-      parse(npy(header(">i4", "False", "(2,)"),
-                std::string("\0\0\0\1\xff\xff\xff\xfe", 8)));
+      parseFile(npy(header(">i4", "False", "(2,)"),
+                    std::string("\0\0\0\1\xff\xff\xff\xfe", 8)));
   StatusOr<Tensor> tensor = toTensor(*array, DType::I64);
   EXPECT_EQ(tensor->as<int64_t>()[0], 1);
   EXPECT_EQ(tensor->as<int64_t>()[1], -2);
@@ -77,7 +78,8 @@ TEST(Npy, ConvertsBigEndian) {
 
 TEST(Npy, ConvertsFortranOrder) {
   // Columns one after another: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2).
-  StatusOr<Array> array = parse(npy(header("|u1", "True", "(2, 3)"), "adbecf"));
+  StatusOr<Array> array =
+      parseFile(npy(header("|u1", "True", "(2, 3)"), "adbecf"));
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(array->data), 6),
             "abcdef");
 }
@@ -88,25 +90,26 @@ TEST(Npy, ConvertsFortranOrderOfThreeDimensions) {
     for (int j = 0; j < 3; ++j)
       for (int i = 0; i < 2; ++i)
         bytes += char(i * 12 + j * 4 + k);
-  StatusOr<Array> array = parse(npy(header("|u1", "True", "(2, 3, 4)"), bytes));
+  StatusOr<Array> array =
+      parseFile(npy(header("|u1", "True", "(2, 3, 4)"), bytes));
   for (int i = 0; i < 24; ++i)
     EXPECT_EQ(int(array->data[i]), i);
 }
 
 TEST(Npy, RefusesObjectsAndStructures) {
-  expectInvalid(npy(header("|O", "False", "(1,)"), "x"), "object arrays");
-  expectInvalid(npy("{'descr': [('a', '<f4')], 'fortran_order': False, "
-                    "'shape': (1,)}",
-                    "xxxx"),
-                "structured");
-  expectInvalid(npy(header("<c8", "False", "(1,)"), "12345678"), "'<c8'");
-  expectInvalid(npy(header("<V2", "False", "(1,)"), "12"), "'<V2'");
+  expectInvalidFile(npy(header("|O", "False", "(1,)"), "x"), "object arrays");
+  expectInvalidFile(npy("{'descr': [('a', '<f4')], 'fortran_order': False, "
+                        "'shape': (1,)}",
+                        "xxxx"),
+                    "structured");
+  expectInvalidFile(npy(header("<c8", "False", "(1,)"), "12345678"), "'<c8'");
+  expectInvalidFile(npy(header("<V2", "False", "(1,)"), "12"), "'<V2'");
 }
 
 TEST(Npy, RefusesEveryTruncation) {
   const std::string file =
       npy(header("<f4", "False", "(2, 2)"), std::string(16, 'x'));
-  ASSERT_TRUE(parse(file).ok());
+  ASSERT_TRUE(parseFile(file).ok());
   for (size_t size = 0; size < file.size(); ++size) {
     // A copy of exactly that size, so that a sanitizer sees reads beyond it.
     const std::vector<char> part(file.begin(), file.begin() + long(size));
@@ -118,40 +121,41 @@ TEST(Npy, RefusesEveryTruncation) {
 }
 
 TEST(Npy, RefusesBytesBeyondTheArray) {
-  expectInvalid(npy(header("<f4", "False", "(1,)"), "12345"), "has 5");
+  expectInvalidFile(npy(header("<f4", "False", "(1,)"), "12345"), "has 5");
 }
 
 TEST(Npy, RefusesShapesThatOverflow) {
-  expectInvalid(
+  expectInvalidFile(
       npy(header("<f8", "False", "(4611686018427387904, 4)"), "12345678"),
       "over 2^63");
-  expectInvalid(npy(header("<f8", "False", "(99999999999999999999,)"), ""),
-                "shape");
-  expectInvalid(npy(header("<f8", "False", "(-1,)"), ""), "shape");
+  expectInvalidFile(npy(header("<f8", "False", "(99999999999999999999,)"), ""),
+                    "shape");
+  expectInvalidFile(npy(header("<f8", "False", "(-1,)"), ""), "shape");
 }
 
 TEST(Npy, RefusesHeadersThatAreNotTheDictionary) {
-  expectInvalid(npy("__import__('os').system('true')", ""), "'{'");
-  expectInvalid(npy("{'descr': '<f4', 'descr': '<f4'}", ""), "twice");
-  expectInvalid(npy("{'descr': '<f4', 'shape': (1,)}", "1234"),
-                "expected the keys");
-  expectInvalid(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", ""),
-                "neither True nor False");
-  expectInvalid(npy("{'descr': '<f4', 'x': 1}", ""), "unknown key 'x'");
-  expectInvalid(npy(header("|u1", "False", "(1,)") + "garbage", "x"),
-                "after the dictionary");
-  expectInvalid(npy(header("|u1", "False", "(1)"), "x"), "not a tuple");
-  expectInvalid(npy(header("|u1", "False", "(1 1)"), "x"), "tuple");
+  expectInvalidFile(npy("__import__('os').system('true')", ""), "'{'");
+  expectInvalidFile(npy("{'descr': '<f4', 'descr': '<f4'}", ""), "twice");
+  expectInvalidFile(npy("{'descr': '<f4', 'shape': (1,)}", "1234"),
+                    "expected the keys");
+  expectInvalidFile(
+      npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", ""),
+      "neither True nor False");
+  expectInvalidFile(npy("{'descr': '<f4', 'x': 1}", ""), "unknown key 'x'");
+  expectInvalidFile(npy(header("|u1", "False", "(1,)") + "garbage", "x"),
+                    "after the dictionary");
+  expectInvalidFile(npy(header("|u1", "False", "(1)"), "x"), "not a tuple");
+  expectInvalidFile(npy(header("|u1", "False", "(1 1)"), "x"), "tuple");
 }
 
 TEST(Npy, RefusesAGiganticHeader) {
   std::string file("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12);
-  expectInvalid(file + std::string(100, ' '), "4294967295");
+  expectInvalidFile(file + std::string(100, ' '), "4294967295");
 }
 
 TEST(Npy, RefusesOtherFilesAndVersions) {
-  expectInvalid("PK\3\4", "\\x93NUMPY");
-  expectInvalid(std::string("\x93NUMPY\x09\x00\0\0", 10), "version 9");
+  expectInvalidFile("PK\3\4", "\\x93NUMPY");
+  expectInvalidFile(std::string("\x93NUMPY\x09\x00\0\0", 10), "version 9");
 }
 
 TEST(Npy, SurvivesEveryBitFlip) {
@@ -160,7 +164,7 @@ TEST(Npy, SurvivesEveryBitFlip) {
   for (size_t bit = 0; bit < file.size() * 8; ++bit) {
     std::string flipped = file;
     flipped[bit / 8] = char(flipped[bit / 8] ^ (1 << bit % 8));
-    StatusOr<Array> array = parse(flipped);
+    StatusOr<Array> array = parseFile(flipped);
     // Whatever is accepted lies inside the file.
     if (array.ok() && !array->owner) {
       EXPECT_LE(array->data + array->bytes(),

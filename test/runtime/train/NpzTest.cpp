@@ -20,8 +20,8 @@ const std::vector<Array> &twoArrays() {
   return arrays;
 }
 
-StatusOr<std::vector<Array>> parse(const std::string &bytes,
-                                   uint64_t limit = 1 << 20) {
+StatusOr<std::vector<Array>> parseArchive(const std::string &bytes,
+                                          uint64_t limit = 1 << 20) {
   return parseNpz(bytesOf(bytes), bytes.size(), "a.npz", limit);
 }
 
@@ -39,7 +39,7 @@ void writeZip(const std::string &path,
 TEST(Npz, WritesWhatItReads) {
   StatusOr<std::string> packed = packNpz(twoArrays());
   ASSERT_TRUE(packed.ok()) << packed.status().message();
-  StatusOr<std::vector<Array>> arrays = parse(*packed);
+  StatusOr<std::vector<Array>> arrays = parseArchive(*packed);
   ASSERT_TRUE(arrays.ok()) << arrays.status().message();
   ASSERT_EQ(arrays->size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
@@ -94,8 +94,8 @@ TEST(Npz, CountsTheMembersTogether) {
   std::string packed = *packNpz(
       {makeArray("a", ElementType::U8, {100}, std::vector<uint8_t>(100)),
        makeArray("b", ElementType::U8, {100}, std::vector<uint8_t>(100))});
-  EXPECT_TRUE(parse(packed, 1000).ok());
-  expectFailure(parse(packed, 300).status(), StatusCode::InvalidInput,
+  EXPECT_TRUE(parseArchive(packed, 1000).ok());
+  expectFailure(parseArchive(packed, 300).status(), StatusCode::InvalidInput,
                 "more than 300 bytes");
 }
 
@@ -103,7 +103,7 @@ TEST(Npz, RefusesEveryTruncation) {
   const std::string packed = *packNpz(twoArrays());
   for (size_t size = 0; size < packed.size(); ++size) {
     const std::string part = packed.substr(0, size);
-    EXPECT_FALSE(parse(part).ok()) << size;
+    EXPECT_FALSE(parseArchive(part).ok()) << size;
   }
 }
 
@@ -112,7 +112,7 @@ TEST(Npz, SurvivesEveryByteFlippedAndNoticesDamagedContents) {
   for (size_t byte = 0; byte < packed.size(); ++byte) {
     std::string flipped = packed;
     flipped[byte] = char(~flipped[byte]);
-    StatusOr<std::vector<Array>> arrays = parse(flipped);
+    StatusOr<std::vector<Array>> arrays = parseArchive(flipped);
     if (!arrays.ok())
       continue;
     // Accepted only where the arrays are those that were written.

@@ -16,7 +16,7 @@ std::string file(const std::string &header, const std::string &bytes) {
   return text + header + bytes;
 }
 
-StatusOr<std::vector<Array>> parse(const std::string &bytes) {
+StatusOr<std::vector<Array>> parseTensors(const std::string &bytes) {
   return parseSafeTensors(bytesOf(bytes), bytes.size(), nullptr, "a");
 }
 
@@ -27,8 +27,8 @@ std::string u8(const std::string &name, int begin, int end) {
          std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
-void expectInvalid(const std::string &bytes, const std::string &text) {
-  expectFailure(parse(bytes).status(), StatusCode::InvalidInput, text);
+void expectInvalidTensors(const std::string &bytes, const std::string &text) {
+  expectFailure(parseTensors(bytes).status(), StatusCode::InvalidInput, text);
 }
 
 TEST(SafeTensors, WritesWhatItReads) {
@@ -60,69 +60,77 @@ TEST(SafeTensors, WritesWhatItReads) {
 TEST(SafeTensors, AcceptsMetadataAndPadding) {
   const std::string header =
       "{\"__metadata__\":{\"format\":\"pt\"}," + u8("a", 0, 2) + "}   ";
-  EXPECT_EQ(parse(file(header, "xy"))->size(), 1u);
+  EXPECT_EQ(parseTensors(file(header, "xy"))->size(), 1u);
 }
 
 TEST(SafeTensors, RefusesDuplicateKeys) {
-  expectInvalid(file("{" + u8("a", 0, 1) + "," + u8("a", 1, 2) + "}", "xy"),
-                "'a' stands twice");
-  expectInvalid(file("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],"
-                     "\"data_offsets\":[0,1]}}",
-                     "x"),
-                "'dtype' stands twice");
+  expectInvalidTensors(
+      file("{" + u8("a", 0, 1) + "," + u8("a", 1, 2) + "}", "xy"),
+      "'a' stands twice");
+  expectInvalidTensors(
+      file("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],"
+           "\"data_offsets\":[0,1]}}",
+           "x"),
+      "'dtype' stands twice");
 }
 
 TEST(SafeTensors, RefusesOverlapsHolesAndRests) {
-  expectInvalid(file("{" + u8("a", 0, 2) + "," + u8("b", 1, 3) + "}", "xyz"),
-                "inside the one before");
-  expectInvalid(file("{" + u8("a", 0, 1) + "," + u8("b", 2, 3) + "}", "xyz"),
-                "after a hole");
-  expectInvalid(file("{" + u8("a", 1, 3) + "}", "xyz"), "after a hole");
-  expectInvalid(file("{" + u8("a", 0, 2) + "}", "xyz"), "the file has 3");
-  expectInvalid(file("{" + u8("a", 0, 4) + "}", "xyz"), "the file has 3");
+  expectInvalidTensors(
+      file("{" + u8("a", 0, 2) + "," + u8("b", 1, 3) + "}", "xyz"),
+      "inside the one before");
+  expectInvalidTensors(
+      file("{" + u8("a", 0, 1) + "," + u8("b", 2, 3) + "}", "xyz"),
+      "after a hole");
+  expectInvalidTensors(file("{" + u8("a", 1, 3) + "}", "xyz"), "after a hole");
+  expectInvalidTensors(file("{" + u8("a", 0, 2) + "}", "xyz"),
+                       "the file has 3");
+  expectInvalidTensors(file("{" + u8("a", 0, 4) + "}", "xyz"),
+                       "the file has 3");
 }
 
 TEST(SafeTensors, RefusesSizesThatAreNotShapeTimesType) {
-  expectInvalid(file("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
-                     "\"data_offsets\":[0,4]}}",
-                     "1234"),
-                "takes 8 bytes");
-  expectInvalid(file("{\"a\":{\"dtype\":\"F64\",\"shape\":[4611686018427387904,"
-                     "4],\"data_offsets\":[0,0]}}",
-                     ""),
-                "impossible shape");
-  expectInvalid(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],"
-                     "\"data_offsets\":[0,1]}}",
-                     "x"),
-                "impossible shape");
-  expectInvalid(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
-                     "\"data_offsets\":[1,0]}}",
-                     "x"),
-                "impossible data_offsets");
-  expectInvalid(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
-                     "\"data_offsets\":[0,18446744073709551616]}}",
-                     "x"),
-                "impossible data_offsets");
+  expectInvalidTensors(file("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
+                            "\"data_offsets\":[0,4]}}",
+                            "1234"),
+                       "takes 8 bytes");
+  expectInvalidTensors(
+      file("{\"a\":{\"dtype\":\"F64\",\"shape\":[4611686018427387904,"
+           "4],\"data_offsets\":[0,0]}}",
+           ""),
+      "impossible shape");
+  expectInvalidTensors(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],"
+                            "\"data_offsets\":[0,1]}}",
+                            "x"),
+                       "impossible shape");
+  expectInvalidTensors(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
+                            "\"data_offsets\":[1,0]}}",
+                            "x"),
+                       "impossible data_offsets");
+  expectInvalidTensors(file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
+                            "\"data_offsets\":[0,18446744073709551616]}}",
+                            "x"),
+                       "impossible data_offsets");
 }
 
 TEST(SafeTensors, RefusesBadHeaders) {
-  expectInvalid(file("[1]", ""), "'{'");
-  expectInvalid(file(" {}", ""), "'{'");
-  expectInvalid(file("{", ""), "not a JSON object");
-  expectInvalid(file("{\"a\":1}", ""), "lacks dtype");
-  expectInvalid(file("{\"__metadata__\":{\"a\":1}}", ""), "map of strings");
-  expectInvalid(
+  expectInvalidTensors(file("[1]", ""), "'{'");
+  expectInvalidTensors(file(" {}", ""), "'{'");
+  expectInvalidTensors(file("{", ""), "not a JSON object");
+  expectInvalidTensors(file("{\"a\":1}", ""), "lacks dtype");
+  expectInvalidTensors(file("{\"__metadata__\":{\"a\":1}}", ""),
+                       "map of strings");
+  expectInvalidTensors(
       file("{\"a\":" + std::string(1000, '[') + std::string(1000, ']') + "}",
            ""),
       "nested");
-  expectInvalid(std::string(8, '\xff') + "{}", "18446744073709551615");
-  expectInvalid(std::string("\x10\0\0\0\0\0\0\0{}", 10), "truncated");
+  expectInvalidTensors(std::string(8, '\xff') + "{}", "18446744073709551615");
+  expectInvalidTensors(std::string("\x10\0\0\0\0\0\0\0{}", 10), "truncated");
 }
 
 TEST(SafeTensors, DoesNotKnowEveryType) {
-  expectFailure(parse(file("{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],"
-                           "\"data_offsets\":[0,1]}}",
-                           "x"))
+  expectFailure(parseTensors(file("{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],"
+                                  "\"data_offsets\":[0,1]}}",
+                                  "x"))
                     .status(),
                 StatusCode::Unsupported, "F8_E4M3");
 }
@@ -130,9 +138,9 @@ TEST(SafeTensors, DoesNotKnowEveryType) {
 TEST(SafeTensors, RefusesEveryTruncation) {
   const std::string whole =
       file("{" + u8("a", 0, 2) + "," + u8("b", 2, 3) + "}", "xyz");
-  ASSERT_TRUE(parse(whole).ok());
+  ASSERT_TRUE(parseTensors(whole).ok());
   for (size_t size = 0; size < whole.size(); ++size)
-    EXPECT_EQ(parse(whole.substr(0, size)).status().getCode(),
+    EXPECT_EQ(parseTensors(whole.substr(0, size)).status().getCode(),
               StatusCode::InvalidInput)
         << size;
 }
@@ -142,7 +150,7 @@ TEST(SafeTensors, SurvivesEveryBitFlip) {
   for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string flipped = whole;
     flipped[bit / 8] = char(flipped[bit / 8] ^ (1 << bit % 8));
-    StatusOr<std::vector<Array>> arrays = parse(flipped);
+    StatusOr<std::vector<Array>> arrays = parseTensors(flipped);
     if (!arrays.ok())
       continue;
     for (const Array &array : *arrays)

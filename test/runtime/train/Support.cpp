@@ -3,15 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Support.h"
 
-#include "runtime/train/Trainer.h"
-
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
+#include <sys/wait.h>
 
 namespace mpc::runtime::train {
 
@@ -41,6 +40,10 @@ void expectFailure(const Status &status, StatusCode code,
   EXPECT_EQ(int(status.getCode()), int(code)) << status.message();
   EXPECT_NE(status.message().find(text), std::string::npos)
       << "message: " << status.message() << "\nexpected in it: " << text;
+}
+
+void expectInvalid(const StatusOr<Dataset> &data, const std::string &text) {
+  expectFailure(data.status(), StatusCode::InvalidInput, text);
 }
 
 //===----------------------------------------------------------------------===//
@@ -252,6 +255,21 @@ Dataset toyData(const Trainee &model, int64_t count) {
                                            datasetOptionsFor(model.info()));
   EXPECT_TRUE(data.ok()) << data.status().message();
   return *data;
+}
+
+bool trainAndKill(const std::function<StatusOr<TrainResult>()> &train,
+                  useconds_t microseconds) {
+  const pid_t child = fork();
+  if (child == 0) {
+    StatusOr<TrainResult> result = train();
+    _exit(result.ok() && result->deferred.ok() ? 0 : 1);
+  }
+  usleep(microseconds);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFEXITED(status);
 }
 
 } // namespace mpc::runtime::train

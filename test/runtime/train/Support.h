@@ -8,11 +8,13 @@
 #include "runtime/train/Array.h"
 #include "runtime/train/Dataset.h"
 #include "runtime/train/Trainee.h"
+#include "runtime/train/Trainer.h"
 
 #include <functional>
 #include <gtest/gtest.h>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -52,6 +54,10 @@ inline const std::byte *bytesOf(const std::string &text) {
 /// Expects a failure of `code` whose message contains `text`.
 void expectFailure(const Status &status, StatusCode code,
                    const std::string &text);
+void expectInvalid(const StatusOr<Dataset> &data, const std::string &text);
+
+/// Thrown by fault hooks: the process ends here.
+struct Killed {};
 
 /// A linear classifier over 3 features and 4 classes with momentum, batch 4:
 /// functions step, accumulate, update and eval, state of every role that
@@ -102,6 +108,11 @@ private:
 /// `count` samples that ToyModel can learn.
 std::vector<Array> toyArrays(int64_t count);
 Dataset toyData(const Trainee &model, int64_t count);
+
+/// Trains in a process of its own and kills it after `microseconds`. True where
+/// it came to its end before.
+bool trainAndKill(const std::function<StatusOr<TrainResult>()> &train,
+                  useconds_t microseconds);
 
 } // namespace mpc::runtime::train
 

@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -94,24 +91,6 @@ TEST_F(TrainerResume, ResumesExactlyWithAccumulation) {
   }
 }
 
-/// Trains in a process of its own and kills it after `microseconds`. True where
-/// it came to its end before.
-bool trainAndKill(const TrainOptions &options, useconds_t microseconds) {
-  const pid_t child = fork();
-  if (child == 0) {
-    ToyModel model;
-    StatusOr<TrainResult> result =
-        train(model, toyData(model, 50), nullptr, options);
-    _exit(result.ok() && result->deferred.ok() ? 0 : 1);
-  }
-  usleep(microseconds);
-  kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-  return WIFEXITED(status);
-}
-
 TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
   options.maxSteps = 120;
   options.checkpointEvery = 2;
@@ -122,8 +101,12 @@ TEST_F(TrainerResume, KilledAtAnyTimeItResumesToTheSameBits) {
   options.metrics = {directory / "m.jsonl"};
   options.resume = "auto";
   int kills = 0;
+  const auto run = [&] {
+    ToyModel model;
+    return train(model, toyData(model, 50), nullptr, options);
+  };
   // Later and later, so that the run ends however slow the disk is.
-  while (!trainAndKill(options, useconds_t(2000 + 1500 * kills)))
+  while (!trainAndKill(run, useconds_t(2000 + 1500 * kills)))
     ASSERT_LT(++kills, 1000);
   EXPECT_GT(kills, 0);
 

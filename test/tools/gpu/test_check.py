@@ -64,7 +64,10 @@ def run_stages(pack, out, *stages, seconds=3600, device="cpu"):
     return process.returncode, report["stages"]
 
 
-def test_runtime_builds_from_what_is_packed(pack, tmp_path):
+def test_runtime_builds_from_what_is_packed(pack, tmp_path, monkeypatch):
+    """Without a compiler of ours, and without a warning."""
+    monkeypatch.setenv("CMAKE_BUILD_TYPE", "Debug")
+    monkeypatch.setenv("CXXFLAGS", "-Werror")
     code, results = run_stages(pack, tmp_path, "build")
     assert code == 0, results["build"]["log"]
     assert (pack / "runtime-build/lib/libmpc_runtime.so").exists()
