@@ -8,11 +8,10 @@
 
 using namespace mlir;
 using namespace mpc;
-
-static constexpr llvm::StringLiteral kVelocitySuffix = ".velocity";
-
 using llvm::APFloat;
 using Values = SmallVector<Value>;
+
+static constexpr llvm::StringLiteral kVelocitySuffix = ".velocity";
 
 static Values buildSGD(OpBuilder &b, Location loc, const UpdateInputs &in,
                        const OptimizerSettings &s) {
