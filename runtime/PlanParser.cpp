@@ -257,16 +257,22 @@ static Buffer readBuffer(Reader &in) {
   return buffer;
 }
 
+static std::vector<IndexBox> readBoxes(Reader &in) {
+  std::vector<IndexBox> boxes;
+  in.each("indices", [&](Reader &box) {
+    box.expectOnly({"begin", "end", "size"});
+    boxes.push_back(
+        {box.integers("begin"), box.integers("end"), box.integer("size")});
+  });
+  return boxes;
+}
+
 static FunctionValue readValue(Reader &in) {
   in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.word<Role>("role"),
                       in.index("buffer")};
   if (in.has("indices"))
-    in.each("indices", [&](Reader &box) {
-      box.expectOnly({"begin", "end", "size"});
-      value.indices.push_back(
-          {box.integers("begin"), box.integers("end"), box.integer("size")});
-    });
+    value.indices = readBoxes(in);
   value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }
@@ -424,6 +430,14 @@ static CopyStep readCopy(Reader &in) {
   return step;
 }
 
+static CheckIndicesStep readCheck(Reader &in) {
+  in.expectOnly({"op", "name", "others", "buffer", "indices"});
+  CheckIndicesStep step;
+  step.buffer = in.index("buffer");
+  step.indices = readBoxes(in);
+  return step;
+}
+
 // All but its steps.
 static ForStep readLoop(Reader &in) {
   in.expectOnly({"op", "name", "count", "moving", "steps"});
@@ -453,6 +467,8 @@ static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
       steps.push_back({name, readConv(step)});
     } else if (op == "copy") {
       steps.push_back({name, readCopy(step)});
+    } else if (op == "check_indices") {
+      steps.push_back({name, readCheck(step)});
     } else if (op == "if") {
       step.expectOnly({"op", "name", "predicate", "then", "else"});
       IfStep conditional;
