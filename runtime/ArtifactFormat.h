@@ -119,6 +119,9 @@
 //         first "offset" bytes from its begin and each "stride" bytes behind
 //         the one before it. They fill dst, side by side; or are "row_bytes"
 //         long and go to dst by "to_offset" and "to_stride".
+//     {"op": "check_indices", "buffer", "indices": [BOX...]}
+//         the run ends with an error where an integer of a box is not in
+//         [-size, size)
 //     {"op": "if", "predicate": i1 scalar buffer, "then": [STEP...],
 //      optional: "else": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed

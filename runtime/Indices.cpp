@@ -70,6 +70,18 @@ std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
                             : findStray<int32_t>(bytes, shape, box);
 }
 
+Status checkIndices(DType type, const void *bytes, const Shape &shape,
+                    const std::vector<IndexBox> &boxes) {
+  for (const IndexBox &box : boxes)
+    if (const auto stray = findStrayIndex(type, bytes, shape, box))
+      return Status(StatusCode::InvalidInput,
+                    "element " + std::to_string(stray->position) + ": index " +
+                        std::to_string(stray->index) + " is not in [" +
+                        std::to_string(-box.size) + ", " +
+                        std::to_string(box.size) + ")");
+  return Status();
+}
+
 std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
                                  const Shape &shape, int64_t batchAxis) {
   // A batch of one sample.

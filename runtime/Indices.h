@@ -4,6 +4,7 @@
 #ifndef MPC_RUNTIME_INDICES_H
 #define MPC_RUNTIME_INDICES_H
 
+#include "runtime/Status.h"
 #include "runtime/Tensor.h"
 
 #include <limits>
@@ -30,6 +31,11 @@ struct StrayIndex {
 std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
                                          const Shape &shape,
                                          const IndexBox &box);
+
+/// Whether all indices of the boxes name elements; else "element 5: index 12 is
+/// not in [-10, 10)", of the first one of the first box that has one.
+Status checkIndices(DType type, const void *bytes, const Shape &shape,
+                    const std::vector<IndexBox> &boxes);
 
 /// The size of an element that is no index.
 inline constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();

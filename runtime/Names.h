@@ -125,7 +125,7 @@ enum class DType {
 enum class Space { Arena, State, Input, Constant };
 
 /// What a step of a program does.
-enum class StepKind { Launch, MatMul, Conv, Copy, If, For };
+enum class StepKind { Launch, MatMul, Conv, Copy, CheckIndices, If, For };
 
 /// Where the input channels of a convolution's filter stand.
 enum class FilterLayout {
@@ -189,8 +189,8 @@ struct Words<Space> {
 template <>
 struct Words<StepKind> {
   static constexpr std::string_view kind = "step";
-  static constexpr std::string_view list[] = {"launch", "matmul", "conv",
-                                              "copy",   "if",     "for"};
+  static constexpr std::string_view list[] = {
+      "launch", "matmul", "conv", "copy", "check_indices", "if", "for"};
 };
 
 template <>

@@ -75,6 +75,7 @@ static std::vector<size_t> operandsOf(const LaunchStep &step) {
 static std::vector<size_t> operandsOf(const CopyStep &step) {
   return {step.src, step.dst};
 }
+static std::vector<size_t> operandsOf(const CheckIndicesStep &) { return {}; }
 static std::vector<size_t> operandsOf(const IfStep &) { return {}; }
 static std::vector<size_t> operandsOf(const ForStep &) { return {}; }
 

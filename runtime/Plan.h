@@ -157,6 +157,13 @@ struct CopyStep {
   std::optional<StridedRows> strided;
 };
 
+/// Integers of a buffer that name elements of axes; the run stops where one
+/// does not.
+struct CheckIndicesStep {
+  size_t buffer = 0;
+  std::vector<IndexBox> indices;
+};
+
 struct Step;
 
 /// Runs `then` where the predicate (a scalar of type i1) is not zero, else
@@ -182,7 +189,9 @@ struct ForStep {
 
 struct Step {
   std::string name; ///< the ONNX node this is reported under
-  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, IfStep, ForStep> op;
+  std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, CheckIndicesStep,
+               IfStep, ForStep>
+      op;
   /// The other nodes that it computes, as far as the artifact names them.
   std::vector<std::string> others = {};
 };

@@ -258,16 +258,22 @@ static Buffer readBuffer(Reader &in) {
   return buffer;
 }
 
+static std::vector<IndexBox> readBoxes(Reader &in) {
+  std::vector<IndexBox> boxes;
+  in.each("indices", [&](Reader &box) {
+    box.expectOnly({"begin", "end", "size"});
+    boxes.push_back(
+        {box.integers("begin"), box.integers("end"), box.integer("size")});
+  });
+  return boxes;
+}
+
 static FunctionValue readValue(Reader &in) {
   in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.word<Role>("role"),
                       in.index("buffer")};
   if (in.has("indices"))
-    in.each("indices", [&](Reader &box) {
-      box.expectOnly({"begin", "end", "size"});
-      value.indices.push_back(
-          {box.integers("begin"), box.integers("end"), box.integer("size")});
-    });
+    value.indices = readBoxes(in);
   value.batchAxis = in.integerOr("batch_axis", 0);
   return value;
 }
@@ -425,6 +431,14 @@ static CopyStep readCopy(Reader &in) {
   return step;
 }
 
+static CheckIndicesStep readCheck(Reader &in) {
+  in.expectOnly({"op", "name", "others", "buffer", "indices"});
+  CheckIndicesStep step;
+  step.buffer = in.index("buffer");
+  step.indices = readBoxes(in);
+  return step;
+}
+
 static std::vector<Step> readSteps(Reader &in, const char *key, int depth);
 
 static IfStep readCondition(Reader &in, int depth) {
@@ -465,6 +479,9 @@ static Step readStep(Reader &in, int depth) {
     break;
   case StepKind::Copy:
     step.op = readCopy(in);
+    break;
+  case StepKind::CheckIndices:
+    step.op = readCheck(in);
     break;
   case StepKind::If:
     step.op = readCondition(in, depth);

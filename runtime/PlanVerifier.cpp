@@ -93,6 +93,14 @@ static bool isWithin(const IndexBox &box, const Shape &shape) {
   return true;
 }
 
+void PlanVerifier::verifyBoxes(const std::vector<IndexBox> &boxes,
+                               const Buffer &buffer) {
+  for (const IndexBox &box : boxes)
+    expect((buffer.type == DType::I32 || buffer.type == DType::I64) &&
+               box.size >= 0 && isWithin(box, buffer.shape),
+           "a box of indices is not one of the buffer's integers");
+}
+
 void PlanVerifier::verifyFunction(const Function &checked) {
   function = &checked;
   std::string prefix = "function '" + checked.name + "'";
@@ -105,10 +113,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
     expect(buffer.space == Space::Input && buffer.index == i &&
                buffer.offset == 0,
            "an input's buffer is not the memory of that input");
-    for (const IndexBox &box : checked.inputs[i].indices)
-      expect((buffer.type == DType::I32 || buffer.type == DType::I64) &&
-                 box.size >= 0 && isWithin(box, buffer.shape),
-             "a box of indices is not one of the input's integers");
+    verifyBoxes(checked.inputs[i].indices, buffer);
     const int64_t axis = checked.inputs[i].batchAxis;
     expect(axis == 0 ||
                (axis >= -1 && axis < static_cast<int64_t>(buffer.shape.size())),
@@ -199,6 +204,12 @@ void PlanVerifier::verifyStep(const CopyStep &step) {
     expect(src.type == dst.type && src.bytes == dst.bytes,
            "source and destination differ in type or size");
   verifyWritten(dst, {&src});
+}
+
+void PlanVerifier::verifyStep(const CheckIndicesStep &step) {
+  if (expect(step.buffer < function->buffers.size(),
+             "it names a buffer that does not exist"))
+    verifyBoxes(step.indices, function->buffers[step.buffer]);
 }
 
 void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,

@@ -71,6 +71,7 @@ private:
   void verifyFunction(const Function &function);
   std::optional<int64_t> findLimit(const Buffer &buffer);
   void verifyBuffer(const Buffer &buffer);
+  void verifyBoxes(const std::vector<IndexBox> &boxes, const Buffer &buffer);
   bool verifyMoving(const ForStep &step);
   void verifyValues(const std::vector<FunctionValue> &values,
                     bool (*mayHave)(Role role));
@@ -80,6 +81,7 @@ private:
   void verifyStep(const MatMulStep &step);
   void verifyStep(const ConvStep &step);
   void verifyStep(const CopyStep &step);
+  void verifyStep(const CheckIndicesStep &step);
   void verifyStep(const IfStep &step);
   void verifyStep(const ForStep &step);
 

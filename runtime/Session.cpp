@@ -289,23 +289,6 @@ static Status typeMismatch(const std::string &what, DType type,
                                               " " + toString(value.shape));
 }
 
-/// Whether all indices that are given as an input name an element.
-static Status checkIndices(const FunctionValue &input, const Buffer &buffer,
-                           const void *bytes) {
-  for (const IndexBox &box : input.indices) {
-    const std::optional<StrayIndex> stray =
-        findStrayIndex(buffer.type, bytes, buffer.shape, box);
-    if (stray)
-      return Status(StatusCode::InvalidInput,
-                    "input '" + input.name + "', element " +
-                        std::to_string(stray->position) + ": index " +
-                        std::to_string(stray->index) + " is not in [" +
-                        std::to_string(-box.size) + ", " +
-                        std::to_string(box.size) + ")");
-  }
-  return Status();
-}
-
 Status Session::setInput(std::string_view function, std::string_view name,
                          const Tensor &value) {
   StatusOr<FunctionInstance *> instance = impl->find(function);
@@ -340,10 +323,12 @@ Status Session::setInput(std::string_view function, std::string_view name,
                                                 std::to_string(expected) +
                                                 " bytes, got " +
                                                 std::to_string(size));
+  const Buffer &buffer = declared.buffers[input->buffer];
   if (Status status =
-          checkIndices(*input, declared.buffers[input->buffer], bytes);
+          checkIndices(buffer.type, bytes, buffer.shape, input->indices);
       !status.ok())
-    return status;
+    return Status(status.getCode(),
+                  "input '" + input->name + "', " + status.message());
   auto index = static_cast<size_t>(input - declared.inputs.data());
   instance.bound[index] = true;
   return impl->device->upload(instance.inputs[index], bytes, size);

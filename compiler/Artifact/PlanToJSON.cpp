@@ -201,6 +201,15 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
       .DefaultUnreachable("not a buffer");
 }
 
+static json::Array boxesOf(ArrayAttr indices) {
+  json::Array boxes;
+  for (const IndexBox &box : getBoxes(indices))
+    boxes.push_back(json::Object{{"begin", listOf(box.begin)},
+                                 {"end", listOf(box.end)},
+                                 {"size", box.size}});
+  return boxes;
+}
+
 LogicalResult ProgramWriter::addBuffer(Operation *op) {
   FailureOr<json::Object> object = memoryOf(op);
   Value buffer = op->getResult(0);
@@ -212,14 +221,8 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
                       {"buffer", index(buffer)}};
-    if (std::optional<ArrayAttr> indices = input.getIndices()) {
-      json::Array boxes;
-      for (const IndexBox &box : getBoxes(*indices))
-        boxes.push_back(json::Object{{"begin", listOf(box.begin)},
-                                     {"end", listOf(box.end)},
-                                     {"size", box.size}});
-      port["indices"] = std::move(boxes);
-    }
+    if (std::optional<ArrayAttr> indices = input.getIndices())
+      port["indices"] = boxesOf(*indices);
     if (int64_t axis = input.getBatchAxis(); axis != 0)
       port["batch_axis"] = axis;
     inputs.push_back(std::move(port));
@@ -396,6 +399,11 @@ json::Object ProgramWriter::stepOf(Operation *op) {
           step["to_stride"] = toSigned(copy.getToStride());
         }
         return step;
+      })
+      .Case([&](plan::CheckIndicesOp check) {
+        return json::Object{{"op", word(StepKind::CheckIndices)},
+                            {"buffer", index(check.getBuffer())},
+                            {"indices", boxesOf(check.getIndices())}};
       })
       .Case([&](plan::ForOp loops) { return loop(loops); })
       .Case([&](plan::IfOp condition) {

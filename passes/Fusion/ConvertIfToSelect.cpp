@@ -23,11 +23,35 @@ struct ConvertIfToSelectPass
 };
 } // namespace
 
+// Indices that a branch looks at are to be in range where it is taken: others
+// are 0, which every axis has that there are indices of.
+static void guardChecks(IfOp op, Block &branch, IRRewriter &rewriter) {
+  bool isThen = &branch == &op.getThenBlock();
+  for (auto check : branch.getOps<CheckIndicesOp>()) {
+    rewriter.setInsertionPoint(check);
+    Location location = check.getLoc();
+    RankedTensorType type = check.getInput().getType();
+    Value zero = ConstantOp::create(
+        rewriter, location, type,
+        DenseElementsAttr::get(
+            type, rewriter.getIntegerAttr(type.getElementType(), 0)));
+    Value condition = branch.addArgument(op.getCondition().getType(), location);
+    Value guarded = SelectOp::create(rewriter, location, condition,
+                                     isThen ? check.getInput() : zero,
+                                     isThen ? zero : check.getInput());
+    check.getInputMutable().assign(guarded);
+  }
+}
+
 // Puts the ops of a branch in front of `op`; returns what it yields.
 static SmallVector<Value> inlineBranch(IfOp op, Block &branch,
                                        IRRewriter &rewriter) {
+  guardChecks(op, branch, rewriter);
+  // Every argument behind those of operands is the condition.
+  SmallVector<Value> operands(op.getCaptured());
+  operands.resize(branch.getNumArguments(), op.getCondition());
   Operation *yield = branch.getTerminator();
-  rewriter.inlineBlockBefore(&branch, op, op.getCaptured());
+  rewriter.inlineBlockBefore(&branch, op, operands);
   SmallVector<Value> yielded(yield->getOperands());
   rewriter.eraseOp(yield);
   return yielded;

@@ -78,7 +78,7 @@ static LogicalResult verifyRegion(RegionOp region) {
 
 void VerifyFusionPass::runOnOperation() {
   for (Operation &op : getOperation().getBody().getOps()) {
-    if (isa<ReshapeOp, ConstantOp, ScanCallOp, IfCallOp>(op) ||
+    if (isa<ReshapeOp, ConstantOp, CheckIndicesOp, ScanCallOp, IfCallOp>(op) ||
         op.hasTrait<OpTrait::IsTerminator>())
       continue;
     auto region = dyn_cast<RegionOp>(op);

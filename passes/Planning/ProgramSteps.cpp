@@ -200,6 +200,12 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return success();
   if (auto product = dyn_cast<plan::ProductOp>(op))
     return addProduct(product);
+  if (auto check = dyn_cast<CheckIndicesOp>(op)) {
+    plan::CheckIndicesOp::create(builder, op->getLoc(),
+                                 buffers.lookup(check.getInput()),
+                                 check.getIndices());
+    return success();
+  }
   if (auto scan = dyn_cast<ScanCallOp>(op))
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))
@@ -224,5 +230,5 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return success();
   }
   return op->emitOpError("expected a kernel call, a contraction, a scan, a "
-                         "reshape or a constant");
+                         "check of indices, a reshape or a constant");
 }

@@ -48,7 +48,7 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
         return status;
       continue;
     }
-    // A launch, product, convolution or copy.
+    // A launch, product, convolution, copy or check.
     Status status = observer.before(declared[i]);
     if (status.ok())
       status = std::visit([&](auto &op) { return runStep(op); }, list[i].op);
@@ -89,6 +89,12 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
     }
   });
   return Status();
+}
+
+/// One thread: it reads less than what looks the elements up.
+Status CPUExecutable::runStep(PreparedCheck &check) {
+  return checkIndices(check.buffer->type, check.address, check.buffer->shape,
+                      *check.indices);
 }
 
 Status CPUExecutable::runStep(PreparedIf &conditional) {

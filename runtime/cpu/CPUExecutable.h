@@ -27,6 +27,7 @@ private:
                   const std::vector<Step> &declared, StepObserver &observer);
   Status runStep(PreparedLaunch &launch);
   Status runStep(PreparedCopy &copy);
+  Status runStep(PreparedCheck &check);
   Status runStep(PreparedIf &conditional);
   Status runStep(PreparedFor &loop);
   Status runLoop(PreparedFor &loop, const ForStep &declared,

@@ -24,6 +24,7 @@ public:
 private:
   Status prepareStep(const LaunchStep &step, PreparedStep &prepared);
   Status prepareStep(const CopyStep &step, PreparedStep &prepared);
+  Status prepareStep(const CheckIndicesStep &step, PreparedStep &prepared);
   Status prepareStep(const IfStep &step, PreparedStep &prepared);
   Status prepareStep(const ForStep &step, PreparedStep &prepared);
   Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
@@ -130,6 +131,13 @@ Status StepPreparer::prepareStep(const CopyStep &step, PreparedStep &prepared) {
   return Status();
 }
 
+Status StepPreparer::prepareStep(const CheckIndicesStep &step,
+                                 PreparedStep &prepared) {
+  prepared.op = PreparedCheck{buffers[step.buffer],
+                              &function.buffers[step.buffer], &step.indices};
+  return Status();
+}
+
 Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   PreparedIf conditional;
   conditional.predicate = buffers[step.predicate];
@@ -152,6 +160,11 @@ static void findAddresses(const CopyStep &step, PreparedStep &prepared,
   auto &copy = std::get<PreparedCopy>(prepared.op);
   found.emplace_back(step.src, &copy.src);
   found.emplace_back(step.dst, &copy.dst);
+}
+static void findAddresses(const CheckIndicesStep &step, PreparedStep &prepared,
+                          AddressList &found) {
+  found.emplace_back(step.buffer,
+                     &std::get<PreparedCheck>(prepared.op).address);
 }
 static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
                           const std::optional<Epilogue> &epilogue,

@@ -27,6 +27,13 @@ struct PreparedCopy {
   int64_t bytes, rowBytes, fromStride, toStride;
 };
 
+/// `buffer` and `indices` are the plan's.
+struct PreparedCheck {
+  void *address;
+  const Buffer *buffer;
+  const std::vector<IndexBox> *indices;
+};
+
 struct PreparedStep;
 
 struct PreparedIf {
@@ -60,8 +67,8 @@ struct PreparedFor {
 /// A step with kernels and addresses resolved.
 struct PreparedStep {
   std::string name;
-  std::variant<PreparedLaunch, PreparedCopy, PreparedIf, PreparedFor,
-               std::unique_ptr<Contraction>>
+  std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedIf,
+               PreparedFor, std::unique_ptr<Contraction>>
       op;
 };
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDAExecutable.h"
 
+#include <algorithm>
+
 namespace mpc::runtime::cuda {
 
 CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
@@ -10,7 +12,10 @@ CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
                                std::vector<NamedStep> steps)
     : driver(driver), context(context), stream(stream), name(std::move(name)),
       steps(std::move(steps)),
-      useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")) {}
+      useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")),
+      hasOutcome(std::any_of(
+          this->steps.begin(), this->steps.end(),
+          [](const NamedStep &step) { return step.step->hasOutcome(); })) {}
 
 CUDAExecutable::~CUDAExecutable() {
   ContextScope scope(driver, context);
@@ -22,6 +27,11 @@ Status CUDAExecutable::run() {
   ContextScope scope(driver, context);
   if (!scope.status().ok())
     return scope.status();
+  Status status = launch();
+  return status.ok() && hasOutcome ? findOutcome() : status;
+}
+
+Status CUDAExecutable::launch() {
   if (!useGraph || !warm) {
     Status status = enqueueAll();
     warm = status.ok();
@@ -44,6 +54,19 @@ Status CUDAExecutable::enqueueAll() {
                                           name + "': " + status.message());
   }
   return Status();
+}
+
+/// Waits for the run, and says which of its steps failed first.
+Status CUDAExecutable::findOutcome() {
+  Status status =
+      driver.check(driver.call.streamSynchronize(stream), "finish a run");
+  for (size_t i = 0; i < steps.size() && status.ok(); ++i) {
+    status = steps[i].step->getOutcome();
+    if (!status.ok())
+      return Status(status.getCode(),
+                    "'" + steps[i].name + "': " + status.message());
+  }
+  return status;
 }
 
 Status CUDAExecutable::capture() {

@@ -32,7 +32,9 @@ public:
   Status run() override;
 
 private:
+  Status launch();
   Status enqueueAll();
+  Status findOutcome();
   Status capture();
 
   const Driver &driver;
@@ -40,7 +42,7 @@ private:
   Stream stream;
   std::string name;
   std::vector<NamedStep> steps;
-  bool useGraph;
+  bool useGraph, hasOutcome;
   bool warm = false;
   GraphExec graph = nullptr;
 };

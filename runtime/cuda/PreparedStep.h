@@ -18,6 +18,11 @@ public:
   /// Puts the step's work on the stream, or into the graph that is being
   /// captured from it. Never waits for the GPU.
   virtual Status enqueue(Stream stream) = 0;
+
+  /// Whether the host has to look at what the step left there.
+  virtual bool hasOutcome() const { return false; }
+  /// What it finds, once the GPU has done the step.
+  virtual Status getOutcome() { return Status(); }
 };
 
 /// A buffer with its address on the GPU.

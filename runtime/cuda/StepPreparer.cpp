@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/StepPreparer.h"
 
+#include "runtime/cuda/IndexCheck.h"
+
 namespace mpc::runtime::cuda {
 namespace {
 
@@ -98,6 +100,7 @@ private:
   Prepared prepare(const CopyStep &step);
   Prepared prepare(const MatMulStep &step);
   Prepared prepare(const ConvStep &step);
+  Prepared prepare(const CheckIndicesStep &step);
   Prepared prepare(const IfStep &step);
   Status unroll(const ForStep &step, std::vector<NamedStep> &prepared);
   DeviceOperand operand(const std::optional<size_t> &index) const {
@@ -219,6 +222,13 @@ Prepared StepPreparer::prepare(const ConvStep &step) {
   }
   return use.dnn->prepare(step,
                           {operand(step.x), operand(step.w), operand(step.y)});
+}
+
+Prepared StepPreparer::prepare(const CheckIndicesStep &step) {
+  const Buffer &buffer = function.buffers[step.buffer];
+  if (buffer.bytes == 0)
+    return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
+  return IndexCheck::create(use.driver, step, buffer, buffers[step.buffer]);
 }
 
 Prepared StepPreparer::prepare(const IfStep &) {

@@ -45,9 +45,11 @@ def test_refuses(case, tmp_path):
     assert message in process.stderr
 
 
-def test_updates_outside_of_a_cache_are_left_out(tmp_path):
-    """What a place that is computed leads to is no error that anybody could
-    see; nothing else is written."""
+@pytest.mark.parametrize("first, element", [((9, 11, 12), 0), ((10, 13, 12), 3)])
+def test_updates_that_begin_or_end_outside_of_a_cache_are_refused(
+    first, element, tmp_path
+):
+    """Places that are computed; the first one outside is named."""
     cache = np.zeros((3, 4, 2), np.float32)
     update = np.ones((3, 2, 2), np.float32)
     model = mpctest.make_model(
@@ -67,10 +69,19 @@ def test_updates_outside_of_a_cache_are_left_out(tmp_path):
         {"shift": ints(-10)},
         24,
     )
-    inputs = {"cache": cache, "update": update, "first": ints(9, 11, 13)}
+    inputs = {"cache": cache, "update": update, "first": ints(10, 11, 12)}
     y = mpctest.run(model, inputs, tmp_path)["y"]
-    written = [[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
+    written = [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     np.testing.assert_array_equal(y[..., 0], written)
+    np.save(tmp_path / "first.npy", ints(*first))
+    process = mpctest.mpc(
+        *("run", tmp_path / "model.onnx", "--input"),
+        *(f"cache=@{tmp_path}/input0.npy", "--input"),
+        *(f"update=@{tmp_path}/input1.npy", "--input"),
+        *(f"first=@{tmp_path}/first.npy", *mpctest.TARGET),
+    )
+    assert process.returncode == INVALID
+    assert f"element {element}: index 4 is not in [-4, 4)" in process.stderr
 
 
 def test_boxes_of_images_that_do_not_exist_are_refused(tmp_path):

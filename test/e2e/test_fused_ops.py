@@ -216,6 +216,21 @@ CASES = {
         {**GROUPS, "local_window_size": 2},
         (0, 1, 2),
     ),
+    "group_query_attention_smooth": Case(
+        "GroupQueryAttention", GROUPED, {**GROUPS, "smooth_softmax": 1}, (0, 1, 2)
+    ),
+    "group_query_attention_smooth_behind_a_past": Case(
+        "GroupQueryAttention",
+        DECODED[:7],
+        {**GROUPS, "local_window_size": 1, "smooth_softmax": 1},
+        (0, 1, 2),
+    ),
+    "group_query_attention_smooth_with_a_bias": Case(
+        "GroupQueryAttention",
+        [*GROUPED, None, None, None, normal(1, 4, TOKENS, TOKENS)],
+        {**GROUPS, "smooth_softmax": 1},
+        (0, 1, 2),
+    ),
     "group_query_attention_turned": Case(
         "GroupQueryAttention",
         TURNED,
@@ -340,6 +355,27 @@ def attend(query, key, value):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     mixed = weights / weights.sum(-1, keepdims=True) @ heads[2]
     return mixed.swapaxes(1, 2).reshape(*query.shape[:2], -1)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_head_may_have_a_sink(biased, tmp_path):
+    """A number that counts in the head's softmax, and has no value."""
+    sinks = np.float32([-1, 0, 1, 2])
+    bias = normal(1, 1, TOKENS, TOKENS) if biased else None
+    case = Case("GroupQueryAttention", [*GROUPED, *[None] * 3, bias, sinks], GROUPS)
+    found = mpctest.run(make(case), {"i0": Q}, tmp_path)["o0"]
+    query, key, value = (
+        x.astype(np.float64).reshape(BATCH, TOKENS, n, -1).swapaxes(1, 2)
+        for x, n in ((Q, 4), (K, 2), (V, 2))
+    )
+    key, value = key.repeat(2, 1), value.repeat(2, 1)
+    scores = query @ key.swapaxes(2, 3) / query.shape[-1] ** 0.5
+    scores = scores + (bias if biased else 0)
+    scores = np.where(np.tri(TOKENS, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores)
+    weights /= weights.sum(-1, keepdims=True) + np.exp(sinks).reshape(4, 1, 1)
+    expected = (weights @ value).swapaxes(1, 2).reshape(BATCH, TOKENS, -1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("packed", ["all", "keys and values"])
@@ -534,8 +570,10 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
             "output 3, the scores, is not supported",
         ),
         (
-            Case("GroupQueryAttention", GROUPED, {**GROUPS, "smooth_softmax": 1}),
-            "attribute 'smooth_softmax' and input 'head_sink' are not supported",
+            Case(
+                "GroupQueryAttention", [*GROUPED, *[None] * 4, normal(3)], GROUPS
+            ),
+            "expected input 'head_sink' to be one number a head",
         ),
         (
             Case("GroupQueryAttention", GROUPED, {"num_heads": 4, "kv_num_heads": 3}),

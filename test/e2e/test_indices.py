@@ -71,8 +71,91 @@ def test_adds_up_halves_in_single_precision(tmp_path):
     np.testing.assert_array_equal(y, np.float16([0, count, 0, 0]))
 
 
-def test_computed_indices_that_name_nothing_give_zeros(tmp_path):
-    """Nothing outside of the table is read, and no other row instead."""
+def fail(model, feeds, folder, *flags):
+    """The message of a run that finds an index of no element."""
+    onnx.save(model, folder / "model.onnx")
+    for name, array in feeds.items():
+        np.save(folder / f"{name}.npy", array)
+        flags += ("--input", f"{name}=@{folder}/{name}.npy")
+    process = mpctest.mpc("run", folder / "model.onnx", *flags, *mpctest.TARGET)
+    assert process.returncode == 3, process.stderr
+    return process.stderr
+
+
+TABLE = np.arange(1, 21, dtype=np.float32).reshape(4, 5)
+
+
+def make_lookup(nodes, constants, shape):
+    """Rows of TABLE by the ids that `nodes` make of the input `i`."""
+    look = helper.make_node("Gather", ["table", "ids"], ["y"], "look up")
+    return mpctest.make_model(
+        [*nodes, look],
+        {"i": (np.int64, shape)},
+        {"y": (np.float32, None)},
+        {"table": TABLE, **constants},
+    )
+
+
+COMPUTED = {
+    "sum": (
+        [helper.make_node("Add", ["i", "c"], ["ids"])],
+        {"c": np.int64(1)},
+        ([0, 3, 1, 9], 1, 4),
+    ),
+    "cast": (
+        [
+            helper.make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Cast", ["f"], ["ids"], to=onnx.TensorProto.INT64),
+        ],
+        {},
+        ([3, -4, 0, -5], 3, -5),
+    ),
+    "where": (
+        [
+            helper.make_node("Less", ["i", "c"], ["is_small"]),
+            helper.make_node("Where", ["is_small", "i", "c"], ["ids"]),
+        ],
+        {"c": np.int64(4)},
+        ([3, 1, 5, 6], 2, 4),
+    ),
+    "every other": (
+        [helper.make_node("Slice", ["i", "from", "to", "axis", "by"], ["ids"])],
+        {
+            "from": np.int64([1]),
+            "to": np.int64([4]),
+            "axis": np.int64([0]),
+            "by": np.int64([2]),
+        },
+        ([7, 3, 8, 5], 1, 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_refuses_indices_that_are_computed(case, tmp_path):
+    nodes, constants, (feed, element, index) = COMPUTED[case]
+    model = make_lookup(nodes, constants, (4,))
+    message = fail(model, {"i": np.int64(feed)}, tmp_path)
+    found = f"element {element}: index {index} is not in [-4, 4)"
+    assert f"'look up': {found}" in message
+
+
+def test_takes_indices_that_are_computed(tmp_path):
+    nodes, constants, _ = COMPUTED["sum"]
+    model = make_lookup(nodes, constants, (4,))
+    y = mpctest.run(model, {"i": np.int64([-5, 2, -2, -1])}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, TABLE[[0, 3, 3, 0]])
+
+
+@pytest.mark.parametrize(
+    "feed, element, index, size",
+    [
+        ([[1, 0], [0, 1], [-1, -1], [1, 2]], 3, 6, 5),
+        ([[1, 0], [2, 1], [-1, -1], [1, 1]], 2, 6, 4),
+    ],
+)
+def test_refuses_tuples_that_are_computed(feed, element, index, size, tmp_path):
+    """Each index of a tuple by its own axis."""
     nodes = [
         helper.make_node("Mul", ["indices", "three"], ["tuples"], "scale"),
         helper.make_node("GatherND", ["table", "tuples"], ["y"], "gather"),
@@ -81,15 +164,161 @@ def test_computed_indices_that_name_nothing_give_zeros(tmp_path):
         nodes,
         {"indices": (np.int64, (4, 2))},
         {"y": (np.float32, (4,))},
+        {"three": np.int64(3), "table": TABLE},
+    )
+    message = fail(model, {"indices": np.int64(feed)}, tmp_path)
+    place = 2 * element + 1 if size == 5 else 2
+    found = f"element {place}: index {index} is not in [-{size}, {size})"
+    assert f"'gather': {found}" in message
+
+
+@pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
+def test_refuses_computed_places_of_updates(op, tmp_path):
+    shape = {"ScatterElements": (2, 5), "ScatterND": (2, 1)}[op]
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["i", "one"], ["places"], "add"),
+            helper.make_node(op, ["x", "places", "u"], ["y"], "put"),
+        ],
+        {"x": (np.float32, (4, 5)), "u": (np.float32, (2, 5)), "i": (np.int64, shape)},
+        {"y": (np.float32, (4, 5))},
+        {"one": np.int64(1)},
+        opset=18,
+    )
+    places = np.zeros(shape, np.int64)
+    places[1, 0] = 3
+    feeds = {"x": TABLE, "u": TABLE[:2], "i": places}
+    message = fail(model, feeds, tmp_path)
+    assert f"'put': element {shape[1]}: index 4 is not in [-4, 4)" in message
+
+
+def make_branches():
+    """Where the first of `i` is above 0, a look-up of `i` + 1, else zeros."""
+    def info(name):
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (2, 5))
+
+    look = [
+        helper.make_node("Add", ["i", "one"], ["ids"], "add"),
+        helper.make_node("Gather", ["table", "ids"], ["row"], "look up"),
+    ]
+    then = helper.make_graph(look, "then", [], [info("row")])
+    rest = helper.make_node("Identity", ["zeros"], ["none"], "rest")
+    otherwise = helper.make_graph([rest], "else", [], [info("none")])
+    nodes = [
+        helper.make_node("Gather", ["i", "zero"], ["first"], "first"),
+        helper.make_node("Greater", ["first", "zero"], ["is_any"], "any"),
+        helper.make_node(
+            "If", ["is_any"], ["y"], "if", then_branch=then, else_branch=otherwise
+        ),
+    ]
+    return mpctest.make_model(
+        nodes,
+        {"i": (np.int64, (2,))},
+        {"y": (np.float32, (2, 5))},
         {
-            "three": np.int64(3),
-            "table": np.arange(1, 21, dtype=np.float32).reshape(4, 5),
+            "zero": np.int64(0),
+            "one": np.int64(1),
+            "table": TABLE,
+            "zeros": np.zeros((2, 5), np.float32),
         },
     )
-    feeds = {"indices": np.array([[1, 0], [0, 2], [-1, -1], [2, 0]])}
+
+
+def test_refuses_indices_of_a_branch_where_it_is_taken(tmp_path):
+    message = fail(make_branches(), {"i": np.int64([1, 7])}, tmp_path)
+    assert "'look up': element 1: index 8 is not in [-4, 4)" in message
+    y = mpctest.run(make_branches(), {"i": np.int64([0, 7])}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_refuses_indices_of_an_iteration(computed, tmp_path):
+    """What is looked up in the loop are parts of an input, or computed of what
+    the iteration before gave."""
+
+    def info(name, shape, element=onnx.TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, element, shape)
+
+    integer = onnx.TensorProto.INT64
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["last", "i"], ["id"], "count"),
+            helper.make_node(
+                "Gather", ["table", "id" if computed else "i"], ["row"], "look up"
+            ),
+        ],
+        "body",
+        [info("last", (), integer), info("i", (), integer)],
+        [info("id", (), integer), info("row", (5,))],
+    )
+    scan = helper.make_node(
+        *("Scan", ["start", "ids"], ["end", "y"], "scan"),
+        body=body,
+        num_scan_inputs=1,
+    )
+    model = mpctest.make_model(
+        [scan],
+        {"start": (np.int64, ()), "ids": (np.int64, (3,))},
+        {"end": (np.int64, ()), "y": (np.float32, (3, 5))},
+        {"table": TABLE},
+    )
+    ids = np.int64([2, 0, 1])
+    feeds = {"start": np.int64(0), "ids": ids}
     y = mpctest.run(model, feeds, tmp_path)["y"]
-    # (3, 0), (0, 6) beyond the columns, (-3, -3), (6, 0) beyond the rows.
-    np.testing.assert_array_equal(y, np.float32([16, 0, 8, 0]))
+    np.testing.assert_array_equal(y, TABLE[ids.cumsum() if computed else ids])
+    bad = np.int64([2, 0, 2] if computed else [2, 0, 4])
+    message = fail(model, feeds | {"ids": bad}, tmp_path)
+    place = "'look up': element 0" if computed else "input 'ids', element 2"
+    assert f"{place}: index 4 is not in [-4, 4)" in message
+
+
+@pytest.mark.parametrize("label, index", [(3, 4), (-3, -6)])
+def test_refuses_computed_labels_of_no_class(label, index, tmp_path):
+    """One that is ignored is none; of one below 0, it names the class as many
+    lower, which there is none of either."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["l", "one"], ["labels"], "add"),
+            helper.make_node(
+                *("SoftmaxCrossEntropyLoss", ["x", "labels"], ["y"], "loss"),
+                ignore_index=-9,
+            ),
+        ],
+        {"x": (np.float32, (3, 4)), "l": (np.int64, (3,))},
+        {"y": (np.float32, ())},
+        {"one": np.int64(1)},
+    )
+    feeds = {"x": np.zeros((3, 4), np.float32), "l": np.int64([2, -10, -1])}
+    y = mpctest.run(model, feeds, tmp_path)["y"]
+    np.testing.assert_allclose(y, np.log(4), rtol=1e-6)
+    message = fail(model, feeds | {"l": np.int64([2, -10, label])}, tmp_path)
+    assert f"'loss': element 2: index {index} is not in [-4, 4)" in message
+
+
+def test_refuses_indices_that_a_step_of_training_computes(tmp_path):
+    """Before the first step, the ids are those of no table: nothing is
+    known of them."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["i", "one"], ["ids"], "add"),
+            helper.make_node("Gather", ["table", "ids"], ["y"], "embed"),
+        ],
+        {"i": (np.int64, ("N",))},
+        {"y": (np.float32, ("N", 5))},
+        {"one": np.int64(1), "table": TABLE},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    ids = np.int64([0, 1, 2, -4, -5, 2, 4, 0])
+    np.savez(tmp_path / "data.npz", i=ids, target=np.zeros((8, 5), np.float32))
+    process = mpctest.mpc(
+        *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
+        *("--loss", "mse", "--optimizer", "sgd", "--lr", 0.1, "--batch-size", 4),
+        *("--no-shuffle", "--output", tmp_path / "trained.onnx"),
+        *mpctest.TARGET,
+    )
+    assert process.returncode == 3
+    assert "'embed': element 2: index 5 is not in [-4, 4)" in process.stderr
+    assert not (tmp_path / "trained.onnx").exists()
 
 
 @pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])

@@ -132,6 +132,21 @@ def test_scales_of_two_normalizations_are_trained_apart(tmp_path):
     assert not np.array_equal(values["norms.0.weight"], values["norms.1.weight"])
 
 
+def test_values_that_are_given_are_each_its_own(tmp_path):
+    """`--weights` knows the scales apart, as the program does."""
+    sources = ("%p_norms_0_weight", "%p_norms_1_weight")
+    given = {"norms.0.weight": [2, 3, 4, 5], "norms.1.weight": [1, 0, 7, 2]}
+    np.savez(tmp_path / "w.npz", **{k: np.float32(v) for k, v in given.items()})
+    x = {"x": np.linspace(-1, 2, WIDTH, dtype=np.float32).reshape(1, -1)}
+    flags = ("--weights", tmp_path / "w.npz")
+    merged = norms(("norms.0.weight", "norms.0.weight"), sources)
+    apart = norms(("norms.0.weight", "norms.1.weight"), sources)
+    np.testing.assert_array_equal(
+        mpctest.run(merged, x, tmp_path, *flags)["y"],
+        mpctest.run(apart, x, tmp_path, *flags)["y"],
+    )
+
+
 def test_what_the_program_shares_stays_shared(tmp_path):
     sources = ("%p_norms_0_weight", "%p_norms_0_weight")
     losses, values = train(

@@ -81,6 +81,9 @@ ArtifactBuilder fullPlan() {
              {"name", "row"},
              {"src", row},
              {"dst", f.arena(DType::F32, {4})}}}}});
+  f.step({{"op", "check_indices"},
+          {"buffer", f.arena(DType::I32, {2, 3})},
+          {"indices", {{{"begin", {0, 1}}, {"end", {2, 3}}, {"size", 9}}}}});
   f.output("z", z);
   return builder;
 }
@@ -491,6 +494,17 @@ TEST(Plan, ChecksTheOtherSteps) {
   EXPECT_REFUSED(kStep + "/steps/3/predicate", 3, "not one i1");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 5, "differ in type or size");
   EXPECT_REFUSED(kStep + "/steps/3/then/0/dst", 3, "overlaps an operand");
+}
+
+TEST(Plan, ChecksWhatIsSaidOfIndices) {
+  const std::string step = kStep + "/steps/6";
+  const char *expected = "is not one of the buffer's integers";
+  EXPECT_REFUSED(step + "/buffer", 99, "does not exist");
+  EXPECT_REFUSED(step + "/buffer", 0, expected);
+  EXPECT_REFUSED(step + "/indices/0/end/1", 4, expected);
+  EXPECT_REFUSED(step + "/indices/0/begin/0", -1, expected);
+  EXPECT_REFUSED(step + "/indices/0/begin", Json::array({0}), expected);
+  EXPECT_REFUSED(step + "/indices/0/size", -1, expected);
 }
 
 TEST(Plan, ChecksLoops) {

@@ -103,6 +103,52 @@ TEST(Session, RandomNumbersStartFromTheSeed) {
             options.seed);
 }
 
+/// Copies indices, then looks at all of them and, in a loop, at its rows.
+ArtifactBuilder looksAtIndices() {
+  ArtifactBuilder builder;
+  FunctionBuilder step = builder.function("step");
+  size_t x = step.input("x", DType::I64, {2, 3});
+  size_t y = step.arena(DType::I64, {2, 3});
+  size_t row = step.part(y, {3}, 0);
+  step.step({{"op", "copy"}, {"src", x}, {"dst", y}});
+  Json whole = {{"begin", {0, 0}}, {"end", {2, 3}}, {"size", 9}};
+  step.step({{"op", "check_indices"},
+             {"name", "all"},
+             {"buffer", y},
+             {"indices", Json::array({whole})}});
+  Json last = {{"begin", {2}}, {"end", {3}}, {"size", 5}};
+  step.step({{"op", "for"},
+             {"count", 2},
+             {"moving", {{{"buffer", row}, {"bytes", 24}}}},
+             {"steps",
+              {{{"op", "check_indices"},
+                {"name", "last"},
+                {"buffer", row},
+                {"indices", Json::array({last})}}}}});
+  return builder;
+}
+
+TEST(Session, EndsARunWhereAnIndexNamesNoElement) {
+  auto session = makeSession(looksAtIndices(), 2);
+  auto run = [&](std::vector<int64_t> indices) {
+    Tensor x = Tensor::zeros(DType::I64, {2, 3});
+    std::memcpy(x.bytes.data(), indices.data(), x.bytes.size());
+    EXPECT_TRUE(session->setInput("step", "x", x).ok());
+    Status status = session->run("step");
+    EXPECT_TRUE(status.ok() || status.getCode() == StatusCode::InvalidInput);
+    return status.message();
+  };
+  EXPECT_EQ(run({8, -9, 4, 0, 5, -5}), "");
+  EXPECT_NE(run({8, -9, 4, 9, -10, 0})
+                .find("'all': element 3: index 9 is not in [-9, 9)"),
+            std::string::npos);
+  EXPECT_NE(run({8, -9, 4, 0, 8, 5})
+                .find("'last': element 2: index 5 is not in [-5, 5)"),
+            std::string::npos);
+  // The next run starts anew.
+  EXPECT_EQ(run({0, 0, 0, 0, 0, 0}), "");
+}
+
 TEST(Session, CopiesRowsOfABuffer) {
   ArtifactBuilder builder;
   FunctionBuilder step = builder.function("step");

@@ -141,7 +141,8 @@ static void countSteps(const std::vector<Step> &steps,
                    ? "product of a library"
                : std::holds_alternative<ConvStep>(step.op)
                    ? "convolution of a library"
-                   : "copy"];
+               : std::holds_alternative<CopyStep>(step.op) ? "copy"
+                                                           : "check"];
     }
   }
 }

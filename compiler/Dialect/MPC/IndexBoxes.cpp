@@ -8,13 +8,13 @@
 using namespace mlir;
 using namespace mpc;
 
-using Origins = SmallVector<std::pair<Value, IndexBox>>;
+using Origins = std::optional<IndexOrigins>;
 
 IndexBox IndexBox::whole(ArrayRef<int64_t> shape, int64_t size) {
   return {SmallVector<int64_t>(shape.size(), 0), llvm::to_vector(shape), size};
 }
 
-static bool isEmpty(const IndexBox &box) {
+bool mpc::isEmpty(const IndexBox &box) {
   return llvm::any_of(llvm::zip_equal(box.begin, box.end), [](auto axis) {
     return std::get<0>(axis) >= std::get<1>(axis);
   });
@@ -85,18 +85,18 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
                         llvm::to_vector(middle(box.end)), box.size};
   const auto places = flatten(inside, middle(to));
   if (!places)
-    return {};
+    return std::nullopt;
   std::optional<IndexBox> origin =
       unflatten(places->first, places->second, middle(from), box.size);
   if (!origin)
-    return {};
+    return std::nullopt;
   auto surround = [&](SmallVector<int64_t> &of, ArrayRef<int64_t> by) {
     of.insert(of.begin(), by.begin(), by.begin() + head);
     llvm::append_range(of, by.take_back(tail));
   };
   surround(origin->begin, box.begin);
   surround(origin->end, box.end);
-  return {{op.getInput(), *origin}};
+  return IndexOrigins{{op.getInput(), *origin}};
 }
 
 static Origins throughTranspose(TransposeOp op, const IndexBox &box) {
@@ -105,7 +105,7 @@ static Origins throughTranspose(TransposeOp op, const IndexBox &box) {
     origin.begin[operandAxis] = box.begin[axis];
     origin.end[operandAxis] = box.end[axis];
   }
-  return {{op.getInput(), origin}};
+  return IndexOrigins{{op.getInput(), origin}};
 }
 
 static Origins throughExpand(ExpandOp op, const IndexBox &box) {
@@ -116,7 +116,7 @@ static Origins throughExpand(ExpandOp op, const IndexBox &box) {
   for (auto [axis, extent] : llvm::enumerate(shape))
     if (extent == 1)
       origin.begin[axis] = 0, origin.end[axis] = 1;
-  return {{op.getInput(), origin}};
+  return IndexOrigins{{op.getInput(), origin}};
 }
 
 /// Of every so many elements, those between are not of the box.
@@ -128,16 +128,16 @@ static Origins throughSlice(SliceOp op, const IndexBox &box) {
     const int64_t count = box.end[axis] - box.begin[axis];
     const int64_t stride = strides[axis], offset = op.getOffsets()[axis];
     if (std::abs(stride) != 1 && count != 1)
-      return {};
+      return std::nullopt;
     const int64_t first = offset + box.begin[axis] * stride;
     origin.begin[axis] = stride > 0 ? first : first - (count - 1);
     origin.end[axis] = origin.begin[axis] + count;
   }
-  return {{op.getInput(), origin}};
+  return IndexOrigins{{op.getInput(), origin}};
 }
 
 static Origins throughConcat(ConcatOp op, const IndexBox &box) {
-  Origins origins;
+  IndexOrigins origins;
   const int64_t axis = op.getAxis();
   int64_t offset = 0;
   for (Value input : op.getInputs()) {
@@ -154,7 +154,7 @@ static Origins throughConcat(ConcatOp op, const IndexBox &box) {
 
 Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
   if (isEmpty(box))
-    return {};
+    return IndexOrigins();
   if (auto reshape = dyn_cast<ReshapeOp>(op))
     return throughReshape(reshape, box);
   if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -169,8 +169,8 @@ Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
   if (auto cast = dyn_cast<mpc::CastOp>(op))
     if (elementOf(cast.getInput()).isInteger(32) &&
         elementOf(cast.getOutput()).isInteger(64))
-      return {{cast.getInput(), box}};
-  return {};
+      return IndexOrigins{{cast.getInput(), box}};
+  return std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//

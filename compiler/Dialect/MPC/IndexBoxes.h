@@ -30,12 +30,18 @@ struct IndexBox {
   static IndexBox whole(llvm::ArrayRef<int64_t> shape, int64_t size);
 };
 
+/// Whether it has no elements.
+bool isEmpty(const IndexBox &box);
+
+/// Operands of an op, with boxes of their elements.
+using IndexOrigins = llvm::SmallVector<std::pair<mlir::Value, IndexBox>>;
+
 /// Of an op that only moves integers: the elements of its operands that are
 /// those of `box` of its result, with the operands. Nothing of any other op,
 /// and where they are no box of the operand: of a reshape from [4, 2] to [8],
 /// the elements 1 to 6.
-llvm::SmallVector<std::pair<mlir::Value, IndexBox>>
-findOrigins(mlir::Operation *op, const IndexBox &box);
+std::optional<IndexOrigins> findOrigins(mlir::Operation *op,
+                                        const IndexBox &box);
 
 /// `list`, null or a list of boxes, with one more. A box beside the last one,
 /// of the same size, makes that longer: the samples of a batch, one by one.

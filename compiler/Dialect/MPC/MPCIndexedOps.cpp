@@ -53,6 +53,13 @@ bool OneHotOp::readsMemory(unsigned) { return true; }
 
 Axes OneHotOp::getIndexedAxes() { return {static_cast<int64_t>(getAxis())}; }
 
+LogicalResult CheckIndicesOp::verify() {
+  if (!isIndices(getIndices(), getInput().getType()))
+    return emitOpError("expected boxes of integers of the input, found ")
+           << getIndices();
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Indices of parts
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,28 @@ include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Interfaces/ScatterOpInterface.td"
 
 //===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+def MPC_CheckIndicesOp : MPC_Op<"check_indices", [MemoryEffects<[MemWrite]>]> {
+  let summary = "stops the run where an index names no element";
+  let description = [{
+    The integers in [begin, end) of each box name elements of an axis of that
+    size, as `mpc.indices` of an argument says. The runtime refuses others, as
+    those of an input: it reports the first one in row-major order. For indices
+    that are computed, of which nothing says that they are in range.
+
+    ```mlir
+    mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 16>, size = 20}
+        ] : tensor<16xi64>
+    ```
+  }];
+  let arguments = (ins MPC_IntTensor:$input, ArrayAttr:$indices);
+  let assemblyFormat = "$input $indices attr-dict `:` type($input)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
 

@@ -54,8 +54,8 @@ int64_t mpc::plan::getBufferBytes(MemRefType type) {
 }
 
 bool mpc::plan::isStep(Operation *op) {
-  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp, plan::IfOp, ForOp>(
-      op);
+  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp,
+             plan::CheckIndicesOp, plan::IfOp, ForOp>(op);
 }
 
 SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
@@ -502,6 +502,13 @@ LogicalResult CopyOp::verify() {
            << getSource().getType() << " and " << getDestination().getType();
   }
   return verifyWrites(*this);
+}
+
+LogicalResult plan::CheckIndicesOp::verify() {
+  if (!isIndices(getIndices(), cast<ShapedType>(getBuffer().getType())))
+    return emitOpError("expected boxes of integers of the buffer, found ")
+           << getIndices();
+  return success();
 }
 
 // Inputs and outputs are those of a program.

@@ -479,6 +479,22 @@ def Plan_CopyOp : Plan_Op<"copy"> {
   let hasVerifier = 1;
 }
 
+def Plan_CheckIndicesOp : Plan_Op<"check_indices"> {
+  let summary = "stops the run where an index names no element";
+  let description = [{
+    The integers in [begin, end) of each box are in [-size, size), as `indices`
+    of `plan.input` says. Nothing is written.
+
+    ```mlir
+    plan.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 16>, size = 20}
+        ] : memref<16xi64>
+    ```
+  }];
+  let arguments = (ins Plan_Buffer:$buffer, ArrayAttr:$indices);
+  let assemblyFormat = "$buffer $indices attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
 def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
   let summary = "runs one list of steps or another";
   let description = [{

@@ -68,13 +68,29 @@ Value mpc::onnx_frontend::iota(NodeImporter &node, int64_t rank, int64_t axis,
 //===----------------------------------------------------------------------===//
 
 LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
-                                              unsigned input, int64_t size) {
+                                              unsigned input,
+                                              const IndexBox &box) {
   Type type = node.operandType(input).getElementType();
   if (!type.isSignlessInteger(32) && !type.isSignlessInteger(64))
     return node.invalid("expected '" + node.getInputName(input) +
                         "' to be indices of int32 or int64");
-  node.getFunction().markIndices(node.operand(input), size);
+  if (Value value = node.operand(input))
+    node.getFunction().markIndices(node.getLocation(), value, box);
   return success();
+}
+
+LogicalResult mpc::onnx_frontend::markIndices(NodeImporter &node,
+                                              unsigned input, int64_t size) {
+  return markIndices(node, input,
+                     IndexBox::whole(node.operandShape(input), size));
+}
+
+void mpc::onnx_frontend::markIndices(NodeImporter &node, Value indices,
+                                     int64_t size) {
+  if (indices)
+    node.getFunction().markIndices(
+        node.getLocation(), indices,
+        IndexBox::whole(NodeImporter::shapeOf(indices), size));
 }
 
 LogicalResult mpc::onnx_frontend::checkIndices(NodeImporter &node,

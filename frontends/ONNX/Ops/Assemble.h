@@ -39,14 +39,19 @@ mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 // Indices
 //===----------------------------------------------------------------------===//
 
-/// Indices that a user gives as an input, which must name elements of an axis
-/// of `size`, are looked at where they are given. A finding where they are no
-/// integers that indices may be.
+/// Indices of an input, which must name elements of an axis of `size`, are
+/// looked at where a user gives them, or when they are computed. A finding
+/// where they are no integers that indices may be.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 int64_t size);
+/// The same of some of them.
+mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
+                                const IndexBox &box);
 
-/// Indices of an input must name elements of an axis of `size`: those that are
-/// known are looked at here, those that a user gives where they are given.
+/// The same of indices that the importer computes.
+void markIndices(NodeImporter &node, mlir::Value indices, int64_t size);
+
+/// The same of an input, and those that are known are looked at here.
 mlir::LogicalResult checkIndices(NodeImporter &node, unsigned input,
                                  int64_t size);
 

@@ -128,33 +128,68 @@ void FunctionImporter::markLabel(Value value) {
     ports->setInputRole(value, Role::Label);
 }
 
-void FunctionImporter::markIndices(Value value, int64_t size) {
+void FunctionImporter::noteRange(Value value, IntegerRange range) {
+  if (parent && inlined)
+    return parent->noteRange(value, range);
   if (value)
-    markIndices(value, IndexBox::whole(shapeOf(value), size));
+    ranges[value] = range;
 }
 
-void FunctionImporter::markIndices(Value value, const IndexBox &box) {
+bool FunctionImporter::isInRange(Value value, int64_t size) const {
+  if (parent && inlined)
+    return parent->isInRange(value, size);
+  return IntegerRange{-size, size - 1}.contains(findRange(value, ranges));
+}
+
+// One check of a value, however many nodes read it.
+void FunctionImporter::addCheck(Location location, Value value,
+                                const IndexBox &box) {
+  ArrayAttr boxes = addBox(ArrayAttr(), box, builder);
+  for (Operation *user : value.getUsers())
+    if (auto check = dyn_cast<CheckIndicesOp>(user);
+        check && check.getIndices() == boxes)
+      return;
+  CheckIndicesOp::create(builder, location, value, boxes);
+}
+
+void FunctionImporter::markIndices(Location location, Value value,
+                                   const IndexBox &box) {
+  if (isEmpty(box) || isInRange(value, box.size))
+    return;
   // What the integers are moved from.
   if (Operation *op = value.getDefiningOp()) {
-    for (const auto &[operand, origin] : findOrigins(op, box))
-      markIndices(operand, origin);
+    std::optional<IndexOrigins> origins = findOrigins(op, box);
+    if (!origins)
+      return addCheck(location, value, box);
+    for (const auto &[operand, origin] : *origins)
+      markIndices(location, operand, origin);
     return;
   }
-  // A branch may be there for the case that an index names no element.
+  // A branch may be there for the case that an index names no element: it is
+  // looked at where the branch is taken.
+  auto argument = cast<BlockArgument>(value);
   if (parent && isConditional)
-    return;
+    return addCheck(location, value, box);
   if (parent) {
-    auto argument = cast<BlockArgument>(value);
+    IndexBox outer = box;
     if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
-    if (value)
-      parent->markIndices(value, box);
-    return;
+    // Of a loop, what each iteration has another one of.
+    if (!value)
+      return addCheck(location, argument, box);
+    // Or a part of, next to those of the others.
+    if (value.getType() != argument.getType()) {
+      outer.begin.insert(outer.begin.begin(), 0);
+      outer.end.insert(outer.end.begin(), shapeOf(value).front());
+    }
+    return parent->markIndices(location, value, outer);
   }
   const PortAttrs port = ports->port(value);
   if (port.getInput())
     ports->setAttr(value, kIndicesAttr,
                    addBox(port.get<ArrayAttr>(kIndicesAttr), box, builder));
+  else
+    addCheck(location, value, box);
 }
 
 void FunctionImporter::bind(StringRef name, Value value) {

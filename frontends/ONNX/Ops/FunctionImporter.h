@@ -5,6 +5,7 @@
 #ifndef MPC_FRONTENDS_ONNX_OPS_FUNCTIONIMPORTER_H
 #define MPC_FRONTENDS_ONNX_OPS_FUNCTIONIMPORTER_H
 
+#include "frontends/ONNX/Ops/IntegerRanges.h"
 #include "frontends/ONNX/Ops/ModuleImporter.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -119,11 +120,14 @@ public:
 
   /// Marks the input behind `value` as a class label, if it is one.
   void markLabel(mlir::Value value);
-  /// Notes that `value` names elements of an axis of `size`, at the input whose
-  /// elements these are, if they are an input's.
-  void markIndices(mlir::Value value, int64_t size);
-  /// The same of some elements of `value`.
-  void markIndices(mlir::Value value, const IndexBox &box);
+  /// Sees to it that the elements in `box` of `value` name elements of an axis
+  /// of that size when the model runs: at the input whose elements they are, or
+  /// by a check of what is computed, unless its ops say that they do.
+  /// `location` is that of the node that reads them.
+  void markIndices(mlir::Location location, mlir::Value value,
+                   const IndexBox &box);
+  /// Notes what a node gives for a reason that its ops do not show.
+  void noteRange(mlir::Value value, IntegerRange range);
   /// The id of the dropout whose mask (or else output) has that name; fixed at
   /// import.
   int64_t getRandomId(llvm::StringRef name);
@@ -154,6 +158,9 @@ private:
   void findSettings(const proto::NodeProto &node);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
+  bool isInRange(mlir::Value value, int64_t size) const;
+  void addCheck(mlir::Location location, mlir::Value value,
+                const IndexBox &box);
 
   ModuleImporter &module;
   const Graph &graph;
@@ -168,6 +175,7 @@ private:
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> randomIds;
+  KnownRanges ranges;
   /// Nodes by what they define, and the values that were asked for: `demand`.
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringSet<> asked;

@@ -398,6 +398,7 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
       return node.invalid("expected a table of rank 2 beside position_ids");
     if (failed(checkIndices(node, positions, node.operandShape(index)[0])))
       return failure();
+    markIndices(node, *ids, node.operandShape(index)[0]);
     angles = gather(node, angles, *ids, /*axis=*/0);
   }
   if (!angles)

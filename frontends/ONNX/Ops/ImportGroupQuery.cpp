@@ -29,6 +29,9 @@ private:
   FailureOr<Value> readAngles(unsigned index, Value positions);
   LogicalResult rotate();
   LogicalResult arrangeHeads();
+  void prepend(Value &tensor, int64_t axis, Value front);
+  LogicalResult addSinkBias();
+  LogicalResult addSink();
   Value seePast();
   Value seeNew();
   LogicalResult mask();
@@ -49,13 +52,16 @@ private:
   Value total, filled;
   /// Whether all samples have all tokens, and the past is full.
   bool isFull = false;
+  /// Whether a key that is none of the text's is in front of all.
+  bool hasSink = false;
 };
 } // namespace
 
 LogicalResult GroupQuery::checkSupported() {
-  if (node.integer("smooth_softmax", 0) > 0 || node.hasInput(11))
-    return node.unsupported("attribute 'smooth_softmax' and input 'head_sink' "
-                            "are not supported; use a softmax without them");
+  if (node.hasInput(11) &&
+      node.operandType(11).getNumElements() != node.integer("num_heads", 0))
+    return node.invalid("expected input 'head_sink' to be one number a head");
+  hasSink = node.integer("smooth_softmax", 0) > 0 || node.hasInput(11);
   if (node.hasOutput(3) || node.integer("qk_output", 0) != 0)
     return node.unsupported("output 3, the scores, and attribute 'qk_output' "
                             "are not supported");
@@ -177,6 +183,7 @@ FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
                         " positions, fewer than the " +
                         Twine(tokens + (isFull ? past : 0)) + " tokens");
   int64_t count = NodeImporter::shapeOf(positions)[0];
+  markIndices(node, positions, table[0]);
   Value rows = gather(node, node.operand(index), positions, /*axis=*/0);
   return rows ? node.reshape(rows, {count, tokens, 1, pairs}) : Value();
 }
@@ -312,6 +319,60 @@ LogicalResult GroupQuery::arrangeHeads() {
   return success(query && key && value);
 }
 
+//===----------------------------------------------------------------------===//
+// Sinks
+//===----------------------------------------------------------------------===//
+
+// Puts one more element, `front`, before the first along `axis`, counted from
+// the end.
+void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
+  if (!tensor || !front)
+    return;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(tensor));
+  axis += shape.size();
+  shape[axis] = 1;
+  tensor = concatenate(node, {expand(node, front, shape), tensor}, axis);
+}
+
+// The score of the sink: that of its head, or 0.
+LogicalResult GroupQuery::addSinkBias() {
+  Value zero = numberConstant(node, 0, elementTypeOf(query));
+  if (!node.hasInput(11)) {
+    prepend(bias, -1, zero);
+    return success();
+  }
+  // [1, heads, 1, 1], or with the heads of a key in an axis of their own.
+  SmallVector<int64_t> shape = {1, heads, 1, 1};
+  if (heads != keyHeads)
+    shape = {1, keyHeads, heads / keyHeads, 1, 1};
+  Value sink = node.reshape(node.operand(11), shape);
+  SmallVector<int64_t> whole(bias ? NodeImporter::shapeOf(bias)
+                                  : ArrayRef<int64_t>(shape));
+  std::copy(shape.begin() + 1, shape.end() - 2, whole.begin() + 1);
+  whole[whole.size() - 2] = tokens;
+  whole.back() = past + tokens;
+  bias = expand(node, bias ? bias : zero, whole);
+  prepend(bias, -1, sink);
+  return success(bias != nullptr);
+}
+
+// What a softmax with a sink leaves out of a sum is the share of a key that
+// every query sees, whose value is zeros: as its scores are before a bias,
+// where the key is zeros.
+LogicalResult GroupQuery::addSink() {
+  if (!hasSink)
+    return success();
+  Value zero = numberConstant(node, 0, elementTypeOf(query));
+  prepend(key, -2, zero);
+  prepend(value, -2, zero);
+  prepend(seen, -1, numberConstant(node, 1, node.attributes().getI1Type()));
+  return success(succeeded(addSinkBias()) && key && value);
+}
+
+//===----------------------------------------------------------------------===//
+// The product
+//===----------------------------------------------------------------------===//
+
 LogicalResult GroupQuery::mix() {
   double scale = node.real("scale", 0.0);
   if (scale == 0)
@@ -323,7 +384,7 @@ LogicalResult GroupQuery::mix() {
   if (seen)
     attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
   else
-    attributes.push_back(node.attribute("causal_offset", past));
+    attributes.push_back(node.attribute("causal_offset", past + hasSink));
   Value mixed = attend(node, {query, key, value, bias, seen}, attributes);
   mixed = node.reshape(mixed, {batch, heads, tokens, size});
   return node.define(0, joinHeads(node, mixed));
@@ -332,7 +393,7 @@ LogicalResult GroupQuery::mix() {
 LogicalResult GroupQuery::build() {
   if (failed(checkSupported()) || failed(readHeads()) || failed(readPast()) ||
       failed(readLengths()) || failed(rotate()) || failed(mask()) ||
-      failed(readBias()) || failed(arrangeHeads()))
+      failed(readBias()) || failed(arrangeHeads()) || failed(addSink()))
     return failure();
   return mix();
 }

@@ -221,6 +221,19 @@ static Value takeIndex(NodeImporter &node, const Tuples &tuples,
   return castTo(node, index, node.attributes().getI64Type());
 }
 
+// Sees to it that every index of a tuple names an element of its own axis.
+static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
+  IndexBox box = IndexBox::whole(node.operandShape(1), 0);
+  for (auto [number, extent] : llvm::enumerate(tuples.extents)) {
+    box.begin.back() = number;
+    box.end.back() = number + 1;
+    box.size = extent;
+    if (failed(markIndices(node, 1, box)))
+      return failure();
+  }
+  return success();
+}
+
 // Tuples that are computed, each as the number of the element it names; one
 // with an index that names none becomes a number that names none.
 static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
@@ -246,11 +259,10 @@ static Value flattenTuples(NodeImporter &node, const Tuples &tuples) {
   std::optional<HostTensor> indices = node.constant(1);
   if (indices && !indices->isFloat() && !node.isState(1))
     return flattenKnown(node, *indices, tuples);
-  if (tuples.extents.size() == 1) {
-    if (failed(markIndices(node, 1, tuples.extents.front())))
-      return {};
+  if (failed(markTuples(node, tuples)))
+    return {};
+  if (tuples.extents.size() == 1)
     return node.reshape(node.operand(1), tuples.shape);
-  }
   return flattenComputed(node, tuples);
 }
 
@@ -481,7 +493,9 @@ static Value placeUpdates(NodeImporter &node, int64_t batch, int64_t length,
     return node.emit<ModOp>({place, extent});
   // Before the first place there is none, as there is none behind the last.
   Value isBefore = node.emit<LessOp>({place, integerConstant(node, {}, 0)});
-  return node.emit<SelectOp>({isBefore, extent, place});
+  Value placed = node.emit<SelectOp>({isBefore, extent, place});
+  markIndices(node, placed, size);
+  return placed;
 }
 
 static LogicalResult importTensorScatter(NodeImporter &node) {

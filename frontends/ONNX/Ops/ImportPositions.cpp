@@ -109,7 +109,10 @@ static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
   Value none = integerConstant(node, {}, -1);
   Value found = reduce<ReduceMaxOp>(
       node, node.emit<SelectOp>({isLargest, places, none}), axis);
-  return isLast ? found : node.emit<SubOp>({last, found});
+  Value place = isLast ? found : node.emit<SubOp>({last, found});
+  // One of them is the largest.
+  node.getFunction().noteRange(place, {0, size - 1});
+  return place;
 }
 
 template <bool isMin>
@@ -271,6 +274,7 @@ static LogicalResult importReverseSequence(NodeImporter &node) {
   Value mirrored = node.emit<SubOp>({node.emit<SubOp>({length, one}), place});
   Value from = node.emit<SelectOp>(
       {node.emit<LessOp>({place, length}), mirrored, place});
+  markIndices(node, from, shape[time]);
   Value reversed = gather(node, transpose(node, node.operand(0), perm), from,
                           /*axis=*/1, /*batchDims=*/1);
   return node.define(0, transpose(node, reversed, perm));

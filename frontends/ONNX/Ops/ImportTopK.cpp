@@ -254,6 +254,7 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   }
   if (!numbers)
     return failure();
+  node.getFunction().noteRange(numbers, {0, n - 1});
   // Their values, and both with the axis where it was.
   Value values = node.emit<GatherElementsOp>(
       {x, numbers}, {node.attribute("axis", int64_t(1))});

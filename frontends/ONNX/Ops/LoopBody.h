@@ -37,7 +37,7 @@ public:
 
   /// Input `index` of the body starts as `init`.
   void addCarried(unsigned index, mlir::Value init) {
-    addArgument(index, init, init.getType());
+    addArgument(index, mlir::Value(), init.getType());
     carried.push_back(init);
   }
   /// Input `index` is a part of `whole`.
@@ -64,6 +64,8 @@ public:
                 llvm::ArrayRef<bool> reversedOutputs);
 
 private:
+  /// `outer` is null where no value outside is that of all iterations, nor has
+  /// them all as parts.
   void addArgument(unsigned index, mlir::Value outer, mlir::Type type) {
     mlir::Location location = mlir::NameLoc::get(
         mlir::StringAttr::get(node.getContext(), getInput(index)));

@@ -60,3 +60,25 @@ func.func @nested(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<3x4xf32>) -> tensor
   } {reversed_inputs = array<i1: false>, reversed_outputs = array<i1: false>}
   return %3 : tensor<3x4xf32>
 }
+
+// Indices that a branch looks at are 0 where the other one is taken.
+//
+// CHECK-LABEL: func.func @checked(
+// CHECK-SAME: %[[C:.*]]: tensor<i1>, %[[IDS:.*]]: tensor<4xi64>,
+// CHECK: %[[ZERO:.*]] = mpc.constant dense<0> : tensor<4xi64>
+// CHECK: %[[THEN:.*]] = mpc.select %[[C]], %[[IDS]], %[[ZERO]]
+// CHECK: mpc.check_indices %[[THEN]]
+// CHECK: %[[ELSE:.*]] = mpc.select %[[C]], %{{.*}}, %[[IDS]]
+// CHECK: mpc.check_indices %[[ELSE]]
+func.func @checked(%c: tensor<i1>, %ids: tensor<4xi64>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = mpc.if %c captured(%ids, %x : tensor<4xi64>, tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%i: tensor<4xi64>, %a: tensor<4xf32>):
+    mpc.check_indices %i [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : tensor<4xi64>
+    mpc.yield %a : tensor<4xf32>
+  } else {
+  ^bb0(%i: tensor<4xi64>, %a: tensor<4xf32>):
+    mpc.check_indices %i [{begin = array<i64: 0>, end = array<i64: 4>, size = 7 : i64}] : tensor<4xi64>
+    mpc.yield %a : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}

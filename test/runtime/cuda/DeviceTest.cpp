@@ -74,6 +74,35 @@ TEST(CUDADevice, UnrollsLoops) {
   });
 }
 
+TEST(CUDADevice, EndsARunWhereAnIndexNamesNoElement) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    FunctionBuilder look = builder.function("look");
+    size_t x = look.input("x", DType::I32, {3});
+    size_t y = look.arena(DType::I32, {3});
+    look.step({{"op", "copy"}, {"src", x}, {"dst", y}});
+    Json box = {{"begin", {0}}, {"end", {3}}, {"size", 9}};
+    look.step({{"op", "check_indices"},
+               {"name", "ids"},
+               {"buffer", y},
+               {"indices", Json::array({box})}});
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    // Step by step, recorded and replayed.
+    for (int32_t last : {8, 10, -9, -11}) {
+      Tensor indices = Tensor::zeros(DType::I32, {3});
+      indices.as<int32_t>()[2] = last;
+      ASSERT_TRUE(session->setInput("look", "x", indices).ok());
+      Status status = session->run("look");
+      EXPECT_EQ(status.ok(), last == 8 || last == -9);
+      if (!status.ok())
+        expectMessage(status, StatusCode::InvalidInput,
+                      {"'ids': element 2: index " + std::to_string(last) +
+                       " is not in [-9, 9)"});
+    }
+  });
+}
+
 TEST(CUDADevice, IsFoundInAnyFolderOfTheList) {
   std::string folders = "/nonexistent::";
   emulated({{"MPC_CUDA_LIBRARY_PATH", folders + MPC_TEST_EMULATOR_FOLDER}},

@@ -41,7 +41,8 @@ protected:
     std::vector<std::string> found;
     module->walk([&](Operation *op) {
       if (op->getNumResults() == 1)
-        for (const auto &[operand, origin] : findOrigins(op, box))
+        for (const auto &[operand, origin] :
+             findOrigins(op, box).value_or(IndexOrigins()))
           found.push_back(spell(origin));
     });
     return found;

@@ -666,6 +666,14 @@ func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = 
 
 // -----
 
+func.func @checked_indices_beyond_the_input(%ids: tensor<4xi64>) {
+  // expected-error @+1 {{expected boxes of integers of the input}}
+  mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : tensor<4xi64>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{unknown target 'pdp11', expected one of native, x86-64}}
 module attributes {mpc.target = #mpc.target<"pdp11">} {
 }

@@ -95,3 +95,10 @@ func.func @losses(%p: tensor<4x3xf32>, %t: tensor<4x3xf32>, %l: tensor<4xi64>) -
       : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4x3xf32>)
   return %dp, %loss : tensor<4x3xf32>, tensor<f32>
 }
+
+// CHECK-LABEL: func.func @checks_indices(
+func.func @checks_indices(%ids: tensor<4xi64>) {
+  // CHECK: mpc.check_indices %{{.*}} [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : tensor<4xi64>
+  mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : tensor<4xi64>
+  return
+}

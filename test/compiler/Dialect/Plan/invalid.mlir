@@ -410,3 +410,11 @@ func.func @computed_in_a_string(%a: tensor<4x4xf32>) {
   %0 = mpc.matmul %a, %a {plan.compute = "tf32"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
+
+// -----
+
+plan.program @f {
+  %ids = plan.arena : memref<4xi32>
+  // expected-error @below {{expected boxes of integers of the buffer}}
+  plan.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi32>
+}

@@ -92,6 +92,9 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
   // CHECK: plan.copy %{{.*}} to %{{.*}} {offset = 8 : i64, rows = 32 : i64, stride = 40 : i64} : memref<32x10xf32>, memref<32x4xf32>
   plan.copy %y to %box {rows = 32 : i64, offset = 8 : i64, stride = 40 : i64}
       : memref<32x10xf32>, memref<32x4xf32>
+  %looked = plan.arena at 0 : memref<4xi32>
+  // CHECK: plan.check_indices %{{.*}} [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : memref<4xi32>
+  plan.check_indices %looked [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}] : memref<4xi32>
   // CHECK: plan.output "y" role output %{{.*}} : memref<32x10xf32>
   plan.output "y" role output %y : memref<32x10xf32>
 }

@@ -1,0 +1,39 @@
+// A check of indices: the GPU copies them to the host, which looks at them when
+// the run is done.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CUDA_INDEXCHECK_H
+#define MPC_RUNTIME_CUDA_INDEXCHECK_H
+
+#include "runtime/cuda/Driver.h"
+#include "runtime/cuda/PreparedStep.h"
+
+namespace mpc::runtime::cuda {
+
+class IndexCheck : public PreparedStep {
+public:
+  /// `buffer` and `step` are the plan's; the indices are at `from`.
+  static StatusOr<std::unique_ptr<PreparedStep>>
+  create(const Driver &driver, const CheckIndicesStep &step,
+         const Buffer &buffer, const void *from);
+  ~IndexCheck() override;
+
+  Status enqueue(Stream stream) override;
+  bool hasOutcome() const override { return true; }
+  Status getOutcome() override;
+
+private:
+  IndexCheck(const Driver &driver, const CheckIndicesStep &step,
+             const Buffer &buffer, const void *from)
+      : driver(driver), step(step), buffer(buffer), from(from) {}
+
+  const Driver &driver;
+  const CheckIndicesStep &step;
+  const Buffer &buffer;
+  const void *from;
+  void *copy = nullptr; ///< pinned: a graph may write it
+};
+
+} // namespace mpc::runtime::cuda
+
+#endif // MPC_RUNTIME_CUDA_INDEXCHECK_H
