@@ -268,7 +268,11 @@ def test_extreme_values_are_drawn(tmp_path):
 @pytest.mark.parametrize(
     "line, message",
     (
-        ("event,step,loss", ':1: expected a JSON object with an "event"'),
+        ("step,event,loss", ':1: expected a JSON object with an "event"'),
+        ("event,step,loss", "has no events of a training run"),
+        ("event,step,loss\ntrain,x,1", "'step' is not the number of a step"),
+        ("event,step,loss\ntrain,1,[[", ":2: 'loss' is not a number"),
+        ("event,step\n" + "[" * 100000, "has no events of a training run"),
         ("[1, 2]", ':1: expected a JSON object with an "event"'),
         ('{"event": 3}', ':1: expected a JSON object with an "event"'),
         ("[" * 100000 + "]" * 100000, ":1: expected a JSON object"),
@@ -279,7 +283,7 @@ def test_extreme_values_are_drawn(tmp_path):
         ('{"event": "other"}', "has no events of a training run"),
         ("", "has no events of a training run"),
     ),
-    ids=range(10),
+    ids=range(14),
 )
 def test_what_is_no_metrics_file_is_refused(line, message, tmp_path):
     (tmp_path / "m.jsonl").write_text(line + "\n")
@@ -287,6 +291,27 @@ def test_what_is_no_metrics_file_is_refused(line, message, tmp_path):
     assert process.returncode == 3, process.stderr
     assert message in process.stderr
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_table_is_drawn_as_the_lines_are(tmp_path):
+    """A run that was resumed repeats step 2, which counts."""
+    write(tmp_path / "m.jsonl", step(1, loss=3.0), step(2, loss=1.5, lr="nan"))
+    (tmp_path / "m.csv").write_text(
+        "event,step,loss,lr,skipped,eval_loss\n"
+        "train,1,3.0,0.1,false,\n"
+        "train,2,2.5,0.1,true,\n"
+        "train,3,2.0,0.1,false,\n"
+        "train,2,1.5,nan,false,\n"
+        "eval,2,,,,0.25\n"
+        "train,3,1"
+    )
+    pages = []
+    for name in ("m.jsonl", "m.csv"):
+        mpctest.mpc_ok("report", tmp_path / name, "-o", tmp_path / "r.html")
+        pages.append(Page((tmp_path / "r.html").read_text()))
+    lines, table = pages
+    assert table.points("Loss") == lines.points("Loss")
+    assert len(table.charts) > len(lines.charts)  # the evaluation's, too
 
 
 def test_steps_that_go_back_are_refused(tmp_path):

@@ -299,8 +299,11 @@ static json parseRow(llvm::StringRef line,
   for (auto [name, cell] : llvm::zip(columns, cells)) {
     if (cell.empty())
       continue;
-    json value = parseBoundedJSON({cell.data(), cell.size()});
-    row[name.str()] = value.is_primitive() && !value.is_discarded()
+    // A number, true or false; what else there is stays text.
+    json value;
+    if (!cell.starts_with("[") && !cell.starts_with("{"))
+      value = parseBoundedJSON({cell.data(), cell.size()});
+    row[name.str()] = value.is_number() || value.is_boolean()
                           ? std::move(value)
                           : json(cell.str());
   }
