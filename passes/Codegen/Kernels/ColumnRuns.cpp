@@ -39,21 +39,12 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
       outerSizes.push_back(dimensions[d].size);
     }
   // Runs that [begin, end) touches, the first and the last perhaps in part.
-  Value runSize = createIndex(b, run);
-  Value firstRun = arith::DivUIOp::create(b, begin, runSize);
-  Value endRun = arith::CeilDivUIOp::create(b, end, runSize);
-  emitLoop(b, firstRun, endRun, 1, {}, [&](Value number, ValueRange) {
+  emitPieces(b, begin, end, run, [&](Value number, Value lower, Value upper) {
     Scope scope = fragments.createScope();
     for (auto [dimension, index] :
          llvm::zip_equal(outerDimensions, splitIndex(b, number, outerSizes)))
       scope.enter(dimension, index);
     fragments.evaluate(scope, body.getOutputNodes());
-    // Which part of the run that is.
-    Value start = mulIndex(b, number, run);
-    Value lower = arith::SubIOp::create(
-        b, arith::MaxUIOp::create(b, begin, start), start);
-    Value stop = arith::MinUIOp::create(b, end, addIndex(b, start, runSize));
-    emit(scope, lower, arith::SubIOp::create(b, stop, start));
-    return Carried();
+    emit(scope, lower, upper);
   });
 }

@@ -94,26 +94,16 @@ void CumulativeEmitter::emitLines() {
 
 /// Lines [begin, end) may begin and end within an index of the outer axes.
 void CumulativeEmitter::emitAdjacentLines() {
-  // The outer indices that [begin, end) touches.
-  Value begin = context.bounds[0], end = context.bounds[1];
-  Value inner = createIndex(b, space.inner);
-  Value firstOuter = arith::DivUIOp::create(b, begin, inner);
-  Value endOuter =
-      arith::DivUIOp::create(b, addIndex(b, end, space.inner - 1), inner);
-  emitLoop(b, firstOuter, endOuter, 1, {}, [&](Value outer, ValueRange) {
-    // The lines of this one: vectors of adjacent lines, then single ones.
-    Value start = mulIndex(b, outer, space.inner);
-    Value lower = arith::SubIOp::create(
-        b, arith::MaxUIOp::create(b, begin, start), start);
-    Value upper = arith::SubIOp::create(
-        b, arith::MinUIOp::create(b, end, addIndex(b, start, inner)), start);
-    emitDynamicChunks(
-        b, lower, upper, space.inner, {{context.getVectorWidth(), 1}, {1, 1}},
-        [&](Chunk chunk) {
-          emitLine(firstOf(b, space, outer, chunk.index), chunk.width);
-        });
-    return Carried();
-  });
+  emitPieces(b, context.bounds[0], context.bounds[1], space.inner,
+             [&](Value outer, Value lower, Value upper) {
+               // Vectors of adjacent lines, then single ones.
+               emitDynamicChunks(
+                   b, lower, upper, space.inner,
+                   {{context.getVectorWidth(), 1}, {1, 1}}, [&](Chunk chunk) {
+                     emitLine(firstOf(b, space, outer, chunk.index),
+                              chunk.width);
+                   });
+             });
 }
 
 LogicalResult codegen::emitCumulative(KernelContext &context) {

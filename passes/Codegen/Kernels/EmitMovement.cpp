@@ -232,31 +232,22 @@ void MovementEmitter::emitSquare(Value input, Value from, Value to,
 /// rows may begin and end within a matrix.
 void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
                                  MovedAxis rows, MovedAxis columns) {
-  // The matrices that [begin, end) touches.
-  Value begin = context.bounds[0], end = context.bounds[1];
-  Value matrixRows = createIndex(b, rows.size);
-  Value firstMatrix = arith::DivUIOp::create(b, begin, matrixRows);
-  Value endMatrix =
-      arith::DivUIOp::create(b, addIndex(b, end, rows.size - 1), matrixRows);
-  emitLoop(b, firstMatrix, endMatrix, 1, {}, [&](Value matrix, ValueRange) {
-    // The rows of this one.
-    Value start = mulIndex(b, matrix, rows.size);
-    Value first = arith::SubIOp::create(
-        b, arith::MaxUIOp::create(b, begin, start), start);
-    Value stop = arith::SubIOp::create(
-        b, arith::MinUIOp::create(b, end, addIndex(b, start, matrixRows)),
-        start);
-    // Whole cache lines of rows, then square blocks, then single rows.
-    Value base = offsetOf(matrix, outer);
-    emitDynamicChunks(
-        b, first, stop, rows.size, {{lineElements, 1}, {blockSide, 1}, {1, 1}},
-        [&](Chunk chunk) {
-          Value to = mulIndex(b, addIndex(b, start, chunk.index), columns.size);
-          emitBlock(input, addIndex(b, base, chunk.index), to, chunk.width,
-                    columns);
-        });
-    return Carried();
-  });
+  emitPieces(b, context.bounds[0], context.bounds[1], rows.size,
+             [&](Value matrix, Value lower, Value upper) {
+               Value base = offsetOf(matrix, outer);
+               Value start = mulIndex(b, matrix, rows.size);
+               // Whole cache lines of rows, then square blocks, then single
+               // rows.
+               emitDynamicChunks(
+                   b, lower, upper, rows.size,
+                   {{lineElements, 1}, {blockSide, 1}, {1, 1}},
+                   [&](Chunk chunk) {
+                     Value to = mulIndex(b, addIndex(b, start, chunk.index),
+                                         columns.size);
+                     emitBlock(input, addIndex(b, base, chunk.index), to,
+                               chunk.width, columns);
+                   });
+             });
 }
 
 /// One square of a matrix, read along its columns and written along its rows

@@ -147,6 +147,22 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
   }
 }
 
+void codegen::emitPieces(ImplicitLocOpBuilder &b, Value begin, Value end,
+                         int64_t size,
+                         llvm::function_ref<void(Value, Value, Value)> body) {
+  Value whole = createIndex(b, size);
+  Value first = arith::DivUIOp::create(b, begin, whole);
+  Value last = arith::CeilDivUIOp::create(b, end, whole);
+  emitLoop(b, first, last, 1, {}, [&](Value number, ValueRange) {
+    Value start = mulIndex(b, number, size);
+    Value from = arith::MaxUIOp::create(b, begin, start);
+    Value to = arith::MinUIOp::create(b, end, addIndex(b, start, whole));
+    body(number, arith::SubIOp::create(b, from, start),
+         arith::SubIOp::create(b, to, start));
+    return Carried();
+  });
+}
+
 // A branch of an scf.if, with what `body` emits by `b`.
 static void emitBranch(ImplicitLocOpBuilder &b, OpBuilder &nested,
                        llvm::function_ref<void()> body) {

@@ -110,6 +110,15 @@ void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        llvm::function_ref<void(Chunk)> body,
                        const Team &team = {});
 
+/// Cuts [begin, end), known only at run time, at the multiples of `size`.
+/// `body` takes the number of a piece and [lower, upper), counted from where
+/// the multiple begins: the first and the last piece may be parts of one.
+void emitPieces(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
+                mlir::Value end, int64_t size,
+                llvm::function_ref<void(mlir::Value number, mlir::Value lower,
+                                        mlir::Value upper)>
+                    body);
+
 /// `body` where `condition`; everywhere where that is null.
 void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                llvm::function_ref<void()> body);
