@@ -21,8 +21,9 @@ def Plan_Dialect : Dialect {
     What an artifact's plan section says, as IR. A `plan.program` names the
     memory it touches (`plan.input`, `plan.state`, `plan.constant`,
     `plan.arena`, `plan.view`: each a memref) and then the steps over it, in
-    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`, `plan.check_indices`, `plan.if` and
-    `plan.for`, which hold lists of steps.
+    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`,
+    `plan.check_indices`, and `plan.if` and `plan.for`, which hold lists of
+    steps.
     Kernels are functions with the attribute `mpc.kernel`, whose results are
     further buffers; see compiler/Kernels/KernelPartition.h. Every step is
     located at the ONNX node it is reported under.
