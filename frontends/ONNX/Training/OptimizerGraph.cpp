@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
+using llvm::Expected;
 
 //===----------------------------------------------------------------------===//
 // Outputs
