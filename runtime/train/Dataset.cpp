@@ -245,7 +245,9 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
                         std::to_string(port.shape[axis]) + ", the others of " +
                         std::to_string(batch) +
                         (port.role == Role::Label
-                             ? "; labels have their samples on the first axis"
+                             ? "; labels have their samples on the first axis; "
+                               "help: where an input has them along another, "
+                               "say which with --batch-axis"
                              : "; help: where samples are along another axis, "
                                "say which with --batch-axis"));
   }
