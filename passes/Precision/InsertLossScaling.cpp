@@ -10,6 +10,7 @@
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Precision/GuardedState.h"
+#include "passes/Precision/LossScaleAnalysis.h"
 #include "passes/Precision/Passes.h"
 #include "passes/Precision/ScaledValues.h"
 
@@ -363,6 +364,30 @@ static Operation *findBackward(ModuleOp module) {
   return found;
 }
 
+// Whether an op is a node of the model's own backward pass: gradients that are
+// computed here have a suffix, such as "relu1#dx".
+static bool isOwnBackward(Operation *op) {
+  return getPhase(op) == Phase::Backward && !getNodeName(op).contains('#');
+}
+
+// A model may compute from its gradients what is no multiple of them. Of ops
+// that are made here the verifier says that, as an error of the compiler.
+static LogicalResult verifyOwnGradients(ModuleOp module) {
+  VariableTable variables(module);
+  bool violated = false;
+  auto report = [&](Operation *op) {
+    if (!isOwnBackward(op))
+      return InFlightDiagnostic();
+    violated = true;
+    return withExitCode(op->emitOpError(), ExitCode::Unsupported)
+           << "of the model's own backward pass (--precision bf16-mixed and "
+              "--loss-scale none train without a loss scale) ";
+  };
+  for (auto function : module.getOps<FunctionOpInterface>())
+    LossScaleAnalysis(function, variables, report);
+  return failure(violated);
+}
+
 void InsertLossScalingPass::runOnOperation() {
   constants.clear();
   if (failed(readOptions()))
@@ -394,4 +419,6 @@ void InsertLossScalingPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<FunctionOpInterface>()))
     if (failed(rewrite(function)))
       return signalPassFailure();
+  if (kind != LossScale::None && failed(verifyOwnGradients(getOperation())))
+    signalPassFailure();
 }

@@ -143,6 +143,24 @@ def test_a_gradient_graph_takes_a_loss_scale(digits, weights, tmp_path):
     np.testing.assert_allclose(losses, expected, rtol=1e-2)
 
 
+def test_gradients_that_are_no_multiples_take_no_loss_scale(digits, weights, tmp_path):
+    """A node that takes its gradient for the value is not linear in it."""
+    model = make_gradient_graph()
+    for node in model.graph.node:
+        if node.op_type == "ReluGrad":
+            node.input[:] = reversed(node.input)
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", **digits)
+    arguments = ("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz")
+    arguments += (*weights, "--batch-size", BATCH, "--max-steps", 2)
+    arguments += ("--output", tmp_path / "trained.onnx", "--precision", "16-mixed")
+    process = mpctest.mpc(*arguments)
+    assert process.returncode == 4
+    assert "own backward pass (--precision bf16-mixed and" in process.stderr
+    assert "not linear in a value that carries the loss scale" in process.stderr
+    mpctest.mpc_ok(*arguments, "--loss-scale", "none")
+
+
 def make_optimizer_graph(build, state, inputs):
     """A graph beside the gradient graph, with its names for parameters and
     gradients; state are inputs without a value."""
