@@ -14,6 +14,7 @@
 #include "passes/Differentiation/PhaseListener.h"
 #include "passes/Differentiation/Trainables.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <map>

@@ -5,6 +5,7 @@
 #include "frontends/ONNX/Model/Metadata.h"
 
 using namespace mlir;
+using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
