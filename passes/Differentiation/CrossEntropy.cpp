@@ -71,8 +71,12 @@ bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
 }
 
 // The axis that the outputs of a layer with weights are on, which are the
-// classes of scores; nothing where that is not seen.
-static std::optional<int64_t> findFeatureAxis(Value value) {
+// classes of scores; nothing where that is not seen among `steps` values: sums
+// of sums have more ways through them than can be gone.
+static std::optional<int64_t> findFeatureAxis(Value value, unsigned &steps) {
+  if (steps == 0)
+    return std::nullopt;
+  --steps;
   Operation *op = value.getDefiningOp();
   const int64_t last = typeOf(value).getRank() - 1;
   if (isa_and_nonnull<MatMulOp, GemmOp>(op))
@@ -80,7 +84,7 @@ static std::optional<int64_t> findFeatureAxis(Value value) {
   if (isa_and_nonnull<ConvOp>(op))
     return 1;
   if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
-    std::optional<int64_t> axis = findFeatureAxis(transpose.getInput());
+    std::optional<int64_t> axis = findFeatureAxis(transpose.getInput(), steps);
     if (!axis)
       return std::nullopt;
     return llvm::find(transpose.getPerm(), *axis) - transpose.getPerm().begin();
@@ -89,7 +93,7 @@ static std::optional<int64_t> findFeatureAxis(Value value) {
   if (isa_and_nonnull<AddOp>(op)) {
     for (Value addend : op->getOperands())
       if (typeOf(addend).getShape() == typeOf(value).getShape())
-        if (std::optional<int64_t> axis = findFeatureAxis(addend))
+        if (std::optional<int64_t> axis = findFeatureAxis(addend, steps))
           return axis;
     return std::nullopt;
   }
@@ -98,7 +102,7 @@ static std::optional<int64_t> findFeatureAxis(Value value) {
     bool keepsLast =
         !from.empty() && last >= 0 &&
         from.back() == typeOf(value).getDimSize(last) &&
-        findFeatureAxis(reshape.getInput()) == int64_t(from.size()) - 1;
+        findFeatureAxis(reshape.getInput(), steps) == int64_t(from.size()) - 1;
     return keepsLast ? std::optional(last) : std::nullopt;
   }
   return std::nullopt;
@@ -140,8 +144,9 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
   // Both do, or nothing is known, and weights show where the classes are:
   // labels of the data may not be there yet, or have the scores' shape.
   std::optional<int64_t> features;
+  unsigned steps = 1024;
   if (!labels)
-    features = findFeatureAxis(scores);
+    features = findFeatureAxis(scores, steps);
   if (features && (*features == 1 || *features == last)) {
     if (!perSample)
       mlir::emitRemark(scores.getLoc())

@@ -414,3 +414,22 @@ def test_good_input_passes(tmp_path):
     good = Bad("good", 0, [], lambda folder: (None, []))
     mpctest.mpc_ok(*command_line(good, tmp_path))
     assert (tmp_path / "trained.onnx").exists()
+
+
+def test_sums_of_sums_are_no_riddle(tmp_path):
+    """Where the classes are is looked for within bounds: there are 2^64 ways
+    through these sums."""
+    nodes = [
+        helper.make_node("Add", [f"x{i}" if i else "x"] * 2, [f"x{i + 1}"])
+        for i in range(64)
+    ]
+    shape = [2, 4, 4]
+    model = mpctest.make_model(
+        nodes, {"x": (np.float32, shape)}, {"x64": (np.float32, shape)}, {}
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    loss = ("--loss", "softmax_cross_entropy")
+    flags = (*loss, "--emit=differentiate", "-o", "-")
+    process = mpctest.mpc("compile", tmp_path / "model.onnx", *flags)
+    assert process.returncode == 2
+    assert "may have their classes on axis 1 or on axis 2" in process.stderr

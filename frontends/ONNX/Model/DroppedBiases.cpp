@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Model/DroppedBiases.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
@@ -68,9 +69,9 @@ static size_t getElementBytes(const proto::TensorProto &tensor) {
 }
 
 namespace {
-class Restorer {
+class BiasRestorer {
 public:
-  explicit Restorer(Model &model)
+  explicit BiasRestorer(Model &model)
       : model(model), graph(*model.getProto().mutable_graph()) {}
 
   std::string run();
@@ -95,7 +96,7 @@ private:
 };
 } // namespace
 
-void Restorer::collect() {
+void BiasRestorer::collect() {
   signature = readSignature(graph);
   taken = findBodyNames(graph);
   for (const proto::TensorProto &tensor : graph.initializer())
@@ -113,9 +114,9 @@ void Restorer::collect() {
 
 // Adds the parameter `source`, of the type of `weights`; returns its name,
 // empty where it cannot be.
-std::string Restorer::addZeros(StringRef source,
-                               const proto::TensorProto &weights,
-                               int64_t count) {
+std::string BiasRestorer::addZeros(StringRef source,
+                                   const proto::TensorProto &weights,
+                                   int64_t count) {
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
   if (name.empty() || tensors.contains(name) || taken.contains(name) ||
@@ -130,12 +131,12 @@ std::string Restorer::addZeros(StringRef source,
   describeInitializer(graph, name, source);
   tensors.try_emplace(name, &bias);
   bySource.try_emplace(source, name);
-  done.push_back(name);
+  done.push_back("'" + name + "'");
   return name;
 }
 
 // A bias that has been trained since would change what the file computes.
-bool Restorer::isZeros(const proto::TensorProto &tensor) {
+bool BiasRestorer::isZeros(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat() && values->getNumElements() > 0 &&
@@ -145,10 +146,10 @@ bool Restorer::isZeros(const proto::TensorProto &tensor) {
   return false;
 }
 
-void Restorer::restore(proto::NodeProto &node) {
+void BiasRestorer::restore(proto::NodeProto &node) {
   StringRef source = findBias(node);
   auto weights = source.empty() ? tensors.end() : tensors.find(node.input(1));
-  if (weights == tensors.end() || !isFloatTensor(*weights->second))
+  if (weights == tensors.end() || !holdsFloats(*weights->second))
     return;
   std::optional<int64_t> count = countElements(node, *weights->second);
   if (!count)
@@ -165,7 +166,7 @@ void Restorer::restore(proto::NodeProto &node) {
     node.add_input(name);
 }
 
-std::string Restorer::run() {
+std::string BiasRestorer::run() {
   collect();
   if (signature.empty())
     return {};
@@ -174,14 +175,10 @@ std::string Restorer::run() {
       restore(node);
   if (done.empty())
     return {};
-  std::string text = "the exporter left out biases of zeros, which are there "
-                     "again: '" +
-                     done[0] + "'";
-  if (done.size() > 1)
-    text += " and " + std::to_string(done.size() - 1) + " more";
-  return text;
+  return "the exporter left out biases of zeros, which are there again: " +
+         listFirst(done, 1);
 }
 
 std::string mpc::onnx_frontend::restoreBiases(Model &model) {
-  return Restorer(model).run();
+  return BiasRestorer(model).run();
 }

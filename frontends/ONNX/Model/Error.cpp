@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Error.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -20,6 +21,14 @@ std::error_code ImportError::convertToErrorCode() const {
 llvm::Error mpc::onnx_frontend::makeError(ErrorKind kind,
                                           const llvm::Twine &message) {
   return llvm::make_error<ImportError>(kind, message);
+}
+
+std::string mpc::onnx_frontend::listFirst(llvm::ArrayRef<std::string> names,
+                                          size_t shown) {
+  std::string text = llvm::join(names.take_front(shown), ", ");
+  if (names.size() > shown)
+    text += " and " + std::to_string(names.size() - shown) + " more";
+  return text;
 }
 
 std::string mpc::onnx_frontend::countOthers(size_t count) {

@@ -9,6 +9,7 @@
 
 #include "runtime/Names.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
@@ -41,6 +42,9 @@ private:
 
 /// A finding as an error.
 llvm::Error makeError(ErrorKind kind, const llvm::Twine &message);
+
+/// "a, b and 4 more": the first `shown` of them.
+std::string listFirst(llvm::ArrayRef<std::string> names, size_t shown);
 
 /// What a message says of the first one of `count`: " (and 2 more like it)".
 std::string countOthers(size_t count);

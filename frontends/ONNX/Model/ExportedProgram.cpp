@@ -10,46 +10,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-//===----------------------------------------------------------------------===//
-// Graphs and parameters
-//===----------------------------------------------------------------------===//
-
-std::vector<proto::GraphProto *>
-mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
-  std::vector<proto::GraphProto *> graphs = {&graph};
-  for (size_t i = 0; i < graphs.size(); ++i)
-    for (proto::NodeProto &node : *graphs[i]->mutable_node())
-      for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
-        if (attribute.has_g())
-          graphs.push_back(attribute.mutable_g());
-        for (proto::GraphProto &body : *attribute.mutable_graphs())
-          graphs.push_back(&body);
-      }
-  return graphs;
-}
-
-std::vector<const proto::GraphProto *>
-mpc::onnx_frontend::findGraphs(const proto::GraphProto &graph) {
-  // The pointers are all that is needed of the other, which changes nothing.
-  auto graphs = findGraphs(const_cast<proto::GraphProto &>(graph));
-  return {graphs.begin(), graphs.end()};
-}
-
-llvm::StringSet<> mpc::onnx_frontend::findBodyNames(proto::GraphProto &graph) {
-  llvm::StringSet<> names;
-  const std::vector<proto::GraphProto *> graphs = findGraphs(graph);
-  for (const proto::GraphProto *body : llvm::drop_begin(graphs)) {
-    for (const auto *values : {&body->input(), &body->output()})
-      for (const proto::ValueInfoProto &value : *values)
-        names.insert(value.name());
-    for (const proto::TensorProto &tensor : body->initializer())
-      names.insert(tensor.name());
-    for (const proto::NodeProto &node : body->node())
-      names.insert(node.output().begin(), node.output().end());
-  }
-  return names;
-}
-
 llvm::MapVector<StringRef, StringRef>
 mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
   llvm::MapVector<StringRef, StringRef> names;
@@ -215,16 +175,4 @@ void mpc::onnx_frontend::describeFolded(proto::GraphProto &graph,
   proto::ValueInfoProto &value = *graph.add_value_info();
   value.set_name(name.str());
   addMetadata(value, kFoldedFrom, ("['" + source + "']").str());
-}
-
-bool mpc::onnx_frontend::isFloatTensor(const proto::TensorProto &tensor) {
-  switch (tensor.data_type()) {
-  case proto::TensorProto::FLOAT:
-  case proto::TensorProto::FLOAT16:
-  case proto::TensorProto::BFLOAT16:
-  case proto::TensorProto::DOUBLE:
-    return true;
-  default:
-    return false;
-  }
 }

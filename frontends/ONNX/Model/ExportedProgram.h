@@ -10,20 +10,10 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <optional>
-#include <vector>
 
 namespace mpc::onnx_frontend {
-
-/// The graph, and behind it the bodies of its nodes, with those within them.
-std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
-std::vector<const proto::GraphProto *>
-findGraphs(const proto::GraphProto &graph);
-
-/// What bodies of its nodes define, which hides the graph's own there.
-llvm::StringSet<> findBodyNames(proto::GraphProto &graph);
 
 /// Of a value, what the calls of the program have for it, such as "p_fc_bias".
 inline constexpr llvm::StringLiteral kOriginalName =
@@ -77,9 +67,6 @@ void describeInitializer(proto::GraphProto &graph, llvm::StringRef name,
 /// is a name of the file.
 void describeFolded(proto::GraphProto &graph, llvm::StringRef name,
                     llvm::StringRef source);
-
-/// Whether elements are floats that a file may store.
-bool isFloatTensor(const proto::TensorProto &tensor);
 
 } // namespace mpc::onnx_frontend
 

@@ -42,17 +42,53 @@ mpc::onnx_frontend::getBodies(const proto::NodeProto &node) {
   return bodies;
 }
 
-// Adds what `body` reads and does not define. Bodies are nested as deep as
-// protobuf lets messages be: 31.
-static void addCaptured(const proto::GraphProto &body,
-                        std::vector<StringRef> &values) {
-  llvm::StringSet<> defined;
+std::vector<const proto::GraphProto *>
+mpc::onnx_frontend::findGraphs(const proto::GraphProto &graph) {
+  std::vector<const proto::GraphProto *> graphs = {&graph};
+  for (size_t i = 0; i < graphs.size(); ++i)
+    for (const proto::NodeProto &node : graphs[i]->node())
+      llvm::append_range(graphs, getBodies(node));
+  return graphs;
+}
+
+std::vector<proto::GraphProto *>
+mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
+  std::vector<proto::GraphProto *> graphs;
+  // All are parts of what the caller may change.
+  for (const proto::GraphProto *part : findGraphs(std::as_const(graph)))
+    graphs.push_back(const_cast<proto::GraphProto *>(part));
+  return graphs;
+}
+
+// Adds the names of what a body of a node defines.
+static void addDefined(const proto::GraphProto &body,
+                       llvm::StringSet<> &defined) {
   for (const proto::ValueInfoProto &input : body.input())
     defined.insert(input.name());
   for (const proto::TensorProto &tensor : body.initializer())
     defined.insert(tensor.name());
   for (const proto::NodeProto &node : body.node())
     defined.insert(node.output().begin(), node.output().end());
+}
+
+llvm::StringSet<>
+mpc::onnx_frontend::findBodyNames(const proto::GraphProto &graph) {
+  llvm::StringSet<> names;
+  const auto graphs = findGraphs(graph);
+  for (const proto::GraphProto *body : llvm::drop_begin(graphs)) {
+    addDefined(*body, names);
+    for (const proto::ValueInfoProto &output : body->output())
+      names.insert(output.name());
+  }
+  return names;
+}
+
+// Adds what `body` reads and does not define. Bodies are nested as deep as
+// protobuf lets messages be: 31.
+static void addCaptured(const proto::GraphProto &body,
+                        std::vector<StringRef> &values) {
+  llvm::StringSet<> defined;
+  addDefined(body, defined);
   auto add = [&](StringRef name) {
     if (!name.empty() && !defined.contains(name))
       values.push_back(name);

@@ -25,6 +25,14 @@ std::string getOpName(const proto::NodeProto &node);
 /// The graphs in a node's attributes: the bodies of loops and branches.
 std::vector<const proto::GraphProto *> getBodies(const proto::NodeProto &node);
 
+/// The graph, and behind it the bodies of its nodes, with those within them.
+std::vector<const proto::GraphProto *>
+findGraphs(const proto::GraphProto &graph);
+std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
+
+/// What bodies of its nodes define, which hides the graph's own there.
+llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
+
 /// The values a node reads: its inputs, what a Gradient names in its
 /// attributes, and what the graphs in its attributes read from around them.
 /// Absent inputs are left out.

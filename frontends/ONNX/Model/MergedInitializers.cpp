@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Model/MergedInitializers.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
@@ -122,7 +123,7 @@ bool Separator::isConstant(StringRef name) {
 void Separator::collect() {
   names = findBodyNames(graph);
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
-    if (names.insert(tensor.name()).second && isFloatTensor(tensor))
+    if (names.insert(tensor.name()).second && holdsFloats(tensor))
       tensors.try_emplace(tensor.name(), &tensor);
   for (const proto::ValueInfoProto &value : graph.value_info()) {
     originalNames.try_emplace(value.name(), findMetadata(value, kOriginalName));
@@ -315,14 +316,9 @@ std::string Separator::run() {
   separateStatistics();
   if (done.empty())
     return {};
-  constexpr size_t shown = 2;
-  std::string text = "the exporter made one of values that start equal, which "
-                     "are taken apart again: ";
-  for (size_t i = 0; i < done.size() && i < shown; ++i)
-    text += (i > 0 ? ", " : "") + done[i];
-  if (done.size() > shown)
-    text += " and " + std::to_string(done.size() - shown) + " more";
-  return text;
+  return "the exporter made one of values that start equal, which are taken "
+         "apart again: " +
+         listFirst(done, 2);
 }
 
 std::string mpc::onnx_frontend::separateInitializers(Model &model) {

@@ -24,6 +24,9 @@ llvm::StringRef normalizeDomain(llvm::StringRef domain);
 /// The oldest version of a domain that is read.
 int64_t getOldestOpset(llvm::StringRef domain);
 
+/// Whether elements are floats that a file may store.
+bool holdsFloats(const proto::TensorProto &tensor);
+
 class Model : public std::enable_shared_from_this<Model> {
 public:
   /// Reads and parses the file, and checks versions and opset imports.

@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Model/SplitInitializers.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
@@ -60,7 +61,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   }
   llvm::MapVector<StringRef, Group> groups;
   for (const proto::TensorProto &tensor : graph.initializer()) {
-    if (!isFloatTensor(tensor))
+    if (!holdsFloats(tensor))
       continue;
     auto folded = foldedFrom.find(tensor.name());
     if (folded != foldedFrom.end()) {
@@ -157,12 +158,9 @@ std::string Joiner::run() {
   if (done.empty())
     return {};
   finish();
-  std::string text = "the exporter made several of one parameter, which are "
-                     "trained as one: " +
-                     done[0];
-  if (done.size() > 1)
-    text += " and " + std::to_string(done.size() - 1) + " more";
-  return text;
+  return "the exporter made several of one parameter, which are trained as "
+         "one: " +
+         listFirst(done, 1);
 }
 
 std::string mpc::onnx_frontend::joinInitializers(Model &model) {

@@ -322,6 +322,18 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
   return decodeRaw(result.data, result.owner, type, what);
 }
 
+bool mpc::onnx_frontend::holdsFloats(const proto::TensorProto &tensor) {
+  switch (tensor.data_type()) {
+  case proto::TensorProto::FLOAT:
+  case proto::TensorProto::FLOAT16:
+  case proto::TensorProto::BFLOAT16:
+  case proto::TensorProto::DOUBLE:
+    return true;
+  default:
+    return false;
+  }
+}
+
 Expected<HostTensor> Model::decodeInitializer(const proto::TensorProto &tensor,
                                               bool readsValues) const {
   const std::string what = "initializer '" + tensor.name() + "'";

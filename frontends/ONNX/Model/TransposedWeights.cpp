@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
@@ -12,9 +13,9 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-class Restorer {
+class WeightRestorer {
 public:
-  explicit Restorer(Model &model)
+  explicit WeightRestorer(Model &model)
       : model(model), graph(*model.getProto().mutable_graph()) {}
 
   std::string run();
@@ -37,7 +38,7 @@ private:
 };
 } // namespace
 
-void Restorer::collect() {
+void WeightRestorer::collect() {
   taken = findBodyNames(graph);
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
     auto sources = readFoldedParameters(value);
@@ -66,7 +67,7 @@ void Restorer::collect() {
 
 // The weights of the linear layer that a node is; empty where it is none, or
 // would transpose them itself.
-StringRef Restorer::findProgramName(const proto::NodeProto &node) {
+StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   if (!node.domain().empty() || (op != "MatMul" && op != "Gemm"))
     return {};
@@ -82,7 +83,7 @@ StringRef Restorer::findProgramName(const proto::NodeProto &node) {
 }
 
 // Makes `matrix` the transposition of itself, called `name`.
-bool Restorer::restore(proto::TensorProto &matrix, StringRef name) {
+bool WeightRestorer::restore(proto::TensorProto &matrix, StringRef name) {
   const int64_t rows = matrix.dims(0), columns = matrix.dims(1);
   if (matrix.data_location() == proto::TensorProto::EXTERNAL) {
     model.readTransposed(matrix);
@@ -105,7 +106,7 @@ bool Restorer::restore(proto::TensorProto &matrix, StringRef name) {
   return true;
 }
 
-std::string Restorer::run() {
+std::string WeightRestorer::run() {
   signature = readSignature(graph);
   if (signature.empty())
     return {};
@@ -115,7 +116,7 @@ std::string Restorer::run() {
     const std::string former = tensor.name();
     // Where the exporter kept the parameter too, the two are joined instead.
     if (!transposed.contains(former) || tensor.dims_size() != 2 ||
-        !isFloatTensor(tensor) || taken.contains(foldedFrom.lookup(former)))
+        !holdsFloats(tensor) || taken.contains(foldedFrom.lookup(former)))
       continue;
     const std::string name = foldedFrom.lookup(former).str();
     if (!restore(tensor, name))
@@ -134,16 +135,16 @@ std::string Restorer::run() {
     describeInitializer(graph, name, sources.lookup(name));
   }
   addTransposes(graph, matrices);
-  std::string text = "the exporter transposed weights, which have their name "
-                     "and layout again: '" +
-                     matrices[0].first + "'";
-  if (matrices.size() > 1)
-    text += " and " + std::to_string(matrices.size() - 1) + " more";
-  return text;
+  std::vector<std::string> done;
+  for (const auto &matrix : matrices)
+    done.push_back("'" + matrix.first + "'");
+  return "the exporter transposed weights, which have their name and layout "
+         "again: " +
+         listFirst(done, 1);
 }
 
 std::string mpc::onnx_frontend::restoreWeights(Model &model) {
-  return Restorer(model).run();
+  return WeightRestorer(model).run();
 }
 
 // Makes a node that transposes a matrix, at the end of the graph.
@@ -163,12 +164,6 @@ static proto::NodeProto *addTranspose(proto::GraphProto &graph,
   return &node;
 }
 
-static bool hasBodies(const proto::NodeProto &node) {
-  return llvm::any_of(node.attribute(), [](const auto &attribute) {
-    return attribute.has_g() || attribute.graphs_size() > 0;
-  });
-}
-
 void mpc::onnx_frontend::addTransposes(
     proto::GraphProto &graph,
     llvm::ArrayRef<std::pair<std::string, std::string>> matrices) {
@@ -185,7 +180,7 @@ void mpc::onnx_frontend::addTransposes(
   };
   for (int i = 0; i < former; ++i) {
     proto::NodeProto *node = nodes.Mutable(i);
-    if (hasBodies(*node))
+    if (!getBodies(*node).empty())
       for (auto &entry : pending)
         place(entry.second);
     for (const std::string &input : node->input())

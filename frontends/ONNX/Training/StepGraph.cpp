@@ -476,15 +476,6 @@ void StepRecogniser::findUpdateNodes() {
 // All of it
 //===----------------------------------------------------------------------===//
 
-// "a, b, c and 4 more"
-static std::string joinFirst(ArrayRef<std::string> names) {
-  constexpr size_t kMost = 6;
-  std::string text = llvm::join(names.take_front(kMost), ", ");
-  if (names.size() > kMost)
-    text += " and " + std::to_string(names.size() - kMost) + " more";
-  return text;
-}
-
 // A state that the forward pass reads is trained; others are the optimizer's.
 void StepRecogniser::findParameters() {
   llvm::StringSet<> read;
@@ -505,8 +496,8 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       "taken as a training step with an optimizer of its own (" +
       (byNode ? "by its optimizer nodes"
               : std::string("its updates are spelt out")) +
-      "); it trains " + joinFirst(trained) +
-      (others.empty() ? "" : "; its state is " + joinFirst(others)) +
+      "); it trains " + listFirst(trained, 6) +
+      (others.empty() ? "" : "; its state is " + listFirst(others, 6)) +
       "; --as-exported takes the graph as it is");
   if (step.learningRates.empty())
     notes.push_back("the learning rate is the graph's; --lr has no effect");
@@ -564,7 +555,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     trained.push_back(parameter.str());
   }
   if (!withoutValue.empty())
-    notes.push_back("the graph has gradients of " + joinFirst(withoutValue) +
+    notes.push_back("the graph has gradients of " + listFirst(withoutValue, 6) +
                     ", inputs without a value; it trains them where --weights "
                     "gives their values");
   if (trained.empty())
@@ -579,7 +570,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
   StringRef flag =
       options.optimizerModel.empty() ? "--optimizer" : "--optimizer-model";
   notes.push_back("taken as a gradient graph; " + flag.str() + " trains " +
-                  joinFirst(trained) +
+                  listFirst(trained, 6) +
                   " with its gradients; --loss output:NAME derives others, "
                   "--as-exported takes the graph as it is");
   return std::move(step);
