@@ -49,7 +49,7 @@ static llvm::Expected<PrecisionClass>
 readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
   std::string word;
   if (llvm::Error error = readString(object, where, key, word))
-    return std::move(error);
+    return error;
   if (auto parsed = amp::symbolizePrecisionClass(word))
     return *parsed;
   return reject(where, key +
@@ -141,7 +141,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                          "\"fixed\", which only the table's own rows are");
   rule.precisionClass = *parsed;
   if (llvm::Error error = readUnbounded(*object, where, rule.unbounded))
-    return std::move(error);
+    return error;
   return rule;
 }
 

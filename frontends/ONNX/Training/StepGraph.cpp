@@ -517,16 +517,16 @@ Expected<std::optional<TrainingStep>>
 StepRecogniser::run(std::vector<std::string> &notes) {
   indexGraph();
   if (Error error = readOptimizers())
-    return std::move(error);
+    return error;
   readStatistics();
   if (byNode > 0 || (options.findsSpeltOutSteps && mayHaveLoss()))
     if (Error error = readSpeltOut())
-      return std::move(error);
+      return error;
   if (step.updates.empty())
     return std::nullopt;
   collectOutputs();
   if (Error error = findLoss())
-    return std::move(error);
+    return error;
   findScalars();
   findUpdateNodes();
   findParameters();
