@@ -1,0 +1,134 @@
+"""`cmake --install` leaves programs, pages and a library that work where they
+were put, and a program in C trains with them as docs/embedding.md shows.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import mpctest
+
+DOCUMENT = mpctest.ROOT / "docs" / "embedding.md"
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """Where everything was installed, and then moved to."""
+    folder = tmp_path_factory.mktemp("install")
+    subprocess.run(
+        ["cmake", "--install", mpctest.BUILD, "--prefix", folder / "usr"],
+        check=True,
+        capture_output=True,
+    )
+    return (folder / "usr").rename(folder / "moved")
+
+
+def run(*command, **options):
+    process = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_programs_take_the_runtime_beside_them(prefix):
+    for program in ("mpc", "mpc-opt"):
+        libraries = run("ldd", prefix / "bin" / program)
+        assert str(mpctest.BUILD.resolve()) not in libraries
+        assert "not found" not in libraries
+    assert str(prefix.resolve()) in run("ldd", prefix / "bin" / "mpc").replace(
+        f"{prefix}/bin/../", f"{prefix.resolve()}/"
+    )
+    assert run(prefix / "bin" / "mpc", "--version").startswith("mpc ")
+
+
+def test_every_command_has_a_page(prefix):
+    pages = {page.name for page in (prefix / "share/man/man1").iterdir()}
+    listed = run(prefix / "bin" / "mpc", "help").split("Subcommands:")[1]
+    commands = re.findall(r"^  ([a-z]+) ", listed, re.M)
+    assert pages == {"mpc.1"} | {f"mpc-{name}.1" for name in commands}
+    assert len(commands) > 8
+    train = (prefix / "share/man/man1/mpc-train.1").read_text()
+    assert train.startswith(".TH MPC-TRAIN 1")
+
+
+def test_shells_complete(prefix):
+    script = prefix / "share/bash-completion/completions/mpc"
+    print_words = (
+        f'source {script}; COMP_WORDS=(mpc tra) COMP_CWORD=1; $(complete -p mpc |'
+        ' sed "s/.*-F \\([^ ]*\\).*/\\1/"); echo "${COMPREPLY[@]}"'
+    )
+    environment = {**os.environ, "PATH": f"{prefix}/bin:{os.environ['PATH']}"}
+    words = run("bash", "-c", print_words, env=environment)
+    assert words.split() == ["train"]
+    zsh = (prefix / "share/zsh/site-functions/_mpc").read_text()
+    assert zsh.startswith("#compdef mpc")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """The documented program, and a project that builds it."""
+    folder = tmp_path_factory.mktemp("embedding")
+    text = DOCUMENT.read_text()
+    (program,) = re.findall(r"^```c\n(.*?)^```", text, re.S | re.M)
+    (project,) = re.findall(r"^```cmake\n(.*?)^```", text, re.S | re.M)
+    (folder / "train.c").write_text(program)
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(train LANGUAGES C)\n"
+        "add_executable(train train.c)\n" + project
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def artifact(prefix, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artifact")
+    shutil.copy(mpctest.MODELS / "digits-cnn.onnx", folder / "model.onnx")
+    (command,) = re.findall(r"^\$ (mpc compile .*)$", DOCUMENT.read_text(), re.M)
+    run("sh", "-c", f"{prefix}/bin/{command}", cwd=folder)
+    return folder / "model.mpc"
+
+
+def check_that_it_learns(output):
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", output)]
+    assert len(losses) == 5
+    assert losses[0] > 2 and losses[-1] < 0.5
+    assert re.search(r"^fc1\.weight: parameter, \d+ bytes$", output, re.M), output
+
+
+def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
+    program = tmp_path / "train"
+    run(
+        *("cc", "-Wall", "-Wextra", "-Werror", source / "train.c"),
+        *("-I", prefix / "include", "-L", prefix / "lib"),
+        *(f"-Wl,-rpath,{prefix}/lib", "-lmpc_runtime", "-o", program),
+    )
+    check_that_it_learns(run(program, artifact))
+
+
+def test_cmake_finds_the_library(prefix, source, artifact, tmp_path):
+    run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path)
+    check_that_it_learns(run(tmp_path / "train", artifact))
+
+
+def test_an_error_is_a_status(prefix, source, tmp_path):
+    run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path)
+    process = subprocess.run(
+        [tmp_path / "train", mpctest.MODELS / "digits-cnn.onnx"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 3
+    assert "digits-cnn.onnx" in process.stderr
