@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace mpc::runtime::train {
 
@@ -259,6 +260,17 @@ static std::string formOf(const Shape &shape, std::string_view type) {
   return toString(shape) + " " + std::string(type);
 }
 
+/// "a; b; 3 more": a few are enough to see what is wrong.
+static std::string listSome(const std::vector<std::string> &items) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, items.size()); ++i)
+    text += (i ? "; " : "") + items[i];
+  if (items.size() > kShown)
+    text += "; " + std::to_string(items.size() - kShown) + " more";
+  return text;
+}
+
 /// How the checkpoint's tensors differ from the model's state, one after
 /// another; empty where they do not.
 static std::string tensorDifferences(const CheckpointContents &contents,
@@ -290,35 +302,35 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                        return isSaved(port) && port.name == array.name;
                      }))
       differences.push_back("'" + array.name + "' is not in the model");
-  // A few are enough to see what is wrong.
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, differences.size()); ++i)
-    text += (i ? "; " : "") + differences[i];
-  if (differences.size() > kShown)
-    text += "; " + std::to_string(differences.size() - kShown) + " more";
-  return text;
+  return listSome(differences);
 }
 
-/// Of two recipes, JSON objects, the first entry that differs.
-static std::string recipeDifference(const std::string &then,
-                                    const std::string &now) {
+/// Of two recipes, JSON objects, the entries that differ, but for the digest of
+/// what was decided, which would tell nobody anything.
+static std::vector<std::string> recipeDifferences(const std::string &then,
+                                                  const std::string &now) {
   const nlohmann::json before = parseBoundedJSON(then);
   const nlohmann::json after = parseBoundedJSON(now);
   const auto textOf = [](const nlohmann::json &value) {
     return abbreviated(
         value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
-  if (before.is_object() && after.is_object())
-    for (const nlohmann::json *both : {&after, &before})
-      for (const auto &[key, unused] : both->items()) {
-        const nlohmann::json was = before.value(key, nlohmann::json());
-        const nlohmann::json is = after.value(key, nlohmann::json());
-        if (was != is)
-          return abbreviated(key) + " was " + textOf(was) + ", now it is " +
-                 textOf(is);
-      }
-  return "recipe was " + abbreviated(then) + ", now it is " + abbreviated(now);
+  if (!before.is_object() || !after.is_object())
+    return {"recipe was " + abbreviated(then) + ", now it is " +
+            abbreviated(now)};
+  std::set<std::string> keys;
+  for (const nlohmann::json *both : {&after, &before})
+    for (const auto &[key, unused] : both->items())
+      keys.insert(key);
+  std::vector<std::string> differences;
+  for (const std::string &key : keys) {
+    const nlohmann::json was = before.value(key, nlohmann::json());
+    const nlohmann::json is = after.value(key, nlohmann::json());
+    if (was != is && key != "decisions")
+      differences.push_back(abbreviated(key) + " was " + textOf(was) +
+                            ", now it is " + textOf(is));
+  }
+  return differences;
 }
 
 /// Whether the digests differ that fingerprints of data begin with, and not
@@ -338,25 +350,38 @@ static std::string dataDifference(const Progress &then) {
               : "; it was " + abbreviated(files->second));
 }
 
-static Status checkFit(const CheckpointContents &contents,
-                       const TraineeInfo &info, const RunIdentity &identity,
-                       const std::string &path) {
-  std::string problem;
-  // The first fact of the run that differs,
+/// The facts of the run that differ, each with both values.
+static std::vector<std::string>
+runDifferences(const CheckpointContents &contents,
+               const RunIdentity &identity) {
+  std::vector<std::string> differences;
+  bool differs = false;
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
     const std::string then =
         found == contents.identity.end() ? "nothing" : found->second;
-    if (then != value) {
-      problem =
-          key == "recipe" ? recipeDifference(then, value)
-          : isOtherData(key, then, value)
-              ? dataDifference(contents.progress)
-              : key + " was " + abbreviated(then) + ", now it is " + value;
-      break;
-    }
+    if (then == value)
+      continue;
+    differs = true;
+    if (key == "recipe")
+      for (std::string &difference : recipeDifferences(then, value))
+        differences.push_back(std::move(difference));
+    else
+      differences.push_back(isOtherData(key, then, value)
+                                ? dataDifference(contents.progress)
+                                : key + " was " + abbreviated(then) +
+                                      ", now it is " + value);
   }
-  // and tensors that do.
+  // What no flag and no file explains, such as another version of mpc.
+  if (differs && differences.empty())
+    differences.push_back("the graph or the types of its ops are others");
+  return differences;
+}
+
+static Status checkFit(const CheckpointContents &contents,
+                       const TraineeInfo &info, const RunIdentity &identity,
+                       const std::string &path) {
+  std::string problem = listSome(runDifferences(contents, identity));
   const std::string tensors = tensorDifferences(contents, info);
   if (!tensors.empty())
     problem += (problem.empty() ? "" : "; ") + ("tensors: " + tensors);

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <xxhash.h>
 
 namespace mpc::runtime::train {
@@ -30,12 +31,28 @@ static std::string describeTrained(const TraineeInfo &info) {
   return counted(count, "parameter") + ", digest " + text;
 }
 
+/// "labels i64 32, x f32 32x8": what a batch is, whichever flags say so.
+static std::string describeInputs(const TraineeInfo &info) {
+  std::set<std::string> inputs;
+  for (const auto &[name, function] : info.functions)
+    for (const Port &port : function.inputs)
+      if (port.role == Role::Data || port.role == Role::Label)
+        inputs.insert(port.name + ' ' +
+                      std::string(runtime::nameOf(port.type)) + ' ' +
+                      toString(port.shape));
+  std::string text;
+  for (const std::string &input : inputs)
+    text += (text.empty() ? "" : ", ") + input;
+  return text;
+}
+
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options) {
   return {{"model", info.modelHash},
           {"precision", info.precision},
           {"recipe", info.recipe},
           {"trained", describeTrained(info)},
+          {"inputs", describeInputs(info)},
           {"data", data.fingerprint()},
           {"batch size", std::to_string(data.batchSize())},
           {"seed", std::to_string(options.seed)},

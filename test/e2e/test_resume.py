@@ -127,6 +127,22 @@ def test_a_default_that_is_spelled_out_changes_nothing(stopped, tmp_path):
     assert "other settings" not in process.stderr
 
 
+def test_the_only_output_and_the_batch_said_otherwise_change_nothing(
+    stopped, tmp_path
+):
+    shutil.copytree(stopped / "checkpoints", tmp_path / "checkpoints")
+    again = flags(tmp_path, "bf16-mixed", 10)
+    again[again.index("softmax_cross_entropy")] += "@logits"
+    process = mpctest.mpc_ok(*again, "--shape", "image=32x1x8x8")
+    assert "other settings" not in process.stderr
+
+
+def test_what_was_changed_is_named_and_no_digest(stopped, tmp_path):
+    process = resume(stopped, tmp_path, "--keep-fp32", "conv1")
+    assert 'keep_fp32 was [], now it is ["conv1"]' in process.stderr
+    assert "decisions" not in process.stderr
+
+
 def test_another_learning_rate_is_noted_with_both_values(stopped, tmp_path):
     process = resume(stopped, tmp_path, "--lr", "0.5")
     assert process.returncode == 0, process.stderr

@@ -5,6 +5,7 @@
 #include "compiler/Artifact/GPU.h"
 #include "compiler/Artifact/PlanToJSON.h"
 #include "frontends/ONNX/Model/File.h"
+#include "frontends/ONNX/Model/Model.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "passes/KernelCompiler.h"
 #include "runtime/ArtifactFormat.h"
@@ -67,6 +68,7 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
 // The recipe as the runtime and `mpc inspect` read it.
 static json::Object describeRecipe(const RecipeOptions &recipe,
                                    bool addsOptimizer,
+                                   const onnx_frontend::Model &model,
                                    llvm::ArrayRef<LabelFacts> labels,
                                    const NormalizationFacts &normalizations) {
   // The first is the one that predictions and labels are of.
@@ -80,7 +82,10 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
       name = getLossInfo(info.kind).name;
   json::Object object{{"loss", name},
                       {"accumulate", recipe.accumulateGradBatches}};
-  if (!output.empty())
+  // The only output is the default.
+  const auto &graph = model.getProto().graph();
+  bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
+  if (!output.empty() && !isOnly)
     object["loss_output"] = output;
   addLabels(object, labels);
   if (normalizations.updated > 0)
@@ -255,8 +260,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
   // How it was compiled, so that a run can be continued and samples found.
-  json::Object recipe =
-      describeRecipe(this->recipe, addsOptimizer, labels, normalizations);
+  json::Object recipe = describeRecipe(this->recipe, addsOptimizer, *model,
+                                       labels, normalizations);
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   if (samples && !samples->inputs.empty())
     recipe["samples"] =

@@ -81,7 +81,6 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
   recipe["decisions"] = decisions;
   recipe["tf32"] = options.pipeline.tf32;
   recipe["contractions"] = options.pipeline.contractions;
-  recipe["shapes"] = listOf(options.model.shapes);
   recipe["optimizer_model"] = digestOf(options.model.optimizerModel);
   json::Array weights;
   for (const std::string &file : options.model.weights)

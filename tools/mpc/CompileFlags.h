@@ -13,8 +13,9 @@ namespace mpc::tools {
 
 /// Adds every flag that the recipe does not have in another form. Defaults are
 /// spelled out, so that giving one makes no difference; files stand for their
-/// contents. Not there: the target, as checkpoints move between machines, and
-/// --train and --freeze, which show in the state's roles. `decisions` is the
+/// contents. Not there: the target, as checkpoints move between machines,
+/// --train and --freeze, which show in the state's roles, and --shape, which
+/// shows in the inputs' shapes. `decisions` is the
 /// digest of what the Precision stage decided; `addsOptimizer` says whether the
 /// flags choose the optimizer.
 void addCompileFlags(llvm::json::Object &recipe, const CompileOptions &options,

@@ -461,6 +461,27 @@ TEST_F(Checkpoint, NamesWhatOfTheRecipeDiffers) {
                 "of another run: optimizer was \"sgd\", now it is \"adam\"");
 }
 
+TEST_F(Checkpoint, NamesEachFactThatDiffersAndNoDigestOfDecisions) {
+  RunIdentity run = kRun;
+  run["recipe"] = R"({"decisions":"aa","ema":null,"tf32":false})";
+  {
+    StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
+    ASSERT_TRUE(store->save(model, at(1), run, 3).ok());
+  }
+  RunIdentity other = run;
+  other["recipe"] = R"({"decisions":"bb","ema":0.9,"tf32":true})";
+  other["trained"] = "1 parameter";
+  const Status status = restore(directory.path, model, nullptr, other).status();
+  expectFailure(status, StatusCode::Checkpoint,
+                "ema was null, now it is 0.9; tf32 was false, now it is true; "
+                "trained was nothing, now it is 1 parameter; a new run");
+  other = run;
+  other["recipe"] = R"({"decisions":"bb","ema":null,"tf32":false})";
+  expectFailure(restore(directory.path, model, nullptr, other).status(),
+                StatusCode::Checkpoint,
+                "the graph or the types of its ops are others");
+}
+
 /// The recipe is JSON inside JSON; whoever can write the file can seal it.
 TEST_F(Checkpoint, AHostileRecipeIsOfAnotherRunAndShownInPart) {
   StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
