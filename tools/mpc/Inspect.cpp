@@ -124,7 +124,7 @@ static ExitCode inspectArrays(const std::string &file) {
   if (!arrays.ok())
     return reportError(arrays.status());
   PrintableStream os(llvm::outs());
-  os << file << ": " << arrays->size() << " arrays\n";
+  os << file << ": " << counted(int64_t(arrays->size()), "array") << "\n";
   for (const train::Array &array : *arrays)
     os << "  " << array.name << ": " << train::nameOf(array.type) << " "
        << toString(array.shape) << "\n";
