@@ -61,7 +61,8 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
   return llvm::createStringError("unknown loss '" + text + "'; expected " +
                                  listLosses() +
                                  ", each with an optional @OUTPUT, or "
-                                 "output:NAME");
+                                 "output:NAME of a loss that the model "
+                                 "computes itself");
 }
 
 bool mpc::isTargetOf(llvm::StringRef target, llvm::StringRef output) {

@@ -4,6 +4,7 @@
 #include "runtime/train/Column.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <xxhash.h>
@@ -160,8 +161,15 @@ Status Column::addPart(Array part) {
 }
 
 Status Column::addImages(Array part) {
-  layout = input.batchAxis == 0 ? ImageLayout::of(sampleShape()) : std::nullopt;
-  if (!layout || input.role != Role::Data)
+  if (input.batchAxis == 0)
+    layout = isMasks() ? ImageLayout::ofMask(sampleShape())
+                       : ImageLayout::of(sampleShape());
+  if (!layout && isMasks())
+    return invalid(part.source, "masks are for labels [N,H,W] or [N,1,H,W]; "
+                                "the model's are " +
+                                    brackets(input.shape, input.batchAxis,
+                                             runtime::nameOf(input.type)));
+  if (!layout)
     return invalid(part.source,
                    "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's "
                    "'" +
@@ -178,8 +186,9 @@ Status Column::addImages(Array part) {
 
 /// Decodes images for good where that takes little memory.
 Status Column::decodeImages() {
-  // Images of many files stay files, of which headers are checked.
-  if (samples() > prepared.decodedBytes / rowElements) {
+  // Images of many files stay files, of which headers are checked; of masks all
+  // values are.
+  if (!isMasks() && samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
         return status;
@@ -196,7 +205,8 @@ Status Column::decodeImages() {
     for (int64_t row = 0; row < count; ++row)
       requests.push_back(
           {part.images.get(), row,
-           reinterpret_cast<uint8_t *>(pixels.get() + row * rowElements)});
+           reinterpret_cast<uint8_t *>(pixels.get() + row * rowElements),
+           isMasks()});
     if (Status status = readImages(requests, *layout); !status.ok())
       return status;
     part.shape = input.shape;
@@ -206,6 +216,31 @@ Status Column::decodeImages() {
     part.images = nullptr;
   }
   return Status();
+}
+
+/// Counts the numbers in masks. Where there are 0 and 255 alone, which editors
+/// show as black and white, they become 0 and 1.
+std::string Column::countMasks() {
+  std::array<bool, 256> found{};
+  for (const Array &part : parts)
+    for (int64_t i = 0; i < part.size(); ++i)
+      found[size_t(part.data[i])] = true;
+  std::string text;
+  for (size_t value = 0; value < found.size(); ++value)
+    if (found[value])
+      text += (text.empty() ? "" : ", ") + std::to_string(value);
+  const int64_t values = std::count(found.begin(), found.end(), true);
+  const bool isBlackAndWhite =
+      found[255] && values == (found[0] ? 2 : 1) && prepared.ignored != 255;
+  if (!isBlackAndWhite)
+    return text;
+  for (Array &part : parts) {
+    auto *numbers = const_cast<std::byte *>(part.data);
+    std::transform(
+        numbers, numbers + part.size(), numbers,
+        [](std::byte value) { return std::byte(value != std::byte(0)); });
+  }
+  return text + ", which are taken as 0 and 1";
 }
 
 /// Where a list of numbers goes along: the channels of an image, first or last,
@@ -253,25 +288,6 @@ Status Column::setPreparation() {
   return Status();
 }
 
-/// How many images there are of which labels.
-static std::string describeImages(const Array &array) {
-  constexpr size_t most = 20;
-  const ImageFolder &folder = *array.images;
-  const std::vector<std::string> &labels = folder.classes();
-  std::string text = array.source + ": " + std::to_string(folder.size()) +
-                     " images of " + std::to_string(labels.size()) +
-                     (labels.size() == 1 ? " label: " : " labels: ");
-  for (size_t i = 0; i < std::min(labels.size(), most); ++i)
-    text += (i ? ", " : "") + std::to_string(i) + " " + labels[i];
-  if (labels.size() > most)
-    text += ", ...";
-  if (folder.leftOut() > 0)
-    text += "; " + std::to_string(folder.leftOut()) +
-            (folder.leftOut() == 1 ? " file that is no image is left out"
-                                   : " files that are no images are left out");
-  return text;
-}
-
 /// What of the column might surprise.
 static void addNotes(const Column &column, bool turned, bool normalized,
                      std::vector<std::string> &notes) {
@@ -306,8 +322,8 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   for (Array &part : parts) {
     if ((part.images != nullptr) != isImages)
       return invalid(locate(part), "images and arrays cannot be joined");
-    if (isImages)
-      notes.push_back(describeImages(part));
+    if (isImages && !column.isMasks())
+      notes.push_back(part.source + ": " + part.images->description());
     Status status = isImages ? column.addImages(std::move(part))
                              : column.addPart(std::move(part));
     if (!status.ok())
@@ -319,6 +335,10 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   if (isImages)
     if (Status status = column.decodeImages(); !status.ok())
       return status;
+  if (isImages && column.isMasks())
+    notes.push_back(column.array().source + ": " +
+                    std::to_string(column.samples()) +
+                    " masks of the numbers " + column.countMasks());
   addNotes(column, column.turned, preparation.normalization.has_value(), notes);
   return column;
 }

@@ -31,6 +31,8 @@ struct ColumnPreparation {
   Augmentation augmentation; ///< without steps: none
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
   bool allowsNaN = false;
+  /// The label that counts nowhere, which masks have as it is.
+  std::optional<int64_t> ignored = std::nullopt;
 };
 
 /// The epoch that random changes of a sample depend on; none for no random
@@ -84,6 +86,9 @@ private:
   Status addImages(Array part);
   Status setPreparation();
   Status decodeImages();
+  std::string countMasks();
+  /// Whether files of images would be labels of pixels.
+  bool isMasks() const { return input.role == Role::Label; }
   bool isDecodedLater() const { return parts[0].images != nullptr; }
   bool isPlain() const;
   Status fillPlain(const int64_t *rows, int64_t count, std::byte *to) const;

@@ -144,8 +144,40 @@ readCSV(const std::string &path, const std::vector<std::string> &groups) {
 // Files
 //===----------------------------------------------------------------------===//
 
+/// A folder of the folders images/ and masks/ and no others, rather than of two
+/// labels that are called so.
+static bool hasMasks(const std::filesystem::path &folder) {
+  std::error_code error;
+  size_t folders = 0;
+  for (std::filesystem::directory_iterator it(folder, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    folders += it->is_directory(ignored);
+  }
+  return folders == 2 &&
+         std::filesystem::is_directory(folder / "images", error) &&
+         std::filesystem::is_directory(folder / "masks", error);
+}
+
 static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
                                                     const std::string &labels) {
+  // Masks are labels; images beside masks have no others.
+  const auto read = [&](const std::string &path, const std::string &name) {
+    auto folder = ImageFolder::openUnlabelled(path);
+    return folder.ok() ? StatusOr(toArrays(*folder, path, name, labels))
+                       : StatusOr<std::vector<Array>>(folder.status());
+  };
+  if (argument.name == labels)
+    return read(argument.path, labels);
+  if (hasMasks(argument.path)) {
+    const std::filesystem::path root = argument.path;
+    auto arrays = read((root / "images").string(), argument.name);
+    auto masks = read((root / "masks").string(), labels);
+    if (!arrays.ok() || !masks.ok())
+      return arrays.ok() ? masks.status() : arrays.status();
+    arrays->push_back(std::move(masks->front()));
+    return arrays;
+  }
   StatusOr<std::shared_ptr<const ImageFolder>> folder =
       ImageFolder::open(argument.path);
   if (!folder.ok())
@@ -178,6 +210,16 @@ static StatusOr<std::vector<Array>> readFile(const Argument &argument,
   return arrays;
 }
 
+/// Every image has its mask, where there are folders of both.
+static Status checkMasks(const std::vector<Array> &arrays,
+                         const std::string &labels) {
+  std::vector<const ImageFolder *> images, masks;
+  for (const Array &array : arrays)
+    if (array.images)
+      (array.name == labels ? masks : images).push_back(array.images.get());
+  return images.empty() || masks.empty() ? Status() : checkPairs(images, masks);
+}
+
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options) {
@@ -192,6 +234,8 @@ readDataFiles(const std::vector<std::string> &files,
       return arrays.status();
     std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
   }
+  if (Status status = checkMasks(all, options.targetArray); !status.ok())
+    return status;
   return all;
 }
 

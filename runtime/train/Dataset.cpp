@@ -201,8 +201,10 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
 /// Takes the arrays that feed `port`, once they are known to fit the others.
 Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
                           const DatasetOptions &options) {
-  StatusOr<Column> column = Column::create(
-      port, std::move(parts), preparationFor(port, options.preparation), noted);
+  ColumnPreparation preparation = preparationFor(port, options.preparation);
+  preparation.ignored = options.rangeOf(port.name).ignoreIndex;
+  StatusOr<Column> column =
+      Column::create(port, std::move(parts), preparation, noted);
   if (!column.ok())
     return column.status();
   // The first column says how many samples there are.

@@ -36,6 +36,8 @@ struct Decoding {
   std::string_view bytes;
   /// Stop where the header has been read.
   bool headerOnly = false;
+  /// Numbers of classes rather than colours.
+  bool isMask = false;
   Image image;
   char reason[JMSG_LENGTH_MAX] = "";
   jmp_buf fail;
@@ -51,9 +53,10 @@ struct Decoding {
       return false;
     image.width = int64_t(width);
     image.height = int64_t(height);
-    image.channels = 3;
+    image.channels = isMask ? 1 : 3;
     try {
-      image.pixels.resize(headerOnly ? 0 : size_t(width * height * 3));
+      image.pixels.resize(
+          headerOnly ? 0 : size_t(width * height * uint64_t(image.channels)));
     } catch (const std::bad_alloc &) {
       setReason("does not fit in memory");
       return false;
@@ -61,7 +64,7 @@ struct Decoding {
     return true;
   }
   uint8_t *row(uint64_t index) {
-    return image.pixels.data() + index * uint64_t(image.width) * 3;
+    return image.pixels.data() + index * uint64_t(image.width * image.channels);
   }
 };
 } // namespace
@@ -166,6 +169,23 @@ static void askForRGB(png_structp png) {
   png_set_gray_to_rgb(png);
 }
 
+/// Has libpng give the numbers of a palette or of grey as they are, a byte
+/// each; false, with the reason, where the file has others.
+static bool askForNumbers(png_structp png, png_infop info, Decoding &decoding) {
+  const int color = png_get_color_type(png, info);
+  if (color != PNG_COLOR_TYPE_PALETTE && color != PNG_COLOR_TYPE_GRAY) {
+    decoding.setReason("a mask in colours; expected the number of a class for "
+                       "each pixel, in grey or with a palette");
+    return false;
+  }
+  if (png_get_bit_depth(png, info) > 8) {
+    decoding.setReason("a mask of 16 bits; at most 8 are read");
+    return false;
+  }
+  png_set_packing(png);
+  return true;
+}
+
 /// Reads the rows, once for each pass of an interlaced file.
 static void readRows(png_structp png, Decoding &decoding) {
   const int passes = png_set_interlace_handling(png);
@@ -195,9 +215,11 @@ static bool readPNG(Decoding &decoding) {
   png_set_read_fn(png, &decoding, readPNGBytes);
   png_read_info(png, info);
   const bool isRead = decoding.allocate(png_get_image_width(png, info),
-                                        png_get_image_height(png, info));
+                                        png_get_image_height(png, info)) &&
+                      (!decoding.isMask || askForNumbers(png, info, decoding));
   if (isRead && !decoding.headerOnly) {
-    askForRGB(png);
+    if (!decoding.isMask)
+      askForRGB(png);
     readRows(png, decoding);
   }
   png_destroy_read_struct(&png, &info, nullptr);
@@ -213,7 +235,10 @@ static Status read(Decoding &decoding) {
     return decoding.bytes.substr(0, prefix.size()) == prefix;
   };
   bool isRead = false;
-  if (begins("\xff\xd8\xff"))
+  if (begins("\xff\xd8\xff") && decoding.isMask)
+    decoding.setReason("a JPEG image, which does not keep the numbers of a "
+                       "mask; expected PNG");
+  else if (begins("\xff\xd8\xff"))
     isRead = readJPEG(decoding);
   else if (begins("\x89PNG\r\n\x1a\n"))
     isRead = readPNG(decoding);
@@ -227,6 +252,15 @@ static Status read(Decoding &decoding) {
 StatusOr<Image> decodeImage(std::string_view bytes) {
   Decoding decoding;
   decoding.bytes = bytes;
+  if (Status status = read(decoding); !status.ok())
+    return status;
+  return std::move(decoding.image);
+}
+
+StatusOr<Image> decodeMask(std::string_view bytes) {
+  Decoding decoding;
+  decoding.bytes = bytes;
+  decoding.isMask = true;
   if (Status status = read(decoding); !status.ok())
     return status;
   return std::move(decoding.image);
@@ -347,6 +381,24 @@ Image resize(const Image &image, int64_t width, int64_t height) {
     result = resizeLines(result, width);
   if (height != image.height)
     result = resizeColumns(result, height);
+  return result;
+}
+
+Image resizeNearest(const Image &image, int64_t width, int64_t height) {
+  // The old pixel in which the middle of the new one lies.
+  const auto place = [](int64_t at, int64_t from, int64_t to) {
+    return (2 * at + 1) * from / (2 * to);
+  };
+  Image result{width, height, image.channels, {}};
+  result.pixels.reserve(size_t(width * height * image.channels));
+  for (int64_t y = 0; y < height; ++y)
+    for (int64_t x = 0; x < width; ++x) {
+      const auto pixel =
+          image.pixels.begin() + (place(y, image.height, height) * image.width +
+                                  place(x, image.width, width)) *
+                                     image.channels;
+      result.pixels.insert(result.pixels.end(), pixel, pixel + image.channels);
+    }
   return result;
 }
 

@@ -29,6 +29,10 @@ inline constexpr int64_t kMaxPixels = int64_t(1) << 27;
 /// `convert("RGB")` does.
 StatusOr<Image> decodeImage(std::string_view bytes);
 
+/// The numbers of a PNG file's pixels, in one channel: indices of its palette,
+/// or grey as it is, of at most 8 bits. What Pillow gives an array of.
+StatusOr<Image> decodeMask(std::string_view bytes);
+
 /// Whether the file begins as an image that decodeImage takes; reads no pixels.
 Status checkImage(std::string_view bytes);
 
@@ -38,6 +42,10 @@ Image toGrey(const Image &image);
 /// Another size, bilinear over all pixels that a new one covers: what Pillow
 /// and torchvision's Resize do, to the bit.
 Image resize(const Image &image, int64_t width, int64_t height);
+
+/// Another size, each pixel that of the nearest old one, which makes no numbers
+/// that were not there: Pillow's NEAREST.
+Image resizeNearest(const Image &image, int64_t width, int64_t height);
 
 } // namespace mpc::runtime::train
 

@@ -34,6 +34,13 @@ std::optional<ImageLayout> ImageLayout::of(const Shape &sample) {
   return std::nullopt;
 }
 
+std::optional<ImageLayout> ImageLayout::ofMask(const Shape &sample) {
+  const size_t axes = sample.size();
+  if (axes != 2 && (axes != 3 || sample[0] != 1))
+    return std::nullopt;
+  return ImageLayout{1, sample[axes - 2], sample[axes - 1], false};
+}
+
 //===----------------------------------------------------------------------===//
 // Listing
 //===----------------------------------------------------------------------===//
@@ -72,9 +79,8 @@ static std::vector<std::string> listClasses(const fs::path &root,
   return names;
 }
 
-Status ImageFolder::addClass(const std::string &name) {
+Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   const fs::path folder = fs::path(root) / name;
-  const int64_t label = int64_t(names.size());
   const size_t before = files.size();
   std::error_code error;
   // Links to folders are not followed: they may go in circles. What would be
@@ -105,10 +111,18 @@ Status ImageFolder::addClass(const std::string &name) {
   if (error)
     return Status(StatusCode::IO,
                   folder.string() + ": cannot be listed: " + error.message());
-  if (files.size() == before)
-    return invalid(folder.string(), "a label without JPEG or PNG images");
   std::sort(files.begin() + std::ptrdiff_t(before), files.end(),
             [](const File &a, const File &b) { return a.name < b.name; });
+  return Status();
+}
+
+Status ImageFolder::addClass(const std::string &name) {
+  const size_t before = files.size();
+  if (Status status = addFiles(name, int64_t(names.size())); !status.ok())
+    return status;
+  if (files.size() == before)
+    return invalid((fs::path(root) / name).string(),
+                   "a label without JPEG or PNG images");
   names.push_back(name);
   return Status();
 }
@@ -123,16 +137,66 @@ ImageFolder::open(const std::string &path) {
     return Status(StatusCode::IO,
                   path + ": cannot be listed: " + error.message());
   if (classes.empty())
-    return invalid(path, "expected a folder for each label, with the label's "
-                         "images in it; found no folder");
+    return openUnlabelled(path);
   for (const std::string &name : classes)
     if (Status status = folder->addClass(name); !status.ok())
       return status;
   return std::shared_ptr<const ImageFolder>(std::move(folder));
 }
 
+StatusOr<std::shared_ptr<const ImageFolder>>
+ImageFolder::openUnlabelled(const std::string &path) {
+  auto folder = std::make_shared<ImageFolder>();
+  folder->root = path;
+  if (Status status = folder->addFiles("", /*label=*/0); !status.ok())
+    return status;
+  if (folder->files.empty())
+    return invalid(path, "expected JPEG or PNG images, or a folder of them for "
+                         "each label; found neither");
+  // By what a mask is called as its image is.
+  std::vector<std::pair<std::string, File>> byStem;
+  for (int64_t row = 0; row < folder->size(); ++row)
+    byStem.emplace_back(folder->stemOf(row), folder->files[size_t(row)]);
+  std::stable_sort(
+      byStem.begin(), byStem.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (size_t row = 0; row < byStem.size(); ++row)
+    folder->files[row] = byStem[row].second;
+  return std::shared_ptr<const ImageFolder>(std::move(folder));
+}
+
+std::string ImageFolder::stemOf(int64_t row) const {
+  constexpr std::string_view suffix = "_mask";
+  std::string stem = fs::path(files[size_t(row)].name)
+                         .replace_extension()
+                         .lexically_normal()
+                         .string();
+  if (stem.size() > suffix.size() &&
+      stem.compare(stem.size() - suffix.size(), suffix.size(), suffix) == 0)
+    stem.resize(stem.size() - suffix.size());
+  return stem;
+}
+
 std::string ImageFolder::pathOf(int64_t row) const {
   return (fs::path(root) / files[size_t(row)].name).string();
+}
+
+std::string ImageFolder::description() const {
+  constexpr size_t most = 20;
+  std::string text =
+      std::to_string(size()) + (size() == 1 ? " image" : " images");
+  if (isLabelled())
+    text += " of " + std::to_string(names.size()) +
+            (names.size() == 1 ? " label: " : " labels: ");
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(i) + " " + names[i];
+  if (names.size() > most)
+    text += ", ...";
+  if (others > 0)
+    text += "; " + std::to_string(others) +
+            (others == 1 ? " file that is no image is left out"
+                         : " files that are no images are left out");
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -230,18 +294,68 @@ Status ImageFolder::read(int64_t row, const ImageLayout &layout,
   return Status();
 }
 
+Status ImageFolder::readMask(int64_t row, const ImageLayout &layout,
+                             uint8_t *to) const {
+  const std::string path = pathOf(row);
+  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  StatusOr<Image> mask = decodeMask((*file)->text());
+  if (!mask.ok())
+    return invalid(path, mask.status().message());
+  store(resizeNearest(*mask, layout.width, layout.height), layout, to);
+  return Status();
+}
+
 Status readImages(const std::vector<ImageRequest> &requests,
                   const ImageLayout &layout) {
   return onAllCores(int64_t(requests.size()), [&](int64_t i) {
     const ImageRequest &request = requests[size_t(i)];
-    return request.folder->read(request.row, layout, request.to);
+    return request.isMask
+               ? request.folder->readMask(request.row, layout, request.to)
+               : request.folder->read(request.row, layout, request.to);
   });
+}
+
+Status checkPairs(const std::vector<const ImageFolder *> &images,
+                  const std::vector<const ImageFolder *> &masks) {
+  const auto list = [](const std::vector<const ImageFolder *> &folders) {
+    std::vector<std::pair<std::string, std::string>> files; // stem, path
+    for (const ImageFolder *folder : folders)
+      for (int64_t row = 0; row < folder->size(); ++row)
+        files.emplace_back(folder->stemOf(row), folder->pathOf(row));
+    return files;
+  };
+  const auto first = list(images), second = list(masks);
+  for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    if (i < first.size() && i < second.size() &&
+        first[i].first == second[i].first)
+      continue;
+    // Of two that differ, the one that comes first by name has no partner.
+    const bool isImage = i >= second.size() ||
+                         (i < first.size() && first[i].first < second[i].first);
+    return isImage
+               ? invalid(first[i].second, "an image without a mask; expected "
+                                          "a PNG file of the same name, or "
+                                          "with _mask behind it")
+               : invalid(second[i].second, "a mask without an image of the "
+                                           "same name");
+  }
+  return Status();
 }
 
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels) {
   // Labels are numbers in memory; images stay files until they are read.
+  Array images;
+  images.name = name;
+  images.source = path;
+  images.type = ElementType::U8;
+  images.shape = {0};
+  images.images = folder;
+  if (!folder->isLabelled())
+    return {images};
   auto values = std::make_shared<std::vector<int64_t>>();
   for (int64_t row = 0; row < folder->size(); ++row)
     values->push_back(folder->labelOf(row));
@@ -252,13 +366,6 @@ std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
   target.shape = {folder->size()};
   target.data = reinterpret_cast<const std::byte *>(values->data());
   target.owner = std::move(values);
-
-  Array images;
-  images.name = name;
-  images.source = path;
-  images.type = ElementType::U8;
-  images.shape = {0};
-  images.images = std::move(folder);
   return {images, target};
 }
 

@@ -1,5 +1,5 @@
-// A folder of images, a subfolder for each label, as torchvision's ImageFolder
-// has them.
+// A folder of images: a subfolder for each label, as torchvision's ImageFolder
+// has them, or images alone, whose labels are masks in another folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_IMAGEFOLDER_H
@@ -26,24 +26,36 @@ struct ImageLayout {
   /// The layout of a sample of that shape; nothing where it is no image of one
   /// or three channels.
   static std::optional<ImageLayout> of(const Shape &sample);
+  /// The same of labels [H,W] or [1,H,W].
+  static std::optional<ImageLayout> ofMask(const Shape &sample);
   int64_t elements() const { return channels * height * width; }
 };
 
 class ImageFolder {
 public:
   /// Lists the JPEG and PNG files under `path`, in the order of the labels'
-  /// names and then their own; looks into no file. InvalidInput where there are
-  /// no labels, or one without images.
+  /// names and then their own; looks into no file. Images without any folder
+  /// have no labels. InvalidInput where there are no images, or a label without
+  /// any.
   static StatusOr<std::shared_ptr<const ImageFolder>>
   open(const std::string &path);
+  /// Lists all images under `path` by name, whatever folder they are in.
+  static StatusOr<std::shared_ptr<const ImageFolder>>
+  openUnlabelled(const std::string &path);
 
   int64_t size() const { return int64_t(files.size()); }
+  bool isLabelled() const { return !names.empty(); }
   /// The names of the labels, which are counted from 0.
   const std::vector<std::string> &classes() const { return names; }
   int64_t labelOf(int64_t row) const { return files[size_t(row)].label; }
   std::string pathOf(int64_t row) const;
+  /// What an image and its mask have in common: the name in the folder, without
+  /// its extension and a "_mask" before that.
+  std::string stemOf(int64_t row) const;
   /// How many files that are no images lie among them.
   int64_t leftOut() const { return others; }
+  /// How many images there are of which labels, and what is left out.
+  std::string description() const;
 
   /// InvalidInput for a file that does not begin as an image.
   Status checkHeaders() const;
@@ -52,6 +64,8 @@ public:
 
   /// An image as an input takes it, u8, brought to that size.
   Status read(int64_t row, const ImageLayout &layout, uint8_t *to) const;
+  /// A mask's numbers of classes, brought to the size of the layout.
+  Status readMask(int64_t row, const ImageLayout &layout, uint8_t *to) const;
 
 private:
   struct File {
@@ -59,6 +73,7 @@ private:
     int64_t label;
   };
   Status addClass(const std::string &name);
+  Status addFiles(const std::string &folder, int64_t label);
 
   std::string root;
   std::vector<std::string> names;
@@ -66,19 +81,25 @@ private:
   int64_t others = 0;
 };
 
-/// An image of one of several folders.
+/// An image, or a mask, of one of several folders.
 struct ImageRequest {
   const ImageFolder *folder = nullptr;
   int64_t row = 0;
   uint8_t *to = nullptr;
+  bool isMask = false;
 };
 
 /// Reads all of them, on all cores; the failure that comes first in the list.
 Status readImages(const std::vector<ImageRequest> &requests,
                   const ImageLayout &layout);
 
+/// InvalidInput where the images of one folder after another, and the masks of
+/// others, are not of the same names, in order.
+Status checkPairs(const std::vector<const ImageFolder *> &images,
+                  const std::vector<const ImageFolder *> &masks);
+
 /// The images as the array `name`, of which Dataset learns the shape later, and
-/// their labels as `labels`.
+/// their labels, if they have some, as `labels`.
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels);

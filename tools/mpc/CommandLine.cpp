@@ -3,6 +3,7 @@
 
 #include "compiler/Support/NearestNames.h"
 #include "tools/mpc/Arguments.h"
+#include "tools/mpc/OtherNames.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -139,20 +140,41 @@ static std::string describeChoice(const std::string &message) {
   if (at == llvm::StringRef::npos || !text.ends_with("}"))
     return message;
   llvm::StringRef list = text.drop_front(at + 9).drop_back();
-  llvm::SmallVector<llvm::StringRef> words;
-  list.split(words, ',');
   std::vector<std::string> names;
-  for (llvm::StringRef word : words)
+  for (llvm::StringRef word : llvm::split(list, ','))
     names.push_back(word.str());
-  llvm::StringRef word = text.take_front(at);
-  word = word.substr(word.rfind(": ") + 2);
-  // bf16 for bf16-mixed is no slip, and what is meant all the same.
-  std::string near = findNearestName(word, names);
-  for (const std::string &name : names)
-    if (near.empty() && word.size() > 1 &&
-        llvm::StringRef(name).starts_with(word))
-      near = name;
-  return near.empty() ? message : message + "; did you mean " + near + "?";
+  auto [flag, word] = text.take_front(at).rsplit(": ");
+  flag = flag.ltrim('-');
+  const std::string meant = findMeantValue(flag, word, names);
+  if (meant.empty() && flag == "target")
+    return message + "; --target-array names the labels";
+  return meant.empty() ? message : message + "; did you mean " + meant + "?";
+}
+
+// A file of arrays beside the model is data.
+static std::string adviseWord(const CLI::App &command, llvm::StringRef word) {
+  const bool isData = word.ends_with(".npz") || word.ends_with(".npy") ||
+                      word.ends_with(".csv") || word.ends_with(".safetensors");
+  return isData && command.get_option_no_throw("--data")
+             ? "; did you mean --data " + word.str() + "?"
+             : "";
+}
+
+// What a command does not take: the first flag among it, or else the first
+// word. Empty where there is none.
+static std::string describeExtra(const CLI::App &program,
+                                 const CLI::App &command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty())
+    return "";
+  const auto flag = llvm::find_if(extras, [](llvm::StringRef word) {
+    return word.size() > 1 && word.starts_with("-");
+  });
+  if (flag == extras.end())
+    return "unexpected argument '" + extras.front() + "'" +
+           adviseWord(command, extras.front());
+  const std::string name = llvm::StringRef(*flag).split('=').first.str();
+  return "unknown flag '" + name + "'" + adviseFlag(program, command, name);
 }
 
 std::string mpc::tools::describe(const CLI::App &program,
@@ -166,12 +188,12 @@ std::string mpc::tools::describe(const CLI::App &program,
   for (const std::string &word : program.remaining())
     if (llvm::StringRef(word).starts_with("--"))
       return word + " stands before the command; its flags follow it";
-  std::string message = describeChoice(error.what());
-  for (const CLI::App *command : program.get_subcommands())
-    for (const std::string &extra : command->remaining()) {
-      llvm::StringRef word(extra);
-      if (word.consume_front("--"))
-        message += hint(longNamesOf(*command), word.split('=').first, "--");
-    }
-  return message;
+  // What is missing may be there under another name.
+  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  if (code == CLI::ExitCodes::ExtrasError ||
+      code == CLI::ExitCodes::RequiredError)
+    for (const CLI::App *command : program.get_subcommands())
+      if (std::string extra = describeExtra(program, *command); !extra.empty())
+        return extra;
+  return describeChoice(error.what());
 }

@@ -105,6 +105,9 @@ static ExitCode runCompile(CompileCommand &command) {
           refuseOverwriting("-o", command.output, inputFiles(command.options));
       code != ExitCode::Done)
     return code;
+  if (ExitCode code = checkDestination("-o", command.output);
+      code != ExitCode::Done)
+    return code;
   Driver driver;
   CompiledArtifact artifact;
   std::string bytes;

@@ -3,6 +3,7 @@
 
 #include "compiler/Support/NearestNames.h"
 #include "tools/mpc/Arguments.h"
+#include "tools/mpc/OtherNames.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -229,16 +230,27 @@ private:
     return {name, locate(file, node.source()), &node};
   }
   [[noreturn]] void refuseKey(const toml::key &key, const std::string &name,
-                              const Values &keys) const {
-    throw makeError(locate(file, key.source()),
-                    name + ": unknown key" + hint(key.str(), keys));
-  }
+                              llvm::ArrayRef<CLI::App *> commands) const;
 
   CLI::App &program, &command;
   std::string file;
   FileEntries entries;
 };
 } // namespace
+
+void FileReader::refuseKey(const toml::key &key, const std::string &name,
+                           llvm::ArrayRef<CLI::App *> commands) const {
+  // A flag's name elsewhere, or a slip.
+  std::string meant;
+  for (CLI::App *each : commands)
+    if (meant.empty())
+      meant = findMeantFlag(*each, key.str());
+  throw makeError(locate(file, key.source()),
+                  name + ": unknown key" +
+                      (meant.empty()
+                           ? hint(key.str(), keysOf(*commands.front()))
+                           : "; did you mean " + meant + "?"));
+}
 
 void FileReader::readSection(const std::string &name,
                              const toml::table &table) {
@@ -247,7 +259,7 @@ void FileReader::readSection(const std::string &name,
     const std::string text(key.str());
     CLI::Option *option = findOption(section, text);
     if (!option)
-      refuseKey(key, name + "." + text, keysOf(section));
+      refuseKey(key, name + "." + text, &section);
     if (&section == &command)
       entries.own.emplace_back(option, makeEntry(name + "." + text, node));
   }
@@ -256,14 +268,11 @@ void FileReader::readSection(const std::string &name,
 // A key above all sections is for the commands that have it; one must.
 void FileReader::readShared(const toml::key &key, const toml::node &node) {
   const std::string text(key.str());
-  Values keys;
-  bool isKnown = false;
-  for (CLI::App *each : configurable(program)) {
-    isKnown |= findOption(*each, text) != nullptr;
-    llvm::append_range(keys, keysOf(*each));
-  }
-  if (!isKnown)
-    refuseKey(key, text, keys);
+  const std::vector<CLI::App *> commands = configurable(program);
+  if (llvm::none_of(commands, [&](CLI::App *each) {
+        return findOption(*each, text) != nullptr;
+      }))
+    refuseKey(key, text, commands);
   if (CLI::Option *option = findOption(command, text))
     entries.shared.emplace_back(option, makeEntry(text, node));
 }

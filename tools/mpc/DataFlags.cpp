@@ -17,8 +17,8 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
   app.add_option("--data", flags.data,
                  "arrays named as the model's inputs: npz, npy, safetensors, "
                  "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
-                 "images with a subfolder for each label (repeatable: arrays "
-                 "of one name are joined)")
+                 "images with a subfolder for each label, or with folders "
+                 "images and masks (repeatable: arrays of one name are joined)")
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");

@@ -178,6 +178,8 @@ ExitCode EvalRun::compile() {
     return code;
   if (ExitCode code = checkFunctions(); code != ExitCode::Done)
     return code;
+  if (isQuiet())
+    return ExitCode::Done;
   // What runs, in which precision, where.
   llvm::StringRef decisions = driver.getPrecisionSummary();
   PrintableStream os(llvm::errs());
@@ -302,8 +304,9 @@ ExitCode EvalRun::open() {
     return reportError(all.status());
   data = std::move(*all);
   printDataNotes(*data);
-  llvm::errs() << "data: " << counted(data->size(), "sample")
-               << " in batches of " << data->batchSize() << "\n";
+  if (!isQuiet())
+    llvm::errs() << "data: " << counted(data->size(), "sample")
+                 << " in batches of " << data->batchSize() << "\n";
   return ExitCode::Done;
 }
 
@@ -334,7 +337,7 @@ void EvalRun::print(const EvalResult &result) const {
 
 ExitCode EvalRun::evaluate() {
   // A terminal sees how far it is.
-  const bool isShown = isatty(STDERR_FILENO) != 0;
+  const bool isShown = !isQuiet() && isatty(STDERR_FILENO) != 0;
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
   };
@@ -389,6 +392,7 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
                   "jsonl: as an \"eval\" line of mpc train --metrics")
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->capture_default_str();
+  addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

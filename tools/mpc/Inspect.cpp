@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Inspect.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/CSV.h"
+#include "runtime/train/Text.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/PrintableStream.h"
@@ -11,6 +13,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <CLI/CLI.hpp>
 
@@ -121,10 +124,37 @@ static ExitCode inspectArrays(const std::string &file) {
   if (!arrays.ok())
     return reportError(arrays.status());
   PrintableStream os(llvm::outs());
-  os << file << ": " << arrays->size() << " arrays\n";
+  os << file << ": " << counted(int64_t(arrays->size()), "array") << "\n";
   for (const train::Array &array : *arrays)
     os << "  " << array.name << ": " << train::nameOf(array.type) << " "
        << toString(array.shape) << "\n";
+  return ExitCode::Done;
+}
+
+static ExitCode inspectTable(const std::string &file) {
+  auto text = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  if (!text)
+    return reportError(ExitCode::IO,
+                       file + ": cannot read: " + text.getError().message());
+  auto columns = train::parseCSV((*text)->getBuffer(), file);
+  if (!columns.ok())
+    return reportError(columns.status());
+  // What is not a number somewhere is no data, and has no rows here.
+  int64_t rows = 0;
+  for (const train::Array &column : *columns)
+    rows = std::max(rows, column.shape.front());
+  PrintableStream os(llvm::outs());
+  os << file << ": table, " << counted(rows, "row") << ", "
+     << counted(int64_t(columns->size()), "column") << "\n";
+  std::vector<std::vector<std::string>> lines;
+  for (const train::Array &column : *columns) {
+    llvm::StringRef fault = column.fault;
+    fault.consume_front(file + ": ");
+    lines.push_back(
+        {"  " + column.name, fault.empty() ? "numbers" : fault.str()});
+  }
+  printTable(os, lines);
   return ExitCode::Done;
 }
 
@@ -139,9 +169,10 @@ static ExitCode runInspect(const std::string &path,
                            const InspectOptions &options) {
   // What it is, by its name and its first bytes.
   const bool isFolder = llvm::sys::fs::is_directory(path);
-  const bool isModel = isFolder ? isTrainingFolder(path)
-                                : !isArtifact(path) && !isArrayFile(path) &&
-                                      !isMetricsFile(path);
+  const bool isModel = isFolder
+                           ? isTrainingFolder(path)
+                           : !isArtifact(path) && !isArrayFile(path) &&
+                                 !train::isCSV(path) && !isMetricsFile(path);
   if (options.layers && !isModel)
     return reportError(ExitCode::Usage,
                        path + ": --layers is for models, and this is none");
@@ -163,6 +194,8 @@ static ExitCode runInspect(const std::string &path,
     return inspectArtifact(path, options);
   if (isArrayFile(path))
     return inspectArrays(path);
+  if (train::isCSV(path))
+    return inspectTable(path);
   if (isMetricsFile(path))
     return inspectMetrics(path);
   return inspectModel(path, options);
@@ -180,10 +213,11 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "inspect", "show what a model, an artifact, a checkpoint, a metrics file "
                  "or an array file contains");
-  app->add_option("file", command->path,
-                  "ONNX model, .mpc, .npz, .npy, .safetensors, what mpc train "
-                  "--metrics wrote, or a folder: of a checkpoint, of a run's "
-                  "checkpoints, of ONNX Runtime's training artifacts")
+  app->add_option(
+         "file", command->path,
+         "ONNX model, .mpc, .npz, .npy, .safetensors, .csv, what mpc train "
+         "--metrics wrote, or a folder: of a checkpoint, of a run's "
+         "checkpoints, of ONNX Runtime's training artifacts")
       ->required()
       ->type_name("FILE");
   app->add_flag("--parameters", command->options.parameters,

@@ -20,7 +20,7 @@ using namespace mpc::runtime::train;
 void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
                                  RecipeOptions &recipe) {
   for (const Array &array : arrays)
-    if (!array.shape.empty())
+    if (!array.shape.empty() && !array.images)
       recipe.labelShapes[array.name] = {array.shape.begin() + 1,
                                         array.shape.end()};
 }

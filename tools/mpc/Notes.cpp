@@ -5,11 +5,21 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <CLI/CLI.hpp>
+
 using namespace mpc::tools;
 
 static Verbosity verbosity = Verbosity::Normal;
 
 void mpc::tools::setVerbosity(Verbosity value) { verbosity = value; }
+
+void mpc::tools::addQuietFlag(CLI::App &command) {
+  command.add_flag_callback(
+      "-q,--quiet", [] { setVerbosity(Verbosity::Quiet); },
+      "print results, warnings and errors alone");
+}
+
+bool mpc::tools::isQuiet() { return verbosity == Verbosity::Quiet; }
 
 static void say(llvm::StringRef kind, const llvm::Twine &message,
                 llvm::raw_ostream &os) {

@@ -4,7 +4,9 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -38,5 +40,25 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
                          flag + " " + output +
                              ": this command reads that file; write another");
   }
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::checkDestination(llvm::StringRef flag,
+                                      const std::string &file) {
+  if (file.empty() || file == "-")
+    return ExitCode::Done;
+  const std::string where = (flag + " " + file).str();
+  if (llvm::sys::fs::is_directory(file))
+    return reportError(ExitCode::IO, where + ": is a folder, expected a file");
+  llvm::SmallString<128> folder(file);
+  llvm::sys::path::remove_filename(folder);
+  if (folder.empty())
+    folder = ".";
+  if (!llvm::sys::fs::is_directory(folder))
+    return reportError(ExitCode::IO,
+                       where + ": folder '" + folder + "' does not exist");
+  if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
+    return reportError(ExitCode::IO,
+                       where + ": folder '" + folder + "' is not writable");
   return ExitCode::Done;
 }

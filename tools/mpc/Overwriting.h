@@ -1,4 +1,4 @@
-// What a command reads is not what it writes over.
+// What a command writes can be written, and is not what it reads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_OVERWRITING_H
@@ -16,6 +16,11 @@ std::vector<std::string> inputFiles(const CompileOptions &options);
 /// by whatever path. An input may be NAME=FILE or NAME=@FILE.
 ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
+
+/// Reports what can be known of writing before there is something to write: a
+/// folder that is not there, or where nothing can be written. `flag` names the
+/// file; "-" and none are fine.
+ExitCode checkDestination(llvm::StringRef flag, const std::string &file);
 
 } // namespace mpc::tools
 

@@ -88,6 +88,9 @@ static ExitCode runReport(const ReportCommand &command) {
   if (ExitCode code = refuseOverwriting("-o", command.output, files);
       code != ExitCode::Done)
     return code;
+  if (ExitCode code = checkDestination("-o", command.output);
+      code != ExitCode::Done)
+    return code;
   // Read all before anything is written.
   for (const std::string &file : files) {
     StatusOr<RunMetrics> run = readMetrics(file);

@@ -261,7 +261,12 @@ static ExitCode checkOutput(const RunCommand &command) {
                           ? Status()
                           : train::checkArrayNames(command.output, {});
       !status.ok())
-    return reportError(status);
+    return reportError(ExitCode::Usage,
+                       "-o " + command.output +
+                           ": expected .npz, .safetensors, .npy or .csv");
+  if (ExitCode code = checkDestination("-o", command.output);
+      code != ExitCode::Done)
+    return code;
   return refuseOverwriting("-o", command.output, read);
 }
 
@@ -372,6 +377,7 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
                   "of dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
+  addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

@@ -441,7 +441,7 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
-  app.add_option("--output", command.trained.output,
+  app.add_option("-o,--output", command.trained.output,
                  "trained model (.onnx, - for stdout) or weights "
                  "(.safetensors, .npz)")
       ->type_name("FILE");
@@ -492,10 +492,10 @@ static void addLogOptions(CLI::App &app, TrainCommand &command) {
           ->type_name("SECONDS")
           ->capture_default_str();
   CLI::Option *quiet =
-      app.add_flag("--quiet", command.isQuiet,
+      app.add_flag("-q,--quiet", command.isQuiet,
                    "print warnings, errors and the summary alone")
           ->excludes(logEvery);
-  app.add_flag("--verbose", command.isVerbose,
+  app.add_flag("-v,--verbose", command.isVerbose,
                "also print how long compiling takes and what the code "
                "consists of")
       ->excludes(quiet);

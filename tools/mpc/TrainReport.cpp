@@ -54,6 +54,27 @@ static std::string joinFirst(llvm::ArrayRef<std::string> names) {
   return text;
 }
 
+// Whether an exporter numbered it, as PyTorch's older one does constants: no
+// name that somebody gave.
+static bool isNumbered(llvm::StringRef name) {
+  return name.starts_with("onnx::") || name.starts_with("Constant_") ||
+         (name.starts_with("/") && name.contains("Constant"));
+}
+
+// "mean, std and 3 constants of the graph".
+static std::string describeOthers(std::vector<std::string> names) {
+  const auto numbered = std::stable_partition(
+      names.begin(), names.end(),
+      [](const std::string &name) { return !isNumbered(name); });
+  const int64_t constants = std::distance(numbered, names.end());
+  names.erase(numbered, names.end());
+  std::string text = joinFirst(names);
+  if (constants > 0)
+    text += (names.empty() ? "" : ", and ") + counted(constants, "constant") +
+            " of the graph";
+  return text;
+}
+
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
                                  bool isDefault, bool isWhole) {
   // A longer list shows its ends.
@@ -89,7 +110,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
     printVariable(os, *trainables[i], width);
   }
   if (isDefault && !others.empty())
-    note("not trained, as not weights: " + joinFirst(others) +
+    note("not trained, as not weights: " + describeOthers(others) +
          "; --train REGEX chooses");
 }
 

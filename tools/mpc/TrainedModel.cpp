@@ -28,31 +28,12 @@ static bool isModel(const std::string &output) {
          extensionOf(output) == ".onnx";
 }
 
-// What can be known of writing before there is something to write.
-static ExitCode checkDestination(const std::string &file) {
-  if (file == onnx_frontend::kStandardOutput)
-    return ExitCode::Done;
-  if (llvm::sys::fs::is_directory(file))
-    return reportError(ExitCode::IO,
-                       "--output " + file + ": is a folder, expected a file");
-  llvm::SmallString<128> folder(file);
-  llvm::sys::path::remove_filename(folder);
-  if (folder.empty())
-    folder = ".";
-  if (!llvm::sys::fs::is_directory(folder))
-    return reportError(ExitCode::IO, "--output " + file + ": folder '" +
-                                         folder + "' does not exist");
-  if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))
-    return reportError(ExitCode::IO, "--output " + file + ": folder '" +
-                                         folder + "' is not writable");
-  return ExitCode::Done;
-}
-
 ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                              const std::string &model) {
   if (options.output.empty())
     return ExitCode::Done;
-  if (ExitCode code = checkDestination(options.output); code != ExitCode::Done)
+  if (ExitCode code = checkDestination("--output", options.output);
+      code != ExitCode::Done)
     return code;
   // Arrays need no model to go into.
   llvm::StringRef extension = extensionOf(options.output);

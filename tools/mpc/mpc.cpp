@@ -7,6 +7,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/Interruption.h"
+#include "tools/mpc/OtherNames.h"
 
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"
@@ -90,8 +91,10 @@ int main(int argc, char **argv) {
   tools::finishCommands(program);
   // After all values are known and before the command runs.
   program.parse_complete_callback([&] {
-    for (const CLI::App *command : program.get_subcommands())
+    for (const CLI::App *command : program.get_subcommands()) {
+      tools::checkOtherNames(*command);
       tools::checkEffects(*command, configuration);
+    }
   });
   return flush(run(program, argc, argv, exitCode));
 }

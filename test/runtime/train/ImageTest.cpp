@@ -1,5 +1,5 @@
 // Images, whole and broken. What Pillow makes of real files is compared in
-// test/e2e/test_images.py.
+// test/e2e/test_data.py.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "Support.h"
@@ -180,7 +180,9 @@ TEST(ImageFolder, LabelsAreTheFoldersByName) {
 TEST(ImageFolder, SaysWhatIsMissing) {
   TemporaryDirectory directory;
   expectFailure(ImageFolder::open(directory.path).status(),
-                StatusCode::InvalidInput, "expected a folder for each label");
+                StatusCode::InvalidInput,
+                "expected JPEG or PNG images, or a folder of them for each "
+                "label");
   write(directory / "cat/notes.txt", "");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::InvalidInput, "cat: a label without JPEG or PNG");
@@ -193,6 +195,42 @@ TEST(ImageFolder, SaysWhatIsMissing) {
                                             directory / "cat/more");
   expectFailure(ImageFolder::open(directory.path).status(),
                 StatusCode::Unsupported, "cat/more: a link to a folder");
+}
+
+TEST(ImageFolder, ImagesWithoutFoldersHaveNoLabels) {
+  TemporaryDirectory directory;
+  write(directory / "b_mask.png", makeNoisyPNG(4, 4));
+  write(directory / "a.jpg", makeJPEG(4, 4));
+  write(directory / "b2.png", makeNoisyPNG(4, 4));
+  auto folder = ImageFolder::open(directory.path);
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  EXPECT_FALSE((*folder)->isLabelled());
+  ASSERT_EQ((*folder)->size(), 3);
+  EXPECT_EQ((*folder)->stemOf(0), "a");
+  EXPECT_EQ((*folder)->stemOf(1), "b");
+  EXPECT_EQ((*folder)->stemOf(2), "b2");
+  EXPECT_EQ((*folder)->description(), "3 images");
+  EXPECT_EQ(toArrays(*folder, directory.path, "x", "target").size(), 1u);
+}
+
+TEST(Image, MasksAreNumbersAndNoColours) {
+  auto mask = decodeMask(makeNoisyPNG(3, 2, PNG_FORMAT_GRAY));
+  ASSERT_TRUE(mask.ok()) << mask.status().message();
+  EXPECT_EQ(mask->pixels, noise(6));
+  expectFailure(decodeMask(makeNoisyPNG(3, 2)).status(),
+                StatusCode::InvalidInput, "a mask in colours");
+  expectFailure(decodeMask(makeNoisyPNG(3, 2, PNG_FORMAT_LINEAR_Y)).status(),
+                StatusCode::InvalidInput, "a mask of 16 bits");
+  expectFailure(decodeMask(makeJPEG(3, 2)).status(), StatusCode::InvalidInput,
+                "a JPEG image, which does not keep the numbers");
+}
+
+TEST(Image, TheNearestPixelMakesNoNewNumbers) {
+  const Image mask{4, 2, 1, {0, 1, 2, 3, 4, 5, 6, 7}};
+  EXPECT_EQ(resizeNearest(mask, 2, 1).pixels, (std::vector<uint8_t>{5, 7}));
+  EXPECT_EQ(
+      resizeNearest(mask, 8, 2).pixels,
+      (std::vector<uint8_t>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}));
 }
 
 TEST(ImageFolder, NamesTheFirstFileThatIsDamaged) {

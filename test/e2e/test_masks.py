@@ -1,0 +1,190 @@
+"""Masks as labels of pixels: images/ and masks/, as segmentation data comes.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import struct
+import zlib
+
+import mpctest
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+INVALID = 3
+SIZE = 6
+
+
+def save_png(path, pixels, palette=False):
+    """A PNG file of u8 [H,W,3], of grey [H,W], or of indices of a palette."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = pixels.shape[:2]
+    kind = 3 if palette else 2 if pixels.ndim == 3 else 0
+
+    def chunk(name, data):
+        check = struct.pack(">I", zlib.crc32(name + data))
+        return struct.pack(">I", len(data)) + name + data + check
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
+        + (chunk(b"PLTE", bytes(768)) if palette else b"")
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def save_model(folder, classes, size=SIZE):
+    """A convolution that gives every pixel its scores."""
+    random = np.random.RandomState(0)
+    weights = random.standard_normal((classes, 3, 3, 3)).astype(np.float32)
+    model = mpctest.make_model(
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], "conv", pads=[1] * 4)],
+        {"x": (np.float32, ["N", 3, size, size])},
+        {"y": (np.float32, ["N", classes, size, size])},
+        {"w": weights, "b": np.zeros(classes, np.float32)},
+    )
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def train(folder, data, loss="cross_entropy", *flags):
+    """`mpc train` on `data`: its exit code, what it says, and the weights."""
+    output = folder / "trained.npz"
+    output.unlink(missing_ok=True)
+    process = mpctest.mpc(
+        *("train", folder / "model.onnx", *data, "--loss", loss),
+        *("--batch-size", 2, "--epochs", 3, "--normalize", "0:1"),
+        *("--output", output, *flags),
+    )
+    if process.returncode:
+        return process.returncode, process.stderr, {}
+    with np.load(output) as arrays:
+        return 0, process.stderr, dict(arrays)
+
+
+@pytest.fixture
+def pictures():
+    """Six images, each with a mask of three classes."""
+    random = np.random.RandomState(1)
+    images = random.randint(0, 256, (6, SIZE, SIZE, 3)).astype(np.uint8)
+    masks = random.randint(0, 3, (6, SIZE, SIZE)).astype(np.uint8)
+    return images, masks
+
+
+def save_folders(folder, images, masks, palette=True, suffix=""):
+    for i, (image, mask) in enumerate(zip(images, masks)):
+        save_png(folder / "images" / f"{i}.png", image)
+        save_png(folder / "masks" / f"{i}{suffix}.png", mask, palette)
+
+
+def assert_same(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(second[name], value)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one folder", "two folders"])
+def test_masks_are_the_classes_of_pixels(apart, pictures, tmp_path):
+    images, masks = pictures
+    save_model(tmp_path, 3)
+    save_folders(tmp_path / "data", images, masks)
+    np.savez(tmp_path / "d.npz", x=images.transpose(0, 3, 1, 2), target=masks)
+    folders = tmp_path / "data"
+    data = ["--data", f"x={folders}"]
+    if apart:
+        data = ["--data", f"x={folders}/images", "--data", f"target={folders}/masks"]
+    code, text, files = train(tmp_path, data)
+    assert code == 0, text
+    assert "6 masks of the numbers 0, 1, 2" in text
+    code, text, arrays = train(tmp_path, ["--data", tmp_path / "d.npz"])
+    assert code == 0, text
+    assert_same(files, arrays)
+
+
+def test_black_and_white_masks_are_zeros_and_ones(pictures, tmp_path):
+    images, masks = pictures
+    masks = (masks > 0).astype(np.uint8)
+    save_model(tmp_path, 1)
+    save_folders(tmp_path / "data", images, 255 * masks, False, "_mask")
+    target = masks[:, None].astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=images.transpose(0, 3, 1, 2), target=target)
+    data = ["--data", f"x={tmp_path}/data"]
+    code, text, files = train(tmp_path, data, "bce_with_logits")
+    assert code == 0, text
+    assert "masks of the numbers 0, 255, which are taken as 0 and 1" in text
+    _, _, arrays = train(tmp_path, ["--data", tmp_path / "d.npz"], "bce_with_logits")
+    assert_same(files, arrays)
+
+
+def test_what_is_ignored_stays_255(pictures, tmp_path):
+    images, masks = pictures
+    save_model(tmp_path, 3)
+    save_folders(tmp_path / "data", images, np.where(masks == 2, 255, 0).astype("u1"))
+    data = ["--data", f"x={tmp_path}/data"]
+    code, text, _ = train(tmp_path, data, "cross_entropy", "--ignore-index", 255)
+    assert code == 0, text
+    assert "masks of the numbers 0, 255\n" in text
+
+
+def test_masks_are_resized_without_new_numbers(pictures, tmp_path):
+    """To the nearest, as the images are to what is between."""
+    images, masks = pictures
+    save_model(tmp_path, 3)
+    large = masks.repeat(2, axis=1).repeat(3, axis=2)
+    flat = np.full_like(images, 7)
+    save_folders(tmp_path / "large", flat.repeat(2, axis=1).repeat(3, axis=2), large)
+    save_folders(tmp_path / "small", flat, masks)
+    _, text, resized = train(tmp_path, ["--data", f"x={tmp_path}/large"])
+    assert "masks of the numbers 0, 1, 2" in text
+    _, _, plain = train(tmp_path, ["--data", f"x={tmp_path}/small"])
+    assert_same(resized, plain)
+
+
+def test_every_image_needs_its_mask(pictures, tmp_path):
+    save_model(tmp_path, 3)
+    save_folders(tmp_path / "data", *pictures)
+    data = ["--data", f"x={tmp_path}/data"]
+    (tmp_path / "data/masks/3.png").unlink()
+    code, text, _ = train(tmp_path, data)
+    assert code == INVALID
+    assert "images/3.png: an image without a mask" in text
+    (tmp_path / "data/masks/3.png").write_bytes(b"no image")
+    code, text, _ = train(tmp_path, data)
+    assert code == INVALID
+    assert "masks/3.png: neither a JPEG nor a PNG image" in text
+    (tmp_path / "data/images/3.png").unlink()
+    code, text, _ = train(tmp_path, data)
+    assert code == INVALID
+    assert "masks/3.png: a mask without an image" in text
+
+
+def test_colours_are_no_classes(pictures, tmp_path):
+    images, _ = pictures
+    save_model(tmp_path, 3)
+    save_folders(tmp_path / "data", images, images, palette=False)
+    code, text, _ = train(tmp_path, ["--data", f"x={tmp_path}/data"])
+    assert code == INVALID
+    assert "masks/0.png: a mask in colours; expected the number of a class" in text
+
+
+def test_a_class_that_the_model_lacks_is_named(pictures, tmp_path):
+    save_model(tmp_path, 2)
+    save_folders(tmp_path / "data", *pictures)
+    code, text, _ = train(tmp_path, ["--data", f"x={tmp_path}/data"])
+    assert code == INVALID
+    assert "label 2 is not in [0,2)" in text
+
+
+def test_images_without_labels_are_predicted(pictures, tmp_path):
+    images, masks = pictures
+    model = save_model(tmp_path, 3)
+    save_folders(tmp_path / "data", images, masks)
+    output = tmp_path / "out.npz"
+    mpctest.mpc_ok(
+        *("run", model, "--data", f"x={tmp_path}/data/images", "-o", output)
+    )
+    with np.load(output) as arrays:
+        assert arrays["y"].shape == (6, 3, SIZE, SIZE)
