@@ -47,7 +47,8 @@
 //   FUNCTION  { "arena_bytes", "inputs": [{"name", "role": "data|label|scalar",
 //               "buffer", optional, of i32 and i64: "indices": [{"begin":
 //               [..], "end": [..], "size": n}, ...], elements from begin to
-//               before end along each axis, which must be in [-n, n), and
+//               before end along each axis, which must be in [-n, n), or with
+//               "label": true in [0, n) or what "ignored", optional, is, and
 //               "batch_axis": the axis that samples are along if not 0, -1
 //               where there is none}],
 //               "outputs": [{"name", "role": "loss|sample_loss|

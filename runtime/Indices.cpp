@@ -48,13 +48,14 @@ template <typename T>
 static std::optional<StrayIndex>
 findStray(const void *bytes, const Shape &shape, const IndexBox &box) {
   std::optional<StrayIndex> stray;
+  const IndexRange range = box.range();
   forEachRun(shape, box, [&](int64_t first, int64_t count) {
     const auto *from =
         static_cast<const std::byte *>(bytes) + first * int64_t(sizeof(T));
     for (int64_t i = 0; i < count && !stray; ++i, from += sizeof(T)) {
       T index;
       std::memcpy(&index, from, sizeof(T));
-      if (index < -box.size || index >= box.size)
+      if (!range.holds(index))
         stray = StrayIndex{first + i, index};
     }
     return stray.has_value();
@@ -75,20 +76,38 @@ Status checkIndices(DType type, const void *bytes, const Shape &shape,
   for (const IndexBox &box : boxes)
     if (const auto stray = findStrayIndex(type, bytes, shape, box))
       return Status(StatusCode::InvalidInput,
-                    "element " + std::to_string(stray->position) + ": index " +
+                    "element " + std::to_string(stray->position) +
+                        (box.isLabel ? ": label " : ": index ") +
                         std::to_string(stray->index) + " is not in [" +
-                        std::to_string(-box.size) + ", " +
-                        std::to_string(box.size) + ")");
+                        std::to_string(box.range().low) + ", " +
+                        std::to_string(box.size) + ")" +
+                        (box.ignored ? " and not the ignored " +
+                                           std::to_string(*box.ignored)
+                                     : ""));
   return Status();
 }
 
-std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
-                                 const Shape &shape, int64_t batchAxis) {
+/// What both allow; an ignored label is one to all that read it as a label.
+static IndexRange intersect(const IndexRange &range, const IndexRange &other) {
+  const auto allows = [](const IndexRange &in, std::optional<int64_t> label) {
+    return label && in.holds(*label);
+  };
+  IndexRange both{std::max(range.low, other.low),
+                  std::min(range.high, other.high)};
+  if (allows(other, range.ignored))
+    both.ignored = range.ignored;
+  else if (allows(range, other.ignored))
+    both.ignored = other.ignored;
+  return both;
+}
+
+std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
+                                     const Shape &shape, int64_t batchAxis) {
   // A batch of one sample.
   Shape sample = shape;
   if (batchAxis >= 0)
     sample[size_t(batchAxis)] = 1;
-  std::vector<int64_t> sizes(size_t(numElements(sample)), kNoIndex);
+  std::vector<IndexRange> ranges(size_t(numElements(sample)));
   for (IndexBox box : boxes) {
     if (batchAxis >= 0) {
       const size_t axis = size_t(batchAxis);
@@ -98,11 +117,11 @@ std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
     }
     forEachRun(sample, box, [&](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i)
-        sizes[size_t(i)] = std::min(sizes[size_t(i)], box.size);
+        ranges[size_t(i)] = intersect(ranges[size_t(i)], box.range());
       return false;
     });
   }
-  return sizes;
+  return ranges;
 }
 
 } // namespace mpc::runtime

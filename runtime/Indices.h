@@ -13,12 +13,31 @@
 
 namespace mpc::runtime {
 
+/// Integers that name elements of an axis: those in [low, high), and the
+/// ignored label.
+struct IndexRange {
+  int64_t low = std::numeric_limits<int64_t>::min();
+  int64_t high = std::numeric_limits<int64_t>::max();
+  std::optional<int64_t> ignored = std::nullopt;
+
+  bool holds(int64_t index) const {
+    return (index >= low && index < high) || index == ignored;
+  }
+  bool operator==(const IndexRange &other) const {
+    return low == other.low && high == other.high && ignored == other.ignored;
+  }
+};
+
 /// Elements of an input of integers, of type i32 or i64: those in [begin, end)
 /// along every axis are in [-size, size), for they name elements of an axis of
-/// that size.
+/// that size; labels, which do not count from the end, in [0, size).
 struct IndexBox {
   Shape begin, end;
   int64_t size = 0;
+  bool isLabel = false;
+  std::optional<int64_t> ignored = std::nullopt;
+
+  IndexRange range() const { return {isLabel ? 0 : -size, size, ignored}; }
 };
 
 /// An index that names no element, and which of the tensor's elements it is.
@@ -37,15 +56,12 @@ std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
 Status checkIndices(DType type, const void *bytes, const Shape &shape,
                     const std::vector<IndexBox> &boxes);
 
-/// The size of an element that is no index.
-inline constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
-
-/// The least size of the boxes that hold it, for every element of a sample in
-/// row-major order; kNoIndex where there is none. `shape` is that of
+/// What all boxes that hold it allow, for every element of a sample in
+/// row-major order; all integers where there is none. `shape` is that of
 /// a batch, whose samples are along `batchAxis`, or -1 where they are not along
 /// any. Boxes of only some samples are left out.
-std::vector<int64_t> sampleSizes(const std::vector<IndexBox> &boxes,
-                                 const Shape &shape, int64_t batchAxis);
+std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
+                                     const Shape &shape, int64_t batchAxis);
 
 } // namespace mpc::runtime
 

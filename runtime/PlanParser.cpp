@@ -261,9 +261,13 @@ static Buffer readBuffer(Reader &in) {
 static std::vector<IndexBox> readBoxes(Reader &in) {
   std::vector<IndexBox> boxes;
   in.each("indices", [&](Reader &box) {
-    box.expectOnly({"begin", "end", "size"});
-    boxes.push_back(
-        {box.integers("begin"), box.integers("end"), box.integer("size")});
+    box.expectOnly({"begin", "end", "size", "label", "ignored"});
+    IndexBox result{box.integers("begin"), box.integers("end"),
+                    box.integer("size"),
+                    box.has("label") && box.boolean("label")};
+    if (result.isLabel && box.has("ignored"))
+      result.ignored = box.integer("ignored");
+    boxes.push_back(std::move(result));
   });
   return boxes;
 }

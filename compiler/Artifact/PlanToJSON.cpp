@@ -203,10 +203,16 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
 
 static json::Array boxesOf(ArrayAttr indices) {
   json::Array boxes;
-  for (const IndexBox &box : getBoxes(indices))
-    boxes.push_back(json::Object{{"begin", listOf(box.begin)},
-                                 {"end", listOf(box.end)},
-                                 {"size", box.size}});
+  for (const IndexBox &box : getBoxes(indices)) {
+    json::Object object{{"begin", listOf(box.begin)},
+                        {"end", listOf(box.end)},
+                        {"size", box.size}};
+    if (box.isLabel)
+      object["label"] = true;
+    if (box.ignored)
+      object["ignored"] = *box.ignored;
+    boxes.push_back(std::move(object));
+  }
   return boxes;
 }
 

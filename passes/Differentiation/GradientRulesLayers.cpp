@@ -279,20 +279,21 @@ static void gradRMSNorm(RMSNormOp op, GradientBuilder &g) {
 //===----------------------------------------------------------------------===//
 
 static void gradAttention(AttentionOp op, GradientBuilder &g) {
+  SmallVector<Value> values = {op.getQuery(), op.getKey(), op.getValue()};
+  llvm::append_range(values, op.getBiases());
   SmallVector<Type> types;
-  for (Value value : {op.getQuery(), op.getKey(), op.getValue(), op.getBias()})
-    if (value)
-      types.push_back(getGradientType(value.getType()));
+  for (Value value : values)
+    types.push_back(getGradientType(value.getType()));
   auto grad = AttentionGradOp::create(
       g.ops(), g.at("dx"), types, g.dy(), op.getQuery(), op.getKey(),
-      op.getValue(), op.getBias(), op.getMask(), op.getSeed(),
+      op.getValue(), op.getBiases(), op.getMask(), op.getSeed(),
       op.getMicroStep(), op.getScaleAttr(), op.getSoftcapAttr(),
       op.getCausalOffsetAttr(), op.getHiddenAttr(), op.getZeroEmptyRowsAttr(),
       op.getDropoutAttr(), op.getDropoutIdAttr());
   StringRef suffixes[] = {"dquery", "dkey", "dvalue", "dbias"};
   for (auto [index, gradient] : llvm::enumerate(grad.getResults()))
     if (g.needs(index))
-      g.add(index, suffixes[index], gradient);
+      g.add(index, suffixes[std::min<size_t>(index, 3)], gradient);
 }
 
 //===----------------------------------------------------------------------===//

@@ -105,8 +105,8 @@ Value AttentionEmitter<Op>::findSeen() {
 
 template <typename Op>
 Value AttentionEmitter<Op>::maskScores(Value value) {
-  if (op.getBias())
-    value = e.emit<AddOp>(value, op.getBias());
+  for (Value bias : op.getBiases())
+    value = e.emit<AddOp>(value, bias);
   Value seen = findSeen();
   return seen ? e.emit<SelectOp>(seen, value,
                                  e.scalar(op.getHidden().convertToDouble()))
@@ -235,7 +235,7 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
   gradient = e.finish(SoftmaxGradOp::create(
       e.builder, type, gradient, weights.softmax, type.getRank() - 1));
   gradient = attention.passMask(gradient);
-  for (Value dBias : op.getDBias())
+  for (Value dBias : op.getDBiases())
     if (!dBias.use_empty())
       replace(dBias, gradient);
   gradient = attention.passSoftcap(gradient, weights);

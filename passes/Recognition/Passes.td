@@ -148,8 +148,8 @@ def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
   let summary = "spelled-out attention into mpc.attention";
   let description = [{
     The spellings of PyTorch's exporters and of Hugging Face's models: a number on
-    query, key or scores; masks that are added to the scores or choose between them
-    and a number; scores that are capped by tanh; a guard against rows of NaN; a
+    query, key or scores; masks and biases that are added to the scores, also as a
+    sum of their own, or choose between them and a number; scores that are capped by tanh; a guard against rows of NaN; a
     dropout. A constant mask in which each query sees the keys up to its own
     becomes `causal_offset`, and takes no memory.
 

@@ -1,6 +1,6 @@
 // Recognises attention that a model spells out:
 //
-//   dropout(softmax(mask(scale * query key^T) + bias)) value
+//   dropout(softmax(mask(scale * query key^T) + biases)) value
 //
 // with the scale on query, key or scores, masks that are added or that choose,
 // and the guard of PyTorch's exporters for queries that see no key. The walk
@@ -26,9 +26,13 @@ using namespace mpc;
 namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
+/// How many biases an attention has at most.
+constexpr unsigned kMostBiases = 4;
+
 /// What an attention is made of, as far as it has been found.
 struct Attention {
-  Value query, key, value, bias, mask, seed, microStep;
+  Value query, key, value, mask, seed, microStep;
+  SmallVector<Value> biases;
   double scale = 1, softcap = 0, hidden = kHidden, dropout = 0;
   std::optional<int64_t> dropoutId, causalOffset;
   /// Whether the key is [..., size, keys].
@@ -53,7 +57,7 @@ private:
   Value passDropout(Value weights);
   Value passGuard(Value weights);
   Value passMask(Value scores);
-  Value passBias(Value scores);
+  Value passBiases(Value scores);
   Value passSoftcap(Value scores);
   bool matchScores(Value scores);
   Value passScale(Value factor);
@@ -126,7 +130,7 @@ Value AttentionMatcher::passMask(Value scores) {
     if (!hidden || inner.getType() != select.getType())
       continue;
     // What a bias makes of a hidden score is that score where it is infinite.
-    if (found.bias && *hidden != kHidden)
+    if (!found.biases.empty() && *hidden != kHidden)
       return scores;
     match.take<SelectOp>(scores);
     found.mask = select.getCondition();
@@ -137,11 +141,17 @@ Value AttentionMatcher::passMask(Value scores) {
   return scores;
 }
 
-// Whether a value is, through masks, scaling and a cap, a product.
-static bool leadsToProduct(Value value) {
+// Whether a value is, through masks, biases, scaling and a cap, a product.
+static bool leadsToProduct(Value value, unsigned biases = 0) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<MatMulOp>(op))
       return true;
+    if (isa<AddOp>(op))
+      return biases < kMostBiases &&
+             llvm::any_of(op->getOperands(), [&](Value operand) {
+               return operand.getType() == value.getType() &&
+                      leadsToProduct(operand, biases + 1);
+             });
     if (auto select = dyn_cast<SelectOp>(op))
       value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
                                                     : select.getOnTrue();
@@ -157,19 +167,35 @@ static bool leadsToProduct(Value value) {
   return false;
 }
 
-// s + bias -> s
-Value AttentionMatcher::passBias(Value scores) {
-  auto sum = scores.getDefiningOp<AddOp>();
-  if (!sum || found.bias)
-    return scores;
-  for (unsigned i : {0, 1}) {
-    Value inner = sum->getOperand(i), bias = sum->getOperand(1 - i);
-    if (inner.getType() != sum.getType() || !leadsToProduct(inner) ||
-        elementOf(bias) != elementOf(inner))
-      continue;
+// A sum of two that is larger than both, such as one of positions and one of a
+// mask: apart they take less memory.
+static void takeApart(Value bias, SmallVectorImpl<Value> &parts) {
+  auto size = [](Value value) { return typeOf(value).getNumElements(); };
+  auto sum = bias.getDefiningOp<AddOp>();
+  if (!sum || parts.size() + 1 >= kMostBiases ||
+      size(sum.getLhs()) + size(sum.getRhs()) >= size(bias)) {
+    parts.push_back(bias);
+    return;
+  }
+  takeApart(sum.getLhs(), parts);
+  takeApart(sum.getRhs(), parts);
+}
+
+// s + bias -> s, of several biases too
+Value AttentionMatcher::passBiases(Value scores) {
+  while (auto sum = scores.getDefiningOp<AddOp>()) {
+    auto isScore = [&](Value operand) {
+      return operand.getType() == sum.getType() && leadsToProduct(operand);
+    };
+    Value inner = sum.getLhs(), bias = sum.getRhs();
+    if (!isScore(inner))
+      std::swap(inner, bias);
+    if (!isScore(inner) || elementOf(bias) != elementOf(inner) ||
+        found.biases.size() >= kMostBiases)
+      return scores;
     match.take<AddOp>(scores);
-    found.bias = bias;
-    return inner;
+    takeApart(bias, found.biases);
+    scores = inner;
   }
   return scores;
 }
@@ -204,7 +230,7 @@ Value AttentionMatcher::passScale(Value factor) {
 }
 
 bool AttentionMatcher::matchScores(Value scores) {
-  Value inner = passBias(passMask(scores));
+  Value inner = passBiases(passMask(scores));
   if (!found.mask)
     inner = passMask(inner);
   Product product = matchProduct(passSoftcap(inner), match);
@@ -284,14 +310,15 @@ findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
 
 // A constant mask of that form needs no tensor, and neither does such a bias.
 // Each query sees a key, so that no score brings back a hidden one, however low
-// its number. Where both a mask and a bias hide keys, one may leave a query
-// none but those that the other hides: their numbers count unless they are
+// its number. Where several masks and biases hide keys, one may leave a query
+// none but those that another hides: their numbers count unless they are
 // infinite.
 void AttentionMatcher::findCausalMask() {
   // How low a number must be to hide a key.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
-  double low = found.mask && found.bias ? kHidden : kLow;
+  size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
+  double low = hiding > 1 ? kHidden : kLow;
   // A mask becomes an offset, or else a bias does.
   if (found.mask && found.hidden <= low)
     if (auto constant = found.mask.getDefiningOp<ConstantOp>())
@@ -302,11 +329,14 @@ void AttentionMatcher::findCausalMask() {
         found.hidden = kHidden;
         return;
       }
-  if (found.bias && (!found.mask || found.hidden == kHidden))
-    if (auto constant = found.bias.getDefiningOp<ConstantOp>())
+  if (found.mask && found.hidden != kHidden)
+    return;
+  for (Value &bias : found.biases)
+    if (auto constant = bias.getDefiningOp<ConstantOp>())
       if (auto offset = findOffsetOfBias(constant, scores, low)) {
         found.causalOffset = offset;
-        found.bias = {};
+        found.biases.erase(&bias);
+        return;
       }
 }
 
@@ -388,7 +418,7 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
     return value ? rewriter.getI64IntegerAttr(*value) : IntegerAttr();
   };
   auto attention = AttentionOp::create(
-      rewriter, loc, op.getType(), found.query, key, found.value, found.bias,
+      rewriter, loc, op.getType(), found.query, key, found.value, found.biases,
       mask, found.seed, found.microStep, rewriter.getF64FloatAttr(found.scale),
       rewriter.getF64FloatAttr(found.softcap), integer(found.causalOffset),
       rewriter.getF64FloatAttr(found.hidden),

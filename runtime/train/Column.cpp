@@ -395,18 +395,19 @@ static Status checkLabels(const Array &array, int64_t classes,
 Status Column::checkIndices(const Array &array) const {
   if (array.size() == 0)
     return Status();
-  const std::vector<int64_t> sizes =
-      sampleSizes(input.indices, input.shape, input.batchAxis);
+  const std::vector<IndexRange> ranges =
+      sampleRanges(input.indices, input.shape, input.batchAxis);
   // Where an element lies in its sample: `inner` of its elements lie behind the
   // axis of samples, one next to the other.
-  const int64_t inner = int64_t(sizes.size()) / outer;
+  const int64_t inner = int64_t(ranges.size()) / outer;
   const int64_t row = array.size() / outer;
   return forEachInteger(array, [&](int64_t position, int64_t index) {
     const int64_t place = position / row * inner + position % inner;
-    const int64_t size = sizes[size_t(place)];
-    if ((index >= -size && index < size) || size == kNoIndex)
+    const IndexRange &range = ranges[size_t(place)];
+    if (range.holds(index))
       return Status();
-    return reject(array, position, "index", index, -size, size, "");
+    return reject(array, position, range.low == 0 ? "label" : "index", index,
+                  range.low, range.high, "");
   });
 }
 

@@ -95,6 +95,19 @@ class Spelling:
         self.weights["bias"] = bias.astype(np.float32)
         return self.add("Add", scores, "bias")
 
+    def biased_and_masked(self, scores):
+        """By two that are summed before, as relative positions and padding are."""
+        random = np.random.RandomState(3)
+        bias = random.normal(size=(1, HEADS, QUERIES, QUERIES))
+        self.weights["bias"] = bias.astype(np.float32)
+        low = np.finfo(np.float32).min
+        self.weights["padding"] = np.where(SEEN[:, :, :1], 0, low).astype(np.float32)
+        scores = self.add("Cast", scores, to=onnx.TensorProto.FLOAT)
+        return self.add("Add", scores, self.add("Add", "bias", "padding"))
+
+    def biased_twice(self, scores):
+        return self.add("Add", self.number("offset", 0.5), self.biased(scores))
+
     def causal(self, scores):
         self.weights["past"] = np.tril(np.ones((QUERIES, QUERIES), bool))
         low = self.number("low", np.finfo(np.float32).min)
@@ -107,7 +120,7 @@ class Spelling:
 
 KINDS = (
     *("plain", "chosen", "hidden_by_a_number", "guarded", "biased"),
-    *("causal", "capped", "dropped"),
+    *("biased_and_masked", "biased_twice", "causal", "capped", "dropped"),
 )
 
 

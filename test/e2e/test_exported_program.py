@@ -275,6 +275,19 @@ def test_transpositions_of_a_parameter_are_trained_as_one(tmp_path):
     assert values.keys() == {"w"}
 
 
+def test_transposition_of_the_program_s_own_is_tied(tmp_path):
+    """As in `u @ w.T`, which the exporter names as the program does."""
+    several = tied(
+        ("w", "w", "permute_2"),
+        {"permute_2": matrix(WIDTH, WIDTH).T},
+        {"permute_2": ["w"]},
+    )
+    one = tied(("w", "w", "wt"), {}, {})
+    one.graph.node.insert(0, helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]))
+    values = assert_trains_alike(tmp_path, several, one, WIDTH)
+    assert values.keys() == {"w"}
+
+
 def test_transpositions_without_the_parameter_are_trained_as_one(tmp_path):
     transposed = matrix(WIDTH, WIDTH).T
     several = tied(

@@ -4,6 +4,8 @@ sums in 16 bits.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -272,27 +274,33 @@ def test_refuses_indices_of_an_iteration(computed, tmp_path):
     assert f"{place}: index 4 is not in [-4, 4)" in message
 
 
-@pytest.mark.parametrize("label, index", [(3, 4), (-3, -6)])
-def test_refuses_computed_labels_of_no_class(label, index, tmp_path):
-    """One that is ignored is none; of one below 0, it names the class as many
-    lower, which there is none of either."""
+@pytest.mark.parametrize("op", ["Add", "Reshape", None])
+@pytest.mark.parametrize("label", [4, -2])
+def test_refuses_labels_of_no_class(op, label, tmp_path):
+    """Computed ones, an input's, and an input's in another shape; one that is
+    ignored is none, and one below 0 does not count from the end."""
+    nodes = [
+        helper.make_node(
+            *("SoftmaxCrossEntropyLoss", ["x", "labels" if op else "l"], ["y"], "loss"),
+            ignore_index=-9,
+        ),
+    ]
+    if op:
+        nodes.insert(0, helper.make_node(op, ["l", op], ["labels"], "move"))
     model = mpctest.make_model(
-        [
-            helper.make_node("Add", ["l", "one"], ["labels"], "add"),
-            helper.make_node(
-                *("SoftmaxCrossEntropyLoss", ["x", "labels"], ["y"], "loss"),
-                ignore_index=-9,
-            ),
-        ],
+        nodes,
         {"x": (np.float32, (3, 4)), "l": (np.int64, (3,))},
         {"y": (np.float32, ())},
-        {"one": np.int64(1)},
+        {"Add": np.int64(1), "Reshape": np.int64([-1])},
     )
-    feeds = {"x": np.zeros((3, 4), np.float32), "l": np.int64([2, -10, -1])}
+    moved = 1 if op == "Add" else 0
+    feeds = {"x": np.zeros((3, 4), np.float32), "l": np.int64([3, -9, 0]) - moved}
     y = mpctest.run(model, feeds, tmp_path)["y"]
     np.testing.assert_allclose(y, np.log(4), rtol=1e-6)
-    message = fail(model, feeds | {"l": np.int64([2, -10, label])}, tmp_path)
-    assert f"'loss': element 2: index {index} is not in [-4, 4)" in message
+    message = fail(model, feeds | {"l": np.int64([3, -9, label]) - moved}, tmp_path)
+    place = "'loss': element 2" if op == "Add" else "input 'l', element 2"
+    expected = f"label {label} is not in [0, 4) and not the ignored -9"
+    assert f"{place}: {expected}" in message
 
 
 def test_refuses_indices_that_a_step_of_training_computes(tmp_path):
@@ -395,3 +403,23 @@ def test_refuses_an_id_of_a_column_that_its_table_has_not(
     element = place[0] * 2 + place[1]
     assert f"element {element}: index {index} is" in process.stderr
     assert f"not in [-{size}, {size})" in process.stderr
+
+
+def test_indices_that_many_nodes_move_are_an_input_s(tmp_path):
+    """One behind the other: the search for where they come from has no depth."""
+    nodes, ids = [], "ids"
+    for i in range(30000):
+        nodes.append(helper.make_node("Concat", [ids, "more"], [f"c{i}"], axis=0))
+        nodes.append(helper.make_node("Slice", [f"c{i}", "one", "all"], [f"s{i}"]))
+        ids = f"s{i}"
+    model = mpctest.make_model(
+        [*nodes, helper.make_node("Gather", ["table", ids], ["y"], axis=0)],
+        {"ids": (np.int64, (2,)), "more": (np.int64, (1,))},
+        {"y": (np.float32, (2, 3))},
+        {"table": TABLE, "one": np.int64([1]), "all": np.int64([3])},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    text = mpctest.mpc_ok(
+        "compile", tmp_path / "model.onnx", "--emit=import", "-o", "-"
+    ).stdout
+    assert re.search(r"%arg1: [^{]*\{mpc.indices = [^]]*size = 4", text)

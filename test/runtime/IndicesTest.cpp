@@ -50,23 +50,48 @@ TEST(Indices, CountFromTheEndWhereNegative) {
   EXPECT_EQ(find(3)->index, -4);
 }
 
-TEST(Indices, OfASampleHaveTheSizesOfAllItsBoxes) {
+TEST(Indices, LabelsDoNotCountFromTheEnd) {
+  const std::vector<int64_t> numbers{2, -100, -1};
+  IndexBox box{{0}, {3}, 3, /*isLabel=*/true, /*ignored=*/-100};
+  const auto check = [&] {
+    return checkIndices(DType::I64, numbers.data(), {3}, {box}).message();
+  };
+  EXPECT_EQ(check(), "element 2: label -1 is not in [0, 3) and not the ignored "
+                     "-100");
+  box.ignored.reset();
+  EXPECT_EQ(check(), "element 1: label -100 is not in [0, 3)");
+}
+
+/// The range of an index into an axis.
+static IndexRange of(int64_t size) { return {-size, size}; }
+constexpr IndexRange kAll;
+
+TEST(Indices, OfASampleHaveTheRangesOfAllItsBoxes) {
   const std::vector<IndexBox> columns{{{0, 0}, {8, 1}, 20},
                                       {{0, 2}, {8, 4}, 9}};
-  EXPECT_EQ(sampleSizes(columns, {8, 4}, 0),
-            (std::vector<int64_t>{20, kNoIndex, 9, 9}));
+  EXPECT_EQ(sampleRanges(columns, {8, 4}, 0),
+            (std::vector<IndexRange>{of(20), kAll, of(9), of(9)}));
   const std::vector<IndexBox> tables{{{0, 0, 0}, {1, 8, 2}, 20},
                                      {{0, 0, 1}, {2, 8, 2}, 30}};
-  EXPECT_EQ(sampleSizes(tables, {2, 8, 2}, 1),
-            (std::vector<int64_t>{20, 20, kNoIndex, 30}));
+  EXPECT_EQ(sampleRanges(tables, {2, 8, 2}, 1),
+            (std::vector<IndexRange>{of(20), of(20), kAll, of(30)}));
+}
+
+TEST(Indices, ALabelThatIsIgnoredIsOneToAllThatReadIt) {
+  const IndexBox label{{0}, {4}, 5, /*isLabel=*/true, /*ignored=*/-1};
+  const IndexBox other{{0}, {4}, 5, /*isLabel=*/true};
+  EXPECT_EQ(sampleRanges({label, {{0}, {4}, 8}}, {4}, 0),
+            (std::vector<IndexRange>{{0, 5, -1}}));
+  EXPECT_EQ(sampleRanges({label, other}, {4}, 0),
+            (std::vector<IndexRange>{{0, 5}}));
 }
 
 TEST(Indices, OfSomeSamplesOfABatchAreNotThoseOfEverySample) {
-  EXPECT_EQ(sampleSizes({{{0, 0}, {4, 2}, 20}}, {8, 2}, 0),
-            (std::vector<int64_t>{kNoIndex, kNoIndex}));
-  EXPECT_EQ(sampleSizes({{{0, 0}, {4, 1}, 20}}, {4, 2}, -1),
-            (std::vector<int64_t>{20, kNoIndex, 20, kNoIndex, 20, kNoIndex, 20,
-                                  kNoIndex}));
+  EXPECT_EQ(sampleRanges({{{0, 0}, {4, 2}, 20}}, {8, 2}, 0),
+            (std::vector<IndexRange>{kAll, kAll}));
+  EXPECT_EQ(sampleRanges({{{0, 0}, {4, 1}, 20}}, {4, 2}, -1),
+            (std::vector<IndexRange>{of(20), kAll, of(20), kAll, of(20), kAll,
+                                     of(20), kAll}));
 }
 
 } // namespace

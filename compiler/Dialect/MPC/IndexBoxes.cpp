@@ -152,7 +152,7 @@ static Origins throughConcat(ConcatOp op, const IndexBox &box) {
   return origins;
 }
 
-Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
+static Origins findPlaces(Operation *op, const IndexBox &box) {
   if (isEmpty(box))
     return IndexOrigins();
   if (auto reshape = dyn_cast<ReshapeOp>(op))
@@ -173,30 +173,51 @@ Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
   return std::nullopt;
 }
 
+Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
+  Origins origins = findPlaces(op, box);
+  if (origins)
+    for (auto &[operand, origin] : *origins) {
+      origin.isLabel = box.isLabel;
+      origin.ignored = box.ignored;
+    }
+  return origins;
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes
 //===----------------------------------------------------------------------===//
 
-constexpr llvm::StringLiteral kBegin = "begin", kEnd = "end", kSize = "size";
+constexpr llvm::StringLiteral kBegin = "begin", kEnd = "end", kSize = "size",
+                              kLabel = "label", kIgnored = "ignored";
 
 static IndexBox toBox(Attribute attribute) {
   auto box = cast<DictionaryAttr>(attribute);
-  return {llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kBegin).asArrayRef()),
-          llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kEnd).asArrayRef()),
-          box.getAs<IntegerAttr>(kSize).getInt()};
+  IndexBox result{
+      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kBegin).asArrayRef()),
+      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kEnd).asArrayRef()),
+      box.getAs<IntegerAttr>(kSize).getInt(), box.contains(kLabel)};
+  if (auto ignored = box.getAs<IntegerAttr>(kIgnored))
+    result.ignored = ignored.getInt();
+  return result;
 }
 
 static Attribute toAttribute(const IndexBox &box, Builder &builder) {
-  return builder.getDictionaryAttr(
-      {builder.getNamedAttr(kBegin, builder.getDenseI64ArrayAttr(box.begin)),
-       builder.getNamedAttr(kEnd, builder.getDenseI64ArrayAttr(box.end)),
-       builder.getNamedAttr(kSize, builder.getI64IntegerAttr(box.size))});
+  NamedAttrList entries;
+  entries.append(kBegin, builder.getDenseI64ArrayAttr(box.begin));
+  entries.append(kEnd, builder.getDenseI64ArrayAttr(box.end));
+  entries.append(kSize, builder.getI64IntegerAttr(box.size));
+  if (box.isLabel)
+    entries.append(kLabel, builder.getUnitAttr());
+  if (box.ignored)
+    entries.append(kIgnored, builder.getI64IntegerAttr(*box.ignored));
+  return entries.getDictionary(builder.getContext());
 }
 
-/// Makes `box` longer by `next` if that is of the same size and lies behind it
+/// Makes `box` longer by `next` if that is of the same range and lies behind it
 /// along the one axis in which they differ, or is the same box.
 static bool absorb(IndexBox &box, const IndexBox &next) {
-  if (box.size != next.size)
+  if (box.size != next.size || box.isLabel != next.isLabel ||
+      box.ignored != next.ignored)
     return false;
   std::optional<size_t> differing;
   for (size_t axis = 0; axis < box.begin.size(); ++axis) {
@@ -228,7 +249,14 @@ ArrayAttr mpc::addBox(ArrayAttr list, const IndexBox &box, Builder &builder) {
 
 static bool isBox(Attribute attribute, ArrayRef<int64_t> shape) {
   auto box = dyn_cast<DictionaryAttr>(attribute);
-  if (!box || box.size() != 3)
+  if (!box)
+    return false;
+  // Nothing but what a box has.
+  const bool isLabel = box.contains(kLabel), ignores = box.contains(kIgnored);
+  auto ignored = box.getAs<IntegerAttr>(kIgnored);
+  if (box.size() != 3u + isLabel + ignores ||
+      (isLabel && !box.getAs<UnitAttr>(kLabel)) ||
+      (ignores && (!isLabel || !ignored || !ignored.getType().isInteger(64))))
     return false;
   auto begin = box.getAs<DenseI64ArrayAttr>(kBegin);
   auto end = box.getAs<DenseI64ArrayAttr>(kEnd);

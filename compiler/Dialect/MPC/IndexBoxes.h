@@ -9,6 +9,9 @@
 //     mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>,
 //                     size = 20 : i64}, ...]
 //
+// Class labels are such, too: a box of them has `label`, and `ignored` where a
+// loss ignores one.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_INDEXBOXES_H
 #define MPC_COMPILER_DIALECT_MPC_INDEXBOXES_H
@@ -21,10 +24,12 @@ namespace mpc {
 inline constexpr llvm::StringLiteral kIndicesAttr = "mpc.indices";
 
 /// The elements from `begin` to before `end` along every axis are in
-/// [-size, size).
+/// [-size, size); labels in [0, size), or the ignored one.
 struct IndexBox {
   llvm::SmallVector<int64_t> begin, end;
   int64_t size = 0;
+  bool isLabel = false;
+  std::optional<int64_t> ignored = std::nullopt;
 
   /// All elements of a tensor of that shape.
   static IndexBox whole(llvm::ArrayRef<int64_t> shape, int64_t size);

@@ -21,7 +21,7 @@ defvar MPC_AttentionAttrs = (ins
 class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
     : MPC_TensorOp<mnemonic, "Composite", [AttrSizedOperandSegments]> {
   let assemblyFormat = leading # [{ $query `,` $key `,` $value
-    (`bias` $bias^)? (`mask` $mask^)? (`random` $seed^ `,` $micro_step)?
+    (`bias` $biases^)? (`mask` $mask^)? (`random` $seed^ `,` $micro_step)?
     attr-dict `:` functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
@@ -39,14 +39,16 @@ class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
 def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", ""> {
   let summary = "scaled dot-product attention";
   let description = [{
-    softmax(mask(cap(`scale` * query key^T) + bias)) value over the last two axes;
+    softmax(mask(cap(`scale` * query key^T) + biases)) value over the last two axes;
     leading axes broadcast, so that a head of keys may serve several of queries:
     query [..., queries, size], key [..., keys, size], value [..., keys, columns].
     In order:
 
     - Scores are products of query and key, times `scale`, summed in f32 (f64 in
       f64). Where `softcap` c is not 0, they become c * tanh(score / c).
-    - `bias`, of any shape that broadcasts to the scores, is added.
+    - `biases`, each of any shape that broadcasts to the scores, are added in
+      turn: a bias of positions and a mask of numbers need not be summed before,
+      to a tensor of the scores' shape.
     - Where `mask` is false, a score becomes `hidden`, minus infinity by default.
       With `causal_offset` o, query i sees the keys up to i + o alone: 0 for
       square scores, the number of earlier keys where some come from a cache.
@@ -67,7 +69,7 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", ""> {
   }];
   let arguments = !con((ins MPC_FloatTensor:$query, MPC_FloatTensor:$key,
                             MPC_FloatTensor:$value,
-                            Optional<MPC_FloatTensor>:$bias,
+                            Variadic<MPC_FloatTensor>:$biases,
                             Optional<MPC_BoolTensor>:$mask,
                             Optional<MPC_IntTensor>:$seed,
                             Optional<MPC_IntTensor>:$micro_step),
@@ -78,8 +80,7 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", ""> {
 def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output `,`"> {
   let summary = "gradient of attention";
   let description = [{
-    The gradients of query, key, value and, where there is one, bias from that of
-    the output. With P the softmax and G = d_output value^T,
+    The gradients of query, key, value and each bias from that of the output. With P the softmax and G = d_output value^T,
     D = P * (G - sum(G * P)) over the keys, d_query = scale * D key,
     d_key = scale * D^T query, d_value = P^T d_output and d_bias = D, each summed
     over the axes it broadcasts along.
@@ -92,14 +93,14 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
   }];
   let arguments = !con((ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$query,
                             MPC_FloatTensor:$key, MPC_FloatTensor:$value,
-                            Optional<MPC_FloatTensor>:$bias,
+                            Variadic<MPC_FloatTensor>:$biases,
                             Optional<MPC_BoolTensor>:$mask,
                             Optional<MPC_IntTensor>:$seed,
                             Optional<MPC_IntTensor>:$micro_step),
                        MPC_AttentionAttrs);
   let results = (outs MPC_FloatTensor:$d_query, MPC_FloatTensor:$d_key,
                       MPC_FloatTensor:$d_value,
-                      Variadic<MPC_FloatTensor>:$d_bias);
+                      Variadic<MPC_FloatTensor>:$d_biases);
 }
 
 def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",

@@ -36,9 +36,10 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
 template <typename Adaptor>
 static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                 ArrayRef<int64_t> scores) {
-  for (Value value : {adaptor.getBias(), adaptor.getMask()}) {
-    if (!value)
-      continue;
+  SmallVector<Value> spread(adaptor.getBiases());
+  if (adaptor.getMask())
+    spread.push_back(adaptor.getMask());
+  for (Value value : spread) {
     FailureOr<Shape> whole = broadcastShapes(scores, shapeOf(value));
     if (failed(whole) || ArrayRef<int64_t>(*whole) != scores)
       return emitOptionalError(loc, "shape [", shapeOf(value),
@@ -76,10 +77,11 @@ INFER(AttentionGradOp) {
     return emitOptionalError(loc, "expected a gradient of shape [",
                              ArrayRef<int64_t>(*shape), "], found [",
                              shapeOf(adaptor.getDOutput()), "]");
-  for (Value value : {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue(),
-                      adaptor.getBias()})
-    if (value)
-      (void)infer(results, shapeOf(value), elementOf(adaptor.getDOutput()));
+  SmallVector<Value> values = {adaptor.getQuery(), adaptor.getKey(),
+                               adaptor.getValue()};
+  llvm::append_range(values, adaptor.getBiases());
+  for (Value each : values)
+    (void)infer(results, shapeOf(each), elementOf(adaptor.getDOutput()));
   return success();
 }
 

@@ -56,7 +56,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
     auto sources = readFoldedParameters(value);
-    if (sources.size() == 1 && isExportersName(value.name()))
+    if (sources.size() == 1)
       foldedFrom.try_emplace(value.name(), sources[0]);
   }
   llvm::MapVector<StringRef, Group> groups;

@@ -135,10 +135,11 @@ void FunctionImporter::noteRange(Value value, IntegerRange range) {
     ranges[value] = range;
 }
 
-bool FunctionImporter::isInRange(Value value, int64_t size) const {
+bool FunctionImporter::isInRange(Value value, const IndexBox &box) const {
   if (parent && inlined)
-    return parent->isInRange(value, size);
-  return IntegerRange{-size, size - 1}.contains(findRange(value, ranges));
+    return parent->isInRange(value, box);
+  return IntegerRange{box.isLabel ? 0 : -box.size, box.size - 1}.contains(
+      findRange(value, ranges));
 }
 
 // One check of a value, however many nodes read it.
@@ -154,17 +155,26 @@ void FunctionImporter::addCheck(Location location, Value value,
 
 void FunctionImporter::markIndices(Location location, Value value,
                                    const IndexBox &box) {
-  if (isEmpty(box) || isInRange(value, box.size))
-    return;
-  // What the integers are moved from.
-  if (Operation *op = value.getDefiningOp()) {
-    std::optional<IndexOrigins> origins = findOrigins(op, box);
-    if (!origins)
-      return addCheck(location, value, box);
-    for (const auto &[operand, origin] : *origins)
-      markIndices(location, operand, origin);
-    return;
+  // What the integers are moved from, by ops one behind the other.
+  IndexOrigins worklist = {{value, box}};
+  while (!worklist.empty()) {
+    auto [current, part] = worklist.pop_back_val();
+    if (isEmpty(part) || isInRange(current, part))
+      continue;
+    Operation *op = current.getDefiningOp();
+    if (!op) {
+      markArgument(location, current, part);
+    } else if (std::optional<IndexOrigins> origins = findOrigins(op, part)) {
+      // The first of a concatenation first.
+      worklist.append(origins->rbegin(), origins->rend());
+    } else {
+      addCheck(location, current, part);
+    }
   }
+}
+
+void FunctionImporter::markArgument(Location location, Value value,
+                                    const IndexBox &box) {
   // A branch may be there for the case that an index names no element: it is
   // looked at where the branch is taken.
   auto argument = cast<BlockArgument>(value);

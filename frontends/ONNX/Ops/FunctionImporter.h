@@ -158,7 +158,9 @@ private:
   void findSettings(const proto::NodeProto &node);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
   void demand(llvm::StringRef name);
-  bool isInRange(mlir::Value value, int64_t size) const;
+  bool isInRange(mlir::Value value, const IndexBox &box) const;
+  void markArgument(mlir::Location location, mlir::Value value,
+                    const IndexBox &box);
   void addCheck(mlir::Location location, mlir::Value value,
                 const IndexBox &box);
 

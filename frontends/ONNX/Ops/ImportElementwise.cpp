@@ -250,9 +250,7 @@ static LogicalResult importCast(NodeImporter &node) {
     return failure();
   if (!*element)
     return node.invalid("attribute 'to' is missing or names no type");
-  return node.define(0, node.emit<CastOp>({node.operand(0)}, {},
-                                          RankedTensorType::get(
-                                              node.operandShape(0), *element)));
+  return node.define(0, castTo(node, node.operand(0), *element));
 }
 
 // The type is that of another value, whose elements do not matter.
@@ -260,11 +258,8 @@ static LogicalResult importCastLike(NodeImporter &node) {
   node.ignore("saturate"); // matters for 8-bit floats only
   if (node.hasAttribute("round_mode"))
     return node.unsupported("attribute 'round_mode' is not supported");
-  auto type = node.operandType(0).clone(node.operandType(1).getElementType());
-  if (type == node.operandType(0))
-    return node.define(0, node.operand(0));
-  return node.define(0, node.emit<CastOp>({node.operand(0)}, {},
-                                          cast<RankedTensorType>(type)));
+  Type element = node.operandType(1).getElementType();
+  return node.define(0, castTo(node, node.operand(0), element));
 }
 
 // Also of integers, which have no relu of their own.

@@ -28,47 +28,27 @@ mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
   return attributes;
 }
 
-// Whether the integers are an argument's, which are looked at where they are
-// given.
-static bool areGiven(Value labels) {
-  while (Operation *op = labels.getDefiningOp()) {
-    if (!isa<ReshapeOp, TransposeOp, SliceOp, CastOp>(op))
-      return false;
-    labels = op->getOperand(0);
-  }
-  return true;
-}
-
-// Labels that are computed name classes, or are the ignored one. One below 0
-// counts from no end: as many classes lower it names none.
-static void markComputedLabels(NodeImporter &node,
-                               ArrayRef<NamedAttribute> attributes) {
+// Labels name classes, or are the ignored one.
+static void markLabels(NodeImporter &node,
+                       ArrayRef<NamedAttribute> attributes) {
   Value labels = node.operand(1);
   ArrayRef<int64_t> scores = node.operandShape(0);
-  if (!labels || areGiven(labels) || scores.size() < 2)
+  if (!labels || scores.size() < 2)
     return;
-  Type integer = elementTypeOf(labels);
-  Value zero = numberConstant(node, 0, integer);
-  Value lower =
-      node.emit<SubOp>({labels, numberConstant(node, scores[1], integer)});
-  Value named =
-      node.emit<SelectOp>({node.emit<LessOp>({labels, zero}), lower, labels});
+  node.getFunction().markLabel(labels);
+  IndexBox box = IndexBox::whole(NodeImporter::shapeOf(labels), scores[1]);
+  box.isLabel = true;
   for (NamedAttribute attribute : attributes)
-    if (attribute.getName() == "ignore_index") {
-      int64_t ignored = cast<IntegerAttr>(attribute.getValue()).getInt();
-      Value isIgnored =
-          node.emit<EqualOp>({labels, numberConstant(node, ignored, integer)});
-      named = node.emit<SelectOp>({isIgnored, zero, named});
-    }
-  markIndices(node, named, scores[1]);
+    if (attribute.getName() == "ignore_index")
+      box.ignored = cast<IntegerAttr>(attribute.getValue()).getInt();
+  node.getFunction().markIndices(node.getLocation(), labels, box);
 }
 
 static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
-  node.getFunction().markLabel(labels);
   SmallVector<NamedAttribute> attributes = readLossAttributes(node);
-  markComputedLabels(node, attributes);
+  markLabels(node, attributes);
   auto op = node.create<SoftmaxCrossEntropyLossOp>(
       {node.operand(0), labels, node.operand(2)}, attributes);
   if (!op)
@@ -80,9 +60,8 @@ static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
 static LogicalResult importNLLLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   Value labels = node.operand(1);
-  node.getFunction().markLabel(labels);
   SmallVector<NamedAttribute> attributes = readLossAttributes(node);
-  markComputedLabels(node, attributes);
+  markLabels(node, attributes);
   auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
                                    attributes);
   return op ? node.define(0, op.getLoss()) : failure();
@@ -114,8 +93,7 @@ static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
   if (failed(attributes))
     return failure();
   Value labels = node.operand(1);
-  node.getFunction().markLabel(labels);
-  markComputedLabels(node, *attributes);
+  markLabels(node, *attributes);
   auto op = node.create<SoftmaxCrossEntropyLossOp>(
       {node.operand(0), labels, node.operand(2)}, *attributes);
   if (!op)

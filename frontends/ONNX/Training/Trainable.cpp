@@ -123,6 +123,8 @@ private:
   void findAddends(const Node &node);
   bool onlyScales(StringRef value);
   bool isRow(StringRef value);
+  bool isBranch(const Node &product);
+  bool isStoredVector(StringRef value);
   bool isTable(const Node &gather);
   void use(StringRef value, bool orScalar = true);
 
@@ -269,9 +271,44 @@ void TrainableSearch::findWeights(const Node &node) {
   if (op == "Mul" && node.input_size() == 2)
     for (int index : {0, 1}) {
       Facts other = getFacts(node.input(1 - index));
-      if (other.isNormalized || other.isInverseRoot)
+      bool scalesBranch = other.takesBias && !other.isFixed &&
+                          isStoredVector(node.input(index)) && isBranch(node);
+      if (other.isNormalized || other.isInverseRoot || scalesBranch)
         use(node.input(index), /*orScalar=*/false);
     }
+}
+
+// Whether a value is an initializer of one number for each channel.
+bool TrainableSearch::isStoredVector(StringRef value) {
+  const Node *view = graph.getProducer(value);
+  while (view && isView(view->op_type()) && view->input_size() > 0) {
+    value = view->input(0);
+    view = graph.getProducer(value);
+  }
+  auto shape = getStoredShape(value);
+  return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;
+}
+
+// Whether a product is added to data, as a scaled branch is in
+// x + scale * f(x); the scale of an output is a unit of its.
+bool TrainableSearch::isBranch(const Node &product) {
+  llvm::SmallVector<StringRef> worklist = {product.output(0)};
+  llvm::StringSet<> visited;
+  while (!worklist.empty()) {
+    StringRef current = worklist.pop_back_val();
+    if (!visited.insert(current).second)
+      continue;
+    for (const Node *reader : readers.lookup(current)) {
+      if (isView(reader->op_type()))
+        worklist.append(reader->output().begin(), reader->output().end());
+      else if (reader->op_type() == "Add" && reader->input_size() == 2) {
+        StringRef other = reader->input(reader->input(0) == current);
+        if (!getFacts(other).isFixed)
+          return true;
+      }
+    }
+  }
+  return false;
 }
 
 // What is added to a value that takes a bias, or joined to it as class tokens

@@ -86,3 +86,18 @@ func.func @two(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x4xf3
       : (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>)
   return %y0, %y1, %dq0, %dq1 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
 }
+
+// Each bias is added, and has the gradient of the scores summed as it was spread.
+// CHECK-LABEL: func.func @two_biases
+// CHECK: %[[S:.*]] = mpc.matmul %arg1, %arg2
+// CHECK: %[[A:.*]] = mpc.add %[[S]], %arg4
+// CHECK: mpc.add %[[A]], %arg5
+// CHECK: %[[D:.*]] = mpc.softmax_grad
+// CHECK: mpc.reduce_sum %[[D]] {axes = array<i64: 0>
+// CHECK: mpc.reduce_sum %[[D]] {axes = array<i64: 1>
+func.func @two_biases(%dy: tensor<5x2x4xf32>, %q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %positions: tensor<1x2x3xf32>, %mask: tensor<5x1x3xf32>) -> (tensor<1x2x3xf32>, tensor<5x1x3xf32>) {
+  %dq, %dk, %dv, %db0, %db1 = mpc.attention_grad %dy, %q, %k, %v bias %positions, %mask
+      : (tensor<5x2x4xf32>, tensor<5x2x4xf32>, tensor<5x3x4xf32>, tensor<5x3x4xf32>, tensor<1x2x3xf32>, tensor<5x1x3xf32>)
+     -> (tensor<5x2x4xf32>, tensor<5x3x4xf32>, tensor<5x3x4xf32>, tensor<1x2x3xf32>, tensor<5x1x3xf32>)
+  return %db0, %db1 : tensor<1x2x3xf32>, tensor<5x1x3xf32>
+}

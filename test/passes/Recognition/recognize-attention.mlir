@@ -274,3 +274,56 @@ func.func @widened(%q: tensor<2x1x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x
   %y2 = mpc.matmul %g2, %v : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %y0, %y1, %y2 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
 }
+
+// Positions and a mask, summed before to a tensor of the scores' shape: apart
+// they take less memory.
+// CHECK-LABEL: func.func @sum_of_biases
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3, %arg4 :
+func.func @sum_of_biases(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %positions: tensor<1x2x3xf32>, %mask: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
+  %bias = mpc.add %positions, %mask : (tensor<1x2x3xf32>, tensor<5x1x3xf32>) -> tensor<5x2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %s, %bias : (tensor<5x2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %b {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A sum that is no larger than its parts stays one.
+// CHECK-LABEL: func.func @small_sum
+// CHECK: %[[B:.*]] = mpc.add %arg3, %arg4
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %[[B]] :
+func.func @small_sum(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %one: tensor<2x3xf32>, %other: tensor<2x3xf32>) -> tensor<5x2x4xf32> {
+  %bias = mpc.add %one, %other : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %s, %bias : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %b {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// Added in turn, of which one is the order of keys.
+// CHECK-LABEL: func.func @biases_in_turn
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %arg3 {causal_offset = 0 : i64}
+func.func @biases_in_turn(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %positions: tensor<2x3xf32>) -> tensor<5x2x4xf32> {
+  %order = mpc.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %s, %positions : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %c = mpc.add %order, %b : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %c {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// Beside another bias, what the order of keys hides by a number may be all that
+// a query sees.
+// CHECK-LABEL: func.func @low_order_beside_a_bias
+// CHECK: mpc.attention %arg0, %arg1, %arg2 bias %{{.*}}, %arg3 :
+func.func @low_order_beside_a_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<5x1x3xf32>) -> tensor<5x2x4xf32> {
+  %order = mpc.constant dense<[[0.0, -3.4e38, -3.4e38], [0.0, 0.0, -3.4e38]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.add %s, %mask : (tensor<5x2x3xf32>, tensor<5x1x3xf32>) -> tensor<5x2x3xf32>
+  %c = mpc.add %order, %b : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %c {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}

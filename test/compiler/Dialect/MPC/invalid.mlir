@@ -666,6 +666,13 @@ func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = 
 
 // -----
 
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @ignored_index_that_is_no_label(%ids: tensor<4xi64> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64, ignored = 2 : i64}]}) {
+  return
+}
+
+// -----
+
 func.func @checked_indices_beyond_the_input(%ids: tensor<4xi64>) {
   // expected-error @+1 {{expected boxes of integers of the input}}
   mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : tensor<4xi64>
