@@ -303,9 +303,8 @@ TEST_F(TrainerResume, DataMayBeInAFileWhoseNameIsNoUTF8) {
   std::vector<Array> arrays = toyArrays(20);
   for (Array &array : arrays)
     array.source = "train\xff.npz";
-  StatusOr<Dataset> data =
-      Dataset::create(arrays, *trainingInputs(model.info()),
-                      datasetOptionsFor(model.info()));
+  StatusOr<Dataset> data = Dataset::create(
+      arrays, *trainingInputs(model.info()), datasetOptionsFor(model.info()));
   ASSERT_TRUE(data.ok());
   for (const char *resume : {"", "auto"}) {
     options.resume = resume;
