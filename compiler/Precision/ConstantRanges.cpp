@@ -50,18 +50,28 @@ static Bounds magnitude(Bounds a) {
   return {hasZero ? 0.0 : std::min(std::abs(a.low), std::abs(a.high)), largest};
 }
 
+// The number of `type` at `bytes`.
+static double readNumber(const char *bytes, FloatType type) {
+  // All that is large is of f32.
+  if (type.isF32()) {
+    float value;
+    std::memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes, type.getWidth() / 8);
+  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits))
+      .convertToDouble();
+}
+
 // The same for numbers of `type` in memory.
 static std::optional<Bounds> boundsOf(ArrayRef<char> bytes, FloatType type) {
   std::optional<Bounds> range;
   const unsigned width = type.getWidth() / 8;
   for (size_t at = 0; at + width <= bytes.size(); at += width) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, bytes.data() + at, width);
-    APFloat value(type.getFloatSemantics(), APInt(type.getWidth(), bits));
-    if (!value.isFinite())
-      continue;
-    double number = value.convertToDouble();
-    range = hull(range.value_or(Bounds{number, number}), {number, number});
+    double number = readNumber(bytes.data() + at, type);
+    if (std::isfinite(number))
+      range = hull(range.value_or(Bounds{number, number}), {number, number});
   }
   return range;
 }
@@ -87,6 +97,16 @@ static std::optional<Bounds> boundsOf(ElementsAttr elements) {
     range = hull(range.value_or(Bounds{number, number}), {number, number});
   }
   return range;
+}
+
+// Of a variable that no step changes: where it begins is where it stays.
+static std::optional<Bounds> boundsOf(VariableOp variable) {
+  if (!variable || variable.getRole() != Role::Frozen)
+    return std::nullopt;
+  if (std::optional<ElementsAttr> init = variable.getInit())
+    return boundsOf(*init);
+  double fill = variable.getFill().value_or(APFloat(0.0)).convertToDouble();
+  return Bounds{fill, fill};
 }
 
 //===----------------------------------------------------------------------===//
@@ -158,7 +178,30 @@ static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
 // The analysis
 //===----------------------------------------------------------------------===//
 
+/// The arguments of functions that are frozen state.
+void ConstantRanges::addFrozen(ModuleOp module) {
+  SymbolTable symbols(module);
+  llvm::DenseMap<StringAttr, std::optional<Bounds>> known;
+  module.walk([&](FunctionOpInterface function) {
+    for (BlockArgument argument : function.getArguments()) {
+      auto state = function.getArgAttrOfType<FlatSymbolRefAttr>(
+          argument.getArgNumber(), kStateAttr);
+      if (!state || !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+        continue;
+      // Several functions read one variable.
+      auto [range, isNew] =
+          known.try_emplace(state.getRootReference(), std::nullopt);
+      if (isNew)
+        range->second =
+            boundsOf(symbols.lookup<VariableOp>(state.getRootReference()));
+      if (range->second)
+        ranges.try_emplace(argument, *range->second);
+    }
+  });
+}
+
 ConstantRanges::ConstantRanges(ModuleOp module) {
+  addFrozen(module);
   // Operands come before their readers.
   module.walk([&](Operation *op) {
     if (auto constant = dyn_cast<ConstantOp>(op)) {
@@ -197,4 +240,14 @@ bool ConstantRanges::overflows(Value value, FloatType type) const {
   double limit =
       kMargin * APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   return std::max(-range->low, range->high) >= limit;
+}
+
+bool ConstantRanges::vanishes(Value value, FloatType type) const {
+  std::optional<Bounds> range = lookup(value);
+  if (!range)
+    return false;
+  double least = APFloat::getSmallestNormalized(type.getFloatSemantics())
+                     .convertToDouble();
+  double largest = magnitude(*range).high;
+  return largest > 0.0 && largest < least;
 }

@@ -2,7 +2,8 @@
 //
 // A mask of the smallest float that is added to scores has left the range of a
 // low type before any data is seen: rounded, it is -inf, and a row of nothing
-// else gives NaN. Values that only data determines are taken to be of order 1.
+// else gives NaN. An epsilon that a low type rounds to 0 keeps no logarithm
+// finite. Values that only data determines are taken to be of order 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H
@@ -23,8 +24,8 @@ struct Bounds {
 
 class ConstantRanges {
 public:
-  /// Propagates constants through the elementwise ops, views and movements of
-  /// every function.
+  /// Propagates constants, and what is frozen, through the elementwise ops,
+  /// views and movements of every function.
   explicit ConstantRanges(mlir::ModuleOp module);
 
   /// The bounds of a value that a constant has a part in.
@@ -34,7 +35,13 @@ public:
   /// would with a little added to them.
   bool overflows(mlir::Value value, mlir::FloatType type) const;
 
+  /// Whether all that `value` has is smaller than the numbers that `type` has
+  /// in full precision: rounded, it loses digits or is 0.
+  bool vanishes(mlir::Value value, mlir::FloatType type) const;
+
 private:
+  void addFrozen(mlir::ModuleOp module);
+
   llvm::DenseMap<mlir::Value, Bounds> ranges;
 };
 

@@ -114,13 +114,19 @@ static Reason getFixedReason(Operation *op) {
   return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
 }
 
-static bool overflows(std::optional<APFloat> bound, FloatType low) {
-  if (!bound)
+// Whether the bound is none in `low`, or one that has lost digits.
+static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
+  if (!bound || bound->isZero())
     return false;
   bool losesInfo;
   bound->convert(low.getFloatSemantics(), APFloat::rmNearestTiesToEven,
                  &losesInfo);
-  return bound->isInfinity();
+  return bound->isInfinity() || bound->isZero() || bound->isDenormal();
+}
+
+// Whether the value is written in the model, and rounded where it is read.
+static bool isGiven(Value value) {
+  return !value.getDefiningOp() || value.getDefiningOp<ConstantOp>();
 }
 
 // Whether a constant puts values of the op beyond `low`: one it reads, a bound
@@ -130,23 +136,24 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
   StringRef key = op.getPolicyKey();
   // Bounds that the low type does not hold would not bound.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
-    if (overflows(clip.getMin(), low) || overflows(clip.getMax(), low))
+    if (leavesRange(clip.getMin(), low) || leavesRange(clip.getMax(), low))
       return true;
   // What is rounded before it is read.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
-    bool rounded = index < op.getNumContractedOperands() ||
-                   operand.get().getDefiningOp<ConstantOp>();
+    bool rounded =
+        index < op.getNumContractedOperands() || isGiven(operand.get());
     if (rounded && isF32(operand.get()) &&
         !policyKeepsOperandFP32(key, index) &&
-        ranges.overflows(operand.get(), low))
+        (ranges.overflows(operand.get(), low) ||
+         ranges.vanishes(operand.get(), low)))
       return true;
   }
   // What the op computes.
   return llvm::any_of(op->getResults(), [&](OpResult result) {
     return isF32(result) &&
            !policyKeepsResultFP32(key, result.getResultNumber()) &&
-           ranges.overflows(result, low);
+           (ranges.overflows(result, low) || ranges.vanishes(result, low));
   });
 }
 

@@ -91,12 +91,19 @@ static json toJSON(const Progress &progress) {
           {"evaluations", toJSON(progress.evaluations)}};
 }
 
+/// The document's text. Bytes that are no UTF-8, such as those of a file's
+/// name, are replaced, as JSON has none.
+static std::string textOf(const json &document, int indent = -1) {
+  return document.dump(indent, ' ', /*ensure_ascii=*/false,
+                       json::error_handler_t::replace);
+}
+
 /// train.json: the document's own digest is over its compact form without the
 /// digest, keys sorted.
 static std::string sealed(json document) {
-  const std::string content = document.dump();
+  const std::string content = textOf(document);
   document["digest"] = digestOf(content.data(), content.size());
-  return document.dump(2) + "\n";
+  return textOf(document, 2) + "\n";
 }
 
 StatusOr<std::unique_ptr<CheckpointImage>>
@@ -155,8 +162,7 @@ static StatusOr<json> openTrainFile(const std::string &path) {
     return damaged(path, "corrupt or truncated");
   const json digest = document["digest"];
   document.erase("digest");
-  const std::string content =
-      document.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string content = textOf(document);
   if (digest != digestOf(content.data(), content.size()))
     return damaged(path, "corrupt: its digest does not match");
   // and be of this format, with all that is read later.

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <xxhash.h>
 
@@ -74,6 +75,16 @@ Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
   return Status();
 }
 
+/// The file's name as train.json has it, where bytes that are no UTF-8 are
+/// replaced.
+static std::string nameOf(const Dataset &data) {
+  const auto name = std::filesystem::path(data.source()).filename();
+  const std::string text = nlohmann::json(name.string())
+                               .dump(-1, ' ', /*ensure_ascii=*/false,
+                                     nlohmann::json::error_handler_t::replace);
+  return nlohmann::json::parse(text).get<std::string>();
+}
+
 static std::string formatRate(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
@@ -92,8 +103,7 @@ std::map<std::string, std::string> settingsOf(const TrainOptions &options,
            options.evalEvery == 0
                ? "every epoch"
                : "every " + std::to_string(options.evalEvery) + " steps"},
-          {"data", std::filesystem::path(data.source()).filename().string() +
-                       ", " + counted(data.size(), "sample")},
+          {"data", nameOf(data) + ", " + counted(data.size(), "sample")},
           {"best", options.best ? options.best->name() : "not kept"},
           {"early stopping",
            options.earlyStopping ? options.earlyStopping->name() : "none"},

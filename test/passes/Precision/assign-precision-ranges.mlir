@@ -77,6 +77,25 @@ func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %5 : tensor<4x4xf32>
 }
 
+// What is frozen has the range it was given, in every function.
+mpc.variable @floor : tensor<4x4xf32> role frozen init dense<-3.40282347E+38> : tensor<4x4xf32>
+mpc.variable @shift : tensor<4x4xf32> role parameter init dense<-3.40282347E+38> : tensor<4x4xf32>
+mpc.variable @zeros : tensor<4x4xf32> role frozen
+// CHECK-LABEL: func.func @frozen
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @floor}, %shift: tensor<4x4xf32> {mpc.state = @shift}, %zeros: tensor<4x4xf32> {mpc.state = @zeros}) -> tensor<4x4xf32> {
+  %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f0")
+  %1 = mpc.add %0, %floor : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f1")
+  %2 = mpc.add %0, %shift : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f2")
+  %3 = mpc.add %0, %zeros : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f3")
+  %4 = mpc.matmul %2, %3 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f4")
+  %5 = mpc.softmax %1 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("f5")
+  %6 = mpc.matmul %4, %5 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f6")
+  return %6 : tensor<4x4xf32>
+}
+
 {-#
   dialect_resources: {
     builtin: {

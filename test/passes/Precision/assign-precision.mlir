@@ -127,6 +127,37 @@ func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+// Nor one that fp16 has as 0 or with few digits, as an epsilon before a
+// logarithm; zero is zero in any type.
+// CHECK-LABEL: func @vanishing
+func.func @vanishing(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %epsilon = mpc.constant dense<1.0e-8> : tensor<f32>
+  %small = mpc.constant dense<1.0e-6> : tensor<f32>
+  %zero = mpc.constant dense<0.0> : tensor<f32>
+  %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("v")
+  // FP16: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+  // BF16: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+  %1 = mpc.add %0, %epsilon : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("epsilon")
+  // FP16: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+  // BF16: mpc.mul {{.*}}storage = bf16, {{.*}}reason = between_low
+  %2 = mpc.mul %0, %small : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("small")
+  // CHECK: mpc.add {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  %3 = mpc.add %0, %zero : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("zero")
+  // FP16: mpc.clip {{.*}}reason = constant_range
+  // BF16: mpc.clip {{.*}}reason = between_low
+  %4 = mpc.clip %0 {min = 1.0e-7 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("clipped")
+  // CHECK: mpc.clip {{.*}}reason = between_low
+  %5 = mpc.clip %0 {min = 0.0 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("unclipped")
+  %6 = mpc.matmul %1, %4 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w0")
+  %7 = mpc.matmul %3, %5 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w1")
+  %8 = mpc.matmul %6, %7 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w2")
+  %9 = mpc.relu %2 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("r")
+  %10 = mpc.matmul %8, %9 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w3")
+  return %10 : tensor<4x4xf32>
+}
+
+// -----
+
 // What the model itself stores in another type is not touched.
 // CHECK-LABEL: func @model_types
 func.func @model_types(%x: tensor<4x4xf64>, %i: tensor<4x4xi64>) -> (tensor<4x4xf64>, tensor<4x4xf32>) {

@@ -297,6 +297,24 @@ TEST_F(TrainerResume, NotesOtherSettingsOnResume) {
             "it is 10");
 }
 
+TEST_F(TrainerResume, DataMayBeInAFileWhoseNameIsNoUTF8) {
+  options.checkpointDir = directory / "c";
+  ToyModel model;
+  std::vector<Array> arrays = toyArrays(20);
+  for (Array &array : arrays)
+    array.source = "train\xff.npz";
+  StatusOr<Dataset> data = Dataset::create(
+      arrays, *trainingInputs(model.info()), datasetOptionsFor(model.info()));
+  ASSERT_TRUE(data.ok());
+  for (const char *resume : {"", "auto"}) {
+    options.resume = resume;
+    const auto ran = train(model, *data, nullptr, options, &recorder, &stop);
+    ASSERT_TRUE(ran.ok()) << ran.status().message();
+    EXPECT_TRUE(ran->deferred.ok()) << ran->deferred.message();
+  }
+  EXPECT_TRUE(recorder.notes.empty());
+}
+
 TEST_F(TrainerResume, RefusesToResumeWithOtherFrozenParameters) {
   options.checkpointDir = directory / "c";
   ToyModel model;
