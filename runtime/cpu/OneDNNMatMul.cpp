@@ -283,11 +283,13 @@ private:
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
-  /// Element (row, column) of matrix `index` of the result.
+  /// Where row `row` of matrix `index` of the result starts, in elements.
+  int64_t offsetOfRow(int64_t index, int64_t row) const {
+    return step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
+           row * step.ldc;
+  }
   std::byte *resultAt(int64_t index, int64_t row, int64_t column) const {
-    return c.at(
-        step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
-        row * step.ldc + column);
+    return c.at(offsetOfRow(index, row) + column);
   }
   void finishTile(float *accumulators, int64_t index, int64_t row, int64_t rows,
                   int64_t column, int64_t columns) const;
@@ -357,7 +359,8 @@ OneDNNMatMul::chooseLayoutOfB(bool turnsA, int64_t columns,
 /// order of its own for them. Such an implementation may want a in rows.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Packing pays where a panel is read more than once.
-  if (tilesM < 2 && !config.packsAlways)
+  const int64_t readers = tilesM * (b.matrices == 1 ? step.batches() : 1);
+  if (readers < 2 && !config.packsAlways)
     return;
   // Either operand may have to be turned for the implementation to be chosen.
   bool turnsA = config.packsAlways && a.transposed;
@@ -531,9 +534,14 @@ void OneDNNMatMul::finishTile(float *accumulators, int64_t index, int64_t row,
   if (alpha != 1)
     for (int64_t i = 0; i < rows * columns; ++i)
       accumulators[i] *= alpha;
-  if (epilogue)
-    return epilogue(accumulators, index * step.m + row, rows, column, columns,
-                    columns);
+  // An epilogue takes rows side by side at once, others one by one.
+  if (epilogue) {
+    const int64_t atOnce = step.ldc == step.n ? rows : 1;
+    for (int64_t i = 0; i < rows; i += atOnce)
+      epilogue(accumulators + i * columns, offsetOfRow(index, row + i) / step.n,
+               atOnce, column, columns, columns);
+    return;
+  }
   for (int64_t i = 0; i < rows; ++i)
     narrow(c.type, accumulators + i * columns, resultAt(index, row + i, column),
            columns);
