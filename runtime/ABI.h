@@ -27,7 +27,8 @@ typedef void (*mpc_kernel_fn)(void *const *args, int64_t begin, int64_t end,
 /// of element (row_begin, col_begin), with `ld` elements from one row to the
 /// next; the other args are whole buffers, as in `mpc_kernel_fn`. Rows and
 /// columns are those of the contraction's result seen as a matrix: for a matrix
-/// product (row, column) of one batch, batches stacked in rows; for an NHWC
+/// product (row, column) of the result that the step's strides of c describe,
+/// as one matrix; for an NHWC
 /// convolution (pixel, channel).
 typedef void (*mpc_epilogue_fn)(void *const *args, int64_t row_begin,
                                 int64_t row_end, int64_t col_begin,

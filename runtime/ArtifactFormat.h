@@ -81,7 +81,9 @@
 //         offset. "outer" has the axes of the batch around "batch", outermost
 //         first, and the strides along them. fp32 accumulation whatever a, b
 //         and c are. Work is sliced in tile_m x tile_n tiles of the result.
-//         With an epilogue, c is null and "args" are the epilogue's args 1..n.
+//         With an epilogue, c is null and "args" are the epilogue's args 1..n:
+//         ldc, stride_c and outer's c are multiples of n and say which of its
+//         rows each row of the product is.
 //         On a GPU there is no epilogue, tile_m and tile_n are 0, and a and b
 //         have one type: c is of that type or f32. "compute" (default f32) is
 //         what products are computed and accumulated in: tf32 rounds f32

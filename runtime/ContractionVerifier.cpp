@@ -141,6 +141,20 @@ void PlanVerifier::verifyApart(const Matrix &matrix) {
   }
 }
 
+/// What an epilogue is called with are rows of a dense result of `elements`.
+void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
+  bool isPossible = matrix.ld >= matrix.columns && matrix.ld <= kMaxExtent &&
+                    matrix.ld % matrix.columns == 0;
+  Checked last = Checked(matrix.rows - 1) * matrix.ld + matrix.columns;
+  for (auto [extent, stride] : matrix.axes) {
+    isPossible &= stride >= 0 && stride % matrix.columns == 0;
+    last = last + Checked(extent - 1) * stride;
+  }
+  if (expect(isPossible && last <= elements,
+             "the strides of what its epilogue takes are impossible"))
+    verifyApart(matrix);
+}
+
 /// The types that a GPU's libraries multiply.
 bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                                   const Buffer &second, const Buffer &result) {
@@ -251,15 +265,15 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
                {step, step.offsetB, step.transB ? step.n : step.k,
                 step.transB ? step.k : step.n, step.ldb, step.strideB,
                 step.outer.b});
+  Matrix results(step, 0, step.m, step.n, step.ldc, step.strideC, step.outer.c);
   if (!step.c)
-    return;
+    return verifyRows(results, elements.value);
   // The result is written: nothing else may lie where it does.
   const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
     return;
   if (plan.target.isGPU() && !verifyGPUTypes(step.compute, *a, *b, *c))
     return;
-  Matrix results(step, 0, step.m, step.n, step.ldc, step.strideC, step.outer.c);
   verifyMatrix(*c, "c", results);
   verifyApart(results);
   if (step.fused)

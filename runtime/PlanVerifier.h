@@ -103,6 +103,7 @@ private:
   void verifyMatrix(const Buffer &buffer, const char *name,
                     const Matrix &matrix);
   void verifyApart(const Matrix &matrix);
+  void verifyRows(const Matrix &matrix, int64_t elements);
   bool verifyGeometry(const ConvStep &step);
 
   const Plan &plan;

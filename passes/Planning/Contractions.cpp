@@ -23,6 +23,14 @@ static constexpr int64_t kMinTileProducts = 1 << 21;
 /// Tiles that keep a few threads busy with little left over at the end.
 static constexpr int64_t kEnoughTiles = 16;
 
+/// Rows below which a product reads its right operand more than it multiplies.
+static constexpr int64_t kFewRows = 64;
+/// Bytes an element of the result that an epilogue moves, from which on memory
+/// takes longer than the product: an optimizer's parameter and its state.
+static constexpr int64_t kManyBytes = 16;
+/// Columns of a tile whose epilogue moves many bytes, where rows are longer.
+static constexpr int64_t kLongRow = 4096;
+
 namespace {
 struct Tiles {
   int64_t m, n;
@@ -53,6 +61,39 @@ static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
     longer = halve(longer, kUnit);
   }
   return tile;
+}
+
+// Tiles for an epilogue that moves many bytes: memory is read in long runs,
+// which whole rows are.
+static Tiles chooseLongTiles(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kUnit = 32;
+  Tiles tile = {m, n};
+  while (tile.n > kLongRow)
+    tile.n = halve(tile.n, kUnit);
+  auto count = [&] {
+    return llvm::divideCeilSigned(m, tile.m) *
+           llvm::divideCeilSigned(n, tile.n);
+  };
+  while (tile.m > kFewRows && (tile.m * tile.n > kMaxTileElements ||
+                               (count() < kEnoughTiles &&
+                                tile.m * tile.n * k >= 2 * kMinTileProducts)))
+    tile.m = halve(tile.m, kUnit);
+  return tile;
+}
+
+// The bytes that an epilogue reads and writes for every element of a result of
+// so many.
+static int64_t bytesAnElement(const ContractionResult &result,
+                              int64_t elements) {
+  int64_t bytes = 0;
+  for (ValueRange buffers :
+       {ValueRange(result.inputs), ValueRange(result.outputs)})
+    for (Value buffer : buffers) {
+      auto type = cast<MemRefType>(buffer.getType());
+      if (type.getNumElements() == elements)
+        bytes += llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    }
+  return bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,6 +209,20 @@ static SmallVector<BatchAxis> batchAxes(Operation *op, const Place &a,
   return axes;
 }
 
+// Many matrices of few rows that share the right operand: their first rows are
+// one product, their second rows the next. `m`, `lda` and `ldc` are of the
+// matrices before and of these products after; rows of a and c must not
+// overlap then either.
+static void gatherRows(BatchAxis &axis, int64_t n, int64_t k, int64_t &m,
+                       int64_t &lda, int64_t &ldc) {
+  if (axis.b != 0 || m >= kFewRows || m >= axis.extent || axis.a < k ||
+      axis.c < n)
+    return;
+  std::swap(m, axis.extent);
+  std::swap(lda, axis.a);
+  std::swap(ldc, axis.c);
+}
+
 plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               const ProductBuffers &buffers,
                                               const ContractionResult &result,
@@ -189,6 +244,8 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
   while (!axes.empty() && axes.back().b == 0 && !transA &&
          axes.back().a == m * lda && axes.back().c == m * ldc)
     m *= axes.pop_back_val().extent;
+  if (target.callsEpilogues() && !transA && !axes.empty())
+    gatherRows(axes.back(), n, k, m, lda, ldc);
   BatchAxis batch =
       axes.empty() ? BatchAxis{1, 0, 0, m * ldc} : axes.pop_back_val();
   if (axes.empty() && batch.extent == 1) {
@@ -208,8 +265,11 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
     return outer.empty() ? DenseI64ArrayAttr()
                          : builder.getDenseI64ArrayAttr(list);
   };
-  Tiles tile =
-      target.callsEpilogues() ? chooseTiles(count, m, n, k) : Tiles{0, 0};
+  Tiles tile = {0, 0};
+  if (target.callsEpilogues())
+    tile = count == 1 && bytesAnElement(result, m * n) >= kManyBytes
+               ? chooseLongTiles(m, n, k)
+               : chooseTiles(count, m, n, k);
   return plan::MatMulOp::create(
       builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
       result.epilogue, result.inputs, result.outputs, fused, buffers.bias,

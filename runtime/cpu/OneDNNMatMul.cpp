@@ -5,8 +5,8 @@
 //   widen  only where an operand's type is not one the library multiplies on
 //          this target: the operand in f32, in blocks of rows
 //   pack   only where the library has an order of its own for b: b's panels in
-//          that order, and a's turned into rows where they are columns and the
-//          library would else not take b's order. A panel is packed once,
+//          that order, and a turned into rows where it is stored in columns and
+//          the library would else not take b's order. A panel is packed once,
 //          however many tiles read it.
 //   tiles  each over all of k at once, either into the result or into fp32
 //          scratch that stays in the worker's cache, where the epilogue, or the
@@ -17,6 +17,7 @@
 #include "runtime/cpu/OneDNN.h"
 #include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/SlicedReorder.h"
+#include "runtime/cpu/Transpose.h"
 
 #include <string_view>
 
@@ -25,6 +26,9 @@ namespace {
 
 /// Elements that one slice of the widening phase takes, about.
 constexpr int64_t kWidenBlock = 1 << 16;
+/// What one slice turns of an operand stored in columns: long runs of the
+/// result's rows, and whole cache lines of the source.
+constexpr int64_t kTurnedRows = 128, kTurnedDepth = 512;
 
 /// An operand as the primitive reads it: stored matrices of rows x columns.
 struct MatrixOperand {
@@ -183,6 +187,66 @@ private:
   size_t panelBytes = 0, sharedOffset = 0;
 };
 
+/// Matrices of rows x depth that are stored in columns, turned into dense rows:
+/// an absent one has no matrices.
+class TurnedRows {
+public:
+  TurnedRows() = default;
+  TurnedRows(int64_t matrices, int64_t rows, int64_t depth, DType type)
+      : matrices(matrices), rows(rows), depth(depth), type(type) {}
+
+  explicit operator bool() const { return matrices > 0; }
+
+  /// Takes room in shared memory for all matrices.
+  void reserve(size_t &sharedBytes) {
+    sharedOffset = sharedBytes;
+    sharedBytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
+  }
+  std::byte *at(int64_t index, int64_t row, std::byte *shared) const {
+    const int64_t matrix = matrices == 1 ? 0 : index;
+    return shared + sharedOffset + (matrix * rows + row) * depth * sizeOf(type);
+  }
+
+  // Turning goes by blocks, those of the same rows one after another.
+  int64_t slices() const { return matrices * rowBlocks() * depthBlocks(); }
+  struct Part {
+    int64_t matrix, row, depth;
+  };
+  Part partOf(int64_t slice) const {
+    const int64_t block = slice / depthBlocks();
+    return {block / rowBlocks(), block % rowBlocks() * kTurnedRows,
+            slice % depthBlocks() * kTurnedDepth};
+  }
+  /// `from` is where the part starts; its columns lie `leading` elements apart.
+  void run(const Part &part, const std::byte *from, int64_t leading,
+           std::byte *shared) const {
+    std::byte *to =
+        at(part.matrix, part.row, shared) + part.depth * sizeOf(type);
+    if (type == DType::F32)
+      turn<uint32_t>(part, from, leading, to);
+    else
+      turn<uint16_t>(part, from, leading, to);
+  }
+
+private:
+  int64_t rowBlocks() const { return (rows + kTurnedRows - 1) / kTurnedRows; }
+  int64_t depthBlocks() const {
+    return (depth + kTurnedDepth - 1) / kTurnedDepth;
+  }
+  template <typename T>
+  void turn(const Part &part, const std::byte *from, int64_t leading,
+            std::byte *to) const {
+    transpose(reinterpret_cast<const T *>(from), leading,
+              reinterpret_cast<T *>(to), depth,
+              std::min(kTurnedDepth, depth - part.depth),
+              std::min(kTurnedRows, rows - part.row));
+  }
+
+  int64_t matrices = 0, rows = 0, depth = 0;
+  DType type = DType::F32;
+  size_t sharedOffset = 0;
+};
+
 class OneDNNMatMul : public Contraction {
 public:
   OneDNNMatMul(const MatMulStep &step, MatMulOperands operands)
@@ -219,11 +283,13 @@ private:
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
-  /// Element (row, column) of matrix `index` of the result.
+  /// Where row `row` of matrix `index` of the result starts, in elements.
+  int64_t offsetOfRow(int64_t index, int64_t row) const {
+    return step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
+           row * step.ldc;
+  }
   std::byte *resultAt(int64_t index, int64_t row, int64_t column) const {
-    return c.at(
-        step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
-        row * step.ldc + column);
+    return c.at(offsetOfRow(index, row) + column);
   }
   void finishTile(float *accumulators, int64_t index, int64_t row, int64_t rows,
                   int64_t column, int64_t columns) const;
@@ -240,7 +306,8 @@ private:
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< both operands in one slice
-  PackedPanels packedA, packedB;
+  TurnedRows turnedA;
+  PackedPanels packedB;
   std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
   WorkerPrimitive primitives[2][2]; ///< [last rows are fewer][last columns]
@@ -292,13 +359,13 @@ OneDNNMatMul::chooseLayoutOfB(bool turnsA, int64_t columns,
 /// order of its own for them. Such an implementation may want a in rows.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Packing pays where a panel is read more than once.
-  if (tilesM < 2 && !config.packsAlways)
+  const int64_t readers = tilesM * (b.matrices == 1 ? step.batches() : 1);
+  if (readers < 2 && !config.packsAlways)
     return;
   // Either operand may have to be turned for the implementation to be chosen.
   bool turnsA = config.packsAlways && a.transposed;
   if (a.transposed && !turnsA)
     turnsA = !isBlocked(chooseLayoutOfB(false, tileColumns(), config));
-  const int64_t lastRows = step.m % step.tileM;
   const int64_t lastColumns = step.n % step.tileN;
   const bool hasLastColumns = tilesN > 1 && lastColumns > 0;
   // The order that the library wants for b, also for its last, narrower panel.
@@ -312,17 +379,8 @@ void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
       {b.desc(step.k, tileColumns()),
        hasLastColumns ? b.desc(step.k, lastColumns) : dnnl::memory::desc()},
       to, config.workers);
-  if (!turnsA)
-    return;
-  const bool hasLastRows = tilesM > 1 && lastRows > 0;
-  packedA = PackedPanels(
-      a.matrices, tilesM,
-      {a.desc(tileRows(), step.k),
-       hasLastRows ? a.desc(lastRows, step.k) : dnnl::memory::desc()},
-      {denseRows(tileRows(), step.k, a.type()),
-       hasLastRows ? denseRows(lastRows, step.k, a.type())
-                   : dnnl::memory::desc()},
-      config.workers);
+  if (turnsA)
+    turnedA = TurnedRows(a.matrices, step.m, step.k, a.type());
 }
 
 /// False where only the library's reference takes what was packed.
@@ -333,7 +391,7 @@ bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
   if (rows <= 0 || columns <= 0 || primitive)
     return true;
   dnnl::matmul::primitive_desc desc = describe(
-      packedA ? packedA.layout(rows != tileRows()) : a.desc(rows, step.k),
+      turnedA ? denseRows(rows, step.k, a.type()) : a.desc(rows, step.k),
       packedB ? packedB.layout(columns != tileColumns())
               : b.desc(step.k, columns));
   // The library falls back on slow code for orders that it does not know.
@@ -381,17 +439,17 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
     choosePacking(config);
     if (makePrimitives(config))
       return;
-    packedA = packedB = PackedPanels();
+    turnedA = TurnedRows();
+    packedB = PackedPanels();
     for (auto &row : primitives)
       row[0] = row[1] = WorkerPrimitive();
     makePrimitives(config);
   });
   if (packedB) {
-    packedA.reserve(sharedSize);
+    turnedA.reserve(sharedSize);
     packedB.reserve(sharedSize);
-    addPhase(Phase::Pack, packedA.slices() + packedB.slices());
-    scratchSize =
-        std::max({scratchSize, packedA.scratchBytes(), packedB.scratchBytes()});
+    addPhase(Phase::Pack, turnedA.slices() + packedB.slices());
+    scratchSize = std::max(scratchSize, packedB.scratchBytes());
   }
   addPhase(Phase::Tiles, step.batches() * tilesM * tilesN);
   if (!direct)
@@ -417,12 +475,12 @@ Status OneDNNMatMul::runSlice(size_t phase, int64_t slice,
 }
 
 Status OneDNNMatMul::runPack(int64_t slice, const SliceContext &context) {
-  const int64_t slicesOfA = packedA.slices();
+  const int64_t slicesOfA = turnedA.slices();
   if (slice < slicesOfA) {
-    const PackedPanels::Part part = packedA.partOf(slice);
-    return packedA.run(
-        part, a.at(part.matrix, part.panel * step.tileM, 0, context.shared),
-        context);
+    const TurnedRows::Part part = turnedA.partOf(slice);
+    turnedA.run(part, a.at(part.matrix, part.row, part.depth, context.shared),
+                a.leading(), context.shared);
+    return Status();
   }
   const PackedPanels::Part part = packedB.partOf(slice - slicesOfA);
   return packedB.run(
@@ -457,7 +515,7 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
     scratchpad += alignScratch(tileRows() * tileColumns() * sizeof(float));
 
   // Operands are packed, or read where they are.
-  const std::byte *left = packedA ? packedA.at(index, tileRow, context.shared)
+  const std::byte *left = turnedA ? turnedA.at(index, row, context.shared)
                                   : a.at(index, row, 0, context.shared);
   const std::byte *right = packedB
                                ? packedB.at(index, tileColumn, context.shared)
@@ -476,9 +534,14 @@ void OneDNNMatMul::finishTile(float *accumulators, int64_t index, int64_t row,
   if (alpha != 1)
     for (int64_t i = 0; i < rows * columns; ++i)
       accumulators[i] *= alpha;
-  if (epilogue)
-    return epilogue(accumulators, index * step.m + row, rows, column, columns,
-                    columns);
+  // An epilogue takes rows side by side at once, others one by one.
+  if (epilogue) {
+    const int64_t atOnce = step.ldc == step.n ? rows : 1;
+    for (int64_t i = 0; i < rows; i += atOnce)
+      epilogue(accumulators + i * columns, offsetOfRow(index, row + i) / step.n,
+               atOnce, column, columns, columns);
+    return;
+  }
   for (int64_t i = 0; i < rows; ++i)
     narrow(c.type, accumulators + i * columns, resultAt(index, row + i, column),
            columns);

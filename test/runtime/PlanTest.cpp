@@ -420,6 +420,33 @@ TEST(Plan, ChecksMatrixProducts) {
   EXPECT_REFUSED(step + "/alpha", "big", "'alpha' is not a number");
 }
 
+TEST(Plan, ChecksTheRowsOfEpilogues) {
+  ArtifactBuilder builder = fullPlan();
+  Json &step = builder.plan["functions"]["step"]["steps"][0];
+  step["c"] = nullptr;
+  step["epilogue"] = {{"kernel", "tail"}, {"args", Json::array()}};
+  step["m"] = 1;
+  step["batch"] = 2;
+  step["stride_a"] = 4;
+  auto message = [&](int64_t ldc, int64_t strideC) {
+    step["ldc"] = ldc;
+    step["stride_c"] = strideC;
+    return check(builder).message();
+  };
+  EXPECT_EQ(message(3, 3), "");
+  EXPECT_EQ(message(6, 3), ""); // rows in another order
+  const std::string impossible = "of what its epilogue takes are impossible";
+  for (auto [ldc, strideC] : {std::pair<int64_t, int64_t>{3, 4},
+                              {4, 3},
+                              {0, 3},
+                              {3, -3},
+                              {3, 6}}) // behind the last row
+    EXPECT_NE(message(ldc, strideC).find(impossible), std::string::npos)
+        << ldc << ", " << strideC;
+  EXPECT_NE(message(3, 0).find("results of the batch overlap"),
+            std::string::npos);
+}
+
 TEST(Plan, ChecksThatBatchedResultsAreApart) {
   ArtifactBuilder builder = fullPlan();
   Json &step = builder.plan["functions"]["step"]["steps"][0];

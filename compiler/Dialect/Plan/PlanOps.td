@@ -306,7 +306,8 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
   let description = [{
     The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
     argument 0 is the tile. Leading dimensions and strides count elements; a
-    stride of 0 repeats the matrix. `outer` has the axes of the batch around the
+    stride of 0 repeats the matrix. With an epilogue those of c, all multiples
+    of n, say which of its rows each row of the product is. `outer` has the axes of the batch around the
     last one, outermost first, with a stride of each operand along each of them;
     a CPU's library takes them.
 

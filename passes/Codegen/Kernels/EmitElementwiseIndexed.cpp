@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -25,17 +26,23 @@ static Value emitOneHot(Lanes &l, OneHotOp op, OneHotOp::Adaptor in,
 }
 
 namespace {
-/// Philox-4x32-10 (Salmon et al., 2011) over lanes of i32.
+/// Philox-4x32-10 (Salmon et al., 2011). On a GPU words are i32; on a CPU they
+/// are the lower halves of i64, where vectors multiply them, and what is above
+/// is left there until something does.
 class Philox {
 public:
-  Philox(Lanes &lanes) : l(lanes), b(lanes.getBuilder()) {}
+  Philox(Lanes &lanes, bool isWide = true)
+      : l(lanes), b(lanes.getBuilder()), isWide(isWide) {}
 
-  /// The low and the high 32 bits of an i64.
+  /// The low 32 bits of an i64.
   Value low(Value wide) {
     return arith::TruncIOp::create(b, Lanes::typeLike(b.getI32Type(), wide),
                                    wide);
   }
-  Value high(Value wide) { return low(shiftRight(wide, 32)); }
+  /// The same, and the high ones, as words; a word as an i32.
+  Value lowWord(Value wide) { return isWide ? wide : low(wide); }
+  Value highWord(Value wide) { return lowWord(shiftRight(wide, 32)); }
+  Value bitsOf(Value word) { return isWide ? low(word) : word; }
 
   Value shiftRight(Value value, int64_t bits) {
     Value amount = l.integer(getElementTypeOrSelf(value.getType()), bits);
@@ -60,18 +67,20 @@ public:
 
 private:
   Value word(uint32_t value) {
-    return l.integer(b.getI32Type(), static_cast<int32_t>(value));
+    return isWide ? l.integer(b.getI64Type(), value)
+                  : l.integer(b.getI32Type(), static_cast<int32_t>(value));
   }
 
   std::pair<Value, Value> multiply(Value x, uint32_t factor) {
     Type wide = Lanes::typeLike(b.getI64Type(), x);
-    Value product = l.mulInt(arith::ExtUIOp::create(b, wide, x),
+    Value product = l.mulInt(arith::ExtUIOp::create(b, wide, bitsOf(x)),
                              l.integer(b.getI64Type(), factor));
-    return {high(product), low(product)};
+    return {highWord(product), lowWord(product)};
   }
 
   Lanes &l;
   ImplicitLocOpBuilder &b;
+  const bool isWide;
 };
 } // namespace
 
@@ -103,6 +112,7 @@ struct RandomWords {
 struct RandomStream {
   Value seed, microStep;
   int64_t id;
+  bool isWide; ///< see Philox
 
   RandomWords run(Lanes &l, Value group) const;
   Value draw(Lanes &l, ElementIndex index) const;
@@ -116,12 +126,15 @@ private:
 // Key: the two halves of the seed. Counter: the two halves of the number of the
 // group, the id, the micro-step.
 RandomWords RandomStream::run(Lanes &l, Value group) const {
-  Philox philox(l);
+  Philox philox(l, isWide);
   Value key = toI64(l, seed);
-  RandomWords result = {{philox.low(group), philox.high(group),
-                         philox.low(l.integer(l.getBuilder().getI64Type(), id)),
-                         philox.low(toI64(l, microStep))}};
-  philox.run(result.words, philox.low(key), philox.high(key));
+  RandomWords result = {
+      {philox.lowWord(group), philox.highWord(group),
+       philox.lowWord(l.integer(l.getBuilder().getI64Type(), id)),
+       philox.lowWord(toI64(l, microStep))}};
+  philox.run(result.words, philox.lowWord(key), philox.highWord(key));
+  for (Value &word : result.words)
+    word = philox.bitsOf(word);
   return result;
 }
 
@@ -195,7 +208,8 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
         l.addInt(index.value, l.mulInt(toI64(l, in.getGroup()), four));
   }
   RandomStream stream = {in.getSeed(), in.getMicroStep(),
-                         static_cast<int64_t>(op.getId())};
+                         static_cast<int64_t>(op.getId()),
+                         !getTarget(op).isGPU()};
   Value bits = stream.draw(l, index);
 
   // "The upper 24 bits as a fraction are not below ratio", in integers.
@@ -235,7 +249,8 @@ static Value emitRandomUniform(Lanes &l, RandomUniformOp op,
                                RandomUniformOp::Adaptor in,
                                ElementIndex index) {
   RandomStream stream = {in.getSeed(), in.getMicroStep(),
-                         static_cast<int64_t>(op.getId())};
+                         static_cast<int64_t>(op.getId()),
+                         !getTarget(op).isGPU()};
   auto type = cast<FloatType>(op.getType().getElementType());
   if (type.isF64())
     return emitRandomDouble(l, stream, index.value);

@@ -88,31 +88,52 @@ TEST(MatMul, AlphaScalesTheResult) {
   }
 }
 
+/// Products of `c` through an epilogue whose result has row `row` of matrix
+/// `matrix` as row number matrix * matrixStep + row * rowStep.
+void expectEpilogue(const MatMulCase &c, int64_t matrixStep, int64_t rowStep) {
+  MatMul matmul(c);
+  Tensor bias = randomTensor(DType::F32, {c.n}, 3);
+  Tensor columns = Tensor::zeros(DType::I64, {});
+  *columns.as<int64_t>() = c.n;
+
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  Json step = matmul.step(f.constant(matmul.a), f.constant(matmul.b));
+  size_t out = f.arena(DType::F32, {c.batch, c.m, c.n});
+  step["epilogue"] = {{"kernel", "bias_relu"},
+                      {"args", {f.constant(bias), out, f.constant(columns)}}};
+  step["stride_c"] = matrixStep * c.n;
+  step["ldc"] = rowStep * c.n;
+  f.step(step);
+  f.output("out", out);
+
+  std::vector<DotProduct> expected = matmul.reference();
+  std::vector<double> result = toDoubles(runOnThreads(builder, "out"));
+  for (int64_t i = 0; i < static_cast<int64_t>(expected.size()); ++i) {
+    const int64_t row = i / c.n, column = i % c.n;
+    DotProduct &product = expected[static_cast<size_t>(i)];
+    product.add(bias.as<float>()[column], 1);
+    const int64_t at = row / c.m * matrixStep + row % c.m * rowStep;
+    ASSERT_NEAR(result[static_cast<size_t>(at * c.n + column)],
+                std::max(product.value, 0.0), product.bound(DType::F32))
+        << i;
+  }
+}
+
 TEST(MatMul, EpilogueSeesEveryElementOnce) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     MatMulCase c = tiled({45, 70, 32, type, type}, 16, 32);
     c.batch = 2;
-    MatMul matmul(c);
-    Tensor bias = randomTensor(DType::F32, {c.n}, 3);
-    Tensor columns = Tensor::zeros(DType::I64, {});
-    *columns.as<int64_t>() = c.n;
+    expectEpilogue(c, c.m, 1);
+  }
+}
 
-    ArtifactBuilder builder;
-    FunctionBuilder f = builder.function("step");
-    Json step = matmul.step(f.constant(matmul.a), f.constant(matmul.b));
-    size_t out = f.arena(DType::F32, {c.batch, c.m, c.n});
-    step["epilogue"] = {{"kernel", "bias_relu"},
-                        {"args", {f.constant(bias), out, f.constant(columns)}}};
-    f.step(step);
-    f.output("out", out);
-
-    std::vector<DotProduct> expected = matmul.reference();
-    std::vector<double> result = toDoubles(runOnThreads(builder, "out"));
-    for (size_t i = 0; i < expected.size(); ++i) {
-      expected[i].add(bias.as<float>()[i % static_cast<size_t>(c.n)], 1);
-      double relu = std::max(expected[i].value, 0.0);
-      ASSERT_NEAR(result[i], relu, expected[i].bound(DType::F32)) << i;
-    }
+TEST(MatMul, EpilogueTakesRowsInAnotherOrder) {
+  for (DType type : {DType::F32, DType::BF16, DType::F16}) {
+    MatMulCase c = tiled({45, 70, 32, type, type}, 16, 32);
+    c.batch = 3;
+    c.repeatB = true;
+    expectEpilogue(c, 1, c.batch);
   }
 }
 

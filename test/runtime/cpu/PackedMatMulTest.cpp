@@ -101,6 +101,16 @@ TEST(PackedMatMul, PacksWhatWasWidened) {
   expectCorrect(c, 3);
 }
 
+/// A left operand is turned in several slices along either axis, the last of
+/// them smaller.
+TEST(PackedMatMul, CutsWhatIsTurned) {
+  MatMulCase c{150, 40, 1100};
+  c.transA = true;
+  c.tileM = 64;
+  c.tileN = 32;
+  expectCorrect(c, 2);
+}
+
 /// One panel takes several slices, and the last of them fewer rows.
 TEST(PackedMatMul, CutsLongPanels) {
   MatMulCase c{5, 70, 3000};
