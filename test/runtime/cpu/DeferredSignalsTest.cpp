@@ -78,7 +78,7 @@ TEST(DeferredSignals, HandlersRunOnTheStackWhileProductsRun) {
   findStack();
   {
     Alarms alarms;
-    for (int i = 0; i < 300; ++i)
+    for (int i = 0; i < 60; ++i)
       ASSERT_TRUE((*session)->run("step").ok());
   }
   EXPECT_GT(onStack, 0);
