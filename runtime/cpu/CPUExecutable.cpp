@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/CPUDevice.h"
+#include "runtime/cpu/DeferredSignals.h"
 
 #include <cstring>
 #include <mutex>
@@ -141,6 +142,7 @@ Status CPUExecutable::runSlice(Contraction &contraction, size_t phase,
 }
 
 Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction) {
+  DeferredSignals deferred;
   std::mutex mutex;
   Status failure;
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {

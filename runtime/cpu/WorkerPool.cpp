@@ -4,6 +4,7 @@
 #include "runtime/cpu/WorkerPool.h"
 
 #include "runtime/cpu/Cores.h"
+#include "runtime/cpu/DeferredSignals.h"
 
 #include <chrono>
 #include <immintrin.h>
@@ -50,6 +51,8 @@ WorkerPool::WorkerPool(int threads)
     : shared(std::make_unique<Shared>()), generation(currentGeneration()) {
   const int count = threads > 0 ? threads : countUsableCores();
   shared->workers.reserve(static_cast<size_t>(count - 1));
+  // Signals are for the threads that the process made itself.
+  DeferredSignals deferred;
   // Where a thread cannot start, destroying `shared` stops those that did.
   for (int worker = 1; worker < count; ++worker)
     shared->workers.emplace_back(

@@ -182,6 +182,32 @@ def test_rows_of_samples_are_not_joined_by_themselves(how, tmp_path):
     assert "node 'join'" in process.stderr
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("op", ["Div", "Mul"])
+def test_a_sum_over_samples_is_not_divided_by_the_old_batch(
+    batch, op, tmp_path
+):
+    """x - x.sum(0) / x.shape[0], with the batch as a constant."""
+    factor = batch if op == "Div" else 1 / batch
+    model = mpctest.make_model(
+        [
+            helper.make_node("ReduceSum", ["x", "axes"], ["s"], keepdims=1),
+            helper.make_node(op, ["s", "factor"], ["mean"], "average"),
+            helper.make_node("Sub", ["x", "mean"], ["y"]),
+        ],
+        {"x": (np.float32, [batch, 3])},
+        {"y": (np.float32, [batch, 3])},
+        {"axes": np.array([0]), "factor": np.float32(factor)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    process = mpctest.mpc(
+        *("compile", tmp_path / "m.onnx", "--batch-size", "8"),
+        *("-o", tmp_path / "m.mpc"),
+    )
+    assert process.returncode == 4
+    assert "node 'average'" in process.stderr
+
+
 def test_each_row_by_itself_may_be_normalised(tmp_path):
     model = rows_of_one_sample(
         helper.make_node("Softmax", ["a"], ["b"], axis=1)

@@ -5,6 +5,8 @@
 
 #include "frontends/ONNX/Ops/Importer.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -169,6 +171,23 @@ bool Rebatch::namesSamples(NodeImporter &node) {
          place->axis < first + node.operandShape(1).back();
 }
 
+// Whether the node divides a sum over all samples by the batch it was exported
+// with, as `x.sum(0) / x.shape[0]` is written. So are sums of pairs by two: it
+// is not clear which is meant.
+bool Rebatch::averagesSum(NodeImporter &node) {
+  StringRef op = node.getOpType();
+  if (op != "Div" && op != "Mul")
+    return false;
+  double factor = op == "Div" ? exported : 1.0 / exported;
+  auto isFactor = [&](unsigned input) {
+    std::optional<HostTensor> constant = node.constant(input);
+    return constant && constant->isFloat() && constant->getNumElements() == 1 &&
+           std::abs(constant->getDouble(0) - factor) <= 1e-3 * factor;
+  };
+  return (sums.contains(node.getInputName(0)) && isFactor(1)) ||
+         (op == "Mul" && sums.contains(node.getInputName(1)) && isFactor(0));
+}
+
 // Follows a result that has no batch, of an input that may have one: a loss
 // may be of all rows of all samples, but nothing that samples are combined
 // with.
@@ -184,6 +203,9 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
                               "sample, now it would join those of all");
     if (isAmbiguous(input) || joined.contains(input))
       joined.insert(name);
+    bool isSum = op.starts_with("ReduceSum") && findPlace(input);
+    if (isSum || sums.contains(input))
+      sums.insert(name);
   }
   return success();
 }
@@ -237,6 +259,9 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
       if (isIndexed(op) && findPlace(input))
         return node.unsupported("its result is of a part of the batch, or of "
                                 "the batch it was exported with");
+    if (averagesSum(node))
+      return node.unsupported("it divides a sum over all samples by the batch "
+                              "it was exported with");
     return followJoined(node, name, shape);
   }
   if (namesSamples(node))

@@ -78,6 +78,7 @@ private:
   bool isAmbiguous(llvm::StringRef name) const;
   bool normalizesSamples(NodeImporter &node);
   bool namesSamples(NodeImporter &node);
+  bool averagesSum(NodeImporter &node);
 
   int64_t exported, wanted;
   bool recording = true;
@@ -88,6 +89,8 @@ private:
   llvm::StringMap<Place> places;
   /// Single elements that were computed of rows of all samples, such as a loss.
   llvm::StringSet<> joined;
+  /// What was computed of sums over all samples.
+  llvm::StringSet<> sums;
 };
 
 } // namespace mpc::onnx_frontend

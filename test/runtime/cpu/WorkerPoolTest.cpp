@@ -4,6 +4,7 @@
 #include "runtime/cpu/WorkerPool.h"
 
 #include <chrono>
+#include <csignal>
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <numeric>
@@ -29,6 +30,21 @@ TEST(WorkerPool, RunsEverySliceOnceInManyShortLoops) {
       ASSERT_EQ(*std::max_element(counts.begin(), counts.end()), 1);
     }
   }
+}
+
+TEST(WorkerPool, WorkersTakeNoSignals) {
+  WorkerPool pool(2);
+  std::atomic<int> arrived{0};
+  // One slice waits for the other: both threads look at their masks.
+  pool.parallelFor(2, [&](int64_t, int worker) {
+    ++arrived;
+    while (arrived < 2) {
+    }
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    EXPECT_EQ(sigismember(&blocked, SIGINT), worker != 0);
+    EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
+  });
 }
 
 TEST(WorkerPool, WakesWorkersThatSleep) {

@@ -1,0 +1,103 @@
+// A process's signal handlers beside products: none runs on a stack that is no
+// stack.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/DeferredSignals.h"
+#include "test/runtime/MatMulCase.h"
+
+#include <pthread.h>
+#include <sys/time.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// The calling thread's stack, and which handlers ran in it and elsewhere.
+char *stackBegin, *stackEnd;
+std::atomic<int> onStack{0}, elsewhere{0};
+
+void countStack(int) {
+  char here;
+  char *const frame = &here;
+  ++(frame >= stackBegin && frame < stackEnd ? onStack : elsewhere);
+}
+
+void findStack() {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  void *begin;
+  size_t size;
+  pthread_attr_getstack(&attributes, &begin, &size);
+  pthread_attr_destroy(&attributes);
+  stackBegin = static_cast<char *>(begin);
+  stackEnd = stackBegin + size;
+}
+
+/// SIGALRM every 200 microseconds while this lives, handled without a stack of
+/// its own, as a library's users may.
+class Alarms {
+public:
+  Alarms() {
+    struct sigaction action = {};
+    action.sa_handler = countStack;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, &previous);
+    const itimerval often = {{0, 200}, {0, 200}};
+    setitimer(ITIMER_REAL, &often, nullptr);
+  }
+  ~Alarms() {
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &previous, nullptr);
+  }
+
+private:
+  struct sigaction previous;
+};
+
+/// Of this kind are those of oneDNN's products that use the stack pointer
+/// otherwise: few rows by many columns.
+TEST(DeferredSignals, HandlersRunOnTheStackWhileProductsRun) {
+  MatMulCase c = {32, 4096, 512};
+  c.tileM = 32;
+  c.tileN = 256;
+  MatMul matmul(c);
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  size_t a = f.constant(matmul.a), b = f.constant(matmul.b);
+  size_t result = f.arena(c.c, {c.batch, c.m, c.n});
+  f.step(matmul.step(a, b, result));
+  f.output("c", result);
+  SessionOptions options;
+  options.threads = 1;
+  auto session = Session::create(builder.open(), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_TRUE((*session)->run("step").ok());
+
+  findStack();
+  {
+    Alarms alarms;
+    for (int i = 0; i < 60; ++i)
+      ASSERT_TRUE((*session)->run("step").ok());
+  }
+  EXPECT_GT(onStack, 0);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(DeferredSignals, WhatCameMeanwhileIsDelivered) {
+  findStack();
+  struct sigaction action = {}, previous;
+  action.sa_handler = countStack;
+  sigaction(SIGUSR2, &action, &previous);
+  const int before = onStack;
+  {
+    DeferredSignals deferred;
+    raise(SIGUSR2);
+    EXPECT_EQ(onStack, before);
+  }
+  EXPECT_EQ(onStack, before + 1);
+  sigaction(SIGUSR2, &previous, nullptr);
+}
+
+} // namespace
