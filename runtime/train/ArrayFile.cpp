@@ -31,6 +31,8 @@ static std::string guess(std::string_view text) {
            "which is never read: save it with safetensors.torch.save_file";
   if (begins("\x89HDF"))
     return "this is an HDF5 file: save it with numpy.savez";
+  if (begins("PAR1"))
+    return "this is a Parquet file: save it as .csv, or with numpy.savez";
   if (begins("<"))
     return "this looks like an HTML page";
   return "it begins as none of these does";

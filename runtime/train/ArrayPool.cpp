@@ -122,6 +122,10 @@ Status ArrayPool::missing(const Port &port,
   else if (hasColumns())
     text += "; help: say which columns it takes, --csv-columns " + port.name +
             "=...";
+  else if (!names.empty())
+    text += "; help: save the array under that name, or name a file of one: "
+            "--data " +
+            port.name + "=FILE";
   return invalid(text);
 }
 

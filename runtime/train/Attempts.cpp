@@ -36,6 +36,21 @@ std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   return positions;
 }
 
+/// Those of the batch after the next one; none where an epoch ends between.
+std::vector<int64_t> Attempts::positionsAfter(const Progress &progress) {
+  Progress after = progress;
+  if (++after.batchInStep == runner.batches()) {
+    after.batchInStep = 0;
+    ++after.stepInEpoch;
+  }
+  if (after.stepInEpoch == stepsPerEpoch)
+    return {};
+  const std::vector<int64_t> attempt = positionsOf(after);
+  const auto begin =
+      attempt.begin() + std::ptrdiff_t(after.batchInStep * data.batchSize());
+  return {begin, begin + std::ptrdiff_t(data.batchSize())};
+}
+
 StatusOr<std::optional<StepReport>>
 Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -52,6 +67,8 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
       return std::optional<StepReport>();
     StatusOr<double> loss =
         runner.runBatch(data, positions.data() + batch * data.batchSize(),
+                        data.isDecodedLater() ? positionsAfter(progress)
+                                              : std::vector<int64_t>(),
                         progress.epoch, report.learningRate, options.seed);
     if (!loss.ok())
       return loss.status();

@@ -31,6 +31,7 @@ public:
 private:
   const std::vector<int64_t> &orderOf(int64_t epoch);
   std::vector<int64_t> positionsOf(const Progress &progress);
+  std::vector<int64_t> positionsAfter(const Progress &progress);
 
   StepRunner runner;
   const Dataset &data;

@@ -53,6 +53,8 @@ public:
   /// How many; of all parts.
   int64_t samples() const { return starts.back(); }
   int64_t elementsOfSample() const { return rowElements; }
+  /// Whether images are decoded whenever they are used.
+  bool isDecodedLater() const { return parts[0].images != nullptr; }
   /// The first part, for messages.
   const Array &array() const { return parts[0]; }
 
@@ -89,7 +91,6 @@ private:
   std::string countMasks();
   /// Whether files of images would be labels of pixels.
   bool isMasks() const { return input.role == Role::Label; }
-  bool isDecodedLater() const { return parts[0].images != nullptr; }
   bool isPlain() const;
   Status fillPlain(const int64_t *rows, int64_t count, std::byte *to) const;
   Status fillPrepared(const int64_t *rows, int64_t count, AugmentedEpoch epoch,

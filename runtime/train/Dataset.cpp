@@ -352,15 +352,29 @@ std::vector<int64_t> Dataset::rowsOf(const int64_t *positions,
   return rows;
 }
 
-Status Dataset::bind(Trainee &model, std::string_view function,
-                     const int64_t *positions, AugmentedEpoch epoch) const {
-  const FunctionPorts *ports = model.info().function(function);
-  if (!ports)
-    return Status(StatusCode::Unsupported, "the artifact has no function '" +
-                                               std::string(function) + "'");
+Status setInputs(Trainee &model, std::string_view function,
+                 const GatheredBatch &batch) {
+  for (const GatheredInput &input : batch)
+    if (Status status =
+            model.setInput(function, input.name, input.bytes.get(), input.size);
+        !status.ok())
+      return status;
+  return Status();
+}
+
+bool Dataset::isDecodedLater() const {
+  return std::any_of(columns.begin(), columns.end(), [](const Column &column) {
+    return column.isDecodedLater();
+  });
+}
+
+StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
+                                        const int64_t *positions,
+                                        AugmentedEpoch epoch) const {
   // The rows of the batch, in the order of the epoch.
   const std::vector<int64_t> rows = rowsOf(positions, batch);
-  for (const Port &port : ports->inputs) {
+  GatheredBatch gathered;
+  for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
     const auto column =
@@ -370,21 +384,30 @@ Status Dataset::bind(Trainee &model, std::string_view function,
         });
     if (column == columns.end())
       return Status(StatusCode::Unsupported,
-                    "function '" + std::string(function) + "' takes '" +
-                        port.name +
+                    "a function takes '" + port.name +
                         "' in another form than the data was prepared for");
     const size_t size =
         size_t(numElements(port.shape) * runtime::sizeOf(port.type));
-    std::unique_ptr<std::byte[]> staging(new std::byte[size]);
-    if (Status status = column->fill(rows.data(), batch, epoch, staging.get());
-        !status.ok())
-      return status;
+    GatheredInput input{port.name, nullptr, size};
+    input.bytes.reset(new std::byte[size]);
     if (Status status =
-            model.setInput(function, port.name, staging.get(), size);
+            column->fill(rows.data(), batch, epoch, input.bytes.get());
         !status.ok())
       return status;
+    gathered.push_back(std::move(input));
   }
-  return Status();
+  return gathered;
+}
+
+Status Dataset::bind(Trainee &model, std::string_view function,
+                     const int64_t *positions, AugmentedEpoch epoch) const {
+  const FunctionPorts *ports = model.info().function(function);
+  if (!ports)
+    return Status(StatusCode::Unsupported, "the artifact has no function '" +
+                                               std::string(function) + "'");
+  StatusOr<GatheredBatch> gathered = gather(*ports, positions, epoch);
+  return gathered.ok() ? setInputs(model, function, *gathered)
+                       : gathered.status();
 }
 
 template <typename T>

@@ -12,8 +12,10 @@
 #include "runtime/train/Preparation.h"
 #include "runtime/train/Trainee.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,6 +49,18 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info);
 
 /// The samples of one or more files, seen through a list of indices. Copies
 /// share the arrays.
+/// The bytes of one input for a batch.
+struct GatheredInput {
+  std::string name;
+  std::unique_ptr<std::byte[]> bytes;
+  size_t size = 0;
+};
+using GatheredBatch = std::vector<GatheredInput>;
+
+/// Hands a batch to the inputs of `function`.
+Status setInputs(Trainee &model, std::string_view function,
+                 const GatheredBatch &batch);
+
 class Dataset {
 public:
   /// Matches `arrays` to the inputs of role "data" and "label" of `ports`, by
@@ -92,6 +106,13 @@ public:
   /// to the inputs of `function`, with the random changes of `epoch`.
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions, AugmentedEpoch epoch = {}) const;
+
+  /// What `bind` gives the inputs, for later.
+  StatusOr<GatheredBatch> gather(const FunctionPorts &ports,
+                                 const int64_t *positions,
+                                 AugmentedEpoch epoch = {}) const;
+  /// Whether images are decoded whenever they are used.
+  bool isDecodedLater() const;
 
   /// The labels of `count` samples as i64, one sample after another, of the
   /// label input called `input`; empty where the model has none of that name or

@@ -102,8 +102,13 @@ private:
       header.bigEndian = order == '>';
       return std::nullopt;
     }
+    const bool isText = code.find('U') != std::string::npos ||
+                        code.find('S') != std::string::npos;
     return "element type '" + code +
-           "' is not one of bool, u1..u8, i1..i8, f2, f4, f8";
+           "' is not one of bool, u1..u8, i1..i8, f2, f4, f8" +
+           (isText ? "; help: this is text; numpy.unique(labels, "
+                     "return_inverse=True)[1] are numbers"
+                   : "");
   }
 
   std::optional<std::string> shape(Shape &shape) {

@@ -141,9 +141,12 @@ Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
 }
 
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
-                                      const int64_t *positions, int64_t epoch,
+                                      const int64_t *positions,
+                                      std::vector<int64_t> next, int64_t epoch,
                                       double learningRate, uint64_t seed) {
-  Status status = data.bind(*model, batchFunction, positions, epoch);
+  Status status = loader.bind(data, *model, batchFunction, positions, epoch);
+  if (status.ok() && !next.empty())
+    loader.prepare(data, *model, batchFunction, std::move(next), epoch);
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())

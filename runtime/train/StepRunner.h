@@ -6,6 +6,7 @@
 #define MPC_RUNTIME_TRAIN_STEPRUNNER_H
 
 #include "runtime/Status.h"
+#include "runtime/train/BatchLoader.h"
 #include "runtime/train/Dataset.h"
 #include "runtime/train/Evaluator.h"
 #include "runtime/train/Trainee.h"
@@ -38,9 +39,12 @@ public:
   bool measuresAccuracy() const { return correct != nullptr; }
 
   /// Runs one batch of an attempt, the samples at `positions` as they are in
-  /// `epoch`; its loss. The last of batches() is followed by `finish`.
+  /// `epoch`; its loss. The last of batches() is followed by `finish`. `next`
+  /// has the positions of the batch after it, which is made ready meanwhile;
+  /// none where that is not known.
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
-                            int64_t epoch, double learningRate, uint64_t seed);
+                            std::vector<int64_t> next, int64_t epoch,
+                            double learningRate, uint64_t seed);
 
   /// Updates, where that is a function of its own, and says how the attempt
   /// went; `loss` is the sum of its batches' losses.
@@ -75,6 +79,7 @@ private:
 
   const Port *correct = nullptr; ///< null: the accuracy is not measured
   std::optional<int64_t> ignored;
+  BatchLoader loader;
   LabelCount counted;         ///< of the batches since the last update
   int64_t countedBatches = 0; ///< how many those are
 };

@@ -247,7 +247,8 @@ Status TrainingRun::prepare() {
   measuresAccuracy = runner->measuresAccuracy();
   if (Status status = planSteps(); !status.ok())
     return status;
-  attempts.emplace(*runner, data, options, stepsPerEpoch, totalSteps);
+  attempts.emplace(std::move(*runner), data, options, stepsPerEpoch,
+                   totalSteps);
   // Checkpoints: to write, and to go on from.
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =

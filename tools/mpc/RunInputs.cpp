@@ -198,9 +198,17 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
   auto summary = onnx_frontend::summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
-  return reportError(ExitCode::Usage, problem + options.model.model +
-                                          " has the inputs " +
-                                          llvm::join(summary->inputs, ", "));
+  const bool hasColumns = llvm::any_of(
+      inputs.arrays, [](const train::Array &input) { return input.isColumn; });
+  return reportError(
+      ExitCode::Usage,
+      problem + options.model.model + " has the inputs " +
+          llvm::join(summary->inputs, ", ") +
+          (hasColumns && !declared.empty()
+               ? "; say which columns one takes, such as --csv-columns " +
+                     declared.front().name + "=" + inputs.arrays.front().name +
+                     ":..."
+               : ""));
 }
 
 // What a model may need to be compiled for samples of a data set: a batch.
@@ -213,6 +221,26 @@ static ExitCode bindSamples(const RunInputs &inputs, const DataFlags &flags,
                        "evaluate a data set with mpc eval");
   options.findsSamples = true;
   return chooseShapes(driver, inputs.arrays, flags, options.model);
+}
+
+// Values of the command line, `x=1,2,3`, are one sample where the input takes
+// as many elements.
+static void shapeValues(const std::vector<DeclaredShape> &declared,
+                        RunInputs &inputs) {
+  for (train::Array &array : inputs.arrays) {
+    const auto input = llvm::find_if(declared, [&](const DeclaredShape &each) {
+      return each.name == array.name;
+    });
+    const bool isList = array.source.empty() && array.shape.size() == 1;
+    if (!isList || input == declared.end() || !input->dimensions ||
+        input->dimensions->size() < 2 || input->extent(0).value_or(1) != 1)
+      continue;
+    Shape sample{1};
+    for (size_t axis = 1; axis < input->dimensions->size(); ++axis)
+      sample.push_back(input->extent(axis).value_or(0));
+    if (numElements(sample) == array.size())
+      array.shape = std::move(sample);
+  }
 }
 
 ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
@@ -234,6 +262,7 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
           checkDeclared(declared, inputs, options, driver.getModel());
       code != ExitCode::Done)
     return code;
+  shapeValues(declared, inputs);
   Batch batch;
   if (ExitCode code = chooseBatch(declared, inputs, options.model, batch);
       code != ExitCode::Done)

@@ -62,6 +62,12 @@ static StringRef guessFormat(StringRef start) {
            "\"weights.safetensors\")";
   if (isZip)
     return "a zip archive";
+  if (start.starts_with("\x80"))
+    return "a Python pickle, which is never read";
+  if (start.starts_with("\x89HDF"))
+    return "an HDF5 file (Keras); export the model with tf2onnx";
+  if (start.substr(4).starts_with("TFL3"))
+    return "a TensorFlow Lite file; export the model it is from with tf2onnx";
   if (start.starts_with("\x7f"
                         "ELF"))
     return "an ELF file";

@@ -4,6 +4,7 @@
 #include "Support.h"
 
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/BatchLoader.h"
 #include "runtime/train/DataFiles.h"
 
 #include <filesystem>
@@ -213,6 +214,18 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   ASSERT_TRUE(second->bind(model, "feed", positions.data(), 1).ok());
   EXPECT_EQ(model.received, pixels);
   EXPECT_EQ(second->fingerprint(), open(later)->fingerprint());
+  // So are those that a loader has made ready, or was not told of.
+  EXPECT_FALSE(first->isDecodedLater());
+  EXPECT_TRUE(second->isDecodedLater());
+  for (const bool isForeseen : {true, false}) {
+    BatchLoader loader;
+    loader.prepare(*second, model, "feed",
+                   isForeseen ? positions : std::vector<int64_t>{0, 1, 2, 3},
+                   1);
+    model.received.clear();
+    ASSERT_TRUE(loader.bind(*second, model, "feed", positions.data(), 1).ok());
+    EXPECT_EQ(model.received, pixels);
+  }
   // Damage behind the header is found where the image is used.
   const std::string bytes = readFile(directory / "dog/0.png");
   writeFile(directory / "dog/0.png", bytes.substr(0, bytes.size() - 20));
@@ -220,6 +233,10 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   second = open(later);
   ASSERT_TRUE(second.ok()) << second.status().message();
   expectFailure(second->bind(model, "feed", positions.data()),
+                StatusCode::InvalidInput, "dog/0.png");
+  BatchLoader loader;
+  loader.prepare(*second, model, "feed", positions, 1);
+  expectFailure(loader.bind(*second, model, "feed", positions.data(), 1),
                 StatusCode::InvalidInput, "dog/0.png");
   writeFile(directory / "dog/0.png", "no image");
   expectFailure(open(later).status(), StatusCode::InvalidInput, "dog/0.png");
