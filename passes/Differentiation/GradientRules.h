@@ -108,8 +108,6 @@ struct GradientRule {
   llvm::SmallVector<unsigned> constantOperands;
   /// Float results whose derivative the rule does not know.
   llvm::SmallVector<unsigned> opaqueResults;
-  /// Whether the rule holds for an op; null where it does for all.
-  bool (*covers)(mlir::Operation *op) = nullptr;
 };
 
 /// The rules by op name.
@@ -135,15 +133,7 @@ public:
           rule(llvm::cast<OpTy>(op), gradients);
         },
         llvm::SmallVector<unsigned>(constantOperands),
-        llvm::SmallVector<unsigned>(opaqueResults), nullptr};
-  }
-
-  /// A rule for the ops of a kind that `covers` holds for.
-  template <typename OpTy>
-  void addIf(bool (*covers)(mlir::Operation *op),
-             void (*rule)(OpTy, GradientBuilder &)) {
-    add(rule);
-    rules[OpTy::getOperationName()].covers = covers;
+        llvm::SmallVector<unsigned>(opaqueResults)};
   }
 
   /// The names of all ops that have a rule, sorted.

@@ -97,6 +97,18 @@ REFUSED = {
         {},
         (20, UNSUPPORTED, "expected floats to interpolate, found integers"),
     ),
+    "roi_pool_bins": (
+        "MaxRoiPool",
+        [(1, 1, 4, 4), (2, 5)],
+        {"pooled_shape": [2, 0]},
+        (13, INVALID, "expected attribute 'pooled_shape' of two numbers from 1"),
+    ),
+    "roi_pool_corners": (
+        "MaxRoiPool",
+        [(1, 1, 4, 4), (2, 4)],
+        {"pooled_shape": [2, 2]},
+        (13, INVALID, "boxes of shape (R, 5)"),
+    ),
     "roi_mode": (
         "RoiAlign",
         [(1, 1, 4, 4), (2, 4), (np.int64, (2,))],

@@ -120,8 +120,22 @@ for reduction in ("none", "add", "mul", "max", "min"):
             attributes={"axis": axis, "reduction": reduction},
             opset=18,
             terms=index[axis] + 1,
-            gradient=reduction in ("none", "add"),
         )
+
+# Products of one factor that is 0, of two, and of none.
+add(
+    "scatter_elements_mul_zeros",
+    "ScatterElements",
+    {
+        "data": np.array([2.0, 0.0, 3.0, 0.0, -1.0]),
+        "indices": np.array([0, 0, 1, 3, 2, 2]),
+        "updates": np.array([0.0, 4.0, 5.0, 0.0, -2.0, 3.0]),
+    },
+    scatter_elements,
+    attributes={"axis": 0, "reduction": "mul"},
+    opset=18,
+    terms=3,
+)
 
 
 def gather_nd(data, index, batch_dims=0):
@@ -189,7 +203,6 @@ for reduction in ("none", "add", "mul", "max", "min"):
             attributes={"reduction": reduction},
             opset=18,
             terms=2,
-            gradient=reduction in ("none", "add"),
         )
 
 

@@ -120,6 +120,41 @@ for name, mode, boxes, ratio, coordinates, opset in (
     )
 
 
+def max_roi_pool(x, rois, pooled_shape, spatial_scale=1.0):
+    """Bins overlap where they do not divide a box; those outside are 0."""
+    result = np.zeros((len(rois), x.shape[1], *pooled_shape))
+    for r, (image, *box) in enumerate(rois):
+        places = np.sign(box) * np.floor(np.abs(box) * spatial_scale + 0.5)
+        first, last = places[[1, 0]], places[[3, 2]]
+        size = np.maximum(last - first + 1, 1) / pooled_shape
+        for bins in np.ndindex(*pooled_shape):
+            low = np.floor(bins * size) + first
+            high = np.ceil((np.array(bins) + 1) * size) + first
+            low, high = (
+                np.clip(limit, 0, x.shape[2:]).astype(int) for limit in (low, high)
+            )
+            seen = x[int(image), :, low[0] : high[0], low[1] : high[1]]
+            if seen[0].size > 0:
+                result[(r, slice(None), *bins)] = seen.max(axis=(1, 2))
+    return result
+
+
+for name, scale, rois in (
+    ("boxes", 1.0, [[0, 1, 0, 5, 4], [1, 2, 2, 2, 3]]),
+    ("outside", 0.5, [[1, -3, 7, 9, 20], [0, 12, 8, 5, 3], [1, 30, 30, 40, 40]]),
+):
+    add(
+        f"max_roi_pool_{name}",
+        "MaxRoiPool",
+        {"x": normal(2, 3, 6, 7), "rois": np.array(rois, float)},
+        max_roi_pool,
+        attributes={"pooled_shape": [2, 3], "spatial_scale": scale},
+        opset=13,
+        terms=1,
+        constant=("rois",),
+    )
+
+
 def deform_conv(
     x,
     w,

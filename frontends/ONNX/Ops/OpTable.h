@@ -32,6 +32,7 @@ llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getPoolingOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
 llvm::ArrayRef<OpEntry> getGridOps();
+llvm::ArrayRef<OpEntry> getRoiPoolingOps();
 llvm::ArrayRef<OpEntry> getSampledOps();
 llvm::ArrayRef<OpEntry> getTopKOps();
 llvm::ArrayRef<OpEntry> getFourierOps();
