@@ -17,9 +17,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/ThreadPool.h"
 
 #include <atomic>
+#include <future>
+#include <system_error>
 
 using namespace mlir;
 using namespace mpc;
@@ -135,15 +136,19 @@ static void compileJobs(std::vector<Job> &jobs,
       worker.compile(*missing[i]);
   };
   size_t threads = std::min<size_t>(options.threads, missing.size());
-  if (threads <= 1) {
-    if (!missing.empty())
-      work();
+  if (threads == 0)
     return;
+  std::vector<std::future<void>> others;
+  try {
+    while (others.size() + 1 < threads)
+      others.push_back(std::async(std::launch::async, work));
+  } catch (const std::system_error &) {
+    // Those that there are do it all.
   }
-  llvm::DefaultThreadPool pool(llvm::hardware_concurrency(threads));
-  for (size_t i = 0; i < threads; ++i)
-    pool.async(work);
-  pool.wait();
+  work();
+  // A worker that ran out of memory says so here.
+  for (std::future<void> &other : others)
+    other.get();
 }
 
 //===----------------------------------------------------------------------===//

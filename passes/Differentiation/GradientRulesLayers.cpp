@@ -161,7 +161,19 @@ static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
 // Normalisation
 //===----------------------------------------------------------------------===//
 
+// Less its mean, the only value of a channel is 0, whatever it was. PyTorch
+// refuses to train so.
+static void warnOfSingleValues(BatchNormOp op) {
+  RankedTensorType type = op.getInput().getType();
+  int64_t axis = getChannelAxis(op.getLayout(), type.getRank());
+  if (type.getNumElements() == type.getDimSize(axis))
+    op.emitWarning("normalizes each channel over one value, which leaves "
+                   "nothing of it: what is before learns nothing; use a larger "
+                   "--batch-size, or freeze it with --freeze");
+}
+
 static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
+  warnOfSingleValues(op);
   auto grad = BatchNormGradOp::create(
       g.ops(), g.at("dx"),
       TypeRange{getGradientType(op.getInput().getType()),

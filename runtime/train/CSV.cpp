@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/CSV.h"
 
+#include "runtime/BoundedJSON.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -160,7 +162,7 @@ nameColumns(const std::vector<std::string> &header,
     columns.push_back({name, {}, ""});
   }
   if (header.size() == 1 && header[0].find_first_of(";\t") != std::string::npos)
-    return "one column, '" + header[0] +
+    return "one column, '" + abbreviated(header[0]) +
            "'; columns have commas between them, not semicolons or tabs";
   return std::nullopt;
 }

@@ -443,6 +443,9 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
+  // One thread is this one.
+  if (options.threads == 1)
+    context.disableMultithreading();
   PipelineOptions pipeline = options.pipeline;
   if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
     return code;

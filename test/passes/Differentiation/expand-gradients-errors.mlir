@@ -42,3 +42,15 @@ func.func @beside(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
   %g = mpc.gradient %1 wrt %x : tensor<8xf32>, (tensor<8xf32>) -> (tensor<8xf32>)
   return %g : tensor<8xf32>
 }
+
+// -----
+
+// One value a channel, less its mean, is 0. Where a channel has more, nothing is said.
+func.func @single_values(%x: tensor<1x4x1x1xf32>, %more: tensor<1x4x2x1xf32>, %s: tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x2x1xf32>) {
+  // expected-warning@+1 {{normalizes each channel over one value, which leaves nothing of it: what is before learns nothing; use a larger --batch-size, or freeze it with --freeze}}
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x1x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %z, %mean2, %inv2, %rm2, %rv2 = mpc.batch_norm %more, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64} : (tensor<1x4x2x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4x2x1xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %g = mpc.gradient %y wrt %x : tensor<1x4x1x1xf32>, (tensor<1x4x1x1xf32>) -> (tensor<1x4x1x1xf32>)
+  %h = mpc.gradient %z wrt %more : tensor<1x4x2x1xf32>, (tensor<1x4x2x1xf32>) -> (tensor<1x4x2x1xf32>)
+  return %g, %h : tensor<1x4x1x1xf32>, tensor<1x4x2x1xf32>
+}

@@ -31,6 +31,16 @@ std::vector<std::string> namesOf(const std::vector<Array> &arrays) {
   return names;
 }
 
+TEST(CSV, ShowsTheBeginningOfALineWithOtherSeparators) {
+  std::string header = "p0";
+  for (int i = 1; i < 784; ++i)
+    header += ";p" + std::to_string(i);
+  const Status status = parseCSV(header + "\n", "t.csv").status();
+  expectFailure(status, StatusCode::InvalidInput,
+                "bytes)'; columns have commas between them");
+  EXPECT_LT(status.message().size(), 300u);
+}
+
 TEST(CSV, ReadsColumnsByTheNamesOfTheFirstLine) {
   const std::vector<Array> columns =
       parseCSVText("\xef\xbb\xbf"
