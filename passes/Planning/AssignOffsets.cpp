@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/Plan/Plan.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mpc {
@@ -24,9 +25,6 @@ struct Slice {
   unsigned first = ~0u, last = 0;
   int64_t offset = 0;
 
-  bool isLiveWith(const Slice &other) const {
-    return first <= other.last && other.first <= last;
-  }
   int64_t end() const { return offset + bytes; }
 };
 
@@ -102,22 +100,127 @@ static SmallVector<Slice> collectSlices(plan::ProgramOp program) {
   return slices;
 }
 
-// The tightest gap between those placed slices that are live with `slice`;
-// behind all of them where there is none. `placed` is in order of offsets.
-static int64_t findGap(const Slice &slice, ArrayRef<Slice> placed) {
+namespace {
+/// Memory between two offsets.
+struct Extent {
+  int64_t begin, end;
+};
+
+/// Disjoint memory, in order: what touches is one extent.
+class Extents {
+public:
+  void add(Extent added) {
+    // All that the new extent touches becomes one with it.
+    auto *from = llvm::partition_point(
+        list, [&](const Extent &known) { return known.end < added.begin; });
+    auto *to = from;
+    for (; to != list.end() && to->begin <= added.end; ++to)
+      added = {std::min(added.begin, to->begin), std::max(added.end, to->end)};
+    list.insert(list.erase(from, to), added);
+  }
+  ArrayRef<Extent> get() const { return list; }
+
+private:
+  SmallVector<Extent, 1> list;
+};
+
+/// The memory that placed slices take, by when they hold data: a tree of spans
+/// of time, each with what is taken in all of it and what is taken in any part
+/// of it. Neighbours in time mostly lie side by side, so that an extent stands
+/// for many slices.
+class TakenMemory {
+public:
+  explicit TakenMemory(ArrayRef<Slice> slices) {
+    // Slices are live together where one of them starts: other times are left
+    // out.
+    for (const Slice &slice : slices)
+      starts.push_back(slice.first);
+    llvm::sort(starts);
+    starts.erase(llvm::unique(starts), starts.end());
+    spans.resize(4 * starts.size());
+  }
+
+  void add(const Slice &slice) {
+    add(0, {0, starts.size()}, timeOf(slice), {slice.offset, slice.end()});
+  }
+
+  /// What is taken while `slice` holds data, in order of where it begins.
+  SmallVector<Extent> findDuring(const Slice &slice) const {
+    SmallVector<Extent> found;
+    find(0, {0, starts.size()}, timeOf(slice), found);
+    llvm::sort(found, [](const Extent &a, const Extent &b) {
+      return a.begin < b.begin;
+    });
+    return found;
+  }
+
+private:
+  /// From a start on, up to another.
+  struct Time {
+    size_t begin, end;
+
+    bool meets(Time other) const {
+      return begin < other.end && other.begin < end;
+    }
+    bool covers(Time other) const {
+      return begin <= other.begin && other.end <= end;
+    }
+    std::pair<Time, Time> halves() const {
+      const size_t middle = (begin + end) / 2;
+      return {{begin, middle}, {middle, end}};
+    }
+  };
+  struct Span {
+    Extents throughout, anywhere;
+  };
+
+  Time timeOf(const Slice &slice) const {
+    auto *begin = llvm::lower_bound(starts, slice.first);
+    auto *end = llvm::upper_bound(starts, slice.last);
+    return {size_t(begin - starts.begin()), size_t(end - starts.begin())};
+  }
+
+  void add(size_t node, Time span, Time time, Extent extent) {
+    if (!time.meets(span))
+      return;
+    spans[node].anywhere.add(extent);
+    if (time.covers(span))
+      return spans[node].throughout.add(extent);
+    auto [first, second] = span.halves();
+    add(2 * node + 1, first, time, extent);
+    add(2 * node + 2, second, time, extent);
+  }
+
+  void find(size_t node, Time span, Time time,
+            SmallVectorImpl<Extent> &found) const {
+    if (!time.meets(span))
+      return;
+    if (time.covers(span))
+      return llvm::append_range(found, spans[node].anywhere.get());
+    llvm::append_range(found, spans[node].throughout.get());
+    auto [first, second] = span.halves();
+    find(2 * node + 1, first, time, found);
+    find(2 * node + 2, second, time, found);
+  }
+
+  SmallVector<unsigned> starts;
+  std::vector<Span> spans;
+};
+} // namespace
+
+// The tightest gap in `taken`; behind all of it where there is none.
+static int64_t findGap(int64_t bytes, ArrayRef<Extent> taken) {
   int64_t best = -1, bestRoom = 0, cursor = 0;
-  for (const Slice &neighbour : placed) {
-    if (!neighbour.isLiveWith(slice))
-      continue;
-    int64_t room = neighbour.offset - cursor;
+  for (const Extent &extent : taken) {
+    int64_t room = extent.begin - cursor;
     // No other is tighter than one that is filled.
-    if (room == slice.bytes)
+    if (room == bytes)
       return cursor;
-    if (room > slice.bytes && (best < 0 || room < bestRoom)) {
+    if (room > bytes && (best < 0 || room < bestRoom)) {
       best = cursor;
       bestRoom = room;
     }
-    cursor = std::max(cursor, neighbour.end());
+    cursor = std::max(cursor, extent.end);
   }
   return best < 0 ? cursor : best;
 }
@@ -131,15 +234,11 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
     return a->bytes > b->bytes;
   });
   int64_t total = 0;
-  // Copies side by side: there are many pairs of slices to look at.
-  SmallVector<Slice> placed;
+  TakenMemory taken(slices);
   for (Slice *slice : bySize) {
-    slice->offset = findGap(*slice, placed);
+    slice->offset = findGap(slice->bytes, taken.findDuring(*slice));
     total = std::max(total, slice->end());
-    auto later = [](const Slice &a, const Slice &b) {
-      return a.offset < b.offset;
-    };
-    placed.insert(llvm::upper_bound(placed, *slice, later), *slice);
+    taken.add(*slice);
   }
   return total;
 }

@@ -258,34 +258,19 @@ Error ExportModel::Impl::setValues(const TensorMap &values) {
 static std::vector<proto::TensorProto *>
 collectTensors(proto::ModelProto &model) {
   std::vector<proto::TensorProto *> result;
-  // Graphs that are still to be searched: all that the file has.
-  std::vector<proto::GraphProto *> graphs = {model.mutable_graph()};
-  for (proto::TrainingInfoProto &info : *model.mutable_training_info()) {
-    if (info.has_initialization())
-      graphs.push_back(info.mutable_initialization());
-    if (info.has_algorithm())
-      graphs.push_back(info.mutable_algorithm());
-  }
-  // Tensors and graphs in the attributes of nodes.
   auto addNode = [&](proto::NodeProto &node) {
     for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
       if (attribute.has_t())
         result.push_back(attribute.mutable_t());
       for (proto::TensorProto &tensor : *attribute.mutable_tensors())
         result.push_back(&tensor);
-      if (attribute.has_g())
-        graphs.push_back(attribute.mutable_g());
-      for (proto::GraphProto &graph : *attribute.mutable_graphs())
-        graphs.push_back(&graph);
     }
   };
   // Functions have nodes, but no initializers.
   for (proto::FunctionProto &function : *model.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       addNode(node);
-  while (!graphs.empty()) {
-    proto::GraphProto *graph = graphs.back();
-    graphs.pop_back();
+  for (proto::GraphProto *graph : findGraphs(model)) {
     for (proto::TensorProto &tensor : *graph->mutable_initializer())
       result.push_back(&tensor);
     for (proto::NodeProto &node : *graph->mutable_node())

@@ -52,6 +52,27 @@ mpc::onnx_frontend::findGraphs(const proto::GraphProto &graph) {
 }
 
 std::vector<proto::GraphProto *>
+mpc::onnx_frontend::findGraphs(proto::ModelProto &model) {
+  std::vector<proto::GraphProto *> graphs;
+  auto add = [&](proto::GraphProto *graph) {
+    llvm::append_range(graphs, findGraphs(*graph));
+  };
+  add(model.mutable_graph());
+  for (proto::TrainingInfoProto &info : *model.mutable_training_info()) {
+    if (info.has_initialization())
+      add(info.mutable_initialization());
+    if (info.has_algorithm())
+      add(info.mutable_algorithm());
+  }
+  // A function is no graph, but its nodes have such.
+  for (proto::FunctionProto &function : *model.mutable_functions())
+    for (proto::NodeProto &node : *function.mutable_node())
+      for (const proto::GraphProto *body : getBodies(node))
+        add(const_cast<proto::GraphProto *>(body));
+  return graphs;
+}
+
+std::vector<proto::GraphProto *>
 mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
   std::vector<proto::GraphProto *> graphs;
   // All are parts of what the caller may change.

@@ -30,6 +30,10 @@ std::vector<const proto::GraphProto *>
 findGraphs(const proto::GraphProto &graph);
 std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
 
+/// All graphs of a file: the model's, those of its training, and what is within
+/// them and the nodes of its functions.
+std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
+
 /// What bodies of its nodes define, which hides the graph's own there.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
