@@ -134,6 +134,12 @@ static bool isGiven(Value value) {
 static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
                         FloatType low) {
   StringRef key = op.getPolicyKey();
+  // What is too small for `low` counts where no loss scale makes it larger.
+  bool isScaled = getPhase(op) == Phase::Backward;
+  auto leaves = [&](Value value) {
+    return ranges.overflows(value, low) ||
+           (!isScaled && ranges.vanishes(value, low));
+  };
   // Bounds that the low type does not hold would not bound.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (leavesRange(clip.getMin(), low) || leavesRange(clip.getMax(), low))
@@ -144,16 +150,14 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
     bool rounded =
         index < op.getNumContractedOperands() || isGiven(operand.get());
     if (rounded && isF32(operand.get()) &&
-        !policyKeepsOperandFP32(key, index) &&
-        (ranges.overflows(operand.get(), low) ||
-         ranges.vanishes(operand.get(), low)))
+        !policyKeepsOperandFP32(key, index) && leaves(operand.get()))
       return true;
   }
   // What the op computes.
   return llvm::any_of(op->getResults(), [&](OpResult result) {
     return isF32(result) &&
            !policyKeepsResultFP32(key, result.getResultNumber()) &&
-           (ranges.overflows(result, low) || ranges.vanishes(result, low));
+           leaves(result);
   });
 }
 

@@ -130,7 +130,7 @@ func.func @constant_range(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // Nor one that fp16 has as 0 or with few digits, as an epsilon before a
 // logarithm; zero is zero in any type.
 // CHECK-LABEL: func @vanishing
-func.func @vanishing(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @vanishing(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %epsilon = mpc.constant dense<1.0e-8> : tensor<f32>
   %small = mpc.constant dense<1.0e-6> : tensor<f32>
   %zero = mpc.constant dense<0.0> : tensor<f32>
@@ -152,8 +152,12 @@ func.func @vanishing(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %7 = mpc.matmul %3, %5 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w1")
   %8 = mpc.matmul %6, %7 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w2")
   %9 = mpc.relu %2 : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("r")
+  // Gradients are multiples of the loss scale.
+  // CHECK: mpc.mul {{.*}}storage = {{b?}}f16, {{.*}}reason = between_low
+  %11 = mpc.mul %0, %small {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("small#da")
+  %12 = mpc.matmul %11, %x {mpc.phase = #mpc.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("v#dx")
   %10 = mpc.matmul %8, %9 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("w3")
-  return %10 : tensor<4x4xf32>
+  return %10, %12 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
 // -----
